@@ -1,0 +1,1 @@
+//! Arithmetic over slices, once per kernel variant.
