@@ -35,15 +35,6 @@ pub fn run(command: &mut Command) -> anyhow::Result<()> {
     if status.success() { Ok(()) } else { bail!("`{shown}` failed ({status})") }
 }
 
-/// [`run`] for a command given as words, the program first.
-///
-/// # Errors
-/// As [`run`].
-pub fn run_words(words: &[&str]) -> anyhow::Result<()> {
-    let (program, args) = words.split_first().context("a command has a program")?;
-    run(Command::new(program).args(args))
-}
-
 /// A command's standard output.
 ///
 /// # Errors
@@ -76,7 +67,7 @@ mod tests {
 
     #[test]
     fn failures_show_the_command_and_its_words() {
-        let error = run_words(&["false", "x"]).expect_err("false fails").to_string();
+        let error = run(Command::new("false").arg("x")).expect_err("false fails").to_string();
         assert!(error.contains("`false x` failed"), "{error}");
         let error =
             output(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).expect_err("it exits 3").to_string();

@@ -3,7 +3,7 @@
 //! Cargo fetches every crate by itself, so little is left: the C compiler as a linker, and Python with virtual
 //! environments for the journeys that drive real clients. Nothing is done, quickly, where all is there.
 
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use anyhow::bail;
 
@@ -97,14 +97,15 @@ impl Rights {
         }
     }
 
-    /// Runs `apt-get`, waiting while another one is at work.
+    /// Runs `apt-get`, waiting while another one is at work. What it prints matters only when it fails.
     fn apt_get(&self, args: &[&str]) -> anyhow::Result<()> {
         let apt_get = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300"];
         let sudo: &[&str] = match self {
             Self::Root => &[],
             Self::Sudo => &["sudo", "-n"],
         };
-        process::run_words(&[sudo, &apt_get, args].concat())
+        let words = [sudo, &apt_get, args].concat();
+        process::output(Command::new(words[0]).args(&words[1..])).map(drop)
     }
 }
 
