@@ -1,0 +1,106 @@
+use super::*;
+
+/// Values with the spread of real weights, the same on every run.
+fn weights(count: usize) -> Vec<f32> {
+    let mut state = 1u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+    };
+    (0..count).map(|_| uniform() + uniform() + uniform()).collect()
+}
+
+#[test]
+fn rows_stand_where_lookups_expect_them() {
+    for (i, row) in TABLE.iter().enumerate() {
+        assert_eq!(row.dtype as usize, i, "{}: a variant's number is its row's index", row.name);
+        assert_eq!(format!("{:?}", row.dtype), row.name, "a row's name is its variant's");
+        assert_eq!(DType::from_ggml_id(row.ggml_id), Some(row.dtype), "{}: the number leads back", row.name);
+    }
+    assert_eq!(DType::from_ggml_id(4), None, "a number that ggml retired");
+}
+
+#[test]
+fn encoding_loses_no_more_than_the_grid_allows() {
+    // Bounds on the root mean square error relative to that of the values, about 1.2 times what was measured.
+    let bounds = [
+        (DType::F32, 0.0),
+        (DType::F16, 2.5e-4),
+        (DType::BF16, 2.0e-3),
+        (DType::Q8_0, 6.0e-3),
+        (DType::Q4_0, 0.10),
+        (DType::Q5_0, 0.05),
+        (DType::Q6_K, 0.022),
+    ];
+    let x = weights(8192);
+    for (dtype, bound) in bounds {
+        let mut blocks = Vec::new();
+        dtype.encode(&x, &mut blocks).expect("the type has an encoder");
+        let mut back = vec![0.0; x.len()];
+        dtype.decode(&blocks, &mut back);
+        let square = |x: f32| f64::from(x) * f64::from(x);
+        let error: f64 = x.iter().zip(&back).map(|(x, back)| square(x - back)).sum();
+        let relative = (error / x.iter().map(|&x| square(x)).sum::<f64>()).sqrt();
+        assert!(relative <= bound, "{dtype}: error {relative} is above {bound}");
+        assert!(
+            relative >= bound / 2.0,
+            "{dtype}: error {relative} is so far below {bound} that the bound says nothing"
+        );
+    }
+}
+
+#[test]
+fn dot_is_the_product_of_decoded_values() {
+    let x = weights(1024);
+    for dtype in DType::all() {
+        let blocks: Vec<u8> = (0..dtype.row_bytes(x.len())).map(|i| (i * 37 % 64) as u8).collect();
+        let mut values = vec![0.0; x.len()];
+        dtype.decode(&blocks, &mut values);
+        let expected: f64 = values.iter().zip(&x).map(|(&w, &x)| f64::from(w) * f64::from(x)).sum();
+        let dot = dtype.dot(&blocks, &x);
+        let scale: f64 = values.iter().zip(&x).map(|(&w, &x)| (f64::from(w) * f64::from(x)).abs()).sum();
+        assert!((dot - expected).abs() <= 1e-12 * scale, "{dtype}: {dot} is not {expected}");
+    }
+}
+
+#[test]
+fn numbers_decode_to_the_nearest_float() {
+    let check = |dtype: DType, bytes: &[u8], expected: f32| {
+        let mut out = [0.0];
+        dtype.decode(bytes, &mut out);
+        assert_eq!(out, [expected], "{dtype} of {bytes:?}");
+    };
+    check(DType::I8, &(-7i8).to_le_bytes(), -7.0);
+    check(DType::I16, &(-300i16).to_le_bytes(), -300.0);
+    check(DType::I32, &70_000i32.to_le_bytes(), 70_000.0);
+    check(DType::I64, &(1i64 << 40).to_le_bytes(), 1_099_511_627_776.0);
+    check(DType::F64, &0.1f64.to_le_bytes(), 0.1);
+}
+
+#[test]
+fn encoding_refuses_what_it_cannot_do() {
+    let check = |dtype: DType, elements: usize, expected: &str| {
+        let error = dtype.encode(&vec![0.0; elements], &mut Vec::new()).expect_err("this cannot be encoded");
+        assert_eq!(error.to_string(), expected, "{dtype} of {elements}");
+    };
+    check(DType::Q4_K, 256, "Q4_K has no encoder");
+    check(DType::I32, 1, "I32 has no encoder");
+    check(DType::Q8_0, 33, "33 elements are not whole blocks; Q8_0 has 32 elements in a block");
+}
+
+#[test]
+fn not_a_number_is_encoded_without_a_panic() {
+    let x = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN_POSITIVE, 1e-45, -0.0, 1.0].repeat(32);
+    for dtype in DType::all() {
+        let mut blocks = Vec::new();
+        if dtype.encode(&x, &mut blocks).is_ok() {
+            assert_eq!(blocks.len(), dtype.row_bytes(x.len()), "{dtype}: whole blocks, whatever they hold");
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "Q8_0: 33 bytes are not 32 elements")]
+fn decoding_partial_blocks_is_a_caller_error() {
+    DType::Q8_0.decode(&[0; 33], &mut [0.0; 32]);
+}

@@ -1,0 +1,118 @@
+//! A position in untrusted bytes: every read is checked against what remains and says where it was when it fails.
+
+use crate::Error;
+use crate::error::Place;
+
+/// Reads forward through `bytes`; nothing is allocated here.
+pub(super) struct Cursor<'a> {
+    bytes: &'a [u8],
+    rest: &'a [u8],
+    /// Bytes of a count, a length or a dimension: 4 in version 1, else 8.
+    length_bytes: u64,
+}
+
+impl<'a> Cursor<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
+        Cursor { bytes, rest: bytes, length_bytes: 8 }
+    }
+
+    /// Makes counts and lengths as wide as this version of the format has them.
+    pub(super) fn set_version(&mut self, version: u32) {
+        self.length_bytes = if version == 1 { 4 } else { 8 };
+    }
+
+    pub(super) fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Bytes from the start of the file to the next read.
+    pub(super) fn offset(&self) -> u64 {
+        (self.bytes.len() - self.rest.len()) as u64
+    }
+
+    /// The next `N` bytes.
+    pub(super) fn array<const N: usize>(
+        &mut self,
+        what: &'static str,
+        place: impl FnOnce() -> Place,
+    ) -> Result<[u8; N], Error> {
+        match self.rest.split_first_chunk() {
+            Some((array, rest)) => {
+                self.rest = rest;
+                Ok(*array)
+            }
+            None => Err(self.truncated(what, N as u64, place)),
+        }
+    }
+
+    /// The next `count` bytes.
+    pub(super) fn bytes(
+        &mut self,
+        what: &'static str,
+        count: u64,
+        place: impl FnOnce() -> Place,
+    ) -> Result<&'a [u8], Error> {
+        let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
+        let Some((bytes, rest)) = split else { return Err(self.truncated(what, count, place)) };
+        self.rest = rest;
+        Ok(bytes)
+    }
+
+    /// A count, a length or a dimension.
+    pub(super) fn length(&mut self, what: &'static str, place: impl FnOnce() -> Place) -> Result<u64, Error> {
+        match self.length_bytes {
+            4 => Ok(u32::from_le_bytes(self.array(what, place)?).into()),
+            _ => Ok(u64::from_le_bytes(self.array(what, place)?)),
+        }
+    }
+
+    /// A string: its length, then UTF-8.
+    pub(super) fn string(&mut self, what: &'static str, place: impl Fn() -> Place) -> Result<&'a str, Error> {
+        let length = self.length(what, &place)?;
+        let offset = self.offset();
+        let bytes = self.bytes(what, length, &place)?;
+        std::str::from_utf8(bytes).map_err(|error| Error::NotUtf8 {
+            place: place(),
+            what,
+            offset,
+            valid: error.valid_up_to() as u64,
+        })
+    }
+
+    /// A string of 1 to `limit` bytes.
+    pub(super) fn name(&mut self, what: &'static str, limit: u64, place: impl Fn() -> Place) -> Result<&'a str, Error> {
+        let offset = self.offset();
+        let name = self.string(what, &place)?;
+        let have = name.len() as u64;
+        if (1..=limit).contains(&have) {
+            Ok(name)
+        } else {
+            Err(Error::NameLength { place: place(), what, offset, have, limit })
+        }
+    }
+
+    /// Refuses a count whose elements, of at least `least_bytes` each, cannot fit into what remains. `at` is where the
+    /// count stands.
+    pub(super) fn check_count(
+        &self,
+        what: &'static str,
+        count: u64,
+        least_bytes: u64,
+        at: u64,
+        place: impl FnOnce() -> Place,
+    ) -> Result<(), Error> {
+        match count.checked_mul(least_bytes) {
+            None => Err(Error::TooLarge { place: place(), what, offset: at, value: count }),
+            Some(need) if need > self.rest.len() as u64 => Err(self.truncated(what, need, place)),
+            Some(_) => Ok(()),
+        }
+    }
+
+    fn truncated(&self, what: &'static str, need: u64, place: impl FnOnce() -> Place) -> Error {
+        Error::Truncated { place: place(), what, offset: self.offset(), need, have: self.rest.len() as u64 }
+    }
+}
