@@ -9,12 +9,17 @@
 
 pub mod backend;
 pub mod batch;
+mod check;
 pub mod page;
 pub mod plan;
+pub mod reference;
+pub mod team;
 pub mod weight;
 
 pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{Batch, Input, Row};
 pub use page::{PAGE_TOKENS, PageId, PageLayout};
 pub use plan::{BufferId, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
+pub use reference::Reference;
+pub use team::{Team, Worker};
 pub use weight::{Bytes, Weight, WeightId};

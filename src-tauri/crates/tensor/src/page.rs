@@ -7,6 +7,8 @@
 //! layer 0 K | layer 0 V | layer 1 K | layer 1 V | ...
 //! ```
 
+use std::ops::Range;
+
 use crate::plan::State;
 
 /// Slots in a page.
@@ -23,6 +25,10 @@ pub struct PageLayout {
     pub element_bytes: usize,
     /// Per state: byte offsets of K and V in the page.
     pub sections: Vec<[usize; 2]>,
+    /// Per state: bytes that one head's keys, or values, take for one slot.
+    pub row_bytes: Vec<usize>,
+    /// Per state: key/value heads.
+    pub kv_heads: Vec<usize>,
     /// Bytes of a whole page.
     pub page_bytes: usize,
 }
@@ -37,7 +43,24 @@ impl PageLayout {
             at
         };
         let sections = states.iter().map(|state| [section(state), section(state)]).collect();
-        Self { element_bytes, sections, page_bytes: end }
+        let row_bytes = states.iter().map(|state| state.head_dim * element_bytes).collect();
+        let kv_heads = states.iter().map(|state| state.kv_heads).collect();
+        Self { element_bytes, sections, row_bytes, kv_heads, page_bytes: end }
+    }
+
+    /// The byte ranges that hold these slots, in all layers and heads.
+    pub fn slots(&self, slots: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+        let sections = self.sections.iter().zip(&self.row_bytes).zip(&self.kv_heads);
+        sections.flat_map(move |((sections, row_bytes), kv_heads)| {
+            let slots = slots.clone();
+            sections.iter().flat_map(move |section| {
+                let slots = slots.clone();
+                (0..*kv_heads).map(move |head| {
+                    let first = section + head * PAGE_TOKENS * row_bytes;
+                    first + slots.start * row_bytes..first + slots.end * row_bytes
+                })
+            })
+        })
     }
 
     /// Bytes that one token adds, on average over a page.
