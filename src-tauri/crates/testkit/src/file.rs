@@ -13,7 +13,9 @@ use crate::weights;
 
 /// How much larger than size-keeping the query and key matrices are, or the norms over their heads.
 const ATTENTION_GAIN: f32 = 1.5;
-/// The mean weight of the last norm: it is the deviation of the logits.
+/// The length of an embedding row, small beside what the blocks add: else a tied output matrix echoes the input.
+const EMBEDDING_LENGTH: f32 = 0.5;
+/// The deviation of the logits, which the last norm's weights bring about.
 const LOGIT_DEVIATION: f32 = 3.0;
 
 /// The model's file as bytes.
@@ -87,8 +89,7 @@ impl Tensors<'_> {
             let bytes: Vec<u8> = factors.iter().flat_map(|factor| factor.to_le_bytes()).collect();
             self.vector_of("rope_freqs.weight", factors.len() as u64, bytes);
         }
-        // A row of the embedding, not a column, is what the stream is given: hence no other deviation for it.
-        self.matrix("token_embd.weight", width, spec.vocab, 1.0);
+        self.matrix("token_embd.weight", width, spec.vocab, EMBEDDING_LENGTH);
         for layer in 0..spec.layers {
             let name = |part: &str| format!("blk.{layer}.{part}.weight");
             self.norm(&name("attn_norm"), width, 1.0);
@@ -105,7 +106,8 @@ impl Tensors<'_> {
             self.matrix(&name("ffn_up"), width, spec.ffn, 1.0);
             self.matrix(&name("ffn_down"), spec.ffn, width, 1.0);
         }
-        self.norm("output_norm.weight", width, LOGIT_DEVIATION);
+        let output_length = if spec.tied { EMBEDDING_LENGTH } else { 1.0 };
+        self.norm("output_norm.weight", width, LOGIT_DEVIATION / output_length);
         if !spec.tied {
             self.matrix("output.weight", width, spec.vocab, 1.0);
         }

@@ -33,13 +33,13 @@ impl Random {
 
     /// A number in `0..bound`, slightly uneven for a large `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        (u128::from(self.next_u64()) * u128::from(bound) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number of mean 0 and standard deviation 1: the sum of four uniform ones, so nothing lies beyond 3.5.
     pub fn normal(&mut self) -> f32 {
         let bits = self.next_u64();
-        let sum: u64 = (0..4).map(|i| bits >> (16 * i) & 0xffff).sum();
+        let sum: u64 = (0..4).map(|i| (bits >> (16 * i)) & 0xffff).sum();
         // Four uniform numbers on 0..65536 have the mean 131,070 and the deviation 65,536 / sqrt(3).
         (sum as f32 - 131_070.0) / 37_837.2
     }

@@ -2,7 +2,7 @@
 //! by two orders of magnitude and needs no encoder.
 //!
 //! **Scale.** A matrix of deviation `1 / sqrt(inputs)` keeps a normalised vector's size, so each block adds about as much
-//! to the residual stream as it was given. Embedding rows have length 1, that is a deviation of `1 / sqrt(width)` per
+//! to the residual stream as it was given. Embedding rows are shorter than 1, that is a deviation below `1 / sqrt(width)` per
 //! element, next to which the blocks' outputs are large: the stream forgets its input token, and a tied output matrix does
 //! not merely echo it. Queries and keys are a little larger, so that attention picks instead of averaging.
 
@@ -57,8 +57,8 @@ pub fn vector(elements: u64, mean: f32, random: &mut Random) -> Vec<u8> {
 fn fill_block(dtype: DType, deviation: f32, random: &mut Random, block: &mut [u8]) {
     // The deviation of n equally likely neighbouring integers is sqrt((n * n - 1) / 12).
     let spread = |levels: f32| ((levels * levels - 1.0) / 12.0).sqrt();
-    // Scales differ by up to a factor of two from block to block.
-    let wobble = |random: &mut Random| 0.7 + 0.6 * (random.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
+    // Scales differ from block to block, by so little that no row of an embedding outweighs all others.
+    let wobble = |random: &mut Random| 0.8 + 0.4 * (random.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
     match dtype {
         DType::F32 => block.copy_from_slice(&(deviation * random.normal()).to_le_bytes()),
         DType::F16 => block.copy_from_slice(&f16::from_f32(deviation * random.normal()).to_le_bytes()),
