@@ -1,3 +1,5 @@
+//! Written files: the same from the same seed, and read back by `gguf` as what they were meant to be.
+
 use cairn_gguf::Gguf;
 
 use super::*;
