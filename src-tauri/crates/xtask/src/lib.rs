@@ -7,6 +7,7 @@
 
 pub mod licence;
 pub mod process;
+mod python;
 pub mod tidy;
 pub mod verbs;
 pub mod workspace;

@@ -1,9 +1,12 @@
 //! All verbs: one file each, one row each.
 
+pub mod bench;
 pub mod check_os;
 pub mod ci;
 pub mod generate;
 pub mod lint;
+pub mod parity;
+pub mod prove;
 pub mod run;
 pub mod setup;
 pub mod test;
@@ -25,8 +28,19 @@ pub struct Verb {
 }
 
 /// The verbs, in the order in which `--help` lists them.
-pub const ALL: &[Verb] =
-    &[setup::VERB, run::VERB, test::VERB, lint::VERB, ci::VERB, generate::VERB, tidy::VERB, check_os::VERB];
+pub const ALL: &[Verb] = &[
+    setup::VERB,
+    run::VERB,
+    test::VERB,
+    lint::VERB,
+    ci::VERB,
+    generate::VERB,
+    tidy::VERB,
+    parity::VERB,
+    bench::VERB,
+    prove::VERB,
+    check_os::VERB,
+];
 
 /// Refuses arguments, for verbs that take none.
 fn no_arguments(args: &[String]) -> anyhow::Result<()> {

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use super::Verb;
 use super::setup::{For, ensure};
-use crate::{Repo, process};
+use crate::{Repo, process, python};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
@@ -30,6 +30,7 @@ pub const VERB: Verb = Verb {
 /// Runs them all. The programs are built first: journeys start them, and cargo builds for a test only what it links.
 pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
+    python::CLIENTS.python(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
     run(repo, &["test", "--workspace", "--no-fail-fast"])
 }
