@@ -10,6 +10,7 @@
 pub mod backend;
 pub mod batch;
 mod check;
+pub mod cpu;
 pub mod page;
 pub mod plan;
 pub mod reference;
@@ -18,6 +19,7 @@ pub mod weight;
 
 pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{Batch, Input, Row};
+pub use cpu::Cpu;
 pub use page::{PAGE_TOKENS, PageId, PageLayout};
 pub use plan::{BufferId, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
 pub use reference::Reference;

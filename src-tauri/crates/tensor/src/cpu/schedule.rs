@@ -229,8 +229,7 @@ mod tests {
     #[test]
     fn parts_cover_everything_once() {
         for (count, group, threads) in [(0, 16, 3), (1, 16, 2), (100, 16, 3), (512, 64, 5), (7, 1, 7), (5, 1, 8)] {
-            let parts: Vec<usize> =
-                (0..threads).flat_map(|index| grouped_part(count, group, threads, index)).collect();
+            let parts: Vec<usize> = (0..threads).flat_map(|index| grouped_part(count, group, threads, index)).collect();
             assert_eq!(parts, (0..count).collect::<Vec<_>>(), "{count} in groups of {group} over {threads}");
             for index in 0..threads {
                 let start = grouped_part(count, group, threads, index).start;
