@@ -27,7 +27,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Asks the system. Takes well under a millisecond on Linux; affinity and container limits are those of this moment.
+    /// Asks the system, on Linux by reading a few small files and two for each hardware thread. Affinity and container
+    /// limits are those of this moment.
     #[must_use]
     pub fn probe() -> Self {
         #[cfg(target_os = "linux")]

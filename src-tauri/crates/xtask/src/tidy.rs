@@ -26,6 +26,7 @@ const RULES: &[Rule] = &[
     rust::attributes,
     rust::nothing_left_open,
     docs::paths_exist,
+    docs::verbs_exist,
 ];
 
 /// Every breach of every rule, a line each: `path:line: what is wrong`.

@@ -1,3 +1,5 @@
+//! Metadata answers with the type that was asked for, or says what stands there.
+
 use super::*;
 
 fn sample() -> Metadata {

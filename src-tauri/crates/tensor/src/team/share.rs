@@ -23,15 +23,18 @@ pub(crate) use super::memory::{Plain, Refused};
 
 /// Claims that one thread can hold on one buffer: as many as fill a cache line.
 const CLAIMS: usize = 8;
-/// Set in claims to write. Below it: 31 bits of the range's start, 32 bits of its end.
+/// Set in claims to write.
 const WRITE: u64 = 1 << 63;
+/// Set in claims on a range of columns, through all rows. Below it: 30 bits of the range's start, 32 bits of its end.
+const COLUMNS: u64 = 1 << 62;
 /// Ranges must start below this.
-const MAX_ELEMENTS: usize = 1 << 31;
+const MAX_ELEMENTS: usize = 1 << 30;
 
-/// A buffer that threads of a team use in parts.
+/// A matrix `[rows, width]` that threads of a team use in parts.
 #[derive(Debug)]
 pub(crate) struct Shared<T> {
     memory: Memory<T>,
+    width: usize,
     /// One line for each thread, and the last for a reader outside of a region.
     claims: Box<[Line]>,
 }
@@ -66,14 +69,27 @@ pub(crate) struct Write<'a, T> {
     unique: PhantomData<Cell<T>>,
 }
 
+/// Some columns of all rows, that this thread alone may use.
+#[derive(Debug)]
+pub(crate) struct WriteColumns<'a, T> {
+    /// Element 0 of the buffer.
+    origin: NonNull<T>,
+    rows: usize,
+    width: usize,
+    columns: Range<usize>,
+    _claim: Claim<'a>,
+    unique: PhantomData<Cell<T>>,
+}
+
 impl<T: Plain> Shared<T> {
-    /// `len` zeros, aligned to 64 bytes, for teams of up to `threads` threads.
-    pub(crate) fn zeroed(len: usize, threads: usize) -> Result<Self, Refused> {
+    /// `[rows, width]` zeros, aligned to 64 bytes, for teams of up to `threads` threads.
+    pub(crate) fn zeroed(rows: usize, width: usize, threads: usize) -> Result<Self, Refused> {
+        let len = rows.saturating_mul(width);
         if len >= MAX_ELEMENTS {
             return Err(Refused((len as u64).saturating_mul(size_of::<T>() as u64)));
         }
         let claims = (0..=threads).map(|_| Line::default()).collect();
-        Ok(Self { memory: Memory::zeroed(len)?, claims })
+        Ok(Self { memory: Memory::zeroed(len)?, width, claims })
     }
 
     /// Number of elements.
@@ -97,6 +113,17 @@ impl<T: Plain> Shared<T> {
     pub(crate) fn write(&self, worker: &Worker<'_>, range: Range<usize>) -> Write<'_, T> {
         let _claim = self.claim(worker.index(), &range, WRITE);
         Write { first: self.at(&range), len: range.len(), _claim, unique: PhantomData }
+    }
+
+    /// Takes columns of all rows to write.
+    ///
+    /// # Panics
+    /// When another thread, or this one, uses some of them or any range of elements, or they leave the matrix.
+    pub(crate) fn write_columns(&self, worker: &Worker<'_>, columns: Range<usize>) -> WriteColumns<'_, T> {
+        assert!(columns.end <= self.width, "columns {columns:?} leave a matrix of {}", self.width);
+        let (origin, width, rows) = (self.memory.first(), self.width, self.len() / self.width.max(1));
+        let _claim = self.claim(worker.index(), &columns, WRITE | COLUMNS);
+        WriteColumns { origin, rows, width, columns, _claim, unique: PhantomData }
     }
 
     /// Copies elements out, from outside of any region.
@@ -123,13 +150,13 @@ impl<T: Plain> Shared<T> {
     }
 
     /// Enters a range for a thread and checks it against all others.
-    fn claim(&self, thread: usize, range: &Range<usize>, write: u64) -> Claim<'_> {
+    fn claim(&self, thread: usize, range: &Range<usize>, flags: u64) -> Claim<'_> {
         let (start, end, len) = (range.start, range.end, self.len());
         assert!(start <= end && end <= len, "range {start}..{end} leaves a buffer of {len}");
         if start == end {
             return Claim { entry: None, here: PhantomData };
         }
-        let claim = write | (start as u64) << 32 | end as u64;
+        let claim = flags | (start as u64) << 32 | end as u64;
         let free = |entry: &&AtomicU64| entry.compare_exchange(0, claim, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         let entry = self.claims[thread].0.iter().find(free);
         let entry = entry.expect("a thread holds at most eight claims on a buffer");
@@ -137,8 +164,9 @@ impl<T: Plain> Shared<T> {
         for (other, line) in self.claims.iter().enumerate() {
             for one in line.0.iter().filter(|one| !std::ptr::eq(*one, entry)) {
                 let seen = one.load(Ordering::SeqCst);
-                let (from, to) = ((seen & !WRITE) >> 32, seen & u64::from(u32::MAX));
-                let meets = (from as usize) < end && start < to as usize;
+                let (from, to) = ((seen & !(WRITE | COLUMNS)) >> 32, seen & u64::from(u32::MAX));
+                // Elements and columns are not compared: no two threads use one buffer in both ways at once.
+                let meets = seen != 0 && (seen ^ claim) & COLUMNS != 0 || (from as usize) < end && start < to as usize;
                 assert!(
                     !meets || (seen | claim) & WRITE == 0,
                     "thread {thread} takes {start}..{end} while thread {other} holds {from}..{to}, one of them to write"
@@ -179,5 +207,21 @@ impl<T> DerefMut for Write<'_, T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` makes this the only slice from this claim.
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
+    }
+}
+
+impl<T> WriteColumns<'_, T> {
+    /// The columns of one row.
+    ///
+    /// # Panics
+    /// When the matrix has no such row.
+    pub(crate) fn row(&mut self, row: usize) -> &mut [T] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        // SAFETY: `write_columns` checked the columns against the width, and the row was checked just now, so this is an
+        // element of the matrix or, for no columns, at most one past it.
+        let first = unsafe { self.origin.add(row * self.width + self.columns.start) };
+        // SAFETY: the columns of a row lie within initialised memory, their claim keeps everybody else out while `self`
+        // lives, and `&mut self` makes this the only slice from this claim.
+        unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.columns.len()) }
     }
 }

@@ -140,7 +140,7 @@ fn a_pinned_team_runs_or_says_that_it_is_not_pinned() {
 #[test]
 fn disjoint_parts_are_written_together_and_read_behind_a_barrier() {
     let team = team(3);
-    let shared = Shared::<f32>::zeroed(300, 3).expect("1200 bytes can be had");
+    let shared = Shared::<f32>::zeroed(1, 300, 3).expect("1200 bytes can be had");
     team.run(|worker| {
         let own = worker.index() * 100..worker.index() * 100 + 100;
         shared.write(worker, own).fill(worker.index() as f32 + 1.0);
@@ -164,7 +164,7 @@ fn a_claim_that_meets_another_panics() {
         (0..10, 10..20, [true, true], false),
         (0..10, 5..5, [true, true], false),
     ] {
-        let shared = Shared::<u16>::zeroed(20, 2).expect("40 bytes can be had");
+        let shared = Shared::<u16>::zeroed(1, 20, 2).expect("40 bytes can be had");
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             team.run(|worker| {
                 let take = |range: &std::ops::Range<usize>, write| {
@@ -186,11 +186,32 @@ fn a_claim_that_meets_another_panics() {
 }
 
 #[test]
+fn columns_are_written_together() {
+    let team = team(2);
+    let shared = Shared::<f32>::zeroed(3, 4, 2).expect("48 bytes can be had");
+    for (split, refused) in [([0..2, 2..4], false), ([0..3, 2..4], true)] {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            team.run(|worker| {
+                let mut columns = shared.write_columns(worker, split[worker.index()].clone());
+                (0..3).for_each(|row| columns.row(row).fill((10 * worker.index() + row) as f32));
+                worker.barrier();
+            });
+        }));
+        assert_eq!(outcome.is_err(), refused, "columns {split:?}");
+        if !refused {
+            let mut out = [0.0; 12];
+            shared.copy_to(0..12, &mut out);
+            assert_eq!(out, [0., 0., 10., 10., 1., 1., 11., 11., 2., 2., 12., 12.], "columns lie in rows");
+        }
+    }
+}
+
+#[test]
 fn memory_is_aligned_zeroed_and_refused_without_an_abort() {
-    let mut shared = Shared::<f32>::zeroed(17, 1).expect("68 bytes can be had");
+    let mut shared = Shared::<f32>::zeroed(1, 17, 1).expect("68 bytes can be had");
     let elements = shared.all_mut();
     assert_eq!(elements.as_ptr() as usize % 64, 0, "the first element stands at a cache line");
     assert!(elements.iter().all(|element| *element == 0.0), "memory comes zeroed");
-    let refused = Shared::<f32>::zeroed(usize::MAX / 2, 1).err().map(|refused| refused.0);
+    let refused = Shared::<f32>::zeroed(2, usize::MAX / 4, 1).err().map(|refused| refused.0);
     assert!(refused > Some(1 << 40), "memory that no system has is refused: {refused:?}");
 }

@@ -1,6 +1,7 @@
 //! Documents name only what is there.
 
 use super::{File, Tree};
+use crate::verbs;
 
 /// Paths that a build makes and no checkout holds.
 const BUILT: &[&str] = &["ui/dist"];
@@ -24,6 +25,22 @@ pub(super) fn paths_exist(tree: &Tree) -> Vec<String> {
             for path in spans.chain(links) {
                 let missing = braces(path).into_iter().find(|path| !exists(tree, folder, path));
                 breaches.extend(missing.map(|path| format!("{}:{number}: there is no {path}", file.path)));
+            }
+        }
+    }
+    breaches
+}
+
+/// A document that says `cargo xtask VERB` names a verb there is.
+pub(super) fn verbs_exist(tree: &Tree) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for file in tree.with_ending(&[".md"]) {
+        for (number, line) in file.lines() {
+            for rest in line.split("cargo xtask ").skip(1) {
+                let verb = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap_or_default();
+                if !verb.is_empty() && verbs::ALL.iter().all(|known| known.name != verb) {
+                    breaches.push(format!("{}:{number}: there is no verb {verb:?}", file.path));
+                }
             }
         }
     }
@@ -113,6 +130,17 @@ mod tests {
         document("`crates/gguf/src/{lib,reader}.rs`", &["crates/gguf/src/reader.rs"]);
         document("[out](../../elsewhere.md) and [gone](GONE.md)", &["elsewhere.md", "GONE.md"]);
         document("`src-tauri/crates/*/src/main.rs`", &["main.rs"]);
+    }
+
+    #[test]
+    fn verbs() {
+        let line = |text| [("README.md", text)];
+        check(
+            verbs_exist,
+            &line("`cargo xtask run -- --prompt`, `cargo xtask check-os`; `cargo xtask` lists them"),
+            &[],
+        );
+        check(verbs_exist, &line("```\ncargo xtask dance\n```"), &["README.md:2: there is no verb \"dance\""]);
     }
 
     #[test]

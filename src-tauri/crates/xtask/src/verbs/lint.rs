@@ -1,4 +1,4 @@
-//! `lint`: what can be checked without running a test: format, clippy, generated files, the rules of the house.
+//! `lint`: what can be checked without running a test: the lock file, format, clippy, generated files, the rules of the house.
 
 use std::process::ExitCode;
 
@@ -16,8 +16,10 @@ pub const VERB: Verb = Verb {
     },
 };
 
-/// Checks them all, the quickest first.
+/// Checks them all, the quickest first. Fetching comes before, so that a lock file that does not fit the manifests is an
+/// error here instead of being rewritten in passing.
 pub(super) fn check(repo: &Repo) -> anyhow::Result<()> {
+    process::run(&mut process::cargo(repo, &["fetch", "--locked", "--quiet"]))?;
     process::run(&mut process::cargo(repo, &["fmt", "--all", "--check"]))?;
     tidy::check(repo)?;
     generate::check(repo)?;

@@ -1,7 +1,7 @@
 //! `run`: builds Cairn and starts it. Today that is a chat with Pebble in the terminal.
 
 use std::io::{IsTerminal, Read, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 
@@ -29,7 +29,15 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let mut cairn = Command::new(program);
     cairn.args(&words);
     if args.is_empty() && !std::io::stdin().is_terminal() {
-        return answer_input(cairn);
+        return Ok(match answer_input(cairn, std::io::stdin())? {
+            Some(status) => exit_code(status),
+            None => {
+                println!(
+                    "Cairn is built. No terminal to chat in: add `-- --prompt TEXT`, or `-- serve` for the daemon."
+                );
+                ExitCode::SUCCESS
+            }
+        });
     }
     hand_over(cairn)
 }
@@ -46,23 +54,19 @@ fn words(args: &[String]) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Without a terminal nobody can chat: what comes in is the prompt, and with nothing there is nothing to answer.
-fn answer_input(mut cairn: Command) -> anyhow::Result<ExitCode> {
+/// Without a terminal nobody can chat: what comes in is the prompt, and with nothing there is nothing to start for.
+fn answer_input(mut cairn: Command, mut input: impl Read) -> anyhow::Result<Option<ExitStatus>> {
     let mut prompt = Vec::new();
-    std::io::stdin().read_to_end(&mut prompt).context("could not read the prompt from standard input")?;
+    input.read_to_end(&mut prompt).context("could not read the prompt from standard input")?;
     if prompt.trim_ascii().is_empty() {
-        println!(
-            "Cairn is built. There is no terminal to chat in: add `-- --prompt TEXT`, or `-- serve` for the daemon."
-        );
-        return Ok(ExitCode::SUCCESS);
+        return Ok(None);
     }
     let mut child = cairn.stdin(Stdio::piped()).spawn().context("could not start cairn")?;
-    let mut input = child.stdin.take().expect("it is piped");
+    let mut pipe = child.stdin.take().expect("it is piped");
     // A broken pipe means that cairn ended early; its exit status says more.
-    let _ = input.write_all(&prompt);
-    drop(input);
-    let status = child.wait().context("could not wait for cairn")?;
-    Ok(exit_code(status))
+    let _ = pipe.write_all(&prompt);
+    drop(pipe);
+    child.wait().context("could not wait for cairn").map(Some)
 }
 
 /// Becomes `cairn`, so that signals and the terminal are its own.
@@ -78,7 +82,7 @@ fn hand_over(mut cairn: Command) -> anyhow::Result<ExitCode> {
 }
 
 /// The exit code of a program that ran for us; a signal counts as failure.
-fn exit_code(status: std::process::ExitStatus) -> ExitCode {
+fn exit_code(status: ExitStatus) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
@@ -102,5 +106,19 @@ mod tests {
         check(&["list", "--verbose"], Some(&["list", "--verbose"]));
         check(&["--prompt"], None);
         check(&["--prompt", "a", "b"], None);
+    }
+
+    #[test]
+    fn what_is_piped_in_is_the_prompt() {
+        // Stands for cairn: ends with as many as it was given bytes.
+        let counter = || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "exit $(wc -c)"]);
+            shell
+        };
+        let code =
+            |input: &str| answer_input(counter(), input.as_bytes()).expect("sh is here").map(|status| status.code());
+        assert_eq!(code("Hello"), Some(Some(5)), "all of it arrives, and the exit code comes back");
+        assert_eq!(code(" \n"), None, "nothing to answer, so nothing is started");
     }
 }

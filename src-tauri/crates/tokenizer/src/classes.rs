@@ -1,0 +1,105 @@
+//! Unicode classes of characters, as far as splitting text into words needs them: letter, number, mark, white space, other.
+//!
+//! The ranges come from `regex-syntax`, so hand-written splitters and regular expressions cannot disagree about a character.
+//! They are spread once into pages of 256 characters, equal pages shared; a look-up is then two reads.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use regex_syntax::hir::{Class as HirClass, HirKind};
+
+/// The class of a character. `Space` is `\s` (White_Space), the others are general categories L, N and M.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Class {
+    Other,
+    Letter,
+    Number,
+    Mark,
+    Space,
+}
+
+const PAGE: usize = 256;
+
+struct Classes {
+    /// Which page each block of 256 characters uses.
+    page_of: Vec<u16>,
+    pages: Vec<[Class; PAGE]>,
+}
+
+static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::build);
+
+/// The class of `letter`.
+#[inline]
+pub(crate) fn class_of(letter: char) -> Class {
+    CLASSES.of(letter)
+}
+
+impl Classes {
+    #[inline]
+    fn of(&self, letter: char) -> Class {
+        let code = letter as usize;
+        let page = self.page_of.get(code / PAGE).and_then(|&page| self.pages.get(usize::from(page)));
+        page.and_then(|page| page.get(code % PAGE)).copied().unwrap_or(Class::Other)
+    }
+
+    fn build() -> Classes {
+        let mut all = vec![Class::Other; char::MAX as usize + 1];
+        let named =
+            [(r"\p{L}", Class::Letter), (r"\p{N}", Class::Number), (r"\p{M}", Class::Mark), (r"\s", Class::Space)];
+        for (pattern, class) in named {
+            for (first, last) in ranges(pattern) {
+                for place in all.iter_mut().take(last as usize + 1).skip(first as usize) {
+                    *place = class;
+                }
+            }
+        }
+        let mut known: HashMap<[Class; PAGE], u16> = HashMap::new();
+        let mut classes = Classes { page_of: Vec::new(), pages: Vec::new() };
+        for (page, _) in all.as_chunks::<PAGE>().0.iter().zip(0_u16..) {
+            let next = u16::try_from(classes.pages.len()).unwrap_or(u16::MAX);
+            let place = *known.entry(*page).or_insert(next);
+            if place == next {
+                classes.pages.push(*page);
+            }
+            classes.page_of.push(place);
+        }
+        classes
+    }
+}
+
+/// The ranges of a pattern that is one class of characters.
+fn ranges(pattern: &str) -> Vec<(char, char)> {
+    let hir = regex_syntax::parse(pattern).expect("the four patterns above are valid");
+    match hir.kind() {
+        HirKind::Class(HirClass::Unicode(class)) => class.iter().map(|range| (range.start(), range.end())).collect(),
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_agree_with_the_standard_library() {
+        for letter in '\0'..=char::MAX {
+            let class = class_of(letter);
+            assert_eq!(class == Class::Space, letter.is_whitespace(), "white space {letter:?}");
+            assert!(class != Class::Letter || letter.is_alphabetic(), "every letter is alphabetic: {letter:?}");
+        }
+    }
+
+    #[test]
+    fn one_of_each() {
+        let wanted = [
+            ('a', Class::Letter),
+            ('漢', Class::Letter),
+            ('½', Class::Number),
+            ('\u{301}', Class::Mark),
+            ('!', Class::Other),
+        ];
+        for (letter, class) in wanted {
+            assert_eq!(class_of(letter), class, "{letter:?}");
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Splitters written by hand for the three patterns that most models use: GPT-2, Llama 3 and Qwen 2.
+//!
+//! Each takes the length of the next word from the front of the rest. They equal these patterns, which the tests hold them to:
+//! - GPT-2: `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
+//! - words: `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,k}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+//!   with k = 3 (Llama 3) or 1 (Qwen 2), the letters of the contractions in ASCII only, and marks counted as letters or not.
+
+use std::ops::Range;
+
+use crate::classes::{Class, class_of};
+
+/// Which pattern is written out.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Style {
+    /// GPT-2's.
+    Gpt2,
+    /// The family that Llama 3 and Qwen 2 belong to.
+    Words {
+        /// The longest run of digits that is one word.
+        digits: usize,
+        /// Whether combining marks count as letters.
+        marks: bool,
+        /// Which contractions are words.
+        contractions: Contractions,
+    },
+}
+
+/// How English contractions such as `'ll` are recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contractions {
+    None,
+    AnyCase,
+}
+
+impl Style {
+    /// Cuts `text`, which starts at `offset` of what the caller counts in.
+    pub(super) fn pieces(self, text: &str, offset: usize, emit: &mut impl FnMut(Range<usize>)) {
+        let mut rest = text;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let length = match self {
+                Style::Gpt2 => gpt2(rest),
+                Style::Words { digits, marks, contractions } => words(rest, digits, marks, contractions),
+            };
+            // Every branch takes at least one character; a whole rest is the safe answer if one ever did not.
+            let (length, after) = match rest.split_at_checked(length) {
+                Some((word, after)) if !word.is_empty() => (length, after),
+                _ => (rest.len(), ""),
+            };
+            emit(at..at + length);
+            at += length;
+            rest = after;
+        }
+    }
+}
+
+/// The length in bytes of the run at the front of `text` whose characters satisfy `belongs`.
+fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
+    text.find(|letter| !belongs(letter)).unwrap_or(text.len())
+}
+
+/// `text` from byte `at` on.
+fn from(text: &str, at: usize) -> &str {
+    text.get(at..).unwrap_or_default()
+}
+
+fn is_line_break(letter: char) -> bool {
+    matches!(letter, '\r' | '\n')
+}
+
+/// The length of a contraction at the front, 0 when there is none.
+fn contraction(text: &str, any_case: bool) -> usize {
+    let fold = |byte: u8| if any_case { byte.to_ascii_lowercase() } else { byte };
+    match *text.as_bytes() {
+        [b'\'', first, ..] if matches!(fold(first), b's' | b't' | b'm' | b'd') => 2,
+        [b'\'', first, second, ..] if matches!(&[fold(first), fold(second)], b"re" | b"ve" | b"ll") => 3,
+        _ => 0,
+    }
+}
+
+/// The length of white space that is a word of its own: all but the last character before other text, which keeps that one.
+fn blanks(text: &str, length: usize) -> usize {
+    let Some(space) = text.get(..length) else { return text.len() };
+    let last = space.chars().next_back().map_or(0, char::len_utf8);
+    if length == text.len() || length == last { length } else { length - last }
+}
+
+fn gpt2(rest: &str) -> usize {
+    let contraction = contraction(rest, false);
+    if contraction > 0 {
+        return contraction;
+    }
+    let blank = usize::from(rest.starts_with(' '));
+    let word = from(rest, blank);
+    let kind = |letter| match class_of(letter) {
+        Class::Mark => Class::Other,
+        class => class,
+    };
+    match word.chars().next().map(kind) {
+        Some(first) if first != Class::Space => blank + run(word, |letter| kind(letter) == first),
+        _ => blanks(rest, run(rest, |letter| class_of(letter) == Class::Space)),
+    }
+}
+
+fn words(rest: &str, digits: usize, marks: bool, contractions: Contractions) -> usize {
+    if contractions == Contractions::AnyCase {
+        let contraction = contraction(rest, true);
+        if contraction > 0 {
+            return contraction;
+        }
+    }
+    let kind = |letter| match class_of(letter) {
+        Class::Mark if marks => Class::Letter,
+        Class::Mark => Class::Other,
+        class => class,
+    };
+    let is = |wanted: Class| move |letter: char| kind(letter) == wanted;
+    let mut letters = rest.chars();
+    let Some(first) = letters.next() else { return 0 };
+    let width = first.len_utf8();
+    match kind(first) {
+        Class::Letter => return run(rest, is(Class::Letter)),
+        Class::Number => {
+            return rest.chars().take(digits).take_while(|&letter| is(Class::Number)(letter)).map(char::len_utf8).sum();
+        }
+        _ => {}
+    }
+    let second = letters.next().map(kind);
+    if second == Some(Class::Letter) && !is_line_break(first) {
+        return width + run(from(rest, width), is(Class::Letter));
+    }
+    let blank = if first == ' ' && second == Some(Class::Other) { 1 } else { 0 };
+    let symbols = blank + run(from(rest, blank), is(Class::Other));
+    if symbols > blank {
+        return symbols + run(from(rest, symbols), is_line_break);
+    }
+    let space = run(rest, is(Class::Space));
+    // Up to and with the last line break of the run, if it has one.
+    match rest.get(..space).and_then(|space| space.rfind(is_line_break)) {
+        Some(last) => last + 1,
+        None => blanks(rest, space),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fancy_regex::Regex;
+    use proptest::prelude::*;
+
+    /// Holds a splitter against the pattern that it writes out.
+    fn check(style: Style, pattern: &str, text: &str) {
+        let regex = Regex::new(pattern).expect("the test's pattern is valid");
+        let wanted: Vec<&str> = regex.find_iter(text).map(|found| found.expect("short input").as_str()).collect();
+        let mut got = Vec::new();
+        style.pieces(text, 0, &mut |range| got.push(&text[range]));
+        assert_eq!(got, wanted, "{style:?} on {text:?}");
+    }
+
+    fn check_all(text: &str) {
+        let contraction = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
+        check(Style::Gpt2, r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", text);
+        for digits in [1, 3] {
+            let rest = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+            let plain = format!(r"[^\r\n\p{{L}}\p{{N}}]?\p{{L}}+|\p{{N}}{{1,{digits}}}|{rest}");
+            let any_case = Contractions::AnyCase;
+            check(
+                Style::Words { digits, marks: false, contractions: any_case },
+                &format!("{contraction}|{plain}"),
+                text,
+            );
+            check(Style::Words { digits, marks: false, contractions: Contractions::None }, &plain, text);
+            let rest = r" ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+            let marked = format!(r"{contraction}|[^\r\n\p{{L}}\p{{N}}]?[\p{{L}}\p{{M}}]+|\p{{N}}{{1,{digits}}}|{rest}");
+            check(Style::Words { digits, marks: true, contractions: any_case }, &marked, text);
+        }
+    }
+
+    #[test]
+    fn known_corners() {
+        for text in [
+            "",
+            " ",
+            "  a",
+            "a  ",
+            " \n a",
+            "\n\nx",
+            "I'LL we'll 'ſ",
+            "a\u{a0}b",
+            "1234567",
+            "½ \r\n!?\n\n ",
+            "e\u{301}t",
+            " \u{301}",
+        ] {
+            check_all(text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn equal_on_any_text(text in any::<String>()) {
+            check_all(&text);
+        }
+
+        #[test]
+        fn equal_on_crowded_text(text in "[a-cSsTtLlVvEeRrMmDd' \\t\\r\\n0-3.,!é\u{301}漢½\u{a0}\u{3000}]{0,40}") {
+            check_all(&text);
+        }
+    }
+}

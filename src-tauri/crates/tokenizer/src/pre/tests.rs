@@ -1,0 +1,69 @@
+//! Rows of the pre-tokenizer table: each known name compiles, cuts without gaps, and survives long hostile runs.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn check(name: &str, text: &str, wanted: &[&str]) {
+    let mut got = Vec::new();
+    PreTokenizer::named(name).expect("the row is known").words(text, |range| got.push(&text[range]));
+    assert_eq!(got, wanted, "{name:?} on {text:?}");
+}
+
+fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().flat_map(|row| row.names.iter().copied())
+}
+
+#[test]
+fn each_name_is_in_one_row_and_compiles() {
+    let mut seen = HashSet::new();
+    for name in names() {
+        assert!(seen.insert(name), "{name:?} is in two rows");
+        assert!(PreTokenizer::named(name).is_ok(), "{name:?} does not compile");
+    }
+    assert!(PreTokenizer::named("no-such-row").is_err(), "an unknown name must not be guessed at");
+}
+
+#[test]
+fn words_by_row() {
+    let text = "I'll pay 12345 $!\n\n  ok";
+    check("gpt-2", text, &["I", "'ll", " pay", " 12345", " $!", "\n\n ", " ok"]);
+    check("llama-bpe", text, &["I", "'ll", " pay", " ", "123", "45", " $!\n\n", " ", " ok"]);
+    check("qwen2", text, &["I", "'ll", " pay", " ", "1", "2", "3", "4", "5", " $!\n\n", " ", " ok"]);
+    check("starcoder", text, &["I", "'ll", " pay", " ", "1", "2", "3", "4", "5", " $!", "\n\n ", " ok"]);
+    check("falcon", text, &["I", "'", "ll", " pay", " ", "123", "45", " ", "$!", "\n\n ", " ok"]);
+}
+
+#[test]
+fn long_runs_are_cut_without_loss() {
+    for name in names() {
+        let pre = PreTokenizer::named(name).expect("the row is known");
+        for unit in ["a", " ", "\n", "1", "!", "漢", "aB", " \u{301}"] {
+            let text = unit.repeat(20_000);
+            let mut at = 0;
+            pre.words(&text, |range| {
+                assert_eq!(range.start, at, "{name:?} on {unit:?} leaves a gap");
+                at = range.end;
+            });
+            assert_eq!(at, text.len(), "{name:?} on {unit:?} loses the end");
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn words_cover_any_text(text in any::<String>()) {
+        for row in ROWS {
+            let pre = PreTokenizer::named(row.names[0]).expect("the row is known");
+            let mut at = 0;
+            pre.words(&text, |range| {
+                assert_eq!(range.start, at, "{:?} leaves a gap", row.names);
+                assert!(range.end > range.start, "{:?} gives an empty word", row.names);
+                at = range.end;
+            });
+            assert_eq!(at, text.len(), "{:?} loses the end", row.names);
+        }
+    }
+}

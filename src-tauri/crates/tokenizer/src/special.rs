@@ -1,0 +1,155 @@
+//! Tokens that are cut out of the text before anything else looks at it: control tokens such as `<|im_start|>`, where the
+//! caller asks for that, and user-defined ones always.
+//!
+//! Where two could match, the longer one wins wherever it stands, then the one further left; that is what llama.cpp does, by
+//! searching the whole text for each token in turn. Here all are searched for at once, and each cluster of overlapping finds is
+//! settled by itself.
+
+use std::ops::Range;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use crate::error::Error;
+
+/// A set of special tokens, ready to be searched for.
+#[derive(Debug)]
+pub(crate) struct SpecialTokens {
+    finder: AhoCorasick,
+    /// The id of each pattern of `finder`.
+    ids: Vec<u32>,
+    longest_bytes: usize,
+}
+
+/// A part of a text: to be encoded, or a token already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Text(Range<usize>),
+    Token(u32),
+}
+
+/// A token found at a place.
+#[derive(Debug, Clone, Copy)]
+struct Find {
+    start: usize,
+    end: usize,
+    id: u32,
+}
+
+impl SpecialTokens {
+    /// A set of the tokens given, none of which may be empty; nothing when there are none.
+    pub(crate) fn build(tokens: &[(u32, &str)]) -> Result<Option<SpecialTokens>, Error> {
+        if tokens.is_empty() {
+            return Ok(None);
+        }
+        let texts = tokens.iter().map(|&(_, text)| text);
+        let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts.clone());
+        let finder = finder.map_err(|error| Error::SpecialTokens { reason: error.to_string() })?;
+        let longest_bytes = texts.map(str::len).max().unwrap_or(0);
+        Ok(Some(SpecialTokens { finder, ids: tokens.iter().map(|&(id, _)| id).collect(), longest_bytes }))
+    }
+
+    /// Calls `part` with the parts of `text`, in order.
+    pub(crate) fn split(&self, text: &str, mut part: impl FnMut(Part)) {
+        let mut done = 0;
+        let mut cluster: Vec<Find> = Vec::new();
+        let mut cluster_end = 0;
+        let mut settle = |cluster: &mut Vec<Find>| {
+            for Find { start, end, id } in choose(cluster) {
+                if start > done {
+                    part(Part::Text(done..start));
+                }
+                part(Part::Token(id));
+                done = end;
+            }
+        };
+        for found in self.finder.find_overlapping_iter(text) {
+            // Finds come ordered by their end, and none is longer than the longest token, so nothing later can reach back
+            // into a cluster that ended that long ago.
+            if found.end().saturating_sub(self.longest_bytes) >= cluster_end {
+                settle(&mut cluster);
+            }
+            if let Some(&id) = self.ids.get(found.pattern().as_usize()) {
+                cluster.push(Find { start: found.start(), end: found.end(), id });
+                cluster_end = found.end();
+            }
+        }
+        settle(&mut cluster);
+        if done < text.len() {
+            part(Part::Text(done..text.len()));
+        }
+    }
+}
+
+/// Empties `cluster` and gives those finds that do not overlap a better one, from left to right.
+fn choose(cluster: &mut Vec<Find>) -> Vec<Find> {
+    cluster.sort_unstable_by_key(|find| (std::cmp::Reverse(find.end - find.start), find.id, find.start));
+    let mut chosen: std::collections::BTreeMap<usize, Find> = std::collections::BTreeMap::new();
+    for find in cluster.drain(..) {
+        let free_before = chosen.range(..find.end).next_back().is_none_or(|(_, other)| other.end <= find.start);
+        if free_before {
+            chosen.insert(find.start, find);
+        }
+    }
+    chosen.into_values().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The rule as it is stated: the whole text is searched for each token, longest first.
+    fn by_the_rule(tokens: &[(u32, &str)], text: &str) -> Vec<Part> {
+        let mut tokens = tokens.to_vec();
+        tokens.sort_by_key(|&(id, token)| (std::cmp::Reverse(token.len()), id));
+        let mut parts = vec![Part::Text(0..text.len())];
+        for (id, token) in tokens {
+            let mut next = Vec::new();
+            for part in parts {
+                let Part::Text(range) = part else {
+                    next.push(part);
+                    continue;
+                };
+                let mut at = range.start;
+                while let Some(found) = text[at..range.end].find(token) {
+                    next.extend([Part::Text(at..at + found), Part::Token(id)]);
+                    at += found + token.len();
+                }
+                next.push(Part::Text(at..range.end));
+            }
+            parts = next;
+        }
+        parts.retain(|part| !matches!(part, Part::Text(range) if range.is_empty()));
+        parts
+    }
+
+    fn check(tokens: &[(u32, &str)], text: &str) {
+        let mut got = Vec::new();
+        SpecialTokens::build(tokens).expect("few tokens").expect("not empty").split(text, |part| got.push(part));
+        assert_eq!(got, by_the_rule(tokens, text), "{tokens:?} in {text:?}");
+    }
+
+    #[test]
+    fn the_longer_token_wins() {
+        let tokens = [(0, "<a>"), (1, "<a><b>"), (2, "  "), (3, "    "), (4, "b><c"), (5, "b")];
+        for text in ["", "x", "<a>", "<a><b>", "x<a><b>y<a>", "     ", "<a><b><c>", "b><cb", "<a><a><b><b"] {
+            check(&tokens, text);
+        }
+    }
+
+    #[test]
+    fn no_tokens_no_set() {
+        assert!(SpecialTokens::build(&[]).expect("nothing to build").is_none(), "an empty set is no set");
+    }
+
+    proptest! {
+        #[test]
+        fn equal_to_the_rule(
+            tokens in prop::collection::btree_set("[abé]{1,4}", 1..8),
+            text in "[abcé]{0,40}",
+        ) {
+            let tokens: Vec<(u32, &str)> = (0..).zip(tokens.iter().map(String::as_str)).collect();
+            check(&tokens, &text);
+        }
+    }
+}
