@@ -101,9 +101,9 @@ impl Hparams {
             let what = format!("a model with keys of {head_dim} and values of {value_dim} elements");
             return Err(LoadError::Unsupported { what });
         }
-        let rms_epsilon = keys.f32("attention.layer_norm_rms_epsilon")?.ok_or_else(|| {
-            LoadError::from(Error::MissingKey { key: keys.name("attention.layer_norm_rms_epsilon") })
-        })?;
+        let rms_epsilon = keys
+            .f32("attention.layer_norm_rms_epsilon")?
+            .ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name("attention.layer_norm_rms_epsilon") }))?;
         Ok(Self {
             architecture: keys.architecture().to_owned(),
             context_length: keys.count("context_length", None, u32::MAX)?,

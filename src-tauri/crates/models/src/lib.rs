@@ -14,6 +14,8 @@ pub mod file;
 mod hparams;
 pub mod load;
 mod mapping;
+#[cfg(test)]
+mod tiny;
 
 pub use arch::{ALL, Architecture};
 pub use build::Builder;

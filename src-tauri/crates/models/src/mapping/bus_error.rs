@@ -14,6 +14,9 @@ use std::ptr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+#[cfg(test)]
+mod tests;
+
 /// How many files can be mapped at once.
 const SLOTS: usize = 1024;
 
