@@ -6,6 +6,7 @@
 
 mod scan;
 
+use std::iter;
 use std::ops::Range;
 
 use fancy_regex::Regex;
@@ -200,7 +201,7 @@ impl PreTokenizer {
         if let [Cut::Scan(style)] = self.cuts.as_slice() {
             return style.pieces(text, 0, &mut word);
         }
-        let mut pieces: Vec<Range<usize>> = Vec::from([0..text.len()]);
+        let mut pieces: Vec<Range<usize>> = iter::once(0..text.len()).collect();
         for cut in &self.cuts {
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {

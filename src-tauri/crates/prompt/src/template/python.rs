@@ -1,0 +1,257 @@
+//! What Python does where the engine would do something else: how values print, and `json.dumps`.
+//!
+//! `None`, `True` and `False` have capitals, floats always show a point, and lists and dictionaries print as Python writes them
+//! in source. JSON has a blank after `,` and `:` and keeps every character that JSON allows.
+
+use minijinja::value::{Kwargs, Value, ValueKind};
+use minijinja::{Error, ErrorKind, Output, State};
+
+/// Nested lists and dictionaries that are printed; deeper ones are an error.
+const MAX_NESTING: usize = 100;
+
+/// Prints `{{ value }}`.
+pub(super) fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    if let Some(text) = value.as_str() {
+        return out.write_str(text).map_err(Error::from);
+    }
+    let mut text = String::new();
+    write_str(&mut text, value)?;
+    out.write_str(&text).map_err(Error::from)
+}
+
+/// The filter `string`.
+pub(super) fn string(value: &Value) -> Result<Value, Error> {
+    if value.as_str().is_some() {
+        return Ok(value.clone());
+    }
+    let mut text = String::new();
+    write_str(&mut text, value)?;
+    Ok(Value::from(text))
+}
+
+/// The filter `length`; what is undefined has none, as in Jinja2.
+pub(super) fn length(value: &Value) -> Result<usize, Error> {
+    if value.is_undefined() {
+        return Ok(0);
+    }
+    let refuse = || Error::new(ErrorKind::InvalidOperation, format!("a {} has no length", value.kind()));
+    value.len().ok_or_else(refuse)
+}
+
+/// The test `iterable`: nothing is not, but what is undefined is, as in Jinja2.
+pub(super) fn is_iterable(value: &Value) -> bool {
+    value.is_undefined() || value.as_str().is_some() || (!value.is_none() && value.try_iter().is_ok())
+}
+
+/// Python's `str`.
+fn write_str(into: &mut String, value: &Value) -> Result<(), Error> {
+    match value.as_str() {
+        Some(text) => into.push_str(text),
+        None => write_repr(into, value, 0)?,
+    }
+    Ok(())
+}
+
+/// Python's `repr`.
+fn write_repr(into: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+    if depth > MAX_NESTING {
+        return Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deeply to print"));
+    }
+    match value.kind() {
+        ValueKind::Undefined => {}
+        ValueKind::None => into.push_str("None"),
+        ValueKind::Bool => into.push_str(if value.is_true() { "True" } else { "False" }),
+        ValueKind::Number => into.push_str(&number(value)),
+        ValueKind::String => quote(into, value.as_str().unwrap_or_default()),
+        ValueKind::Seq | ValueKind::Iterable => {
+            into.push('[');
+            for (index, item) in value.try_iter()?.enumerate() {
+                into.push_str(if index > 0 { ", " } else { "" });
+                write_repr(into, &item, depth + 1)?;
+            }
+            into.push(']');
+        }
+        ValueKind::Map => {
+            into.push('{');
+            for (index, key) in value.try_iter()?.enumerate() {
+                into.push_str(if index > 0 { ", " } else { "" });
+                write_repr(into, &key, depth + 1)?;
+                into.push_str(": ");
+                write_repr(into, &value.get_item(&key)?, depth + 1)?;
+            }
+            into.push('}');
+        }
+        _ => into.push_str(&value.to_string()),
+    }
+    Ok(())
+}
+
+/// A string as Python's source has it: in single quotes, unless it holds those and no double ones.
+fn quote(into: &mut String, text: &str) {
+    let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
+    into.push(mark);
+    for letter in text.chars() {
+        match letter {
+            '\\' => into.push_str("\\\\"),
+            '\n' => into.push_str("\\n"),
+            '\r' => into.push_str("\\r"),
+            '\t' => into.push_str("\\t"),
+            letter if letter == mark => into.extend(['\\', letter]),
+            letter if u32::from(letter) < 0x20 || letter == '\u{7f}' => {
+                into.push_str(&format!("\\x{:02x}", u32::from(letter)));
+            }
+            letter => into.push(letter),
+        }
+    }
+    into.push(mark);
+}
+
+/// A number as Python's `repr` has it: floats with a point or an exponent, the exponent from 1e16 on and below 1e-4.
+fn number(value: &Value) -> String {
+    if value.is_integer() {
+        return value.to_string();
+    }
+    let Ok(x) = f64::try_from(value.clone()) else { return value.to_string() };
+    if x.is_nan() {
+        return "nan".to_owned();
+    }
+    if x.is_infinite() {
+        return if x > 0.0 { "inf" } else { "-inf" }.to_owned();
+    }
+    let size = x.abs();
+    if x != 0.0 && !(1e-4..1e16).contains(&size) {
+        let scientific = format!("{x:e}");
+        let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+        let (sign, exponent) = exponent.strip_prefix('-').map_or(('+', exponent), |exponent| ('-', exponent));
+        return format!("{digits}e{sign}{exponent:0>2}");
+    }
+    let plain = x.to_string();
+    if plain.contains('.') { plain } else { plain + ".0" }
+}
+
+/// How JSON is written.
+struct Json {
+    ensure_ascii: bool,
+    sort_keys: bool,
+    indent: Option<usize>,
+    between_items: String,
+    after_key: String,
+}
+
+/// The filter `tojson`, which is Python's `json.dumps(value, ensure_ascii=False)` with its keyword arguments.
+pub(super) fn to_json(value: &Value, positional: Option<bool>, options: Kwargs) -> Result<Value, Error> {
+    let indent: Option<Value> = options.get("indent")?;
+    let indent = indent.filter(|indent| !indent.is_none()).map(usize::try_from).transpose()?;
+    let separators: Option<Vec<String>> = options
+        .get::<Option<Value>>("separators")?
+        .filter(|given| !given.is_none())
+        .map(|given| given.try_iter().map(|parts| parts.map(|part| part.to_string()).collect()))
+        .transpose()?;
+    let (between_items, after_key) = match separators.as_deref() {
+        Some([between, after]) => (between.clone(), after.clone()),
+        Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "separators are a pair")),
+        None if indent.is_some() => (",".to_owned(), ": ".to_owned()),
+        None => (", ".to_owned(), ": ".to_owned()),
+    };
+    let json = Json {
+        ensure_ascii: options.get::<Option<bool>>("ensure_ascii")?.or(positional).unwrap_or(false),
+        sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
+        indent,
+        between_items,
+        after_key,
+    };
+    options.assert_all_used()?;
+    let mut text = String::new();
+    json.write(&mut text, value, 0)?;
+    Ok(Value::from_safe_string(text))
+}
+
+impl Json {
+    fn write(&self, into: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+        if depth > MAX_NESTING {
+            return Err(Error::new(ErrorKind::BadSerialization, "a value is nested too deeply for JSON"));
+        }
+        match value.kind() {
+            ValueKind::None => into.push_str("null"),
+            ValueKind::Bool => into.push_str(if value.is_true() { "true" } else { "false" }),
+            ValueKind::Number => into.push_str(match number(value).as_str() {
+                "nan" => "NaN",
+                "inf" => "Infinity",
+                "-inf" => "-Infinity",
+                plain => plain,
+            }),
+            ValueKind::String => self.write_text(into, value.as_str().unwrap_or_default()),
+            ValueKind::Seq | ValueKind::Iterable => {
+                let items = value.try_iter()?.collect::<Vec<_>>();
+                self.write_all(into, ('[', ']'), &items, depth, |into, item| self.write(into, item, depth + 1))?;
+            }
+            ValueKind::Map => {
+                let mut keys = value.try_iter()?.collect::<Vec<_>>();
+                if self.sort_keys {
+                    keys.sort();
+                }
+                self.write_all(into, ('{', '}'), &keys, depth, |into, key| {
+                    let name = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
+                    self.write_text(into, &name);
+                    into.push_str(&self.after_key);
+                    self.write(into, &value.get_item(key)?, depth + 1)
+                })?;
+            }
+            kind => {
+                let reason = format!("a value of type {kind} cannot be written as JSON");
+                return Err(Error::new(ErrorKind::BadSerialization, reason));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes items between brackets, one to a line when indented; nothing between the brackets when there are none.
+    fn write_all(
+        &self,
+        into: &mut String,
+        (open, close): (char, char),
+        items: &[Value],
+        depth: usize,
+        mut write: impl FnMut(&mut String, &Value) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let new_line = |into: &mut String, depth: usize| {
+            if let Some(indent) = self.indent {
+                into.push('\n');
+                into.extend(std::iter::repeat_n(' ', indent.min(64) * depth));
+            }
+        };
+        into.push(open);
+        for (index, item) in items.iter().enumerate() {
+            into.push_str(if index > 0 { &self.between_items } else { "" });
+            new_line(into, depth + 1);
+            write(into, item)?;
+        }
+        if !items.is_empty() {
+            new_line(into, depth);
+        }
+        into.push(close);
+        Ok(())
+    }
+
+    fn write_text(&self, into: &mut String, text: &str) {
+        into.push('"');
+        for letter in text.chars() {
+            match letter {
+                '"' => into.push_str("\\\""),
+                '\\' => into.push_str("\\\\"),
+                '\n' => into.push_str("\\n"),
+                '\r' => into.push_str("\\r"),
+                '\t' => into.push_str("\\t"),
+                '\u{8}' => into.push_str("\\b"),
+                '\u{c}' => into.push_str("\\f"),
+                letter if u32::from(letter) < 0x20 || (self.ensure_ascii && !letter.is_ascii()) => {
+                    for unit in letter.encode_utf16(&mut [0; 2]) {
+                        into.push_str(&format!("\\u{unit:04x}"));
+                    }
+                }
+                letter => into.push(letter),
+            }
+        }
+        into.push('"');
+    }
+}

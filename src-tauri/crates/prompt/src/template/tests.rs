@@ -1,0 +1,140 @@
+//! Templates of our own that use what published ones use, and hostile ones.
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn talk() -> Vec<Message> {
+    vec![Message::new("system", "Be brief."), Message::new("user", "Hi"), Message::new("assistant", "Hello!")]
+}
+
+fn render(source: &str, messages: &[Message]) -> Result<String, Error> {
+    let now = Moment { year: 2026, month: 2, day: 5, ..Moment::default() };
+    let input = Render { messages, bos_token: "<s>", eos_token: "</s>", now, ..Render::default() };
+    Template::jinja(source)?.render(&input)
+}
+
+fn check(source: &str, wanted: &str) {
+    assert_eq!(render(source, &talk()), Ok(wanted.to_owned()), "{source:?}");
+}
+
+#[test]
+fn chatml_renders() {
+    let messages = talk();
+    let input = Render { messages: &messages[1..2], add_generation_prompt: true, ..Render::default() };
+    let text = Template::default_chatml().render(&input);
+    assert_eq!(text, Ok("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n".to_owned()), "ChatML");
+}
+
+#[test]
+fn values_print_as_python_prints_them() {
+    check("{{ none }} {{ true }} {{ 1.0 }} {{ 1e20 }} {{ 0.00001 }} {{ 3 }}", "None True 1.0 1e+20 1e-05 3");
+    check(r#"{{ ["a", "it's", none] }} {{ {"k": [false]} }}"#, r#"['a', "it's", None] {'k': [False]}"#);
+    check("[{{ undefined_name }}]", "[]");
+    check("{{ messages[1].content | length }}{{ missing | length }}", "20");
+}
+
+#[test]
+fn json_is_written_as_python_writes_it() {
+    check(r#"{{ {"a": [1, "<é>"], "b": {}} | tojson }}"#, r#"{"a": [1, "<é>"], "b": {}}"#);
+    check(r#"{{ {"b": 1, "a": []} | tojson(indent=2, sort_keys=true) }}"#, "{\n  \"a\": [],\n  \"b\": 1\n}");
+    check(r#"{{ ["é", "🦙"] | tojson(ensure_ascii=true) }}"#, r#"["\u00e9", "\ud83e\udd99"]"#);
+    check(r#"{{ [1, {"a": 2}] | tojson(separators=(",", ":")) }}"#, r#"[1,{"a":2}]"#);
+}
+
+#[test]
+fn python_methods_and_blocks() {
+    check("{{ messages[1]['content'].upper().strip('H') }}", "I");
+    check(
+        "{% for m in messages %}\n  {% if loop.last %}{% break %}{% endif %}\n{{ m.role }};\n{% endfor %}",
+        "system;\nuser;\n",
+    );
+    check("{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}", "3");
+    check("{% macro twice(x) %}{{ x }}{{ x }}{% endmacro %}{{ twice('ab') }}", "abab");
+    check("{{ bos_token }}{{ messages[::-1][0].content }}{{ eos_token }}", "<s>Hello!</s>");
+    check("{{ strftime_now('%d %b %Y') }}", "05 Feb 2026");
+    check("a\n    {%- generation %}b{% endgeneration -%}\n c", "abc");
+    check("{{ '<&>' }}{{ '<' | e }}", "<&>&lt;");
+    check(
+        "{{ none is iterable }} {{ missing is iterable }} {{ 'a' is iterable }} {{ 1 is iterable }}",
+        "False True True False",
+    );
+}
+
+#[test]
+fn a_refusal_is_told_apart() {
+    let refused = render("{% if messages %}{{ raise_exception('Roles must alternate') }}{% endif %}", &talk());
+    assert_eq!(refused, Err(Error::Refused { reason: "Roles must alternate".to_owned() }), "its own words");
+    assert!(matches!(render("{{ 1 / 0 }}", &[]), Err(Error::Failed { .. })), "a failure");
+    assert!(matches!(render("{% if %}", &[]), Err(Error::Syntax { .. })), "not a template");
+}
+
+#[test]
+fn hostile_templates_end() {
+    let endless = "{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}";
+    assert_eq!(render(endless, &[]), Err(Error::TooLarge { what: "steps" }), "endless loops run out of steps");
+    let long = "{% for a in range(10000) %}{{ 'x' * 1000000 }}{% endfor %}";
+    assert_eq!(render(long, &[]), Err(Error::TooLarge { what: "output" }), "endless output is cut off");
+    let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
+    assert!(matches!(render(deep, &[]), Err(Error::Failed { .. })), "endless recursion is an error");
+    let nested = "(".repeat(50_000);
+    assert!(render(&format!("{{{{ {nested} }}}}"), &[]).is_err(), "a deep expression is an error");
+    assert!(
+        matches!(render("{{ messages[::-1][0] }}", &[]), Err(Error::Failed { .. })),
+        "a panic of the engine is an error"
+    );
+    let huge = " ".repeat(MAX_SOURCE_BYTES + 1);
+    assert_eq!(render(&huge, &[]), Err(Error::TooLarge { what: "source" }), "a huge template is refused");
+}
+
+#[test]
+fn capabilities_show_in_the_source() {
+    let capabilities = |source| Template::jinja(source).expect("valid").capabilities();
+    assert_eq!(capabilities("{{ tools }}<think></think>"), Capabilities { tools: true, thinking: true }, "both");
+    assert_eq!(capabilities("<think>"), Capabilities::default(), "one tag is not enough");
+    assert!(capabilities("{{ message.tool_calls }}").tools, "calls are tools too");
+}
+
+#[test]
+fn variables_of_a_rendering() {
+    let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
+    let call = ToolCallOf { name: "f", arguments: json!({ "x": 1 }) }.message();
+    let messages = [call, Message { tool_name: Some("f".into()), ..Message::new("tool", "2") }];
+    let input = Render {
+        messages: &messages,
+        tools: Some(&tools),
+        thinking: Some(Think::Level("low".into())),
+        ..Render::default()
+    };
+    let source = "{{ tools[0].function.name }} {{ messages[0].tool_calls[0].function.arguments | tojson }} {{ messages[1].name }} \
+        {{ enable_thinking }} {{ reasoning_effort }} {{ messages[0].reasoning_content }} {{ documents is none }}";
+    let text = Template::jinja(source).expect("valid").render(&input);
+    assert_eq!(text, Ok("f {\"x\": 1} f True low why True".to_owned()), "what templates ask for is there");
+}
+
+struct ToolCallOf {
+    name: &'static str,
+    arguments: serde_json::Value,
+}
+
+impl ToolCallOf {
+    fn message(self) -> Message {
+        let call = crate::ToolCall { id: None, name: self.name.to_owned(), arguments: self.arguments };
+        Message { thinking: Some("why".to_owned()), tool_calls: vec![call], ..Message::new("assistant", "") }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_template_is_taken_or_refused(source in "(\\{\\{|\\}\\}|\\{%-?|-?%\\}|if|for|in|set|endif|endfor|messages|generation|[|.()'+ a-z0-9é]){0,25}") {
+        let _ = render(&source, &talk());
+    }
+
+    #[test]
+    fn any_message_renders(role in any::<String>(), content in any::<String>()) {
+        let messages = [Message::new(role.clone(), content.clone())];
+        let text = render(CHATML, &messages);
+        prop_assert_eq!(text, Ok(format!("<|im_start|>{role}\n{content}<|im_end|>\n")));
+    }
+}

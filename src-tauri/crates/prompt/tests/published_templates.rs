@@ -1,0 +1,161 @@
+//! Renderings against Python's Jinja2, as `fixtures/record.py` recorded them.
+//!
+//! Templates of our own lie beside the recordings, so a clone tests itself. The recordings of published templates are here too,
+//! but the templates belong to their publishers: they are looked for in `chat-templates` under `CAIRN_CONFORMANCE`, else under
+//! `shared/conformance` of a folder above; where there are none, that test says so and checks nothing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cairn_prompt::{Error, Message, Moment, Render, Template, Think, ToolCall};
+use serde_json::Value;
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
+}
+
+fn read(path: &Path) -> String {
+    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn json(name: &str) -> Value {
+    serde_json::from_str(&read(&fixtures().join(name))).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// The conformance data, if this machine has it.
+#[expect(clippy::disallowed_methods, reason = "the place of data outside the repository is given by the environment")]
+fn published() -> Option<PathBuf> {
+    let named = std::env::var_os("CAIRN_CONFORMANCE").map(PathBuf::from);
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/conformance"));
+    let found =
+        named.into_iter().chain(above).map(|folder| folder.join("chat-templates")).find(|folder| folder.is_dir());
+    if found.is_none() {
+        eprintln!("SKIPPED: no published chat templates (set CAIRN_CONFORMANCE, or put them at ../shared/conformance)");
+    }
+    found
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn message(given: &Value) -> Message {
+    let calls = given["tool_calls"].as_array().cloned().unwrap_or_default();
+    Message {
+        thinking: text(&given["thinking"]),
+        tool_name: text(&given["tool_name"]),
+        tool_call_id: text(&given["tool_call_id"]),
+        tool_calls: calls
+            .iter()
+            .map(|call| ToolCall {
+                id: text(&call["id"]),
+                name: text(&call["name"]).expect("a call has a name"),
+                arguments: call["arguments"].clone(),
+            })
+            .collect(),
+        ..Message::new(given["role"].as_str().expect("a role"), given["content"].as_str().expect("a text"))
+    }
+}
+
+fn render(source: &str, case: &Value, tools: &Value) -> Result<String, Error> {
+    let messages: Vec<Message> = case["messages"].as_array().expect("messages").iter().map(message).collect();
+    let thinking = match &case["thinking"] {
+        Value::Bool(true) => Some(Think::On),
+        Value::Bool(false) => Some(Think::Off),
+        Value::String(level) => Some(Think::Level(level.clone())),
+        _ => None,
+    };
+    Template::jinja(source)?.render(&Render {
+        messages: &messages,
+        tools: case["tools"].as_bool().unwrap_or(false).then_some(tools),
+        add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap_or(true),
+        bos_token: "<s>",
+        eos_token: "</s>",
+        thinking,
+        now: Moment { year: 2026, month: 2, day: 5, hour: 13, minute: 4, second: 9 },
+    })
+}
+
+/// The recorded texts of one template in full: one that begins as the first text does is recorded by what follows.
+fn in_full(recorded: &Value) -> BTreeMap<String, Value> {
+    let recorded = recorded.as_object().expect("recordings by case");
+    let first: Vec<char> = recorded.values().find_map(Value::as_str).unwrap_or_default().chars().collect();
+    let expand = |value: &Value| match value {
+        Value::Array(parts) => {
+            let shared = parts[0].as_u64().expect("a number of characters") as usize;
+            let rest = parts[1].as_str().expect("the rest of a text").chars();
+            Value::String(first[..shared].iter().copied().chain(rest).collect())
+        }
+        other => other.clone(),
+    };
+    recorded.iter().map(|(case, value)| (case.clone(), expand(value))).collect()
+}
+
+/// Templates that are known to differ, and in which cases.
+const KNOWN: &[(&str, &[&str])] = &[
+    // It joins strings marked as safe with others by `+`, upon which Jinja2 escapes the others for HTML, surely not on purpose.
+    ("meetkai-functionary-medium-v3.1.jinja", &["tools", "called"]),
+    // `messages[::-1]` of no messages makes the engine panic, which becomes an error.
+    ("Reka-Edge.jinja", &["nobody"]),
+];
+
+/// How a rendering relates to what was recorded. Where Python fails by an error of its own, such as a loop over `None`, we may
+/// fail or be lenient; what a template refuses, we must refuse in its words.
+fn verdict(got: &Result<String, Error>, wanted: &Value) -> &'static str {
+    match (got, wanted) {
+        (Ok(got), Value::String(wanted)) if got == wanted => "equal",
+        (Err(Error::Refused { reason }), Value::Object(wanted))
+            if wanted.get("refused").is_some_and(|words| words == reason) =>
+        {
+            "both refuse"
+        }
+        (Err(_), Value::Object(wanted)) if wanted.contains_key("error") => "both fail",
+        (Ok(_), Value::Object(wanted)) if wanted.contains_key("error") => "only Python fails",
+        _ => "different",
+    }
+}
+
+/// Renders every recorded template in `folder` with every case, and names those that differ, apart from the known ones.
+fn check(folder: &Path, recording: &str) {
+    let (cases, tools) = (json("cases.json"), json("tools.json"));
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut differ = Vec::new();
+    for (name, wanted) in json(recording).as_object().expect("recordings by template") {
+        let path = folder.join(name);
+        if !path.is_file() {
+            *counts.entry("absent").or_default() += 1;
+            continue;
+        }
+        let source = read(&path);
+        let wanted = in_full(wanted);
+        for case in cases.as_array().expect("a list of cases") {
+            let case_name = case["name"].as_str().expect("a case has a name");
+            let (got, wanted) = (render(&source, case, &tools), &wanted[case_name]);
+            let is_known = KNOWN.iter().any(|(file, cases)| file == name && cases.contains(&case_name));
+            let verdict = match (verdict(&got, wanted), is_known) {
+                (verdict, false) => verdict,
+                ("different", true) => "known to differ",
+                (_, true) => panic!("{name}, {case_name} is listed as known to differ, but agrees"),
+            };
+            *counts.entry(verdict).or_default() += 1;
+            if verdict == "different" {
+                differ.push(format!("{name}, {case_name}:\n  got    {got:?}\n  wanted {wanted}"));
+            }
+        }
+    }
+    eprintln!("{recording}: {counts:?}");
+    assert!(counts.contains_key("equal"), "nothing was compared in {}", folder.display());
+    assert!(differ.is_empty(), "{} differ:\n{}", differ.len(), differ.join("\n"));
+}
+
+#[test]
+fn templates_of_our_own() {
+    check(&fixtures().join("templates"), "own.json");
+}
+
+#[test]
+fn published_templates() {
+    let Some(folder) = published() else { return };
+    check(&folder, "published.json");
+}
