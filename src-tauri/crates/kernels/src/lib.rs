@@ -25,6 +25,9 @@ mod portable;
 mod scalar;
 mod variant;
 
+#[cfg(test)]
+mod tests;
+
 pub use attention::{AttendScratch, AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 pub use format::{Columns, Format};
 pub use matmul::{MatMul, Scratch};
