@@ -6,7 +6,7 @@ use cairn_tensor::{Backend, Batch, Limits};
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
 
 /// Variant, its revision as in `Caps`, and the hash of the logits.
-const BITS: &[(&str, u32, u64)] = &[("scalar", 1001, 0)];
+const BITS: &[(&str, u32, u64)] = &[("scalar", 1001, 11645330565623324970)];
 
 /// FNV-1a over the bits of all logits of 300 tokens, for a float, a 32-block and a 256-block type.
 fn hash(backend: impl Fn() -> cairn_tensor::Cpu) -> u64 {
