@@ -49,7 +49,7 @@ impl Pool {
 
     /// Makes room for at least this many pages.
     pub(super) fn grow(&mut self, pages: usize) -> Result<(), BackendError> {
-        while self.page_len > 0 && self.slabs.len() * self.pages_per_slab < pages {
+        while self.slabs.len() * self.pages_per_slab < pages {
             let slab = Shared::zeroed(self.pages_per_slab, self.page_len, self.threads);
             let refused = |Refused(need_bytes)| BackendError::Memory { what: "pages", need_bytes };
             self.slabs.push(slab.map_err(refused)?);
