@@ -4,8 +4,9 @@
 //! and copy nothing. [`Cache::reserve`] makes the slots that the next step writes belong to the sequence alone, copying the
 //! rows in use of a shared tail page where it must.
 //!
-//! Memory comes first from growth within the budget, then from cached pages, the leaf unused for longest first; when only
-//! pages in use are left, the caller is told what it would need and has to wait.
+//! Memory comes first from growth to a fair share of the budget, then from cached pages, the leaf unused for longest first.
+//! Sequences in use may take the rest of the budget; when that is spent too, the caller is told what it would need and has
+//! to wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -251,10 +252,15 @@ impl Cache {
         }
     }
 
-    /// Frees `need` pages: grows the pool, then evicts. Evicts nothing where that would not be enough.
+    /// Frees `need` pages: grows the pool to its fair share, or beyond where nothing can be evicted, then evicts. Evicts nothing
+    /// where that would not be enough.
     fn make_room(&mut self, backend: &mut dyn Backend, need: usize) -> Result<(), Error> {
         if self.pool.free() < need {
-            self.pool.grow(backend, need - self.pool.free())?;
+            self.pool.grow(backend, need - self.pool.free(), self.pool.fair_pages())?;
+        }
+        let obtainable = self.pool.free() + self.trie.idle();
+        if obtainable < need {
+            self.pool.grow(backend, need - obtainable, usize::MAX)?;
         }
         let obtainable = self.pool.free() + self.trie.idle();
         if obtainable < need {

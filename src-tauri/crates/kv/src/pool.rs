@@ -54,12 +54,21 @@ impl Pool {
         &self.budget
     }
 
-    /// Asks the backend for at least `need` more pages, or for as many as the budget still has. A backend that runs out of memory
-    /// counts as a budget that is spent: the caller then evicts.
-    pub(crate) fn grow(&mut self, backend: &mut dyn Backend, need: usize) -> Result<(), BackendError> {
+    /// The most pages that this pool may have while it could evict instead: three quarters of what other pools leave. Backends do
+    /// not give pages back, so the rest stays for models that are loaded later.
+    pub(crate) fn fair_pages(&self) -> usize {
+        let mine = self.slots.len() as u64 * self.page_bytes;
+        let others = self.budget.used().saturating_sub(mine);
+        (self.budget.limit().saturating_sub(others) / 4 * 3 / self.page_bytes) as usize
+    }
+
+    /// Asks the backend for at least `need` more pages, or for as many as the budget still has, up to `most` pages in all. A
+    /// backend that runs out of memory counts as a budget that is spent: the caller then evicts.
+    pub(crate) fn grow(&mut self, backend: &mut dyn Backend, need: usize, most: usize) -> Result<(), BackendError> {
         let step = (self.slots.len() as u64 / 2).min(GROWTH_BYTES / self.page_bytes);
         let need = need as u64;
         for wanted in [need.max(step), need] {
+            let wanted = wanted.min(most.saturating_sub(self.slots.len()) as u64);
             let granted = self.budget.take(self.page_bytes, wanted) as usize;
             if granted == 0 {
                 break;

@@ -52,9 +52,9 @@ impl<'a> Builder<'a> {
         self.gguf().tensor(name).is_some()
     }
 
-    /// How many rows the matrix of this name has; 0 where it is missing, which is told when it is used.
-    pub fn rows_of(&self, name: &str) -> usize {
-        self.gguf().tensor(name).and_then(|tensor| tensor.dims.get(1)).map_or(0, |&rows| rows as usize)
+    /// How many rows the matrix of this name has, where the file has it.
+    pub fn rows_of(&self, name: &str) -> Option<usize> {
+        self.gguf().tensor(name)?.dims.get(1).map(|&rows| rows as usize)
     }
 
     /// The matrix `[rows, cols]` of this name.

@@ -104,6 +104,9 @@ pub enum LoadError {
     /// The backend refused a weight or the plan.
     #[error(transparent)]
     Backend(#[from] BackendError),
+    /// The file changed while it was loaded.
+    #[error(transparent)]
+    Vanished(#[from] Vanished),
 }
 
 /// What is wrong with one tensor.
@@ -142,8 +145,14 @@ impl fmt::Display for TensorFault {
     }
 }
 
+/// The most faults that a text lists; a file of nothing but metadata can lack tens of thousands of tensors.
+const LISTED: usize = 100;
+
 fn faults_text(faults: &[TensorFault]) -> String {
     let count = faults.len();
-    let list: Vec<String> = faults.iter().map(TensorFault::to_string).collect();
+    let mut list: Vec<String> = faults.iter().take(LISTED).map(TensorFault::to_string).collect();
+    if count > LISTED {
+        list.push(format!("and {} more", count - LISTED));
+    }
     format!("{count} tensor{} not fit the model: {}", if count == 1 { " does" } else { "s do" }, list.join("; "))
 }

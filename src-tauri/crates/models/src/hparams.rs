@@ -30,7 +30,7 @@ pub struct Hparams {
     pub head_dim: usize,
     /// Added to the mean of squares in RMSNorm.
     pub rms_epsilon: f32,
-    /// Rows of the embedding table.
+    /// Rows of the embedding table, and width of the logits.
     pub vocab: usize,
 }
 
@@ -114,7 +114,7 @@ impl Hparams {
             kv_heads,
             head_dim,
             rms_epsilon,
-            vocab: b.rows_of("token_embd.weight"),
+            vocab: b.rows_of("token_embd.weight").or_else(|| b.rows_of("output.weight")).unwrap_or(0),
         })
     }
 }

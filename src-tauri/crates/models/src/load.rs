@@ -41,11 +41,13 @@ impl Need {
 /// Uploads a model's weights and writes its forward pass.
 ///
 /// # Errors
-/// Where the family is unknown, metadata or tensors do not fit it, or the backend refuses a weight. Nothing has been uploaded
-/// unless it was the backend that refused.
+/// Where the family is unknown, metadata or tensors do not fit it, the backend refuses a weight, or the file has changed
+/// since it was opened. Only in the last two cases has anything been uploaded.
 pub fn load(file: &ModelFile, backend: &mut dyn Backend) -> Result<Model, LoadError> {
     build(file, None)?;
     let (hparams, plan, _) = build(file, Some(backend))?;
+    // Backends decode vectors when they are uploaded.
+    file.check()?;
     Ok(Model { plan, hparams })
 }
 
@@ -77,7 +79,11 @@ pub fn need(
 
 /// Runs the file's family.
 fn build<'a>(file: &'a ModelFile, backend: Option<&'a mut dyn Backend>) -> Result<(Hparams, Plan, u64), LoadError> {
-    let keys = Keys::new(file.gguf().metadata())?;
+    let metadata = file.gguf().metadata();
+    if let Some(parts @ 2..) = metadata.u32("split.count")? {
+        return Err(LoadError::Unsupported { what: format!("a model that is split into {parts} files") });
+    }
+    let keys = Keys::new(metadata)?;
     let family = arch::find(keys.architecture())?;
     let mut b = Builder::new(file, backend);
     let hparams = family.build(&mut b)?;

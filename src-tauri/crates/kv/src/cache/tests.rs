@@ -88,10 +88,13 @@ struct World {
     open: Vec<(SeqId, Vec<u32>)>,
 }
 
+fn layout() -> PageLayout {
+    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 }], 2)
+}
+
 impl World {
     fn new(budget_pages: u64) -> Self {
-        let state = State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 };
-        let layout = PageLayout::new(&[state], 2);
+        let layout = layout();
         let budget = Arc::new(Budget::new(budget_pages * layout.page_bytes as u64));
         let cache = Cache::new(layout, Arc::clone(&budget));
         Self { backend: Slots::default(), cache, budget, open: Vec::new() }
@@ -282,19 +285,47 @@ fn pages_computed_twice_at_once_become_one() {
 
 #[test]
 fn eviction_takes_the_oldest_leaf_and_spares_what_is_live() {
-    let mut world = World::new(4);
+    let mut world = World::new(6);
     world.prompt(&tokens(0..128));
     world.close(0);
     world.prompt(&tokens(1000..1128));
     world.close(0);
+    assert_eq!(world.cache.stats().pages, 4, "the pool has its fair share");
     assert_eq!(world.prompt(&tokens(0..65)), Some(64), "the first chat's head is in use again");
-    // One page was needed: the first chat's second page is the oldest leaf.
-    assert_eq!(world.prompt(&tokens(1000..1129)), None, "a page in use is not taken for a fifth one");
-    assert_eq!(world.cache.stats().live_pages, 4, "the refused prompt holds what it shares");
+    let stats = world.cache.stats();
+    assert_eq!((stats.pages, stats.evicted_pages), (4, 1), "its second page was the oldest leaf and made room");
+    assert_eq!(
+        world.prompt(&tokens(1000..1129)),
+        Some(128),
+        "nothing is left to evict, so the pool grows beyond its share"
+    );
+    assert_eq!(
+        world.prompt(&tokens(2000..2065)),
+        None,
+        "one page is left, and pages in use are not taken for the other"
+    );
+    assert_eq!(world.cache.stats().live_pages, 5, "the refused prompt holds nothing");
+    world.close(2);
     world.close(1);
-    world.close(0);
-    assert_eq!(world.prompt(&tokens(1000..1128)), Some(127), "the second chat is still known");
+    assert_eq!(world.prompt(&tokens(2000..2065)), Some(0), "a chat that ended makes room");
     world.check();
+}
+
+#[test]
+fn a_second_model_finds_room_beside_a_full_cache() {
+    let mut first = World::new(16);
+    for chat in 0..20 {
+        first.prompt(&tokens(chat * 1000..chat * 1000 + 64));
+        first.close(0);
+    }
+    assert_eq!(first.cache.stats().cached_pages, 12, "cached pages take three quarters");
+    let mut second = World { budget: Arc::clone(&first.budget), ..World::new(0) };
+    second.cache = Cache::new(layout(), Arc::clone(&first.budget));
+    assert_eq!(second.prompt(&tokens(0..256)), Some(0), "the last quarter is free for what is in use");
+    assert_eq!(first.budget.used(), first.budget.limit(), "now the budget is spent");
+    assert_eq!(first.prompt(&tokens(0..256)), Some(0), "the first model evicts its own");
+    drop(second);
+    assert_eq!(first.budget.used(), first.cache.stats().bytes, "an unloaded model gives its pages back");
 }
 
 #[test]

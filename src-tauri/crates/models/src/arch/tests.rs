@@ -1,5 +1,6 @@
 //! Every family on tiny models: against a textbook forward pass, whole against token by token, and what is refused.
 
+mod cached;
 mod textbook;
 
 use std::path::Path;
@@ -13,8 +14,8 @@ use crate::{ALL, LoadError, Model, TensorFault, load, need};
 const FAMILIES: [&str; 2] = ["llama", "qwen3"];
 const PLAIN: [f64; HEAD_DIM / 2] = [1.0; HEAD_DIM / 2];
 
-fn file(model: &Tiny) -> ModelFile {
-    ModelFile::builtin("tiny", model.bytes().leak()).expect("the writer writes what the reader reads")
+fn file(bytes: &[u8]) -> ModelFile {
+    ModelFile::builtin("tiny", bytes.to_vec().leak()).expect("the writer writes what the reader reads")
 }
 
 fn tokens(count: usize) -> Vec<u32> {
@@ -24,7 +25,7 @@ fn tokens(count: usize) -> Vec<u32> {
 /// Logits of every position, computed in batches of these sizes.
 fn run(model: &Tiny, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
-    let Model { plan, hparams } = load(&file(model), &mut backend).expect("the model is whole");
+    let Model { plan, hparams } = load(&file(&model.bytes()), &mut backend).expect("the model is whole");
     let logits = plan.logits.expect("every family has logits");
     let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
@@ -109,7 +110,7 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
     model.tensors.remove("blk.1.attn_k_norm.weight");
     model.tensors.remove("output_norm.weight");
     model.add(&mut Noise(9), "blk.0.ffn_down.weight", &[WIDTH, FEED_FORWARD]);
-    let error = load(&file(&model), &mut Reference::new()).expect_err("three tensors are wrong");
+    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err("three tensors are wrong");
     let LoadError::Tensors { faults } = &error else { panic!("{error}") };
     let shape = |dims: [usize; 2]| dims.map(|dim| dim as u64).to_vec();
     let wanted = [
@@ -131,7 +132,7 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
 fn refuses(change: impl FnOnce(&mut Tiny), text: &str) {
     let mut model = Tiny::new("llama", 10);
     change(&mut model);
-    let error = load(&file(&model), &mut Reference::new()).expect_err(text);
+    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err(text);
     assert_eq!(error.to_string(), text, "the error says what is wrong");
 }
 
@@ -158,10 +159,18 @@ fn metadata_that_fit_no_model_are_refused_by_name() {
 }
 
 #[test]
+fn a_part_of_a_split_model_is_refused_as_that() {
+    let mut writer = cairn_gguf::Writer::default();
+    writer.set("general.architecture", "llama").set("split.count", 3u16);
+    let error = load(&file(&writer.finish()), &mut Reference::new()).expect_err("two more files are needed");
+    assert_eq!(error.to_string(), "a model that is split into 3 files is not supported", "not a list of tensors");
+}
+
+#[test]
 fn need_counts_weights_pages_and_activations() {
     let model = Tiny::new("llama", 11);
     let weights: usize = model.tensors.values().map(|(_, values)| 4 * values.len()).sum();
-    let need = need(&file(&model), 65, Limits { rows: 10, logit_rows: 3 }, 2).expect("the model is whole");
+    let need = need(&file(&model.bytes()), 65, Limits { rows: 10, logit_rows: 3 }, 2).expect("the model is whole");
     assert_eq!(need.weights_bytes, weights as u64, "a tied embedding counts once");
     let token = LAYERS * 2 * KV_HEADS * HEAD_DIM * 2;
     assert_eq!(need.kv_bytes_per_token, token as u64, "keys and values of f16");
@@ -170,6 +179,16 @@ fn need_counts_weights_pages_and_activations() {
     let floats = 10 * batch + 3 * (WIDTH + VOCAB);
     assert_eq!(need.activations_bytes, 4 * floats as u64, "buffers are used again in every layer");
     assert_eq!(need.total_bytes(), need.weights_bytes + need.kv_bytes + need.activations_bytes, "all of it");
+}
+
+#[test]
+fn a_long_list_of_missing_tensors_is_cut_short() {
+    let mut model = Tiny::new("llama", 12);
+    model.keys.insert("block_count", 4096u32.into());
+    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err("nearly all blocks are missing");
+    let text = error.to_string();
+    assert!(text.starts_with("36846 tensors do not fit the model: `blk.2.attn_norm.weight` is missing; "), "{text}");
+    assert!(text.ends_with("; and 36746 more"), "{text}");
 }
 
 #[test]
