@@ -79,10 +79,7 @@ fn rmse(exact: &[f32], other: &[f32]) -> f64 {
 pub fn head<'a>(variants: impl Iterator<Item = &'a str>) -> String {
     let variants: Vec<_> = variants.map(|name| format!("{name} (ratio)")).collect();
     let rule = "|---".repeat(6 + variants.len());
-    format!(
-        "| case | llama.cpp max | llama.cpp RMSE | {} | clear | wrong | distinct |\n{rule}|",
-        variants.join(" | ")
-    )
+    format!("| case | llama.cpp max | llama.cpp RMSE | {} | clear | wrong | distinct |\n{rule}|", variants.join(" | "))
 }
 
 impl Row {

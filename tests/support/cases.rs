@@ -17,16 +17,8 @@ pub const PROMPTS: [usize; 4] = [1, 7, 64, 600];
 /// Tokens that are generated greedily after the third prompt.
 pub const GREEDY: usize = 32;
 
-const TYPES: [DType; 8] = [
-    DType::F32,
-    DType::F16,
-    DType::BF16,
-    DType::Q8_0,
-    DType::Q4_0,
-    DType::Q4_K,
-    DType::Q5_K,
-    DType::Q6_K,
-];
+const TYPES: [DType; 8] =
+    [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
 
 /// All cases, in the order of the table.
 pub fn all() -> Vec<Case> {

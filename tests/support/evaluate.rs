@@ -53,9 +53,10 @@ impl Evaluator {
             self.backend.grow_pages(pages)?;
             self.pages = pages;
         }
-        let rows = tokens.iter().enumerate().map(|(at, &token)| {
-            Row::text(0, token, (done + at) as u32, all || at + 1 == tokens.len())
-        });
+        let rows = tokens
+            .iter()
+            .enumerate()
+            .map(|(at, &token)| Row::text(0, token, (done + at) as u32, all || at + 1 == tokens.len()));
         let batch = Batch {
             rows: rows.collect(),
             tables: vec![(0..pages as u32).map(PageId).collect()],

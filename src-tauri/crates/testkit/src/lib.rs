@@ -17,4 +17,5 @@ mod file;
 
 pub use file::{write, write_file};
 pub use presets::{llama1b_shape, qwen06b_shape, tiny_llama, tiny_qwen3};
+pub use random::Random;
 pub use spec::{Architecture, ModelSpec, RopeScaling, Types};
