@@ -35,8 +35,10 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     writeln!(out, "data at {}, aligned to {}", gguf.data_offset, gguf.alignment)?;
 
     writeln!(out, "\nMetadata")?;
-    let width = gguf.metadata().iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
-    for (key, value) in gguf.metadata().iter() {
+    // Names come from the file, so what would steer a terminal is escaped.
+    let rows: Vec<_> = gguf.metadata().iter().map(|(key, value)| (key.escape_debug().to_string(), value)).collect();
+    let width = rows.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    for (key, value) in rows {
         writeln!(out, "  {key:width$}  {}", shown(value))?;
     }
 
@@ -48,11 +50,11 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     }
 
     writeln!(out, "\nTensors")?;
-    let width = gguf.tensors().iter().map(|tensor| tensor.name.chars().count()).max().unwrap_or(0);
-    for tensor in gguf.tensors() {
+    let rows: Vec<_> = gguf.tensors().iter().map(|tensor| (tensor.name.escape_debug().to_string(), tensor)).collect();
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    for (name, tensor) in rows {
         let dims: Vec<String> = tensor.dims.iter().map(u64::to_string).collect();
-        let dims = dims.join(" x ");
-        let (name, dtype) = (tensor.name.escape_debug().to_string(), tensor.dtype);
+        let (dims, dtype) = (dims.join(" x "), tensor.dtype);
         writeln!(out, "  {name:width$}  {dtype:5} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
     }
     Ok(())
@@ -210,3 +212,6 @@ fn json_elements(array: &Array, count: usize) -> Vec<Json> {
 fn some<T: Clone + Into<Json>>(values: &[T], count: usize) -> Vec<Json> {
     values.iter().take(count).cloned().map(Into::into).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,9 @@ pub enum DType {
     F64,
 }
 
+/// Appends whole blocks' worth of elements as blocks.
+type Encode = fn(&[f32], &mut Vec<u8>);
+
 /// What is known about one type.
 struct Row {
     dtype: DType,
@@ -71,8 +74,8 @@ struct Row {
     weight: bool,
     /// Whole blocks to as many elements.
     decode: fn(&[u8], &mut [f32]),
-    /// Whole blocks' worth of elements, appended as blocks.
-    encode: Option<fn(&[f32], &mut Vec<u8>)>,
+    /// `None` for a type that is only read.
+    encode: Option<Encode>,
 }
 
 /// One row per type, in the order of [`DType`]'s variants (a test holds that), so that a lookup is an index.

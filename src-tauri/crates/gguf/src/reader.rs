@@ -13,9 +13,6 @@
 mod cursor;
 mod values;
 
-#[cfg(test)]
-mod tests;
-
 use std::collections::HashMap;
 
 use crate::error::Place;

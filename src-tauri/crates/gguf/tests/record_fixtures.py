@@ -41,7 +41,7 @@ def blocks(rng: np.random.Generator, kind: T) -> np.ndarray:
 
 def values(rng: np.random.Generator) -> np.ndarray:
     """Rows of 256: usual weights, each magnitude, equal extremes of both signs, ties, zeros, sparse and tiny rows."""
-    rows = [rng.normal(0, 0.02, 256) for _ in range(6)]
+    rows = [rng.normal(0, 0.02, 256) for _ in range(30)]
     rows += [rng.normal(0, 10.0**e, 256) for e in (-6, -3, 0, 3)]
     rows += [np.zeros(256), np.where(rng.random(256) < 0.05, rng.normal(0, 1, 256), 0.0)]
     rows += [rng.choice([-1.0, 1.0], 256), rng.integers(-16, 17, 256) / 2.0, rng.standard_t(1.5, 256)]

@@ -1,3 +1,5 @@
+//! Types against their neighbours: what encoding loses, what a dot product must equal, what is refused.
+
 use super::*;
 
 /// Values with the spread of real weights, the same on every run.

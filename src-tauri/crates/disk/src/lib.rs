@@ -1,0 +1,118 @@
+//! Files that are written whole or not at all, locks between processes, and free space.
+//!
+//! **Invariant:** whoever reads a path that [`Disk::write_atomic`] writes sees the old bytes or the new ones, after a
+//! crash or a power cut too. Formats belong to the callers: nothing here looks into a file.
+//!
+//! Code that keeps files takes `&dyn Disk`. [`RealDisk`] is the disk; tests put one in its place that fails when told.
+#![forbid(unsafe_code)]
+
+mod lock;
+mod real;
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use lock::{Lock, LockError};
+pub use real::RealDisk;
+
+/// What the stores ask of a disk.
+pub trait Disk: Send + Sync {
+    /// Reads a whole file.
+    ///
+    /// # Errors
+    /// Whatever the system says; `source.kind()` is [`io::ErrorKind::NotFound`] where there is no file.
+    fn read(&self, path: &Path) -> Result<Vec<u8>, DiskError>;
+
+    /// Replaces a file, or makes it, so that it holds exactly `bytes` and has the access rights `mode` from its first
+    /// moment on. When this returns, the bytes are on the disk and so is the name that leads to them.
+    ///
+    /// # Errors
+    /// Whatever the system says. The file is then as it was before; only when the very last step failed, making the
+    /// new name durable, the file is new already and a power cut may still bring the old one back.
+    fn write_atomic(&self, path: &Path, bytes: &[u8], mode: Mode) -> Result<(), DiskError>;
+
+    /// Makes a folder and those above it that are missing, open to this user only (0700). One that exists stays as it
+    /// is.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn create_dir_all(&self, path: &Path) -> Result<(), DiskError>;
+
+    /// Space that this user can still fill on the file system that holds `path`, which must exist.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn free_bytes(&self, path: &Path) -> Result<u64, DiskError>;
+}
+
+/// Who may read a file. On Windows, files take the rights of their folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Only this user (0600): keys, tokens, chats.
+    Private,
+    /// Everybody (0644): models and what describes them.
+    Shared,
+}
+
+impl Mode {
+    /// Access rights as Unix writes them.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        match self {
+            Self::Private => 0o600,
+            Self::Shared => 0o644,
+        }
+    }
+}
+
+/// A step on the disk that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("could not {step} {}: {source}", path.display())]
+pub struct DiskError {
+    /// What was tried.
+    pub step: Step,
+    /// On which file or folder.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// Steps that can fail, in the order in which a write takes them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Reading a file.
+    Read,
+    /// Making a folder.
+    CreateFolder,
+    /// Making the temporary file beside the real one.
+    CreateTemporary,
+    /// Writing its bytes.
+    Write,
+    /// Bringing bytes or a folder's entries from memory to the disk.
+    Sync,
+    /// Giving the temporary file the real name.
+    Rename,
+    /// Asking for free space.
+    AskFreeSpace,
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::CreateFolder => "create the folder",
+            Self::CreateTemporary => "create",
+            Self::Write => "write",
+            Self::Sync => "flush to disk",
+            Self::Rename => "rename a finished file to",
+            Self::AskFreeSpace => "tell the free space at",
+        })
+    }
+}
+
+/// For `map_err`: names the step and the path of an I/O error.
+pub(crate) fn failed(step: Step, path: &Path) -> impl FnOnce(io::Error) -> DiskError {
+    let path = path.to_owned();
+    move |source| DiskError { step, path, source }
+}

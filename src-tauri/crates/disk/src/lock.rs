@@ -1,0 +1,132 @@
+//! Locks between processes.
+//!
+//! A lock is held on an open file, so the system lets go of it when its holder ends, however that happens: there is no
+//! stale lock, and a process id inside the file is for people only. It is advisory: it keeps out those who ask.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A lock, held until it is dropped. Its file stays: removing it would let two processes lock two files of one name.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// Why there is no lock.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Somebody else holds it.
+    #[error("{} is locked by another process", .0.display())]
+    Held(PathBuf),
+    /// The file could not be opened or locked at all.
+    #[error("could not lock {}: {source}", path.display())]
+    Failed {
+        /// The lock's file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Lock {
+    /// Takes the lock on the file at `path`, which is made when missing, or says that another holds it. Never waits.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] while another handle, of this process or another, has it; [`LockError::Failed`] where there
+    /// can be none.
+    pub fn try_take(path: &Path) -> Result<Self, LockError> {
+        let file = open(path).map_err(|source| LockError::Failed { path: path.to_owned(), source })?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { _file: file }),
+            Err(TryLockError::WouldBlock) => Err(LockError::Held(path.to_owned())),
+            Err(TryLockError::Error(source)) => Err(LockError::Failed { path: path.to_owned(), source }),
+        }
+    }
+
+    /// Takes the lock, waiting for as long as another holds it.
+    ///
+    /// # Errors
+    /// [`LockError::Failed`] where there can be no lock.
+    pub fn take(path: &Path) -> Result<Self, LockError> {
+        let locked = open(path).and_then(|file| file.lock().map(|()| Self { _file: file }));
+        locked.map_err(|source| LockError::Failed { path: path.to_owned(), source })
+    }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    #[cfg(target_os = "linux")]
+    use std::{
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn one_holder_at_a_time() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lock");
+        let held = Lock::try_take(&path).expect("nobody holds it");
+        assert!(matches!(Lock::try_take(&path), Err(LockError::Held(at)) if at == path), "a second handle is refused");
+        drop(held);
+        Lock::try_take(&path).expect("it was let go");
+    }
+
+    #[test]
+    fn whoever_waits_gets_it_next() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lock");
+        let held = Lock::take(&path).expect("nobody holds it");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| Lock::take(&path).map(drop));
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            assert!(!waiting.is_finished(), "it waits while the lock is held");
+            drop(held);
+            waiting.join().expect("the thread ends").expect("it has the lock");
+        });
+    }
+
+    #[test]
+    fn no_folder_no_lock() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let error = Lock::try_take(&folder.path().join("missing/lock")).expect_err("there is no such folder");
+        assert!(
+            matches!(&error, LockError::Failed { source, .. } if source.kind() == io::ErrorKind::NotFound),
+            "{error}"
+        );
+    }
+
+    /// The other process is util-linux's `flock`, which takes the same kind of lock on Linux.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_killed_process_lets_go() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("lock");
+        let mut child = Command::new("flock")
+            .arg("--close")
+            .arg(&path)
+            .args(["sh", "-c", "echo held; exec cat"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("util-linux is part of every Linux system");
+        let mut said = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
+        output.read_line(&mut said).expect("the other process speaks");
+        assert_eq!(said, "held\n", "the other process has the lock");
+        assert!(matches!(Lock::try_take(&path), Err(LockError::Held(_))), "another process has it");
+        child.kill().expect("it can be killed");
+        child.wait().expect("it has ended");
+        Lock::try_take(&path).expect("the system let go of a dead process's lock");
+    }
+}

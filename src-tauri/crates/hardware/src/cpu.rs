@@ -1,0 +1,78 @@
+//! The processor as plain data, and which instruction sets it offers.
+
+/// A processor, and the part of it that this process may use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cpu {
+    /// The name its maker gives it, as the system reports it; empty when the system does not say.
+    pub brand: String,
+    /// Cores with their own execution units, online, in the whole machine. At least 1.
+    pub physical_cores: usize,
+    /// Hardware threads, online, in the whole machine. At least `physical_cores`.
+    pub logical: usize,
+    /// Ids of hardware threads to pin compute threads to: one for each physical core that the affinity mask allows, and
+    /// no more than the container's processor quota pays for, ascending. Never empty.
+    pub usable_cores: Vec<usize>,
+    /// Instruction sets that may be used here.
+    pub features: Features,
+}
+
+/// Instruction sets beyond the architecture's baseline. A set counts only when the operating system saves its registers
+/// too, which the standard library checks. All that belong to another architecture are false.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Features {
+    /// x86: SSE 4.1, 128-bit integers.
+    pub sse41: bool,
+    /// x86: AVX2, 256-bit integers.
+    pub avx2: bool,
+    /// x86: fused multiply-add on 256 bits.
+    pub fma: bool,
+    /// x86: conversion between half and single precision.
+    pub f16c: bool,
+    /// x86: AVX-512 foundation.
+    pub avx512f: bool,
+    /// x86: AVX-512 on bytes and words.
+    pub avx512bw: bool,
+    /// x86: AVX-512 instructions on 128 and 256 bits.
+    pub avx512vl: bool,
+    /// x86: 8-bit dot products on AVX-512 registers.
+    pub avx512vnni: bool,
+    /// x86: bfloat16 dot products on AVX-512 registers.
+    pub avx512bf16: bool,
+    /// x86: 8-bit dot products on 256 bits, encoded without AVX-512.
+    pub avxvnni: bool,
+    /// ARM: 128-bit SIMD.
+    pub neon: bool,
+    /// ARM: 8-bit dot products (`sdot`).
+    pub dotprod: bool,
+    /// ARM: 8-bit matrix products (`smmla`).
+    pub i8mm: bool,
+}
+
+impl Features {
+    /// Asks this processor.
+    pub(crate) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        return Self {
+            sse41: is_x86_feature_detected!("sse4.1"),
+            avx2: is_x86_feature_detected!("avx2"),
+            fma: is_x86_feature_detected!("fma"),
+            f16c: is_x86_feature_detected!("f16c"),
+            avx512f: is_x86_feature_detected!("avx512f"),
+            avx512bw: is_x86_feature_detected!("avx512bw"),
+            avx512vl: is_x86_feature_detected!("avx512vl"),
+            avx512vnni: is_x86_feature_detected!("avx512vnni"),
+            avx512bf16: is_x86_feature_detected!("avx512bf16"),
+            avxvnni: is_x86_feature_detected!("avxvnni"),
+            ..Self::default()
+        };
+        #[cfg(target_arch = "aarch64")]
+        return Self {
+            neon: std::arch::is_aarch64_feature_detected!("neon"),
+            dotprod: std::arch::is_aarch64_feature_detected!("dotprod"),
+            i8mm: std::arch::is_aarch64_feature_detected!("i8mm"),
+            ..Self::default()
+        };
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        return Self::default();
+    }
+}

@@ -1,0 +1,108 @@
+//! The operands of attention: one key/value head, some queries, one span of positions at a time.
+//!
+//! Softmax over a whole context is computed by spans of [`SPAN_POSITIONS`] absolute positions (Milakov and Gimelshein,
+//! arXiv 1805.02867): each span gives its largest score, the sum of `exp(score - largest)` and the values weighted by the
+//! same, and spans are merged in ascending order. A span is always computed from scratch, so a result does not depend on
+//! where a prefill was cut or which thread took which span.
+
+/// Positions of one page of keys and values.
+pub const PAGE_POSITIONS: usize = 64;
+
+/// Positions of one span: four pages.
+pub const SPAN_POSITIONS: usize = 4 * PAGE_POSITIONS;
+
+/// One key/value head, a block of query rows and one span of absolute positions, computed from scratch.
+#[derive(Debug)]
+pub struct AttendSpan<'a> {
+    /// `[queries, head_dim]`.
+    pub q: &'a [f32],
+    /// Elements of one head.
+    pub head_dim: usize,
+    /// Query rows: those of all query heads that share the key/value head.
+    pub queries: usize,
+    /// First absolute position that a query sees, `[queries]`.
+    pub first: &'a [u32],
+    /// The absolute position past the last that a query sees, `[queries]`.
+    pub until: &'a [u32],
+    /// Absolute position of the first slot, a multiple of [`SPAN_POSITIONS`].
+    pub span_start: u32,
+    /// Keys in binary16, four pages of `[64, head_dim]`. A page of which nothing is visible may be empty.
+    pub k: [&'a [u16]; 4],
+    /// Values, likewise.
+    pub v: [&'a [u16]; 4],
+    /// Factor on the scores.
+    pub scale: f32,
+    /// `softcap * tanh(score / softcap)` replaces each scaled score; 0 where there is no cap.
+    pub softcap: f32,
+    /// One per thread.
+    pub scratch: &'a mut AttendScratch,
+    /// Receives the largest score per query; negative infinity where nothing was visible. `[queries]`
+    pub max: &'a mut [f32],
+    /// Receives the sum of `exp(score - max)`. `[queries]`
+    pub sum: &'a mut [f32],
+    /// Receives the values weighted by `exp(score - max)`, not yet divided by the sum. `[queries, head_dim]`
+    pub acc: &'a mut [f32],
+}
+
+impl AttendSpan<'_> {
+    /// Checks all lengths.
+    ///
+    /// # Panics
+    /// When the operands do not fit each other, or a visible page is absent.
+    pub(crate) fn check(&self) {
+        let Self { head_dim, queries, .. } = *self;
+        assert_eq!(self.q.len(), queries * head_dim, "queries");
+        assert_eq!(self.acc.len(), queries * head_dim, "accumulators");
+        for (len, what) in
+            [(self.first.len(), "first"), (self.until.len(), "until"), (self.max.len(), "max"), (self.sum.len(), "sum")]
+        {
+            assert_eq!(len, queries, "`{what}` has one element per query");
+        }
+    }
+
+    /// The slots of this span that query `index` sees; empty where it sees none.
+    pub(crate) fn visible(&self, index: usize) -> std::ops::Range<usize> {
+        let slot = |position: u32| (position.saturating_sub(self.span_start) as usize).min(SPAN_POSITIONS);
+        let (first, until) = (slot(self.first[index]), slot(self.until[index]));
+        first.min(until)..until
+    }
+}
+
+/// Softmax over some positions for some queries, not yet divided.
+#[derive(Debug)]
+pub struct Softmax<'a> {
+    /// Largest score per query. `[queries]`
+    pub max: &'a mut [f32],
+    /// Sum of `exp(score - max)`. `[queries]`
+    pub sum: &'a mut [f32],
+    /// Weighted values. `[queries, head_dim]`
+    pub acc: &'a mut [f32],
+}
+
+impl Softmax<'_> {
+    /// Makes this the result over no position at all, with which merging starts.
+    pub fn clear(&mut self) {
+        self.max.fill(f32::NEG_INFINITY);
+        self.sum.fill(0.0);
+        self.acc.fill(0.0);
+    }
+}
+
+/// Memory for one span's unpacked keys, values and scores. Grows to what the largest call needs and is then reused.
+#[derive(Debug, Default)]
+pub struct AttendScratch {
+    /// One page's keys, transposed: `[head_dim, PAGE_POSITIONS]`.
+    pub(crate) keys: Vec<[f32; PAGE_POSITIONS]>,
+    /// One page's values: `[PAGE_POSITIONS, head_dim]`.
+    pub(crate) values: Vec<f32>,
+    /// Scores, then weights: `[queries, SPAN_POSITIONS]`.
+    pub(crate) scores: Vec<[f32; SPAN_POSITIONS]>,
+}
+
+impl AttendScratch {
+    /// Empty memory.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}

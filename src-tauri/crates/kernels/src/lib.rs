@@ -1,0 +1,34 @@
+//! Arithmetic over slices, once per kernel variant.
+//!
+//! A [`Variant`] is a row of function pointers compiled for one set of instructions; [`usable`] gives those that a
+//! processor can run, best first, the scalar one always last. Kernels know blocks of weights, activation columns and
+//! pages of keys and values. They know no model, no thread and no file, and allocate nothing once their scratch memory
+//! has grown.
+//!
+//! **Canonical numerics.** Inside one variant a result depends only on the operands that define it: one row and one
+//! column for a product, one query and its visible positions for attention. How many rows and columns are computed
+//! together, where a caller cuts them and how many threads it uses never change a bit.
+//!
+//! - *Quantised weights*: the integer sum of a whole block is complete (in the K-quants, after the sub-blocks' scales
+//!   were applied in integers) before one `acc = fma(f32(sum), weight scale * activation scale, acc)`; blocks ascend;
+//!   minima take one further fma per block. All variants give the same bits.
+//! - *Float weights*: sixteen lanes over `k`, ascending, and one tree at the end. Variants agree within rounding.
+//! - *Attention*: spans of 256 absolute positions, each from scratch, merged ascending by one function.
+//! - *Element-wise*: an element's result depends on no other element, so tails use the same expression.
+//!
+//! A change of any bit of a variant must raise its [`Variant::numerics_rev`]: stored keys and values are kept apart by it.
+
+mod attention;
+mod format;
+mod matmul;
+mod portable;
+mod scalar;
+mod variant;
+
+#[cfg(test)]
+mod tests;
+
+pub use attention::{AttendScratch, AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
+pub use format::{Columns, Format};
+pub use matmul::{MatMul, Scratch};
+pub use variant::{Variant, all, by_name, usable};

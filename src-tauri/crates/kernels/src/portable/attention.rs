@@ -1,0 +1,285 @@
+//! Attention over one span, and the merging of spans.
+//!
+//! Scores are computed for whole pages, sixty-four lanes of positions at a time, each lane a chain over the head's
+//! elements; then the softmax masks what a query does not see; then each query adds up its visible values in ascending
+//! order. Slots that nothing sees may hold anything, not-a-number included: their scores are replaced before use and
+//! their values are not read.
+
+use std::ops::Range;
+
+use super::Arith;
+use super::arith::{LANES, Lanes, sum, widen};
+use super::exp::{exp, tanh};
+use crate::attention::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
+
+/// Queries whose scores or values are computed together.
+const TOGETHER: usize = 4;
+
+/// Computes the span's result for every query.
+#[inline(always)]
+pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
+    s.check();
+    s.scratch.scores.resize(s.queries.max(s.scratch.scores.len()), [0.0; SPAN_POSITIONS]);
+    let all = (0..s.queries).map(|query| s.visible(query)).filter(|slots| !slots.is_empty());
+    let union = all.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end)).unwrap_or(0..0);
+
+    for page in 0..SPAN_POSITIONS / PAGE_POSITIONS {
+        if !page_part(&union, page).is_empty() {
+            transpose_keys::<A>(&mut s, page);
+            let mut query = 0;
+            while query + TOGETHER <= s.queries {
+                scores::<A, TOGETHER>(&mut s, page, query);
+                query += TOGETHER;
+            }
+            while query < s.queries {
+                scores::<A, 1>(&mut s, page, query);
+                query += 1;
+            }
+        }
+    }
+    for query in 0..s.queries {
+        softmax::<A>(&mut s, query);
+    }
+    s.acc.fill(0.0);
+    for page in 0..SPAN_POSITIONS / PAGE_POSITIONS {
+        let part = page_part(&union, page);
+        if !part.is_empty() {
+            widen_values::<A>(&mut s, page, part);
+            let mut query = 0;
+            while query + TOGETHER <= s.queries {
+                values_together::<A>(&mut s, page, query);
+                query += TOGETHER;
+            }
+            while query < s.queries {
+                let part = page_part(&s.visible(query), page);
+                values::<A, 1, 64>(&mut s, page, query, part);
+                query += 1;
+            }
+        }
+    }
+}
+
+/// The part of the slots `slots` that lies in `page`, counted from the page's start.
+#[inline(always)]
+fn page_part(slots: &Range<usize>, page: usize) -> Range<usize> {
+    let start = page * PAGE_POSITIONS;
+    let inside = |slot: usize| slot.clamp(start, start + PAGE_POSITIONS) - start;
+    inside(slots.start)..inside(slots.end)
+}
+
+/// One page's keys to `[head_dim, PAGE_POSITIONS]` in `f32`.
+#[inline(always)]
+fn transpose_keys<A: Arith>(s: &mut AttendSpan<'_>, page: usize) {
+    let keys = s.k[page];
+    assert_eq!(keys.len(), PAGE_POSITIONS * s.head_dim, "a visible page of keys is there");
+    s.scratch.keys.resize(s.head_dim.max(s.scratch.keys.len()), [0.0; PAGE_POSITIONS]);
+    let whole = s.head_dim / LANES * LANES;
+    for group in 0..PAGE_POSITIONS / LANES {
+        let row = |lane: usize| &keys[(group * LANES + lane) * s.head_dim..][..s.head_dim];
+        for (chunk, out) in s.scratch.keys[..whole].chunks_exact_mut(LANES).enumerate() {
+            let rows = std::array::from_fn(|lane| row(lane).as_chunks().0.get(chunk).expect("a whole chunk of a row"));
+            for (out, transposed) in out.iter_mut().zip(A::transpose(rows)) {
+                out[group * LANES..(group + 1) * LANES].copy_from_slice(&transposed);
+            }
+        }
+        for (d, out) in s.scratch.keys[..s.head_dim].iter_mut().enumerate().skip(whole) {
+            for (lane, out) in out[group * LANES..(group + 1) * LANES].iter_mut().enumerate() {
+                *out = widen(row(lane)[d]);
+            }
+        }
+    }
+}
+
+/// Scores of `N` queries against all positions of a page.
+#[inline(always)]
+fn scores<A: Arith, const N: usize>(s: &mut AttendSpan<'_>, page: usize, query: usize) {
+    let q: [&[f32]; N] = std::array::from_fn(|n| &s.q[(query + n) * s.head_dim..][..s.head_dim]);
+    let mut acc = [[0.0; PAGE_POSITIONS]; N];
+    for (d, keys) in s.scratch.keys[..s.head_dim].iter().enumerate() {
+        for (q, acc) in q.iter().zip(&mut acc) {
+            let q = q[d];
+            for (acc, &key) in acc.iter_mut().zip(keys) {
+                *acc = A::fma(q, key, *acc);
+            }
+        }
+    }
+    for (acc, scores) in acc.iter().zip(&mut s.scratch.scores[query..query + N]) {
+        scores[page * PAGE_POSITIONS..(page + 1) * PAGE_POSITIONS].copy_from_slice(acc);
+    }
+}
+
+/// Scores to weights `exp(score - max)`, zero where masked.
+#[inline(always)]
+fn softmax<A: Arith>(s: &mut AttendSpan<'_>, query: usize) {
+    let visible = s.visible(query);
+    let (start, end) = (visible.start as u32, visible.end as u32);
+    let (scale, softcap) = (s.scale, s.softcap);
+    let scores = &mut s.scratch.scores[query];
+    let mut largest: Lanes = [f32::NEG_INFINITY; LANES];
+    for (chunk, scores) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        for (lane, (score, largest)) in scores.iter_mut().zip(&mut largest).enumerate() {
+            let slot = (chunk * LANES + lane) as u32;
+            let mut x = *score * scale;
+            if softcap != 0.0 {
+                x = softcap * tanh::<A>(x / softcap);
+            }
+            *score = if (slot >= start) & (slot < end) { x } else { f32::NEG_INFINITY };
+            *largest = if *score > *largest { *score } else { *largest };
+        }
+    }
+    let largest = largest.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+    let mut sums: Lanes = [0.0; LANES];
+    for (chunk, scores) in scores.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        for (lane, (score, sum)) in scores.iter_mut().zip(&mut sums).enumerate() {
+            let slot = (chunk * LANES + lane) as u32;
+            let weight = exp::<A>(*score - largest);
+            *score = if (slot >= start) & (slot < end) { weight } else { 0.0 };
+            *sum += *score;
+        }
+    }
+    s.max[query] = largest;
+    s.sum[query] = sum(&sums);
+}
+
+/// The rows `part` of one page's values to `f32`.
+#[inline(always)]
+fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize>) {
+    let len = PAGE_POSITIONS * s.head_dim;
+    assert_eq!(s.v[page].len(), len, "a visible page of values is there");
+    s.scratch.values.resize(len.max(s.scratch.values.len()), 0.0);
+    let part = part.start * s.head_dim..part.end * s.head_dim;
+    let (halves, half_tail) = s.v[page][part.clone()].as_chunks::<LANES>();
+    let (values, value_tail) = s.scratch.values[part].as_chunks_mut::<LANES>();
+    for (half, value) in halves.iter().zip(values) {
+        *value = A::widen(half);
+    }
+    for (&half, value) in half_tail.iter().zip(value_tail) {
+        *value = widen(half);
+    }
+}
+
+/// Adds a page's visible values for a block of queries: the rows that all of them see together, the others one by one.
+#[inline(always)]
+fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize) {
+    let parts: [Range<usize>; TOGETHER] = std::array::from_fn(|n| page_part(&s.visible(query + n), page));
+    let start = parts.iter().map(|part| part.start).max().expect("a block has queries");
+    let end = parts.iter().map(|part| part.end).min().expect("a block has queries");
+    if start >= end {
+        for (n, part) in parts.into_iter().enumerate() {
+            values::<A, 1, 64>(s, page, query + n, part);
+        }
+        return;
+    }
+    for (n, part) in parts.iter().enumerate() {
+        values::<A, 1, 64>(s, page, query + n, part.start..start);
+    }
+    values::<A, TOGETHER, 32>(s, page, query, start..end);
+    for (n, part) in parts.iter().enumerate() {
+        values::<A, 1, 64>(s, page, query + n, end..part.end);
+    }
+}
+
+/// Adds the values of the rows `part` of a page for `N` queries that see all of them, `W` elements at a time.
+#[inline(always)]
+fn values<A: Arith, const N: usize, const W: usize>(
+    s: &mut AttendSpan<'_>,
+    page: usize,
+    query: usize,
+    part: Range<usize>,
+) {
+    if part.is_empty() {
+        return;
+    }
+    let dim = s.head_dim;
+    let slots = page * PAGE_POSITIONS + part.start..page * PAGE_POSITIONS + part.end;
+    let weights: [&[f32]; N] = std::array::from_fn(|n| &s.scratch.scores[query + n][slots.clone()]);
+    let rows = &s.scratch.values[part.start * dim..part.end * dim];
+    let acc = &mut s.acc[query * dim..(query + N) * dim];
+    let mut d = 0;
+    while d + W <= dim {
+        values_at::<A, N, W>(&weights, rows, acc, dim, d);
+        d += W;
+    }
+    while d + LANES <= dim {
+        values_at::<A, N, LANES>(&weights, rows, acc, dim, d);
+        d += LANES;
+    }
+    while d < dim {
+        values_at::<A, N, 1>(&weights, rows, acc, dim, d);
+        d += 1;
+    }
+}
+
+/// Adds weighted rows to the elements `d..d + W` of `N` accumulators.
+#[inline(always)]
+fn values_at<A: Arith, const N: usize, const W: usize>(
+    weights: &[&[f32]; N],
+    rows: &[f32],
+    acc: &mut [f32],
+    dim: usize,
+    d: usize,
+) {
+    let mut total: [[f32; W]; N] =
+        std::array::from_fn(|n| *acc[n * dim + d..].first_chunk().expect("the caller left W elements"));
+    for (i, row) in rows.chunks_exact(dim).enumerate() {
+        let row: &[f32; W] = row[d..].first_chunk().expect("the caller left W elements");
+        for (weights, total) in weights.iter().zip(&mut total) {
+            let weight = weights[i];
+            for (total, &value) in total.iter_mut().zip(row) {
+                *total = A::fma(weight, value, *total);
+            }
+        }
+    }
+    for (n, total) in total.iter().enumerate() {
+        acc[n * dim + d..][..W].copy_from_slice(total);
+    }
+}
+
+/// Adds `span` to the result over the spans before it.
+#[inline(always)]
+pub(crate) fn merge<A: Arith>(before: Softmax<'_>, span: &Softmax<'_>) {
+    let queries = before.max.len();
+    assert_eq!(span.max.len(), queries, "spans of the same queries");
+    assert_eq!(before.acc.len(), span.acc.len(), "heads of one width");
+    if queries == 0 {
+        return;
+    }
+    let dim = before.acc.len() / queries;
+    for query in 0..queries {
+        let (a, b) = (before.max[query], span.max[query]);
+        // Nothing visible is neutral; the difference of two negative infinities would be not-a-number. A span whose
+        // scores were all not-a-number has no maximum either, but a sum that is not zero.
+        if b == f32::NEG_INFINITY && span.sum[query] == 0.0 {
+            continue;
+        }
+        let largest = if b > a { b } else { a };
+        let (old, new) = (factor::<A>(a, largest), factor::<A>(b, largest));
+        before.max[query] = largest;
+        before.sum[query] = A::fma(before.sum[query], old, span.sum[query] * new);
+        let row = query * dim..(query + 1) * dim;
+        for (acc, &span) in before.acc[row.clone()].iter_mut().zip(&span.acc[row]) {
+            *acc = A::fma(*acc, old, span * new);
+        }
+    }
+}
+
+/// `exp(max - largest)`, one where both are the same, even infinite.
+#[inline(always)]
+fn factor<A: Arith>(max: f32, largest: f32) -> f32 {
+    if max == largest { 1.0 } else { exp::<A>(max - largest) }
+}
+
+/// Divides accumulators by sums.
+#[inline(always)]
+pub(crate) fn finish(sum: &[f32], acc: &mut [f32]) {
+    if sum.is_empty() {
+        return;
+    }
+    let dim = acc.len() / sum.len();
+    for (&sum, acc) in sum.iter().zip(acc.chunks_exact_mut(dim.max(1))) {
+        let inverse = if sum == 0.0 { 0.0 } else { 1.0 / sum };
+        for acc in acc {
+            *acc *= inverse;
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Norm, rotation, activation, addition and rounding to binary16 over one row.
+
+use super::Arith;
+use super::arith::{LANES, Lanes, fma, sum};
+use super::exp::silu;
+
+/// `1 / sqrt(mean(x * x) + eps)`.
+#[inline(always)]
+fn inverse_rms<A: Arith>(x: &[f32], eps: f32) -> f32 {
+    let mut squares: Lanes = [0.0; LANES];
+    let (whole, tail) = x.as_chunks::<LANES>();
+    for x in whole {
+        fma::<A>(x, x, &mut squares);
+    }
+    // Lanes past the end keep what they have, as an added zero would leave them.
+    for (&x, square) in tail.iter().zip(&mut squares) {
+        *square = A::fma(x, x, *square);
+    }
+    1.0 / (sum(&squares) / x.len() as f32 + eps).sqrt()
+}
+
+/// `out = x / sqrt(mean(x * x) + eps) * weight`.
+#[inline(always)]
+pub(crate) fn rms_norm<A: Arith>(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+    assert_eq!(x.len(), weight.len(), "one weight per element");
+    assert_eq!(x.len(), out.len(), "one result per element");
+    let inverse = inverse_rms::<A>(x, eps);
+    for ((&x, &weight), out) in x.iter().zip(weight).zip(out) {
+        *out = x * inverse * weight;
+    }
+}
+
+/// [`rms_norm`] with `x` as its own output.
+#[inline(always)]
+pub(crate) fn rms_norm_in_place<A: Arith>(x: &mut [f32], weight: &[f32], eps: f32) {
+    assert_eq!(x.len(), weight.len(), "one weight per element");
+    let inverse = inverse_rms::<A>(x, eps);
+    for (x, &weight) in x.iter_mut().zip(weight) {
+        *x = *x * inverse * weight;
+    }
+}
+
+/// Turns each pair by its angle (Su et al., arXiv 2104.09864).
+#[inline(always)]
+pub(crate) fn rope<A: Arith>(x: &mut [f32], cos: &[f32], sin: &[f32], interleaved: bool) {
+    assert_eq!(cos.len(), sin.len(), "a sine for each cosine");
+    let pairs = cos.len();
+    let x = &mut x[..2 * pairs];
+    if interleaved {
+        for (([a, b], &cos), &sin) in x.as_chunks_mut::<2>().0.iter_mut().zip(cos).zip(sin) {
+            (*a, *b) = turn::<A>(*a, *b, cos, sin);
+        }
+    } else {
+        let (first, second) = x.split_at_mut(pairs);
+        for (((a, b), &cos), &sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+            (*a, *b) = turn::<A>(*a, *b, cos, sin);
+        }
+    }
+}
+
+#[inline(always)]
+fn turn<A: Arith>(a: f32, b: f32, cos: f32, sin: f32) -> (f32, f32) {
+    (A::fma(a, cos, -(b * sin)), A::fma(a, sin, b * cos))
+}
+
+/// `gate = silu(gate) * up` (Shazeer, arXiv 2002.05202).
+#[inline(always)]
+pub(crate) fn swiglu<A: Arith>(gate: &mut [f32], up: &[f32]) {
+    assert_eq!(gate.len(), up.len(), "a gate for each element");
+    for (gate, &up) in gate.iter_mut().zip(up) {
+        *gate = silu::<A>(*gate) * up;
+    }
+}
+
+/// `x += y`.
+#[inline(always)]
+pub(crate) fn add(x: &mut [f32], y: &[f32]) {
+    assert_eq!(x.len(), y.len(), "one summand per element");
+    for (x, &y) in x.iter_mut().zip(y) {
+        *x += y;
+    }
+}
+
+/// Rounds to binary16.
+#[inline(always)]
+pub(crate) fn to_f16<A: Arith>(x: &[f32], out: &mut [u16]) {
+    assert_eq!(x.len(), out.len(), "one result per element");
+    let (whole, tail) = x.as_chunks::<LANES>();
+    let (out, out_tail) = out.as_chunks_mut::<LANES>();
+    for (x, out) in whole.iter().zip(out) {
+        *out = A::narrow(x);
+    }
+    let mut padded = [0.0; LANES];
+    padded[..tail.len()].copy_from_slice(tail);
+    let rest = out_tail.len();
+    out_tail.copy_from_slice(&A::narrow(&padded)[..rest]);
+}

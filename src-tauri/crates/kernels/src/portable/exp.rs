@@ -1,0 +1,53 @@
+//! The one exponential of the engine, and what is made of it.
+//!
+//! `exp(x) = 2^n * exp(r)` with `n` the integer nearest to `x / ln 2` and `|r| <= ln 2 / 2`; `exp(r)` is the polynomial of
+//! degree seven of the Cephes library (Moshier, `expf.c`), whose error is below two units in the last place.
+
+use super::Arith;
+
+/// Below this the result is less than half the smallest subnormal; above the other limit it overflows.
+const LOWEST: f32 = -104.0;
+const HIGHEST: f32 = 89.0;
+/// Adding it rounds a small number to an integer in the low bits of the mantissa.
+const ROUND: f32 = 12_582_912.0;
+/// `ln 2` in two parts: the first has few bits, so that its product with `n` is exact.
+const LN2_HIGH: f32 = 0.693_359_4;
+const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// `exp(x)`; not-a-number stays what it is.
+#[inline(always)]
+pub(crate) fn exp<A: Arith>(x: f32) -> f32 {
+    // Comparisons with not-a-number are false, so it passes both limits.
+    let x = if x < LOWEST { LOWEST } else { x };
+    let x = if x > HIGHEST { HIGHEST } else { x };
+    let shifted = A::fma(x, std::f32::consts::LOG2_E, ROUND);
+    let n = shifted - ROUND;
+    let r = A::fma(n, -LN2_LOW, A::fma(n, -LN2_HIGH, x));
+    let mut p = 1.987_569_1e-4;
+    for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
+        p = A::fma(p, r, c);
+    }
+    let p = A::fma(p * r, r, r) + 1.0;
+    // The power of two may lie outside the normal numbers, its two halves do not.
+    let n = (shifted.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
+    let half = n >> 1;
+    p * power(half) * power(n.wrapping_sub(half))
+}
+
+/// `2^n` for `n` in -126..=127.
+#[inline(always)]
+fn power(n: i32) -> f32 {
+    f32::from_bits((n.wrapping_add(127) as u32) << 23)
+}
+
+/// `x / (1 + exp(-x))`.
+#[inline(always)]
+pub(crate) fn silu<A: Arith>(x: f32) -> f32 {
+    x / (1.0 + exp::<A>(-x))
+}
+
+/// `tanh(x)`, within rounding of 1: small results lose relative precision, which a cap on scores does not need.
+#[inline(always)]
+pub(crate) fn tanh<A: Arith>(x: f32) -> f32 {
+    1.0 - 2.0 / (exp::<A>(2.0 * x) + 1.0)
+}

@@ -1,0 +1,95 @@
+//! The variant that runs anywhere, and that the others are held against.
+//!
+//! Float arithmetic is the portable code with separate rounding. Quantised rows are unpacked to one byte per element and
+//! small integers per sub-block, whatever the type, and multiplied as the canonical order says, with a fused
+//! multiply-add done in software where need be: so its bits are those of every other variant.
+
+mod unpack;
+
+use cairn_gguf::DType;
+
+use crate::format::{Columns, Format};
+use crate::matmul::MatMul;
+use crate::portable::{self, arith::Plain};
+use crate::variant::Variant;
+pub(crate) use unpack::Row;
+
+/// The last row of the table.
+pub(crate) const SCALAR: Variant = Variant {
+    name: "scalar",
+    numerics_rev: 1,
+    usable: |_| true,
+    convert: |format, x, column| portable::quantise::convert(format, x, column),
+    matmul,
+    decode_row,
+    rms_norm: |x, weight, eps, out| portable::elementwise::rms_norm::<Plain>(x, weight, eps, out),
+    rms_norm_in_place: |x, weight, eps| portable::elementwise::rms_norm_in_place::<Plain>(x, weight, eps),
+    rope: |x, cos, sin, interleaved| portable::elementwise::rope::<Plain>(x, cos, sin, interleaved),
+    swiglu: |gate, up| portable::elementwise::swiglu::<Plain>(gate, up),
+    add: |x, y| portable::elementwise::add(x, y),
+    to_f16: |x, out| portable::elementwise::to_f16::<Plain>(x, out),
+    attend: |span| portable::attention::attend::<Plain>(span),
+    merge: |before, span| portable::attention::merge::<Plain>(before, span),
+    finish: |sum, acc| portable::attention::finish(sum, acc),
+};
+
+/// Decodes one row. All variants use it: one row per token is no work worth a second version.
+pub(crate) fn decode_row(dtype: DType, row: &[u8], out: &mut [f32]) {
+    dtype.decode(row, out);
+}
+
+fn matmul(mut m: MatMul<'_>) {
+    m.check();
+    match m.columns.format {
+        Format::F32 => portable::float::matmul::<Plain, 1, 1>(m),
+        Format::Q8x32 => rows(&mut m, dot_32),
+        Format::Q8x256 => rows(&mut m, dot_256),
+    }
+}
+
+/// Unpacks each row once and multiplies it with every column.
+fn rows(m: &mut MatMul<'_>, dot: fn(&Row, &Columns<'_>, usize) -> f32) {
+    let mut unpacked = std::mem::take(&mut m.scratch.row);
+    for row in 0..m.rows {
+        unpacked.read(m.dtype, m.row(row));
+        for column in 0..m.columns.count {
+            m.out[column * m.out_stride + row] = dot(&unpacked, &m.columns, column);
+        }
+    }
+    m.scratch.row = unpacked;
+}
+
+fn products(weights: &[i8], values: &[u8]) -> i32 {
+    weights.iter().zip(values).map(|(&w, &a)| i32::from(w) * i32::from(a as i8)).sum()
+}
+
+fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
+    let column = columns.q8x32(column);
+    let mut acc = 0.0f32;
+    for (block, values) in column.values.iter().enumerate() {
+        let dot = products(&row.quants[32 * block..32 * (block + 1)], values);
+        let scale = row.scales[block] * f32::from_le_bytes(column.scales[block]);
+        acc = (dot as f32).mul_add(scale, acc);
+    }
+    acc
+}
+
+fn dot_256(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
+    let column = columns.q8x256(column);
+    let mut acc = 0.0f32;
+    for (block, values) in column.values.iter().enumerate() {
+        let quants = row.quants[256 * block..256 * (block + 1)].as_chunks::<16>().0;
+        let groups = quants.iter().zip(values.as_chunks::<16>().0);
+        let scales = &row.sub_scales[16 * block..16 * (block + 1)];
+        let dot: i32 = groups.zip(scales).map(|((w, a), scale)| scale * products(w, a)).sum();
+        let scale = f32::from_le_bytes(column.scales[block]);
+        acc = (dot as f32).mul_add(row.scales[block] * scale, acc);
+        if let Some(minimum_scale) = row.minimum_scales.get(block) {
+            let sums = column.sums[block].as_chunks::<2>().0;
+            let minima = &row.sub_minima[16 * block..16 * (block + 1)];
+            let sum: i32 = minima.iter().zip(sums).map(|(m, &sum)| m * i32::from(i16::from_le_bytes(sum))).sum();
+            acc = (sum as f32).mul_add(-(minimum_scale * scale), acc);
+        }
+    }
+    acc
+}

@@ -1,0 +1,115 @@
+//! One row of any quantised type as plain integers. The layouts are drawn in `cairn_gguf::dtype`, one file per type.
+
+use cairn_gguf::DType;
+
+use crate::portable::arith::widen;
+
+/// A row, unpacked without loss.
+#[derive(Debug, Default)]
+pub(crate) struct Row {
+    /// One per element, offsets already taken off.
+    pub(super) quants: Vec<i8>,
+    /// One per block.
+    pub(super) scales: Vec<f32>,
+    /// K-quants: one per 16 elements.
+    pub(super) sub_scales: Vec<i32>,
+    /// Q4_K and Q5_K: one per block; empty for types without minima.
+    pub(super) minimum_scales: Vec<f32>,
+    /// Q4_K and Q5_K: one per 16 elements.
+    pub(super) sub_minima: Vec<i32>,
+}
+
+impl Row {
+    /// Replaces the row by another.
+    pub(super) fn read(&mut self, dtype: DType, bytes: &[u8]) {
+        self.quants.clear();
+        self.scales.clear();
+        self.sub_scales.clear();
+        self.minimum_scales.clear();
+        self.sub_minima.clear();
+        for block in bytes.chunks_exact(dtype.block_bytes()) {
+            match dtype {
+                DType::Q8_0 => self.q8_0(block),
+                DType::Q4_0 => self.q4_0(block),
+                DType::Q5_0 => self.q5_0(block),
+                DType::Q4_K => self.q4_k(block),
+                DType::Q5_K => self.q5_k(block),
+                DType::Q6_K => self.q6_k(block),
+                other => unreachable!("{other:?} is not a quantised type of weights"),
+            }
+        }
+    }
+
+    fn q8_0(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        self.quants.extend(block[2..].iter().map(|&b| b as i8));
+    }
+
+    fn q4_0(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        self.quants.extend(block[2..].iter().map(|&b| (b & 15) as i8 - 8));
+        self.quants.extend(block[2..].iter().map(|&b| (b >> 4) as i8 - 8));
+    }
+
+    fn q5_0(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        let fifth = |i: usize| ((block[2 + i / 8] >> (i % 8) & 1) << 4) as i8;
+        let bytes = &block[6..];
+        self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| ((b & 15) as i8 | fifth(i)) - 16));
+        self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| ((b >> 4) as i8 | fifth(i + 16)) - 16));
+    }
+
+    fn q4_k(&mut self, block: &[u8]) {
+        self.scales_and_minima(block);
+        for bytes in block[16..].chunks_exact(32) {
+            self.quants.extend(bytes.iter().map(|&b| (b & 15) as i8));
+            self.quants.extend(bytes.iter().map(|&b| (b >> 4) as i8));
+        }
+    }
+
+    fn q5_k(&mut self, block: &[u8]) {
+        self.scales_and_minima(block);
+        let (fifths, nibbles) = block[16..].split_at(32);
+        let fifth = |i: usize, sub: usize| ((fifths[i] >> sub & 1) << 4) as i8;
+        for (pair, bytes) in nibbles.chunks_exact(32).enumerate() {
+            self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| (b & 15) as i8 | fifth(i, 2 * pair)));
+            self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| (b >> 4) as i8 | fifth(i, 2 * pair + 1)));
+        }
+    }
+
+    fn q6_k(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 208));
+        self.sub_scales.extend(block[192..208].iter().map(|&scale| i32::from(scale as i8)));
+        for half in 0..2 {
+            let (low, high) = (&block[64 * half..], &block[128 + 32 * half..]);
+            for group in 0..4 {
+                self.quants.extend((0..32).map(|i| {
+                    let low = low[32 * (group % 2) + i] >> (4 * (group / 2)) & 15;
+                    let high = high[i] >> (2 * group) & 3;
+                    (low | high << 4) as i8 - 32
+                }));
+            }
+        }
+    }
+
+    /// The head that Q4_K and Q5_K share: two scales, then eight 6-bit scales and minima in twelve bytes.
+    fn scales_and_minima(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        self.minimum_scales.push(f16(block, 2));
+        let packed = &block[4..16];
+        for sub in 0..8 {
+            let (scale, minimum) = if sub < 4 {
+                (packed[sub] & 63, packed[sub + 4] & 63)
+            } else {
+                (packed[sub + 4] & 15 | packed[sub - 4] >> 6 << 4, packed[sub + 4] >> 4 | packed[sub] >> 6 << 4)
+            };
+            self.sub_scales.extend([i32::from(scale); 2]);
+            self.sub_minima.extend([i32::from(minimum); 2]);
+        }
+    }
+}
+
+/// The binary16 at `offset`.
+fn f16(block: &[u8], offset: usize) -> f32 {
+    widen(u16::from_le_bytes([block[offset], block[offset + 1]]))
+}

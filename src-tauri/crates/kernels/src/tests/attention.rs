@@ -1,0 +1,191 @@
+//! Attention over spans, and their merging.
+
+use super::{Noise, assert_near, bits, usable};
+use crate::{AttendScratch, AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax, Variant};
+
+/// One key/value head over a whole context, and queries on it.
+struct Case {
+    head_dim: usize,
+    /// `[queries, head_dim]`
+    q: Vec<f32>,
+    first: Vec<u32>,
+    until: Vec<u32>,
+    /// Pages of `[64, head_dim]`; the slots past `positions` hold not-a-number.
+    k: Vec<Vec<u16>>,
+    v: Vec<Vec<u16>>,
+    softcap: f32,
+}
+
+impl Case {
+    /// Query `i` of `queries` sits at a position that ends `positions`, and sees `window` positions back.
+    fn causal(head_dim: usize, positions: usize, queries: usize, window: usize, softcap: f32) -> Self {
+        let mut noise = Noise((head_dim * 31 + positions * 7 + queries) as u64);
+        let mut pages = |scale: f32| -> Vec<Vec<u16>> {
+            (0..positions.div_ceil(SPAN_POSITIONS) * 4)
+                .map(|page| {
+                    let filled = positions.saturating_sub(page * PAGE_POSITIONS).min(PAGE_POSITIONS);
+                    let mut slots = vec![0x7e00; if filled == 0 { 0 } else { PAGE_POSITIONS * head_dim }];
+                    for slot in &mut slots[..filled * head_dim] {
+                        *slot = half::f16::from_f32(noise.unit() * scale).to_bits();
+                    }
+                    slots
+                })
+                .collect()
+        };
+        let (k, v) = (pages(2.0), pages(1.0));
+        let until: Vec<u32> = (0..queries).map(|i| (positions - (queries - 1 - i) % positions) as u32).collect();
+        let first = until.iter().map(|&until| until.saturating_sub(window as u32)).collect();
+        Self { head_dim, q: noise.floats(queries * head_dim), first, until, k, v, softcap }
+    }
+
+    fn scale(&self) -> f32 {
+        1.0 / (self.head_dim as f32).sqrt()
+    }
+
+    /// The result for the queries `queries`, `[queries, head_dim]`.
+    fn run(&self, variant: &Variant, queries: std::ops::Range<usize>) -> Vec<f32> {
+        let n = queries.len();
+        let dim = self.head_dim;
+        let (mut max, mut sum, mut acc) = (vec![1.0; n], vec![1.0; n], vec![1.0; n * dim]);
+        let (mut span_max, mut span_sum, mut span_acc) = (vec![9.0; n], vec![9.0; n], vec![9.0; n * dim]);
+        let mut scratch = AttendScratch::new();
+        Softmax { max: &mut max, sum: &mut sum, acc: &mut acc }.clear();
+        for span in 0..self.k.len() / 4 {
+            (variant.attend)(AttendSpan {
+                q: &self.q[queries.start * dim..queries.end * dim],
+                head_dim: dim,
+                queries: n,
+                first: &self.first[queries.clone()],
+                until: &self.until[queries.clone()],
+                span_start: (span * SPAN_POSITIONS) as u32,
+                k: std::array::from_fn(|page| self.k[4 * span + page].as_slice()),
+                v: std::array::from_fn(|page| self.v[4 * span + page].as_slice()),
+                scale: self.scale(),
+                softcap: self.softcap,
+                scratch: &mut scratch,
+                max: &mut span_max,
+                sum: &mut span_sum,
+                acc: &mut span_acc,
+            });
+            (variant.merge)(
+                Softmax { max: &mut max, sum: &mut sum, acc: &mut acc },
+                &Softmax { max: &mut span_max, sum: &mut span_sum, acc: &mut span_acc },
+            );
+        }
+        (variant.finish)(&sum, &mut acc);
+        acc
+    }
+
+    /// Plain softmax attention in `f64`.
+    fn oracle(&self) -> Vec<f64> {
+        let dim = self.head_dim;
+        let row = |pages: &[Vec<u16>], position: usize| -> Vec<f64> {
+            let slot = position % PAGE_POSITIONS * dim;
+            pages[position / PAGE_POSITIONS][slot..slot + dim]
+                .iter()
+                .map(|&x| half::f16::from_bits(x).to_f64())
+                .collect()
+        };
+        let mut out = Vec::new();
+        for (query, q) in self.q.chunks_exact(dim).enumerate() {
+            let positions = self.first[query] as usize..self.until[query] as usize;
+            let scores: Vec<f64> = positions
+                .clone()
+                .map(|position| {
+                    let dot: f64 = q.iter().zip(row(&self.k, position)).map(|(&q, k)| f64::from(q) * k).sum();
+                    let (score, cap) = (dot * f64::from(self.scale()), f64::from(self.softcap));
+                    if cap == 0.0 { score } else { cap * (score / cap).tanh() }
+                })
+                .collect();
+            let max = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = scores.iter().map(|score| (score - max).exp()).sum();
+            let mut acc = vec![0.0; dim];
+            for (position, score) in positions.zip(&scores) {
+                for (acc, v) in acc.iter_mut().zip(row(&self.v, position)) {
+                    *acc += (score - max).exp() / sum * v;
+                }
+            }
+            out.extend(acc);
+        }
+        out
+    }
+}
+
+/// Compares with the oracle; stale slots hold not-a-number, so one that leaks fails here too.
+fn check(case: &Case, what: &str) {
+    let expected = case.oracle();
+    let queries = case.until.len();
+    for variant in usable() {
+        let what = format!("{} {what}", variant.name);
+        let got = case.run(variant, 0..queries);
+        assert_near(&what, &got, &expected, |_| 1e-5);
+        for size in [1, 2, 3, 4, 5, 7, 64] {
+            let cut: Vec<u32> = (0..queries)
+                .step_by(size)
+                .flat_map(|start| bits(&case.run(variant, start..(start + size).min(queries))))
+                .collect();
+            assert_eq!(cut, bits(&got), "{what}: queries by {size} give the bits of all together");
+        }
+    }
+}
+
+#[test]
+fn attention_is_softmax_whatever_is_computed_together() {
+    for head_dim in [8, 16, 20, 64, 80, 128] {
+        for positions in [1, 63, 64, 65, 300, 512, 600] {
+            let case = Case::causal(head_dim, positions, positions.min(70), usize::MAX >> 40, 0.0);
+            check(&case, &format!("head of {head_dim}, {positions} positions"));
+        }
+    }
+}
+
+#[test]
+fn windows_and_caps_hold() {
+    for window in [1, 5, 64, 256, 257] {
+        check(&Case::causal(64, 700, 67, window, 0.0), &format!("window of {window}"));
+    }
+    for softcap in [0.5, 50.0] {
+        check(&Case::causal(32, 300, 9, 1000, softcap), &format!("softcap of {softcap}"));
+    }
+}
+
+#[test]
+fn a_query_that_sees_nothing_gives_zeros() {
+    let mut case = Case::causal(16, 300, 5, 1000, 0.0);
+    case.until[2] = case.first[2];
+    for variant in usable() {
+        let got = case.run(variant, 0..5);
+        assert!(got[2 * 16..3 * 16].iter().all(|&x| x == 0.0), "{}: nothing was seen", variant.name);
+        assert!(got.iter().all(|x| x.is_finite()), "{}: the others saw something", variant.name);
+    }
+}
+
+#[test]
+fn not_a_number_in_a_row_stays_with_the_queries_that_see_it() {
+    let mut case = Case::causal(64, 200, 12, 1000, 0.0);
+    // The query before the last does not see position 199.
+    for pages in [&mut case.k, &mut case.v] {
+        pages[3][7 * 64..8 * 64].fill(0x7e00);
+    }
+    for variant in usable() {
+        let got = case.run(variant, 0..12);
+        let (others, last) = got.split_at(11 * 64);
+        assert!(others.iter().all(|x| x.is_finite()), "{}: masked slots do not leak", variant.name);
+        assert!(last.iter().all(|x| x.is_nan()), "{}: a visible not-a-number is not hidden", variant.name);
+    }
+}
+
+#[test]
+fn merging_with_nothing_changes_no_bit() {
+    for variant in usable() {
+        let (mut max, mut sum, mut acc) = ([3.0, -2.0], [4.0, 0.5], [1.0, -0.0, 7.0, -5.0]);
+        let (mut no_max, mut no_sum, mut no_acc) = ([1.0; 2], [1.0; 2], [1.0; 4]);
+        let mut nothing = Softmax { max: &mut no_max, sum: &mut no_sum, acc: &mut no_acc };
+        nothing.clear();
+        (variant.merge)(Softmax { max: &mut max, sum: &mut sum, acc: &mut acc }, &nothing);
+        (variant.merge)(nothing, &Softmax { max: &mut max, sum: &mut sum, acc: &mut acc });
+        assert_eq!(bits(&acc), bits(&[1.0, -0.0, 7.0, -5.0]), "{}: nothing after", variant.name);
+        assert_eq!((no_max, no_sum), (max, sum), "{}: nothing before", variant.name);
+        assert_eq!(no_acc, acc, "{}: nothing before", variant.name);
+    }
+}

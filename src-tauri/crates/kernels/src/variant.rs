@@ -1,0 +1,68 @@
+//! The table of kernel variants: best first, scalar last.
+
+use cairn_gguf::DType;
+use cairn_hardware::Features;
+
+use crate::attention::{AttendSpan, Softmax};
+use crate::format::Format;
+use crate::matmul::MatMul;
+use crate::scalar;
+
+/// The arithmetic of the engine for one set of instructions.
+///
+/// Functions of a variant that the processor lacks panic when called; [`usable`] is how a caller gets one that works.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Names the instructions, best known by what settings and screens show: `avx512-vnni`, `avx2-fma-f16c`, `scalar`.
+    pub name: &'static str,
+    /// Rises with every change of a bit of any result.
+    pub numerics_rev: u32,
+    /// Whether a processor with these features can run it.
+    pub usable: fn(&Features) -> bool,
+    /// Turns one token's activations (`x`, `k` elements) into a column of [`Format::column_bytes`] bytes.
+    pub convert: fn(Format, &[f32], &mut [u8]),
+    /// Products of rows with columns.
+    pub matmul: fn(MatMul<'_>),
+    /// One row of a weight as `f32`, for the look-up of an embedding.
+    pub decode_row: fn(DType, &[u8], &mut [f32]),
+    /// `out = x / sqrt(mean(x * x) + eps) * weight`: `(x, weight, eps, out)`, all of one length.
+    pub rms_norm: fn(&[f32], &[f32], f32, &mut [f32]),
+    /// The same in place: `(x, weight, eps)`.
+    pub rms_norm_in_place: fn(&mut [f32], &[f32], f32),
+    /// Rotates the first `2 * cos.len()` elements of one head: `(x, cos, sin, interleaved)`. Pairs are (2i, 2i + 1) where
+    /// interleaved, (i, i + cos.len()) otherwise; elements past them stay.
+    pub rope: fn(&mut [f32], &[f32], &[f32], bool),
+    /// `gate = gate / (1 + exp(-gate)) * up`.
+    pub swiglu: fn(&mut [f32], &[f32]),
+    /// `x += y`.
+    pub add: fn(&mut [f32], &[f32]),
+    /// Rounds to binary16, ties to even.
+    pub to_f16: fn(&[f32], &mut [u16]),
+    /// Attention over one span of positions.
+    pub attend: fn(AttendSpan<'_>),
+    /// Adds a span's result to that of the spans before it: `(before, span)`, spans ascending.
+    pub merge: fn(Softmax<'_>, &Softmax<'_>),
+    /// Divides each query's accumulator by its sum, `(sum, acc)`; a query that saw no position gives zeros.
+    pub finish: fn(&[f32], &mut [f32]),
+}
+
+/// Best first. A variant's features are a superset of what its functions are compiled for.
+static ALL: &[Variant] = &[scalar::SCALAR];
+
+/// Every variant of this architecture, best first, whether or not this processor can run it.
+#[must_use]
+pub fn all() -> &'static [Variant] {
+    ALL
+}
+
+/// The variants that a processor with `features` can run, best first. Never empty: the scalar one runs anywhere.
+#[must_use]
+pub fn usable(features: &Features) -> Vec<&'static Variant> {
+    ALL.iter().filter(|variant| (variant.usable)(features)).collect()
+}
+
+/// The variant called `name`, usable or not.
+#[must_use]
+pub fn by_name(name: &str) -> Option<&'static Variant> {
+    ALL.iter().find(|variant| variant.name == name)
+}

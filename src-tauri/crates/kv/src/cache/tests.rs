@@ -1,0 +1,370 @@
+//! The cache against a model of it: a backend whose slots remember the whole history that led to them.
+
+use std::ops::Range;
+
+use cairn_tensor::{Batch, BufferId, Caps, Limits, PAGE_TOKENS, Plan, PlanId, State, StateKind, Weight, WeightId};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A backend that has only pages. A slot holds a digest of its token and of the slot before it, as real keys and values do, so
+/// that a right token after a wrong prefix is still seen as wrong.
+#[derive(Default)]
+struct Slots {
+    pages: Vec<[u64; PAGE_TOKENS]>,
+    memory_pages: Option<usize>,
+}
+
+impl Slots {
+    /// Computes one token as a model would: it reads the slot before through the page table and writes the next.
+    fn compute(&mut self, pages: &[PageId], slot: usize, token: u32) {
+        let before = if slot == 0 { 0 } else { self.at(pages, slot - 1) };
+        self.pages[pages[slot / PAGE_TOKENS].0 as usize][slot % PAGE_TOKENS] = digest(before, token);
+    }
+
+    fn at(&self, pages: &[PageId], slot: usize) -> u64 {
+        self.pages[pages[slot / PAGE_TOKENS].0 as usize][slot % PAGE_TOKENS]
+    }
+}
+
+fn digest(before: u64, token: u32) -> u64 {
+    (before ^ u64::from(token)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31)
+}
+
+impl Backend for Slots {
+    fn caps(&self) -> Caps {
+        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_element_bytes: 2 }
+    }
+
+    fn upload(&mut self, _: Weight) -> Result<WeightId, BackendError> {
+        unreachable!("the cache has no weights")
+    }
+
+    fn prepare(&mut self, _: Plan, _: Limits) -> Result<PlanId, BackendError> {
+        unreachable!("the cache has no plan")
+    }
+
+    fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError> {
+        if self.memory_pages.is_some_and(|most| pages > most) {
+            return Err(BackendError::Memory { what: "pages", need_bytes: 0 });
+        }
+        self.pages.resize(pages.max(self.pages.len()), [0; PAGE_TOKENS]);
+        Ok(())
+    }
+
+    fn run(&mut self, _: PlanId, _: &Batch) -> Result<(), BackendError> {
+        unreachable!("the cache runs nothing")
+    }
+
+    fn read(&self, _: PlanId, _: BufferId, _: Range<usize>, _: &mut [f32]) {
+        unreachable!("the cache reads no buffer")
+    }
+
+    fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize) {
+        let source = self.pages[from.0 as usize];
+        // The rest of the target is made unlike anything computed, so that a copy that is too short is seen.
+        self.pages[to.0 as usize] = [u64::MAX; PAGE_TOKENS];
+        self.pages[to.0 as usize][..tokens].copy_from_slice(&source[..tokens]);
+    }
+
+    fn read_page(&self, _: PageId, _: &mut [u8]) {
+        unreachable!("the cache moves no bytes")
+    }
+
+    fn write_page(&mut self, _: PageId, _: &[u8]) {
+        unreachable!("the cache moves no bytes")
+    }
+
+    fn free_memory(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+/// A cache, its backend, and what each open sequence must contain.
+struct World {
+    backend: Slots,
+    cache: Cache,
+    budget: Arc<Budget>,
+    open: Vec<(SeqId, Vec<u32>)>,
+}
+
+fn layout() -> PageLayout {
+    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 }], 2)
+}
+
+impl World {
+    fn new(budget_pages: u64) -> Self {
+        let layout = layout();
+        let budget = Arc::new(Budget::new(budget_pages * layout.page_bytes as u64));
+        let cache = Cache::new(layout, Arc::clone(&budget));
+        Self { backend: Slots::default(), cache, budget, open: Vec::new() }
+    }
+
+    /// Opens a sequence and computes what is not cached; returns the cached tokens, or `None` where no room was.
+    fn prompt(&mut self, tokens: &[u32]) -> Option<usize> {
+        let (seq, cached) = self.cache.open(tokens);
+        self.open.push((seq, tokens[..cached].to_vec()));
+        self.append(self.open.len() - 1, &tokens[cached..]).then_some(cached)
+    }
+
+    fn append(&mut self, index: usize, tokens: &[u32]) -> bool {
+        let (seq, content) = &mut self.open[index];
+        match self.cache.reserve(&mut self.backend, *seq, tokens.len()) {
+            Ok(()) => {}
+            Err(Error::Full { .. }) => return false,
+            Err(error) => panic!("{error}"),
+        }
+        for (i, &token) in tokens.iter().enumerate() {
+            self.backend.compute(self.cache.pages(*seq), content.len() + i, token);
+        }
+        content.extend_from_slice(tokens);
+        self.cache.advance(*seq, tokens);
+        true
+    }
+
+    fn close(&mut self, index: usize) {
+        let (seq, _) = self.open.swap_remove(index);
+        self.cache.close(seq);
+    }
+
+    fn check(&self) {
+        for (seq, content) in &self.open {
+            let mut history = 0;
+            assert_eq!(self.cache.len(*seq), content.len(), "{seq:?} knows its length");
+            for (slot, &token) in content.iter().enumerate() {
+                history = digest(history, token);
+                assert_eq!(self.backend.at(self.cache.pages(*seq), slot), history, "{seq:?} reads its own slot {slot}");
+            }
+        }
+        let mut held: Vec<PageId> = self.open.iter().flat_map(|(seq, _)| self.cache.pages(*seq)).copied().collect();
+        held.sort();
+        held.dedup();
+        let stats = self.cache.stats();
+        assert_eq!(stats.live_pages, held.len(), "live pages are those that sequences hold: {stats:?}");
+        assert!(self.budget.used() <= self.budget.limit(), "the budget holds: {stats:?}");
+        assert_eq!(self.budget.used(), stats.bytes, "the budget counts this pool: {stats:?}");
+        assert_eq!(stats.pages, self.backend.pages.len(), "the backend has the pages that the cache counts");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Open { chat: u32, len: usize },
+    Append { index: usize, branch: u32, len: usize },
+    Truncate { index: usize, percent: usize },
+    Fork { index: usize },
+    Close { index: usize },
+    Discard { index: usize },
+    Clear,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = 0usize..8;
+    prop_oneof![
+        4 => (0u32..6, 1usize..260).prop_map(|(chat, len)| Step::Open { chat, len }),
+        4 => (index.clone(), 0u32..3, 0usize..150).prop_map(|(index, branch, len)| Step::Append { index, branch, len }),
+        2 => (index.clone(), 0usize..=100).prop_map(|(index, percent)| Step::Truncate { index, percent }),
+        2 => index.clone().prop_map(|index| Step::Fork { index }),
+        3 => index.clone().prop_map(|index| Step::Close { index }),
+        1 => index.prop_map(|index| Step::Discard { index }),
+        1 => Just(Step::Clear),
+    ]
+}
+
+/// Token `i` of a chat. Chats differ first at their own place, some inside a page and some at its border, so that prompts
+/// share prefixes of many lengths.
+fn chat_token(chat: u32, i: usize) -> u32 {
+    let differs_from = [0, 1, 63, 64, 100, 130][chat as usize];
+    if i >= differs_from { 1000 * chat + i as u32 } else { i as u32 }
+}
+
+fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
+    let mut world = World::new(budget_pages);
+    world.backend.memory_pages = memory_pages;
+    for step in steps {
+        let open = world.open.len();
+        match *step {
+            Step::Open { chat, len } if open < 8 => {
+                let tokens: Vec<u32> = (0..len).map(|i| chat_token(chat, i)).collect();
+                world.prompt(&tokens);
+            }
+            Step::Append { index, branch, len } if index < open => {
+                let tokens: Vec<u32> = (0..len as u32).map(|i| 10_000 * branch + i).collect();
+                world.append(index, &tokens);
+            }
+            Step::Truncate { index, percent } if index < open => {
+                let (seq, content) = &mut world.open[index];
+                content.truncate(content.len() * percent / 100);
+                world.cache.truncate(*seq, content.len());
+            }
+            Step::Fork { index } if index < open && open < 8 => {
+                let (seq, content) = world.open[index].clone();
+                world.open.push((world.cache.fork(seq), content));
+            }
+            Step::Close { index } if index < open => world.close(index),
+            Step::Discard { index } if index < open => {
+                let (seq, _) = world.open.swap_remove(index);
+                world.cache.discard(seq);
+            }
+            Step::Clear => world.cache.clear(),
+            _ => {}
+        }
+        world.check();
+    }
+    while !world.open.is_empty() {
+        world.close(0);
+        world.check();
+    }
+    let stats = world.cache.stats();
+    assert_eq!(stats.live_pages, 0, "nothing is open: {stats:?}");
+    world.cache.clear();
+    let stats = world.cache.stats();
+    assert_eq!((stats.cached_pages, world.cache.pool.free()), (0, stats.pages), "every page is free again: {stats:?}");
+    let World { cache, budget, .. } = world;
+    drop(cache);
+    assert_eq!(budget.used(), 0, "an unloaded model gives its pages back");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_sequence_reads_its_own_history(
+        budget_pages in 1u64..24,
+        memory_pages in proptest::option::of(1usize..16),
+        steps in proptest::collection::vec(step(), 1..60),
+    ) {
+        play(budget_pages, memory_pages, &steps);
+    }
+}
+
+fn tokens(range: Range<u32>) -> Vec<u32> {
+    range.collect()
+}
+
+#[test]
+fn second_turn_computes_only_its_new_tokens() {
+    let mut world = World::new(16);
+    assert_eq!(world.prompt(&tokens(0..150)), Some(0), "nothing is known yet");
+    assert!(world.append(0, &tokens(150..170)), "the answer fits");
+    world.close(0);
+    assert_eq!(world.prompt(&tokens(0..200)), Some(170), "prompt and answer are cached, to the token");
+    world.check();
+}
+
+#[test]
+fn the_last_token_is_always_computed() {
+    for len in [1, 2, 64, 65, 128] {
+        let mut world = World::new(16);
+        world.prompt(&tokens(0..len));
+        world.close(0);
+        assert_eq!(world.prompt(&tokens(0..len)), Some(len as usize - 1), "all but the last of {len} tokens");
+        world.check();
+    }
+}
+
+#[test]
+fn requests_share_a_page_while_both_run() {
+    let mut world = World::new(16);
+    world.prompt(&tokens(0..100));
+    assert_eq!(world.prompt(&tokens(0..90)), Some(64), "the full page of a running sequence is shared");
+    let (first, second) = (world.open[0].0, world.open[1].0);
+    assert_eq!(world.cache.pages(first)[0], world.cache.pages(second)[0], "it is the same page");
+    assert_ne!(world.cache.pages(first)[1], world.cache.pages(second)[1], "the tails are not");
+}
+
+#[test]
+fn pages_computed_twice_at_once_become_one() {
+    let mut world = World::new(16);
+    let (a, b) = (world.cache.open(&tokens(0..64)).0, world.cache.open(&tokens(0..64)).0);
+    world.open = vec![(a, Vec::new()), (b, Vec::new())];
+    assert!(world.append(0, &tokens(0..64)) && world.append(1, &tokens(0..64)), "both fit");
+    assert_eq!(world.cache.pages(a), world.cache.pages(b), "the second goes on with the first one's page");
+    world.check();
+}
+
+#[test]
+fn eviction_takes_the_oldest_leaf_and_spares_what_is_live() {
+    let mut world = World::new(6);
+    world.prompt(&tokens(0..128));
+    world.close(0);
+    world.prompt(&tokens(1000..1128));
+    world.close(0);
+    assert_eq!(world.cache.stats().pages, 4, "the pool has its fair share");
+    assert_eq!(world.prompt(&tokens(0..65)), Some(64), "the first chat's head is in use again");
+    let stats = world.cache.stats();
+    assert_eq!((stats.pages, stats.evicted_pages), (4, 1), "its second page was the oldest leaf and made room");
+    assert_eq!(
+        world.prompt(&tokens(1000..1129)),
+        Some(128),
+        "nothing is left to evict, so the pool grows beyond its share"
+    );
+    assert_eq!(
+        world.prompt(&tokens(2000..2065)),
+        None,
+        "one page is left, and pages in use are not taken for the other"
+    );
+    assert_eq!(world.cache.stats().live_pages, 5, "the refused prompt holds nothing");
+    world.close(2);
+    world.close(1);
+    assert_eq!(world.prompt(&tokens(2000..2065)), Some(0), "a chat that ended makes room");
+    world.check();
+}
+
+#[test]
+fn a_second_model_finds_room_beside_a_full_cache() {
+    let mut first = World::new(16);
+    for chat in 0..20 {
+        first.prompt(&tokens(chat * 1000..chat * 1000 + 64));
+        first.close(0);
+    }
+    assert_eq!(first.cache.stats().cached_pages, 12, "cached pages take three quarters");
+    let mut second = World { budget: Arc::clone(&first.budget), ..World::new(0) };
+    second.cache = Cache::new(layout(), Arc::clone(&first.budget));
+    assert_eq!(second.prompt(&tokens(0..256)), Some(0), "the last quarter is free for what is in use");
+    assert_eq!(first.budget.used(), first.budget.limit(), "now the budget is spent");
+    assert_eq!(first.prompt(&tokens(0..256)), Some(0), "the first model evicts its own");
+    drop(second);
+    assert_eq!(first.budget.used(), first.cache.stats().bytes, "an unloaded model gives its pages back");
+}
+
+#[test]
+fn a_sequence_alone_may_use_the_whole_pool() {
+    let mut world = World::new(3);
+    world.prompt(&tokens(0..192));
+    world.close(0);
+    let edited: Vec<u32> = (0..10).chain(5000..5182).collect();
+    assert_eq!(
+        world.prompt(&edited),
+        Some(10),
+        "the page that diverges leaves the trie, as no page is left for a copy"
+    );
+    world.check();
+}
+
+#[test]
+fn a_refused_reservation_says_need_and_have_and_changes_nothing() {
+    let mut world = World::new(3);
+    world.prompt(&tokens(0..100));
+    let (seq, _) = world.open[0];
+    let error =
+        world.cache.reserve(&mut world.backend, seq, 200).expect_err("three more pages are needed, one is left");
+    let Error::Full { need_bytes, free_bytes, limit_bytes } = error else { panic!("{error}") };
+    assert_eq!((need_bytes, free_bytes, limit_bytes), (3 * 4096, 4096, 3 * 4096), "{error}");
+    assert_eq!(world.cache.pages(seq).len(), 2, "the sequence is as it was");
+    assert!(world.append(0, &tokens(100..190)), "what fits still works");
+    world.check();
+}
+
+#[test]
+fn a_fork_cut_short_and_closed_first_leaves_the_longer_tail_whole() {
+    let mut world = World::new(8);
+    world.prompt(&tokens(0..50));
+    let fork = world.cache.fork(world.open[0].0);
+    world.cache.truncate(fork, 20);
+    world.cache.close(fork);
+    world.close(0);
+    assert_eq!(world.cache.stats().cached_pages, 1, "both tails are one page");
+    assert_eq!(world.prompt(&tokens(0..60)), Some(50), "the longer one is known");
+    world.check();
+}

@@ -1,0 +1,154 @@
+//! The prefix trie: which page holds the state of which tokens, given all tokens before them.
+//!
+//! A node is one page: 64 keys, or fewer for the tail of a sequence that ended. Full nodes have children; a tail has none.
+//! Siblings may begin alike, since they differ only somewhere inside the page. They are sorted by their keys, so the sibling
+//! with the longest common prefix stands next to where the searched keys would stand.
+//!
+//! **Invariant:** a node is idle (evictable once childless) exactly while no sequence holds its page. A sequence that holds a
+//! node's page holds those of all its ancestors, so an idle node has only idle descendants.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{Excluded, Included, Unbounded};
+use std::sync::Arc;
+
+use cairn_tensor::PageId;
+
+use crate::key::Key;
+
+/// A node, by its place in the trie's table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct NodeId(u32);
+
+/// The empty prefix. It names no page and is never idle.
+pub(crate) const ROOT: NodeId = NodeId(0);
+
+#[derive(Debug)]
+struct Node {
+    parent: NodeId,
+    keys: Arc<[Key]>,
+    page: PageId,
+    children: BTreeMap<Arc<[Key]>, NodeId>,
+    idle_since: Option<u64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Trie {
+    nodes: Vec<Node>,
+    vacant: Vec<NodeId>,
+    /// Idle nodes without children, the one unused for longest first.
+    leaves: BTreeSet<(u64, NodeId)>,
+    idle: usize,
+}
+
+impl Trie {
+    pub(crate) fn new() -> Self {
+        let root = Node {
+            parent: ROOT,
+            keys: Arc::from([]),
+            page: PageId(u32::MAX),
+            children: BTreeMap::new(),
+            idle_since: None,
+        };
+        Self { nodes: vec![root], vacant: Vec::new(), leaves: BTreeSet::new(), idle: 0 }
+    }
+
+    /// Nodes whose page no sequence holds; all of them can be evicted, leaves first.
+    pub(crate) fn idle(&self) -> usize {
+        self.idle
+    }
+
+    pub(crate) fn parent(&self, id: NodeId) -> NodeId {
+        self.node(id).parent
+    }
+
+    pub(crate) fn page(&self, id: NodeId) -> PageId {
+        self.node(id).page
+    }
+
+    pub(crate) fn is_idle(&self, id: NodeId) -> bool {
+        self.node(id).idle_since.is_some()
+    }
+
+    pub(crate) fn is_leaf(&self, id: NodeId) -> bool {
+        self.node(id).children.is_empty()
+    }
+
+    /// The child with exactly these keys.
+    pub(crate) fn child(&self, id: NodeId, keys: &[Key]) -> Option<NodeId> {
+        self.node(id).children.get(keys).copied()
+    }
+
+    /// The child that shares the most leading keys with `keys`, and how many: at least one.
+    pub(crate) fn nearest(&self, id: NodeId, keys: &[Key]) -> Option<(NodeId, usize)> {
+        let children = &self.node(id).children;
+        let after = children.range::<[Key], _>((Included(keys), Unbounded)).next();
+        let before = children.range::<[Key], _>((Unbounded, Excluded(keys))).next_back();
+        let shared = |other: &[Key]| keys.iter().zip(other).take_while(|(a, b)| a == b).count();
+        let best = [after, before].into_iter().flatten().map(|(other, &child)| (child, shared(other)));
+        best.max_by_key(|&(_, count)| count).filter(|&(_, count)| count > 0)
+    }
+
+    /// Adds a child whose page a sequence holds.
+    pub(crate) fn insert(&mut self, parent: NodeId, keys: &[Key], page: PageId) -> NodeId {
+        let keys: Arc<[Key]> = Arc::from(keys);
+        let node = Node { parent, keys: Arc::clone(&keys), page, children: BTreeMap::new(), idle_since: None };
+        let id = match self.vacant.pop() {
+            Some(id) => {
+                *self.node_mut(id) = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                NodeId(self.nodes.len() as u32 - 1)
+            }
+        };
+        let replaced = self.node_mut(parent).children.insert(keys, id);
+        debug_assert!(replaced.is_none(), "the caller looks for the child before it adds one");
+        id
+    }
+
+    /// Removes a node without children and returns its page.
+    pub(crate) fn remove(&mut self, id: NodeId) -> PageId {
+        debug_assert!(id != ROOT && self.is_leaf(id), "descendants go first, so that no page becomes unreachable");
+        self.set_idle(id, None);
+        let keys = Arc::clone(&self.node(id).keys);
+        let parent = self.parent(id);
+        self.node_mut(parent).children.remove(&keys);
+        if self.is_leaf(parent)
+            && let Some(since) = self.node(parent).idle_since
+        {
+            self.leaves.insert((since, parent));
+        }
+        self.vacant.push(id);
+        self.page(id)
+    }
+
+    /// Says since when (a logical clock) no sequence has held the node's page, or that one holds it.
+    pub(crate) fn set_idle(&mut self, id: NodeId, since: Option<u64>) {
+        if let Some(before) = self.node_mut(id).idle_since.take() {
+            self.idle -= 1;
+            self.leaves.remove(&(before, id));
+        }
+        if let Some(since) = since {
+            self.idle += 1;
+            self.node_mut(id).idle_since = Some(since);
+            if self.is_leaf(id) {
+                self.leaves.insert((since, id));
+            }
+        }
+    }
+
+    /// The idle leaf that has been unused for longest.
+    pub(crate) fn oldest(&self) -> Option<NodeId> {
+        self.leaves.first().map(|&(_, id)| id)
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0 as usize]
+    }
+
+    fn node_mut(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.0 as usize]
+    }
+}

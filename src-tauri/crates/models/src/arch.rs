@@ -1,0 +1,36 @@
+//! The families of models that can be run: one file each, one row each.
+
+mod llama;
+mod qwen3;
+
+#[cfg(test)]
+mod tests;
+
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::Hparams;
+
+/// A family: how its metadata and tensors become a forward pass.
+pub trait Architecture: Sync {
+    /// The values of `general.architecture` that mean this family.
+    fn names(&self) -> &'static [&'static str];
+
+    /// Reads the metadata and writes the forward pass. Tensors that are missing or mis-shaped are noted by the builder, so
+    /// only the metadata can be an error here.
+    ///
+    /// # Errors
+    /// Where metadata are missing or contradict each other, or ask for what is not supported.
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError>;
+}
+
+/// All families.
+pub const ALL: &[&dyn Architecture] = &[&llama::Llama, &qwen3::Qwen3];
+
+/// The family of this name.
+pub(crate) fn find(name: &str) -> Result<&'static dyn Architecture, LoadError> {
+    let found = ALL.iter().find(|family| family.names().contains(&name)).copied();
+    found.ok_or_else(|| LoadError::UnknownArchitecture {
+        name: name.escape_debug().to_string(),
+        supported: ALL.iter().flat_map(|family| family.names()).copied().collect(),
+    })
+}

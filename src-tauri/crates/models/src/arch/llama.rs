@@ -1,0 +1,39 @@
+//! Llama (Touvron et al., arXiv 2302.13971) and what is built like it: Llama 2 and 3, Mistral, TinyLlama, SmolLM, Pebble.
+//!
+//! GGUF writers permute the query and key rows of this family, so that neighbouring elements form RoPE's pairs.
+
+use cairn_tensor::RopeStyle;
+
+use super::Architecture;
+use crate::block::rope::rope;
+use crate::block::{Attention, Stream, attention, embed, gated_mlp, logits, mlp};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::{Hparams, Keys};
+
+pub(super) struct Llama;
+
+impl Architecture for Llama {
+    fn names(&self) -> &'static [&'static str] {
+        &["llama"]
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        let hparams = Hparams::read(b)?;
+        if let Some(experts @ 1..) = Keys::new(b.metadata())?.u32("expert_count")? {
+            return Err(LoadError::Unsupported { what: format!("a llama model with {experts} experts") });
+        }
+        let rope = rope(b, &hparams, RopeStyle::Interleaved)?;
+        let stream = Stream::new(b, &hparams);
+        let at = Attention::new(b, &hparams, rope, false);
+        let mlp = mlp::Gated::new(b, &hparams);
+
+        embed(b, &hparams, stream);
+        for layer in 0..hparams.layers {
+            attention(b, &hparams, stream, &at, layer);
+            gated_mlp(b, &hparams, stream, &mlp, layer);
+        }
+        logits(b, &hparams, stream);
+        Ok(hparams)
+    }
+}

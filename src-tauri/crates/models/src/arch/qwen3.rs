@@ -1,0 +1,35 @@
+//! Qwen 3, dense (arXiv 2505.09388): like llama, but each head of queries and keys is normalised before it is rotated, the
+//! head size is free of the width, and RoPE pairs the two halves of a head.
+
+use cairn_tensor::RopeStyle;
+
+use super::Architecture;
+use crate::block::rope::rope;
+use crate::block::{Attention, Stream, attention, embed, gated_mlp, logits, mlp};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::Hparams;
+
+pub(super) struct Qwen3;
+
+impl Architecture for Qwen3 {
+    fn names(&self) -> &'static [&'static str] {
+        &["qwen3"]
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        let hparams = Hparams::read(b)?;
+        let rope = rope(b, &hparams, RopeStyle::Half)?;
+        let stream = Stream::new(b, &hparams);
+        let at = Attention::new(b, &hparams, rope, true);
+        let mlp = mlp::Gated::new(b, &hparams);
+
+        embed(b, &hparams, stream);
+        for layer in 0..hparams.layers {
+            attention(b, &hparams, stream, &at, layer);
+            gated_mlp(b, &hparams, stream, &mlp, layer);
+        }
+        logits(b, &hparams, stream);
+        Ok(hparams)
+    }
+}

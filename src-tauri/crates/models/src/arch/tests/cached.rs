@@ -1,0 +1,114 @@
+//! Models of real types through the page cache: what was restored must equal what is computed, bit for bit.
+
+use std::sync::Arc;
+
+use cairn_gguf::DType;
+use cairn_kv::{Budget, Cache, SeqId};
+use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Reference, Row};
+use cairn_testkit::{Architecture, ModelSpec, RopeScaling, Types, tiny_llama, tiny_qwen3};
+
+use super::file;
+use crate::load;
+
+const LIMITS: Limits = Limits { rows: 256, logit_rows: 1 };
+
+/// A loaded model with its cache.
+struct Engine {
+    backend: Reference,
+    plan: PlanId,
+    logits: BufferId,
+    cache: Cache,
+    vocab: usize,
+}
+
+impl Engine {
+    fn new(spec: &ModelSpec) -> Self {
+        let mut backend = Reference::new();
+        let model = load(&file(&cairn_testkit::write(spec)), &mut backend).expect("testkit writes whole models");
+        let layout = model.plan.page_layout(backend.caps().kv_element_bytes);
+        let logits = model.plan.logits.expect("every family has logits");
+        let plan = backend.prepare(model.plan, LIMITS).expect("the plan fits its weights");
+        let cache = Cache::new(layout, Arc::new(Budget::new(64 << 20)));
+        Self { backend, plan, logits, cache, vocab: model.hparams.vocab }
+    }
+
+    /// Opens a sequence and computes what is not cached; returns it, the tokens found, and the last token's logits.
+    fn prompt(&mut self, tokens: &[u32]) -> (SeqId, usize, Vec<f32>) {
+        let (seq, cached) = self.cache.open(tokens);
+        let logits = self.append(seq, &tokens[cached..]);
+        (seq, cached, logits)
+    }
+
+    fn append(&mut self, seq: SeqId, tokens: &[u32]) -> Vec<f32> {
+        let at = self.cache.len(seq);
+        self.cache.reserve(&mut self.backend, seq, tokens.len()).expect("the budget is large enough");
+        let last = tokens.len() - 1;
+        let rows =
+            tokens.iter().enumerate().map(|(i, &token)| Row::text(0, token, (at + i) as u32, i == last)).collect();
+        let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], embeddings: Vec::new() };
+        self.backend.run(self.plan, &batch).expect("the batch is within the limits");
+        self.cache.advance(seq, tokens);
+        let mut logits = vec![0.0; self.vocab];
+        self.backend.read(self.plan, self.logits, 0..1, &mut logits);
+        logits
+    }
+}
+
+fn bits(logits: &[f32]) -> Vec<u32> {
+    logits.iter().map(|logit| logit.to_bits()).collect()
+}
+
+fn tokens(from: u32, count: u32) -> Vec<u32> {
+    (from..from + count).map(|i| i * 31 % 509).collect()
+}
+
+/// A chat of two turns, an edit of its first message, and a fork: each equals the same computed from nothing.
+fn check(spec: &ModelSpec) {
+    let name = format!("{} {:?}", spec.name, spec.types);
+    let fresh = |tokens: &[u32]| Engine::new(spec).prompt(tokens).2;
+    let mut engine = Engine::new(spec);
+
+    let mut chat = tokens(0, 90);
+    let (first, cached, mut logits) = engine.prompt(&chat);
+    assert_eq!(cached, 0, "{name}: nothing is known yet");
+    for token in tokens(200, 5) {
+        logits = engine.append(first, &[token]);
+        chat.push(token);
+    }
+    assert!(logits.iter().all(|logit| logit.is_finite()), "{name}: logits are numbers");
+    assert_eq!(bits(&logits), bits(&fresh(&chat)), "{name}: token by token equals the whole");
+    engine.cache.close(first);
+
+    chat.extend(tokens(300, 20));
+    let (second, cached, logits) = engine.prompt(&chat);
+    assert_eq!(cached, 95, "{name}: the second turn computes only its new tokens");
+    assert_eq!(bits(&logits), bits(&fresh(&chat)), "{name}: the second turn");
+
+    let mut edited = chat[..40].to_vec();
+    edited.extend(tokens(400, 30));
+    let (_, cached, logits) = engine.prompt(&edited);
+    assert_eq!(cached, 40, "{name}: an edit keeps what comes before it, to the token");
+    assert_eq!(bits(&logits), bits(&fresh(&edited)), "{name}: the edit");
+
+    let fork = engine.cache.fork(second);
+    let (a, b) = (engine.append(second, &[7]), engine.append(fork, &[8]));
+    let ends = |token: u32| bits(&fresh(&[&chat[..], &[token]].concat()));
+    assert_eq!((bits(&a), bits(&b)), (ends(7), ends(8)), "{name}: both branches of a fork");
+}
+
+#[test]
+fn restored_prefixes_equal_recomputed_ones_for_every_type() {
+    let weights = DType::all().filter(|dtype| dtype.is_weight()).map(Types::All);
+    for types in weights.chain([Types::Q4KM]) {
+        let small = ModelSpec { layers: 1, types, ..tiny_llama() };
+        check(&small);
+    }
+    check(&tiny_qwen3());
+    check(&ModelSpec { rope_scaling: RopeScaling::Llama3 { factor: 8.0, original_context: 64 }, ..tiny_llama() });
+}
+
+#[test]
+fn testkit_writes_every_family() {
+    let known = [Architecture::Llama, Architecture::Qwen3].map(Architecture::name);
+    assert!(crate::ALL.iter().flat_map(|family| family.names()).eq(&known), "each family has random models");
+}

@@ -1,0 +1,158 @@
+//! Why a file is not opened, a model not loaded, and a loaded one given up.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+
+use cairn_gguf::DType;
+use cairn_tensor::BackendError;
+
+/// Why a path is not a model file.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Nothing is there.
+    #[error("{}: no such file", .path.display())]
+    Missing {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// A directory.
+    #[error("{}: is a directory; a model is one GGUF file", .path.display())]
+    Directory {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// A pipe, a device or a socket, which cannot be mapped.
+    #[error("{}: is not a regular file", .path.display())]
+    NotAFile {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// A file of no bytes.
+    #[error("{}: the file is empty", .path.display())]
+    Empty {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The path as given.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Not GGUF, or a broken one.
+    #[error("{}: {source}", .path.display())]
+    Gguf {
+        /// The path as given.
+        path: PathBuf,
+        /// What is wrong, and where.
+        source: cairn_gguf::Error,
+    },
+    /// The file shrank while it was read.
+    #[error(transparent)]
+    Vanished(#[from] Vanished),
+}
+
+/// A model file that is no longer what was loaded: results since the last good check may be wrong.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: model file changed or vanished: {why}", .path.display())]
+pub struct Vanished {
+    /// The path that was opened.
+    pub path: PathBuf,
+    /// What was noticed.
+    pub why: String,
+}
+
+/// Why a model file is not loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A metadata key is missing or has a wrong type.
+    #[error(transparent)]
+    Metadata(#[from] cairn_gguf::Error),
+    /// A family that this build does not know.
+    #[error("architecture `{name}` is not supported; supported are {}", .supported.join(", "))]
+    UnknownArchitecture {
+        /// `general.architecture`.
+        name: String,
+        /// All known names.
+        supported: Vec<&'static str>,
+    },
+    /// A metadata value that no model of this family can have.
+    #[error("metadata key `{key}`: {why}")]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong with its value.
+        why: String,
+    },
+    /// Something that the model needs and this build does not do.
+    #[error("{what} is not supported")]
+    Unsupported {
+        /// What the model asks for.
+        what: String,
+    },
+    /// Tensors are missing or have another shape or type than the metadata says.
+    #[error("{}", faults_text(.faults))]
+    Tensors {
+        /// All of them.
+        faults: Vec<TensorFault>,
+    },
+    /// The backend refused a weight or the plan.
+    #[error(transparent)]
+    Backend(#[from] BackendError),
+    /// The file changed while it was loaded.
+    #[error(transparent)]
+    Vanished(#[from] Vanished),
+}
+
+/// What is wrong with one tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TensorFault {
+    /// The file has no tensor of this name.
+    Missing {
+        /// The name.
+        name: String,
+    },
+    /// The file's tensor has another shape.
+    Shape {
+        /// The name.
+        name: String,
+        /// Dimensions that the metadata imply, elements of a row first.
+        need: Vec<u64>,
+        /// Dimensions in the file.
+        have: Vec<u64>,
+    },
+    /// The file's tensor has a type that weights cannot have.
+    DType {
+        /// The name.
+        name: String,
+        /// Its type.
+        dtype: DType,
+    },
+}
+
+impl fmt::Display for TensorFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { name } => write!(f, "`{name}` is missing"),
+            Self::Shape { name, need, have } => write!(f, "`{name}` must be {need:?}, is {have:?}"),
+            Self::DType { name, dtype } => write!(f, "`{}` is {dtype}, which no weight can be", name.escape_debug()),
+        }
+    }
+}
+
+/// The most faults that a text lists; a file of nothing but metadata can lack tens of thousands of tensors.
+const LISTED: usize = 100;
+
+fn faults_text(faults: &[TensorFault]) -> String {
+    let count = faults.len();
+    let mut list: Vec<String> = faults.iter().take(LISTED).map(TensorFault::to_string).collect();
+    if count > LISTED {
+        list.push(format!("and {} more", count - LISTED));
+    }
+    format!("{count} tensor{} not fit the model: {}", if count == 1 { " does" } else { "s do" }, list.join("; "))
+}

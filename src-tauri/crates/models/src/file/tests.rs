@@ -1,0 +1,161 @@
+//! Files that are not models, and models whose files change while they are open.
+
+use std::fs;
+use std::io::Write;
+
+use cairn_gguf::{DType, Writer};
+
+use super::*;
+
+/// The size of the one tensor: many pages of any size in use.
+const TENSOR_BYTES: usize = 1 << 20;
+
+struct Scene {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+}
+
+impl Scene {
+    /// A folder with a model of one tensor, all bytes 1.
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder can be made");
+        let path = folder.path().join("model.gguf");
+        let mut writer = Writer::default();
+        writer.tensor("t", DType::I8, &[TENSOR_BYTES as u64], vec![1; TENSOR_BYTES]).expect("the tensor is sound");
+        fs::write(&path, writer.finish()).expect("the file can be written");
+        Self { folder, path }
+    }
+
+    fn open(&self) -> ModelFile {
+        ModelFile::open(&self.path).expect("the file is whole")
+    }
+
+    fn len(&self) -> u64 {
+        fs::metadata(&self.path).expect("the file is there").len()
+    }
+
+    fn cut(&self, len: u64) {
+        OpenOptions::new()
+            .write(true)
+            .open(&self.path)
+            .and_then(|file| file.set_len(len))
+            .expect("the file can be cut");
+    }
+
+    /// What opening says, without the folder.
+    fn refusal(&self, path: &Path) -> String {
+        let error = ModelFile::open(path).expect_err("this is no model");
+        error.to_string().replace(&format!("{}", self.folder.path().display()), "DIR")
+    }
+}
+
+fn sum(file: &ModelFile) -> u64 {
+    let tensor = file.gguf().tensor("t").expect("it was written");
+    let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
+    file.bytes().slice(range).expect("it lies in the file").iter().map(|&byte| u64::from(byte)).sum()
+}
+
+fn check(file: &ModelFile, why: Option<&str>) {
+    assert_eq!(file.check().err().map(|vanished| vanished.why), why.map(str::to_owned), "what the check notices");
+}
+
+#[test]
+fn paths_that_are_no_models_are_refused_by_what_they_are() {
+    let scene = Scene::new();
+    let put = |name: &str, bytes: &[u8]| {
+        let path = scene.folder.path().join(name);
+        fs::write(&path, bytes).expect("the file can be written");
+        path
+    };
+    assert_eq!(scene.refusal(&scene.folder.path().join("none")), "DIR/none: no such file");
+    assert_eq!(scene.refusal(scene.folder.path()), "DIR: is a directory; a model is one GGUF file");
+    assert_eq!(scene.refusal(&put("empty", b"")), "DIR/empty: the file is empty");
+    let text = "DIR/text: not a GGUF file: it must start with \"GGUF\", it starts with \"Once\"";
+    assert_eq!(scene.refusal(&put("text", b"Once upon a time")), text);
+    let len = scene.len();
+    scene.cut(len - 1);
+    let text = format!("tensor `t`: needs {TENSOR_BYTES} bytes at offset {}", len - TENSOR_BYTES as u64);
+    let refusal = scene.refusal(&scene.path);
+    assert!(refusal.starts_with(&format!("DIR/model.gguf: {text}")), "a file cut short: {refusal}");
+}
+
+#[test]
+fn an_untouched_file_stays_good_and_so_does_a_deleted_one() {
+    let scene = Scene::new();
+    let file = scene.open();
+    assert_eq!(sum(&file), TENSOR_BYTES as u64, "all ones");
+    check(&file, None);
+    fs::remove_file(&scene.path).expect("it can be deleted");
+    assert_eq!(sum(&file), TENSOR_BYTES as u64, "a deleted file lives as long as it is open");
+    check(&file, None);
+}
+
+#[test]
+fn a_written_file_is_noticed() {
+    let scene = Scene::new();
+    let file = scene.open();
+    let mut other = OpenOptions::new().write(true).open(&scene.path).expect("it can be opened");
+    other.write_all(b"FUGG").and_then(|()| other.set_modified(SystemTime::UNIX_EPOCH)).expect("it can be written");
+    check(&file, Some("it was written to"));
+}
+
+#[cfg(unix)]
+mod cut {
+    use super::*;
+
+    /// Cuts the file and reads all of the mapping.
+    fn after_cut(len: impl FnOnce(u64) -> u64) -> (Scene, ModelFile, u64) {
+        let scene = Scene::new();
+        let file = scene.open();
+        scene.cut(len(scene.len()));
+        let total = sum(&file);
+        (scene, file, total)
+    }
+
+    #[test]
+    fn reading_beyond_the_end_gives_zeros_and_is_noticed() {
+        let (scene, file, total) = after_cut(|_| 0);
+        assert_eq!(total, 0, "nothing is left");
+        let why = format!("it had {} bytes and has 0", file.bytes().len());
+        check(&file, Some(&why));
+
+        // Whoever restores size and time cannot restore what was read.
+        let opened = file.mapped.as_ref().expect("it is mapped").opened;
+        scene.cut(opened.len);
+        let other = OpenOptions::new().write(true).open(&scene.path).expect("it can be opened");
+        other.set_modified(opened.modified.expect("this system has times")).expect("the time can be set");
+        check(&file, Some("a part of it could not be read"));
+    }
+
+    #[test]
+    fn a_cut_inside_the_last_page_is_noticed_without_a_fault() {
+        let (_scene, file, total) = after_cut(|len| len - 1);
+        assert!(total >= TENSOR_BYTES as u64 - 1, "the rest of the page is still there");
+        check(&file, Some(&format!("it had {} bytes and has {}", file.bytes().len(), file.bytes().len() - 1)));
+    }
+
+    #[test]
+    fn threads_that_read_while_the_file_is_cut_all_go_on() {
+        let scene = Scene::new();
+        let (file, untouched) = (scene.open(), Scene::new().open());
+        std::thread::scope(|scope| {
+            let readers: Vec<_> = (0..4).map(|_| scope.spawn(|| (0..40).map(|_| sum(&file)).min())).collect();
+            scene.cut(4096);
+            for reader in readers {
+                assert!(reader.join().expect("no reader dies").is_some(), "every reader ends");
+            }
+        });
+        assert!(file.check().is_err(), "the cut is noticed");
+        assert_eq!(sum(&untouched), TENSOR_BYTES as u64, "another mapping is as it was");
+        check(&untouched, None);
+    }
+
+    #[test]
+    fn a_mapping_in_the_place_of_a_poisoned_one_starts_clean() {
+        let (_scene, file, _) = after_cut(|_| 0);
+        drop(file);
+        for _ in 0..4 {
+            check(&Scene::new().open(), None);
+        }
+    }
+}

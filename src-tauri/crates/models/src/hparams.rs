@@ -1,0 +1,120 @@
+//! The numbers that a model's metadata state about it.
+
+use cairn_gguf::{Error, Metadata};
+
+use crate::build::Builder;
+use crate::error::LoadError;
+
+/// More than any model has; keeps products of a few of these far from overflow, and lists of tensors short.
+const MAX_LAYERS: u32 = 4096;
+const MAX_WIDTH: u32 = 1 << 22;
+
+/// What a model's metadata say about its shape.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hparams {
+    /// `general.architecture`, which is also the prefix of the other keys.
+    pub architecture: String,
+    /// Positions that the model was made for.
+    pub context_length: usize,
+    /// Width of the residual stream.
+    pub embedding_length: usize,
+    /// Width inside the MLP.
+    pub feed_forward_length: usize,
+    /// Transformer blocks.
+    pub layers: usize,
+    /// Query heads.
+    pub heads: usize,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// Elements of one head.
+    pub head_dim: usize,
+    /// Added to the mean of squares in RMSNorm.
+    pub rms_epsilon: f32,
+    /// Rows of the embedding table, and width of the logits.
+    pub vocab: usize,
+}
+
+/// Typed questions for the keys of one architecture.
+#[derive(Clone, Copy)]
+pub(crate) struct Keys<'a> {
+    metadata: &'a Metadata,
+    architecture: &'a str,
+}
+
+impl<'a> Keys<'a> {
+    pub(crate) fn new(metadata: &'a Metadata) -> Result<Self, Error> {
+        Ok(Self { metadata, architecture: metadata.required_str("general.architecture")? })
+    }
+
+    pub(crate) fn architecture(&self) -> &'a str {
+        self.architecture
+    }
+
+    pub(crate) fn name(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture)
+    }
+
+    pub(crate) fn u32(&self, key: &str) -> Result<Option<u32>, Error> {
+        self.metadata.u32(&self.name(key))
+    }
+
+    pub(crate) fn f32(&self, key: &str) -> Result<Option<f32>, Error> {
+        self.metadata.f32(&self.name(key))
+    }
+
+    pub(crate) fn str(&self, key: &str) -> Result<Option<&'a str>, Error> {
+        self.metadata.str(&self.name(key))
+    }
+
+    /// An error about the value of a key.
+    pub(crate) fn wrong(&self, key: &str, why: impl Into<String>) -> LoadError {
+        LoadError::Key { key: self.name(key), why: why.into() }
+    }
+
+    /// A count of 1 to `most`, or the default where the key is missing; without a default it must be there.
+    fn count(&self, key: &str, default: Option<u32>, most: u32) -> Result<usize, LoadError> {
+        let value = match (self.u32(key)?, default) {
+            (Some(value), _) | (None, Some(value)) => value,
+            (None, None) => return Err(Error::MissingKey { key: self.name(key) }.into()),
+        };
+        match value {
+            value if (1..=most).contains(&value) => Ok(value as usize),
+            value => Err(self.wrong(key, format!("{value} is not in 1 to {most}"))),
+        }
+    }
+}
+
+impl Hparams {
+    /// Reads the keys that families of the llama line share.
+    pub(crate) fn read(b: &Builder<'_>) -> Result<Self, LoadError> {
+        let keys = Keys::new(b.metadata())?;
+        let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
+        let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
+        let kv_heads = keys.count("attention.head_count_kv", Some(heads as u32), MAX_WIDTH)?;
+        if !heads.is_multiple_of(kv_heads) {
+            let why = format!("{kv_heads} key/value heads do not divide {heads} heads");
+            return Err(keys.wrong("attention.head_count_kv", why));
+        }
+        let head_dim = keys.count("attention.key_length", Some((embedding_length / heads) as u32), MAX_WIDTH)?;
+        let value_dim = keys.count("attention.value_length", Some(head_dim as u32), MAX_WIDTH)?;
+        if value_dim != head_dim {
+            let what = format!("a model with keys of {head_dim} and values of {value_dim} elements");
+            return Err(LoadError::Unsupported { what });
+        }
+        let rms_epsilon = keys
+            .f32("attention.layer_norm_rms_epsilon")?
+            .ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name("attention.layer_norm_rms_epsilon") }))?;
+        Ok(Self {
+            architecture: keys.architecture().to_owned(),
+            context_length: keys.count("context_length", None, u32::MAX)?,
+            embedding_length,
+            feed_forward_length: keys.count("feed_forward_length", None, MAX_WIDTH)?,
+            layers: keys.count("block_count", None, MAX_LAYERS)?,
+            heads,
+            kv_heads,
+            head_dim,
+            rms_epsilon,
+            vocab: b.rows_of("token_embd.weight").or_else(|| b.rows_of("output.weight")).unwrap_or(0),
+        })
+    }
+}

@@ -1,0 +1,92 @@
+//! From an open file to a model that a backend can run, and what that takes.
+
+use cairn_tensor::plan::Buffer;
+use cairn_tensor::{Backend, Limits, Plan, Rows};
+
+use crate::arch;
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::file::ModelFile;
+use crate::hparams::{Hparams, Keys};
+
+/// A model whose weights a backend holds.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// Its forward pass, not yet prepared.
+    pub plan: Plan,
+    /// Its shape.
+    pub hparams: Hparams,
+}
+
+/// The memory that a model takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Bytes of the file that every token reads; host-memory backends use them where they are mapped.
+    pub weights_bytes: u64,
+    /// Bytes of KV cache that one token adds.
+    pub kv_bytes_per_token: u64,
+    /// Bytes of KV cache for the context that was asked about, in whole pages.
+    pub kv_bytes: u64,
+    /// Bytes of activations for the largest batch.
+    pub activations_bytes: u64,
+}
+
+impl Need {
+    /// All of it.
+    pub fn total_bytes(&self) -> u64 {
+        self.weights_bytes.saturating_add(self.kv_bytes).saturating_add(self.activations_bytes)
+    }
+}
+
+/// Uploads a model's weights and writes its forward pass.
+///
+/// # Errors
+/// Where the family is unknown, metadata or tensors do not fit it, the backend refuses a weight, or the file has changed
+/// since it was opened. Only in the last two cases has anything been uploaded.
+pub fn load(file: &ModelFile, backend: &mut dyn Backend) -> Result<Model, LoadError> {
+    build(file, None)?;
+    let (hparams, plan, _) = build(file, Some(backend))?;
+    // Backends decode vectors when they are uploaded.
+    file.check()?;
+    Ok(Model { plan, hparams })
+}
+
+/// Says what a model needs for sequences of `context_tokens` in all, batches within `limits`, and KV elements of
+/// `kv_element_bytes` ([`cairn_tensor::Caps`] names them).
+///
+/// # Errors
+/// As [`load`], but for the backend's.
+pub fn need(
+    file: &ModelFile,
+    context_tokens: usize,
+    limits: Limits,
+    kv_element_bytes: usize,
+) -> Result<Need, LoadError> {
+    let (_, plan, weights_bytes) = build(file, None)?;
+    let layout = plan.page_layout(kv_element_bytes);
+    let pages = context_tokens.div_ceil(cairn_tensor::PAGE_TOKENS) as u64;
+    let elements = |buffer: &Buffer| match buffer.rows {
+        Rows::Batch => buffer.width as u64 * limits.rows as u64,
+        Rows::Logits => buffer.width as u64 * limits.logit_rows as u64,
+    };
+    Ok(Need {
+        weights_bytes,
+        kv_bytes_per_token: layout.token_bytes() as u64,
+        kv_bytes: pages.saturating_mul(layout.page_bytes as u64),
+        activations_bytes: plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64,
+    })
+}
+
+/// Runs the file's family.
+fn build<'a>(file: &'a ModelFile, backend: Option<&'a mut dyn Backend>) -> Result<(Hparams, Plan, u64), LoadError> {
+    let metadata = file.gguf().metadata();
+    if let Some(parts @ 2..) = metadata.u32("split.count")? {
+        return Err(LoadError::Unsupported { what: format!("a model that is split into {parts} files") });
+    }
+    let keys = Keys::new(metadata)?;
+    let family = arch::find(keys.architecture())?;
+    let mut b = Builder::new(file, backend);
+    let hparams = family.build(&mut b)?;
+    let (plan, weights_bytes) = b.finish()?;
+    Ok((hparams, plan, weights_bytes))
+}

@@ -1,0 +1,105 @@
+//! The interface between models and devices.
+
+use std::ops::Range;
+
+use crate::batch::Batch;
+use crate::page::PageId;
+use crate::plan::{BufferId, Plan, PlanId};
+use crate::weight::{Weight, WeightId};
+
+/// What a backend is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// "cpu" or "reference".
+    pub backend: &'static str,
+    /// The kernel variant in use, such as "avx512-vnni".
+    pub variant: &'static str,
+    /// Revision of the arithmetic: state computed under another (backend, variant, revision) is never mixed in.
+    pub numerics_rev: u32,
+    /// Bytes of one KV element: 2 for f16, 4 for f32.
+    pub kv_element_bytes: usize,
+}
+
+/// The largest batch that a prepared plan must take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Rows.
+    pub rows: usize,
+    /// Rows that want logits.
+    pub logit_rows: usize,
+}
+
+/// Why a backend refused.
+#[derive(Debug, thiserror::Error)]
+pub enum BackendError {
+    /// The weight's bytes do not fit its shape.
+    #[error("{name}: {rows} x {cols} of {dtype} needs {need} bytes, has {have}")]
+    WeightSize {
+        /// Tensor name.
+        name: String,
+        /// Rows.
+        rows: usize,
+        /// Columns.
+        cols: usize,
+        /// Type name.
+        dtype: &'static str,
+        /// Bytes that the shape needs.
+        need: usize,
+        /// Bytes given.
+        have: usize,
+    },
+    /// A plan's step does not fit the buffers or weights that it names.
+    #[error("step {step} of the plan: {why}")]
+    Plan {
+        /// Index of the op.
+        step: usize,
+        /// What does not fit.
+        why: String,
+    },
+    /// A batch leaves the limits, the pages or the vocabulary.
+    #[error("batch: {0}")]
+    Batch(String),
+    /// Memory for pages or buffers was refused.
+    #[error("{what} need {need_bytes} bytes, which the system refused")]
+    Memory {
+        /// What the memory was for.
+        what: &'static str,
+        /// Bytes asked for.
+        need_bytes: u64,
+    },
+}
+
+/// A device, or a way of computing, that runs plans. One instance serves one loaded model; host slices exist only behind
+/// [`Backend::upload`], [`Backend::read`] and the page copies.
+pub trait Backend: Send {
+    /// What this backend is.
+    fn caps(&self) -> Caps;
+
+    /// Takes a weight. Host-memory backends keep a reference to its bytes and copy nothing but vectors.
+    fn upload(&mut self, weight: Weight) -> Result<WeightId, BackendError>;
+
+    /// Checks a plan against the uploaded weights and sets up its buffers for batches within `limits`, so that a run
+    /// allocates nothing. The plan's states fix the page layout; the pool starts empty.
+    fn prepare(&mut self, plan: Plan, limits: Limits) -> Result<PlanId, BackendError>;
+
+    /// Makes the page pool at least this large; new pages get the next ids.
+    fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError>;
+
+    /// Runs a prepared plan.
+    fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError>;
+
+    /// Reads rows of a buffer as the last run left it: `out` receives `[rows.len(), width]`.
+    fn read(&self, plan: PlanId, buffer: BufferId, rows: Range<usize>, out: &mut [f32]);
+
+    /// Copies the first `tokens` slots of a page to another, in all layers.
+    fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize);
+
+    /// Reads a page's bytes in the order of [`crate::PageLayout`].
+    fn read_page(&self, page: PageId, out: &mut [u8]);
+
+    /// Writes a page's bytes in the order of [`crate::PageLayout`].
+    fn write_page(&mut self, page: PageId, bytes: &[u8]);
+
+    /// Bytes still free for weights and pages.
+    fn free_memory(&self) -> u64;
+}

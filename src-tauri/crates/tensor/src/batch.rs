@@ -1,0 +1,61 @@
+//! One step's input: ragged rows of several sequences, each at its own place.
+
+use crate::page::PageId;
+
+/// What a row feeds into the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A token id.
+    Token(u32),
+    /// A row of [`Batch::embeddings`] (an image patch, say).
+    Embedding(u32),
+}
+
+/// One row of a batch. Rows of one sequence stand together, in ascending slots.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Index into [`Batch::tables`].
+    pub seq: u32,
+    /// What is fed in.
+    pub input: Input,
+    /// Where its key and value are kept: the row's index in its sequence.
+    pub slot: u32,
+    /// Position for RoPE. Text uses the first component; models with image positions use more.
+    pub pos: [u32; 4],
+    /// Slots `0..until` are visible to this row: `slot + 1` when causal, the end of its span otherwise.
+    pub until: u32,
+    /// Whether this row's logits are wanted.
+    pub want_logits: bool,
+}
+
+impl Row {
+    /// A causal text row.
+    pub fn text(seq: u32, token: u32, slot: u32, want_logits: bool) -> Self {
+        Self { seq, input: Input::Token(token), slot, pos: [slot, 0, 0, 0], until: slot + 1, want_logits }
+    }
+}
+
+/// One step for one or more sequences.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch {
+    /// Rows, grouped by sequence.
+    pub rows: Vec<Row>,
+    /// Per sequence: its pages in order; page `i` holds slots `64 i .. 64 i + 64`. Covers every slot that a row writes or sees.
+    pub tables: Vec<Vec<PageId>>,
+    /// `[n, width]` rows that [`Input::Embedding`] refers to.
+    pub embeddings: Vec<f32>,
+}
+
+impl Batch {
+    /// Empties the batch and keeps its memory.
+    pub fn clear(&mut self) {
+        self.rows.clear();
+        self.tables.clear();
+        self.embeddings.clear();
+    }
+
+    /// Rows that want logits.
+    pub fn logit_rows(&self) -> usize {
+        self.rows.iter().filter(|row| row.want_logits).count()
+    }
+}

@@ -1,0 +1,232 @@
+//! What a backend checks before it computes: a weight against its bytes, a plan against weights, a batch against pages.
+//!
+//! Backends index without further checks afterwards; so whatever a model file or a caller can get wrong is refused here,
+//! with the step or the row that is wrong. Nothing here computes, so the fast backend and its oracle share it.
+
+use crate::backend::{BackendError, Limits};
+use crate::batch::{Batch, Input};
+use crate::page::{PAGE_TOKENS, PageLayout};
+use crate::plan::{Buffer, BufferId, Op, Plan, Rows, State, StateId, StateKind};
+use crate::weight::{Weight, WeightId};
+
+/// Checks that a weight's bytes are those of its shape.
+pub(crate) fn weight(weight: &Weight) -> Result<(), BackendError> {
+    let Weight { name, dtype, rows, cols, bytes } = weight;
+    let whole = dtype.is_weight() && *cols > 0 && cols % dtype.block() == 0;
+    let row_bytes = (cols / dtype.block()).checked_mul(dtype.block_bytes());
+    let need = row_bytes.and_then(|row_bytes| row_bytes.checked_mul(*rows)).unwrap_or(usize::MAX);
+    if whole && need == bytes.len() {
+        return Ok(());
+    }
+    let (name, dtype, have) = (name.clone(), dtype.name(), bytes.len());
+    Err(BackendError::WeightSize { name, rows: *rows, cols: *cols, dtype, need, have })
+}
+
+/// A plan under examination.
+struct Plans<'a> {
+    plan: &'a Plan,
+    weights: &'a [Weight],
+}
+
+/// Checks every step of a plan.
+pub(crate) fn plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> {
+    let plans = Plans { plan, weights };
+    for (step, op) in plan.ops.iter().enumerate() {
+        plans.op(op).map_err(|why| BackendError::Plan { step, why })?;
+    }
+    let end = plan.ops.len();
+    for (index, state) in plan.states.iter().enumerate() {
+        if state.kv_heads == 0 || state.head_dim == 0 || state.kind == StateKind::Window(0) {
+            return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });
+        }
+    }
+    if let Some(logits) = plan.logits {
+        let buffer = plans.buffer(logits).map_err(|why| BackendError::Plan { step: end, why })?;
+        require(buffer.rows == Rows::Logits, || "the logits have one row for each row of the batch".into())
+            .map_err(|why| BackendError::Plan { step: end, why })?;
+    }
+    Ok(())
+}
+
+/// Checks that a further plan keeps its state in the pages that an earlier one has fixed.
+pub(crate) fn layout(plan: &Plan, fixed: Option<&PageLayout>, layout: &PageLayout) -> Result<(), BackendError> {
+    let same = fixed.is_none_or(|fixed| fixed == layout);
+    let why = || "its states differ from those of the plan that fixed the page layout".to_owned();
+    require(same, why).map_err(|why| BackendError::Plan { step: plan.ops.len(), why })
+}
+
+/// `Ok` when a condition holds, else what is wrong.
+fn require(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(why()) }
+}
+
+impl Plans<'_> {
+    fn buffer(&self, id: BufferId) -> Result<Buffer, String> {
+        self.plan.buffers.get(id.0 as usize).copied().ok_or_else(|| format!("there is no buffer {}", id.0))
+    }
+
+    fn weight(&self, id: WeightId) -> Result<&Weight, String> {
+        self.weights.get(id.0 as usize).ok_or_else(|| format!("there is no weight {}", id.0))
+    }
+
+    fn state(&self, id: StateId) -> Result<State, String> {
+        self.plan.states.get(id.0 as usize).copied().ok_or_else(|| format!("there is no state {}", id.0))
+    }
+
+    /// A weight that is one row of `len` elements.
+    fn vector(&self, id: WeightId, len: usize) -> Result<(), String> {
+        let Weight { name, rows, cols, .. } = self.weight(id)?;
+        require(*rows == 1 && *cols == len, || format!("{name} is {rows} x {cols}, not a vector of {len}"))
+    }
+
+    /// Buffers of one shape.
+    fn alike(&self, a: BufferId, b: BufferId) -> Result<(), String> {
+        let (x, y) = (self.buffer(a)?, self.buffer(b)?);
+        require(x == y, || format!("buffers {} and {} differ: {x:?}, {y:?}", a.0, b.0))
+    }
+
+    /// A buffer with a row for each row of the batch, and this width.
+    fn batch_rows(&self, id: BufferId, width: usize) -> Result<(), String> {
+        let want = Buffer { rows: Rows::Batch, width };
+        let have = self.buffer(id)?;
+        require(have == want, || format!("buffer {} is {have:?}, not {want:?}", id.0))
+    }
+
+    /// Buffers that must not be one.
+    fn apart(a: BufferId, b: BufferId) -> Result<(), String> {
+        require(a != b, || format!("buffer {} is both read and written", a.0))
+    }
+
+    fn op(&self, op: &Op) -> Result<(), String> {
+        match op {
+            Op::Embed { table, out } => self.batch_rows(*out, self.weight(*table)?.cols),
+            Op::RmsNorm { x, weight, eps, group, out } => {
+                self.alike(*x, *out)?;
+                self.vector(*weight, *group)?;
+                let width = self.buffer(*x)?.width;
+                require(width % group == 0, || format!("{width} elements are not whole groups of {group}"))?;
+                require(*eps >= 0.0, || format!("eps is {eps}"))
+            }
+            Op::MatMul { x, projections } => {
+                let input = self.buffer(*x)?;
+                require(!projections.is_empty(), || "there is nothing to multiply by".into())?;
+                for (index, projection) in projections.iter().enumerate() {
+                    let Weight { name, rows, cols, .. } = self.weight(projection.weight)?;
+                    let out = self.buffer(projection.out)?;
+                    require(*cols == input.width, || {
+                        format!("{name} is {rows} x {cols}, its input is {} wide", input.width)
+                    })?;
+                    require(out == Buffer { rows: input.rows, width: *rows }, || {
+                        format!("{name} is {rows} x {cols}, its output {out:?}")
+                    })?;
+                    if let Some(bias) = projection.bias {
+                        self.vector(bias, *rows)?;
+                    }
+                    Self::apart(*x, projection.out)?;
+                    for other in &projections[..index] {
+                        Self::apart(other.out, projection.out)?;
+                    }
+                }
+                Ok(())
+            }
+            Op::Rope { x, head_dim, rope } => {
+                let width = self.buffer(*x)?.width;
+                self.batch_rows(*x, width)?;
+                let rope = self.plan.ropes.get(*rope).ok_or_else(|| format!("there is no rotation {rope}"))?;
+                let rotated = 2 * rope.inverse_frequencies.len();
+                require(rotated > 0 && rotated <= *head_dim, || {
+                    format!("{rotated} elements rotate in a head of {head_dim}")
+                })?;
+                require(width % head_dim == 0, || format!("{width} elements are not whole heads of {head_dim}"))
+            }
+            Op::StoreKv { state, k, v } => {
+                let State { kv_heads, head_dim, .. } = self.state(*state)?;
+                self.batch_rows(*k, kv_heads * head_dim)?;
+                self.batch_rows(*v, kv_heads * head_dim)
+            }
+            Op::Attention { state, q, heads, out, .. } => {
+                let State { kv_heads, head_dim, .. } = self.state(*state)?;
+                require(*heads > 0 && kv_heads > 0 && heads % kv_heads == 0, || {
+                    format!("{heads} query heads do not share {kv_heads} key/value heads evenly")
+                })?;
+                self.batch_rows(*q, heads * head_dim)?;
+                self.batch_rows(*out, heads * head_dim)?;
+                Self::apart(*q, *out)
+            }
+            Op::SwiGlu { gate, up, out } => {
+                self.alike(*gate, *up)?;
+                self.alike(*gate, *out)?;
+                Self::apart(*gate, *up)?;
+                Self::apart(*up, *out)
+            }
+            Op::Add { x, y } => {
+                self.alike(*x, *y)?;
+                Self::apart(*x, *y)
+            }
+            Op::Gather { x, out } => {
+                let width = self.buffer(*x)?.width;
+                self.batch_rows(*x, width)?;
+                let (have, want) = (self.buffer(*out)?, Buffer { rows: Rows::Logits, width });
+                require(have == want, || format!("buffer {} is {have:?}, not {want:?}", out.0))
+            }
+        }
+    }
+}
+
+/// Checks a batch against the limits that the plan was prepared for and a pool of `pages` pages.
+pub(crate) fn batch(
+    batch: &Batch,
+    plan: &Plan,
+    weights: &[Weight],
+    limits: Limits,
+    pages: usize,
+) -> Result<(), BackendError> {
+    let (rows, logit_rows) = (batch.rows.len(), batch.logit_rows());
+    let bad = |why: String| Err(BackendError::Batch(why));
+    if rows > limits.rows || logit_rows > limits.logit_rows {
+        return bad(format!("{rows} rows, {logit_rows} of them with logits, are beyond the prepared {limits:?}"));
+    }
+    if let Some(page) = batch.tables.iter().flatten().find(|page| page.0 as usize >= pages) {
+        return bad(format!("page {} is beyond the pool's {pages}", page.0));
+    }
+    for (index, row) in batch.rows.iter().enumerate() {
+        let Some(table) = batch.tables.get(row.seq as usize) else {
+            return bad(format!("row {index} belongs to sequence {}, there are {}", row.seq, batch.tables.len()));
+        };
+        let covered = table.len() * PAGE_TOKENS;
+        if !plan.states.is_empty() && (row.slot as usize >= covered || row.until as usize > covered) {
+            let (slot, until) = (row.slot, row.until);
+            return bad(format!("row {index} has slot {slot} and sees {until}, its table covers {covered}"));
+        }
+        if row.until <= row.slot {
+            return bad(format!("row {index} has slot {} and does not see it: it sees {}", row.slot, row.until));
+        }
+    }
+    for pair in batch.rows.windows(2).enumerate() {
+        let (index, [a, b]) = (pair.0, [pair.1[0], pair.1[1]]);
+        if a.seq == b.seq && a.slot >= b.slot {
+            return bad(format!("row {} has slot {} after slot {} of its sequence", index + 1, b.slot, a.slot));
+        }
+    }
+    for op in &plan.ops {
+        if let Op::Embed { table, .. } = op {
+            embedding(batch, &weights[table.0 as usize])?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that every row's input exists.
+fn embedding(batch: &Batch, table: &Weight) -> Result<(), BackendError> {
+    let given = batch.embeddings.len() / table.cols;
+    for (index, row) in batch.rows.iter().enumerate() {
+        let (what, at, count) = match row.input {
+            Input::Token(token) => ("token", token, table.rows),
+            Input::Embedding(at) => ("embedding", at, given),
+        };
+        if at as usize >= count {
+            return Err(BackendError::Batch(format!("row {index} is {what} {at}, there are {count}")));
+        }
+    }
+    Ok(())
+}

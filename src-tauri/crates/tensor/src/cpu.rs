@@ -1,0 +1,249 @@
+//! The fast backend: kernels of one variant on all threads of a team.
+//!
+//! Weights are used where they lie, in the file's own blocks; only vectors (norms, biases) are copied, as f32. A prepared
+//! plan owns all memory that a batch within its limits needs. A run is one region of the [`Team`]: every thread walks the
+//! same [phases](schedule), does its part of each, and meets the others where the schedule says so.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`schedule`] | ops to phases, barriers, how work is split |
+//! | [`step`] | one run on one thread: the ops that work row by row |
+//! | [`product`] | matrix products |
+//! | [`attention`] | attention by spans |
+//! | [`pool`] | pages |
+//! | [`select`] | which variants this machine can run |
+//!
+//! **Invariant:** every split falls between things that do not depend on each other: weight rows, batch rows, elements,
+//! or spans of 256 positions that are merged in ascending order. So a row's bits depend neither on the rows beside it, nor
+//! on where a prompt was cut, nor on the number of threads.
+
+mod attention;
+mod pool;
+mod product;
+mod schedule;
+mod select;
+mod step;
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cairn_gguf::DType;
+use cairn_kernels::{Format, Variant};
+
+use crate::backend::{Backend, BackendError, Caps, Limits};
+use crate::batch::Batch;
+use crate::check;
+use crate::page::PageId;
+use crate::plan::{BufferId, Op, Plan, PlanId, Rows};
+use crate::team::Team;
+use crate::team::share::{Plain, Refused, Shared};
+use crate::weight::{Weight, WeightId};
+
+use attention::Block;
+use pool::Pool;
+use schedule::Phase;
+pub use select::{VariantError, variants};
+use step::{Scratch, Step};
+
+/// Rises when this module, rather than a kernel, changes a bit of any result: angles, the order of merges.
+const NUMERICS_REV: u32 = 1;
+
+/// A model's weights, plans and pages on the CPU.
+#[derive(Debug)]
+pub struct Cpu {
+    variant: &'static Variant,
+    team: Arc<Team>,
+    weights: Vec<Weight>,
+    /// By weight: its elements where it is a vector, else nothing.
+    vectors: Vec<Vec<f32>>,
+    plans: Vec<Prepared>,
+    pool: Option<Pool>,
+    /// By thread. Locked by that thread for a run, so never contended.
+    scratch: Vec<Mutex<Scratch>>,
+}
+
+/// A plan with the memory for its batches.
+#[derive(Debug)]
+struct Prepared {
+    plan: Plan,
+    limits: Limits,
+    phases: Vec<Phase>,
+    /// By phase: the next task that nobody has taken, where tasks are taken as threads come.
+    next: Vec<AtomicUsize>,
+    /// By buffer: `[rows, width]`.
+    buffers: Vec<Shared<f32>>,
+    /// Converted activations, `[rows, column bytes]` of the op in progress.
+    columns: Vec<(Format, Shared<u8>)>,
+    /// By rotation: `[rows, cosines then sines]`.
+    angles: Vec<Shared<f32>>,
+    /// Softmax over single spans, before they are merged.
+    partials: Shared<f32>,
+    /// Batch rows that attention takes together, at most.
+    block_rows: usize,
+    /// What the present batch asks for.
+    asks: Asks,
+}
+
+/// A batch, as the phases need it.
+#[derive(Debug, Default)]
+struct Asks {
+    /// Batch rows that want logits.
+    wanted: Vec<usize>,
+    /// Rows of one sequence that attention takes together.
+    blocks: Vec<Block>,
+}
+
+impl Cpu {
+    /// A backend without weights. `variant` must be one that the processor can run: see [`variants`].
+    pub fn new(variant: &'static Variant, team: Arc<Team>) -> Self {
+        let scratch = (0..team.threads()).map(|_| Mutex::default()).collect();
+        Self { variant, team, weights: Vec::new(), vectors: Vec::new(), plans: Vec::new(), pool: None, scratch }
+    }
+}
+
+impl Backend for Cpu {
+    fn caps(&self) -> Caps {
+        Caps {
+            backend: "cpu",
+            variant: self.variant.name,
+            numerics_rev: self.variant.numerics_rev * 1000 + NUMERICS_REV,
+            kv_element_bytes: pool::ELEMENT_BYTES,
+        }
+    }
+
+    fn upload(&mut self, weight: Weight) -> Result<WeightId, BackendError> {
+        check::weight(&weight)?;
+        let mut vector = Vec::new();
+        if weight.rows == 1 {
+            vector.resize(weight.cols, 0.0);
+            weight.dtype.decode(&weight.bytes, &mut vector);
+        }
+        self.vectors.push(vector);
+        self.weights.push(weight);
+        Ok(WeightId(self.weights.len() as u32 - 1))
+    }
+
+    fn prepare(&mut self, plan: Plan, limits: Limits) -> Result<PlanId, BackendError> {
+        check::plan(&plan, &self.weights)?;
+        let layout = plan.page_layout(pool::ELEMENT_BYTES);
+        check::layout(&plan, self.pool.as_ref().map(Pool::layout), &layout)?;
+        let threads = self.team.threads();
+        let prepared = Prepared::new(plan, limits, &self.weights, threads)?;
+        for scratch in &mut self.scratch {
+            let scratch = scratch.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
+            scratch.fit(&prepared.plan, limits.rows.max(limits.logit_rows), prepared.block_rows);
+        }
+        self.pool.get_or_insert_with(|| Pool::new(layout, threads));
+        self.plans.push(prepared);
+        Ok(PlanId(self.plans.len() as u32 - 1))
+    }
+
+    fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError> {
+        self.pool.as_mut().map_or(Ok(()), |pool| pool.grow(pages))
+    }
+
+    fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
+        let Self { variant, team, weights, vectors, plans, pool, scratch } = self;
+        let pool = pool.as_ref().expect("a plan was prepared, which makes the pool");
+        let prepared = &mut plans[plan.0 as usize];
+        check::batch(batch, &prepared.plan, weights, prepared.limits, pool.pages())?;
+        prepared.asks.read(batch, prepared.block_rows);
+        prepared.next.iter_mut().for_each(|next| *next.get_mut() = 0);
+        let step = Step { variant, weights, vectors, prepared, pool, batch };
+        team.run(|worker| step.thread(worker, &scratch[worker.index()]));
+        Ok(())
+    }
+
+    fn read(&self, plan: PlanId, buffer: BufferId, rows: Range<usize>, out: &mut [f32]) {
+        let Prepared { plan, buffers, .. } = &self.plans[plan.0 as usize];
+        let width = plan.buffers[buffer.0 as usize].width;
+        buffers[buffer.0 as usize].copy_to(rows.start * width..rows.end * width, out);
+    }
+
+    fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize) {
+        self.pool.as_mut().expect("a page was made").copy(from, to, tokens);
+    }
+
+    fn read_page(&self, page: PageId, out: &mut [u8]) {
+        self.pool.as_ref().expect("a page was made").read_bytes(page, out);
+    }
+
+    fn write_page(&mut self, page: PageId, bytes: &[u8]) {
+        self.pool.as_mut().expect("a page was made").write_bytes(page, bytes);
+    }
+
+    fn free_memory(&self) -> u64 {
+        cairn_hardware::Machine::probe().memory.available_bytes
+    }
+}
+
+/// Takes memory for a plan.
+fn buffer<T: Plain>(rows: usize, width: usize, threads: usize) -> Result<Shared<T>, BackendError> {
+    let refused = |Refused(need_bytes)| BackendError::Memory { what: "activations", need_bytes };
+    Shared::zeroed(rows, width, threads).map_err(refused)
+}
+
+impl Prepared {
+    /// Schedules a checked plan and takes its memory.
+    fn new(plan: Plan, limits: Limits, weights: &[Weight], threads: usize) -> Result<Self, BackendError> {
+        let phases = schedule::phases(&plan, weights);
+        let rows = |rows: Rows| match rows {
+            Rows::Batch => limits.rows,
+            Rows::Logits => limits.logit_rows,
+        };
+        let shapes = plan.buffers.iter();
+        let buffers: Result<_, _> = shapes.map(|shape| buffer(rows(shape.rows), shape.width, threads)).collect();
+        // Per format: the most rows and the longest columns that any product has.
+        let mut largest: Vec<(Format, usize, usize)> = Vec::new();
+        for op in &plan.ops {
+            let Op::MatMul { x, .. } = op else { continue };
+            let shape = plan.buffers[x.0 as usize];
+            for format in schedule::formats(op, weights) {
+                let (rows, bytes) = (rows(shape.rows), format.column_bytes(shape.width));
+                match largest.iter_mut().find(|(known, ..)| *known == format) {
+                    Some((_, most, longest)) => (*most, *longest) = (rows.max(*most), bytes.max(*longest)),
+                    None => largest.push((format, rows, bytes)),
+                }
+            }
+        }
+        let columns = largest.into_iter().map(|(format, rows, bytes)| Ok((format, buffer(rows, bytes, threads)?)));
+        let columns: Result<_, BackendError> = columns.collect();
+        let ropes = plan.ropes.iter();
+        let angles: Result<_, _> =
+            ropes.map(|rope| buffer(limits.rows, 2 * rope.inverse_frequencies.len(), threads)).collect();
+        let block_rows = attention::block_rows(&plan);
+        let partials = buffer(1, attention::partial_elements(&plan, block_rows, threads), threads)?;
+        let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
+        let asks = Asks { wanted: Vec::with_capacity(limits.logit_rows), blocks: Vec::with_capacity(limits.rows) };
+        let (buffers, columns, angles) = (buffers?, columns?, angles?);
+        Ok(Self { plan, limits, phases, next, buffers, columns, angles, partials, block_rows, asks })
+    }
+
+    /// Takes the next of `count` tasks of a phase, or nothing when all are taken.
+    fn take(&self, phase: usize, count: usize) -> Option<usize> {
+        let task = self.next[phase].fetch_add(1, Ordering::Relaxed);
+        (task < count).then_some(task)
+    }
+}
+
+impl Asks {
+    /// Reads a batch. Takes no memory for a batch within the limits.
+    fn read(&mut self, batch: &Batch, block_rows: usize) {
+        self.wanted.clear();
+        self.wanted.extend((0..batch.rows.len()).filter(|row| batch.rows[*row].want_logits));
+        self.blocks.clear();
+        for (index, row) in batch.rows.iter().enumerate() {
+            match self.blocks.last_mut() {
+                Some(block) if block.seq == row.seq && block.rows.len() < block_rows => block.extend(row),
+                _ => self.blocks.push(Block::new(index, row)),
+            }
+        }
+    }
+}
+
+/// The weight's bytes for some of its rows.
+fn row_bytes(weight: &Weight, rows: Range<usize>) -> &[u8] {
+    let bytes = DType::row_bytes(weight.dtype, weight.cols);
+    &weight.bytes[rows.start * bytes..rows.end * bytes]
+}

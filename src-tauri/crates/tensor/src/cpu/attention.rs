@@ -1,0 +1,283 @@
+//! Attention over pages: blocks of rows against one key/value head, by spans of 256 absolute positions.
+//!
+//! A task is a block of rows of one sequence with one key/value head, so a page is read once for all query heads of the
+//! group and all rows of the block. A task goes through its spans in ascending order, computes each from scratch and merges
+//! it into the total. Where there are too few tasks for the threads, as when one long sequence decodes, the spans of a task
+//! are computed by several threads, and merged behind a barrier: the same spans, in the same order, by the same function
+//! (Milakov & Gimelshein, arXiv 1805.02867).
+
+use std::array;
+use std::ops::Range;
+
+use cairn_kernels::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
+
+use super::pool::Section;
+use super::schedule::part;
+use super::step::{Scratch, Step};
+use crate::batch::Row;
+use crate::plan::{BufferId, Op, Plan, StateId, StateKind};
+use crate::team::Worker;
+
+/// Queries that a task should have: what it reads of a page is then used often enough.
+const QUERIES: usize = 64;
+/// Tasks per thread below which spans are split over threads.
+const TASKS_PER_THREAD: usize = 2;
+/// Spans of a full block for which there is memory before they are merged; a block of one row has room for more.
+const SPANS: usize = 8;
+/// Pages of a span.
+const SPAN_PAGES: usize = SPAN_POSITIONS / PAGE_POSITIONS;
+
+/// Consecutive rows of one sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// Their sequence.
+    pub(super) seq: u32,
+    /// Rows of the batch.
+    pub(super) rows: Range<usize>,
+    /// Slot of the first row, the lowest.
+    slot: u32,
+    /// The greatest `until`.
+    until: u32,
+}
+
+impl Block {
+    /// A block of one row.
+    pub(super) fn new(index: usize, row: &Row) -> Self {
+        Self { seq: row.seq, rows: index..index + 1, slot: row.slot, until: row.until }
+    }
+
+    /// Takes the next row in.
+    pub(super) fn extend(&mut self, row: &Row) {
+        self.rows.end += 1;
+        self.until = self.until.max(row.until);
+    }
+}
+
+/// Attention ops of a plan: their state's head width and the query heads of a group.
+fn heads(plan: &Plan) -> impl Iterator<Item = (usize, usize)> {
+    plan.ops.iter().filter_map(|op| match op {
+        Op::Attention { state, heads, .. } => {
+            let state = plan.states[state.0 as usize];
+            Some((state.head_dim, heads / state.kv_heads))
+        }
+        _ => None,
+    })
+}
+
+/// Batch rows that make a block.
+pub(super) fn block_rows(plan: &Plan) -> usize {
+    let smallest = heads(plan).map(|(_, group)| group).min().unwrap_or(1);
+    (QUERIES / smallest).max(1)
+}
+
+/// Elements of the softmax state of a block: maxima, sums and values.
+pub(super) fn block_elements(plan: &Plan, block_rows: usize) -> usize {
+    heads(plan).map(|(head_dim, group)| block_rows * group * (head_dim + 2)).max().unwrap_or(0)
+}
+
+/// Elements of memory for spans that wait to be merged.
+pub(super) fn partial_elements(plan: &Plan, block_rows: usize, threads: usize) -> usize {
+    // A thread alone never splits a task.
+    if threads == 1 { 0 } else { TASKS_PER_THREAD * threads * (SPANS + 1) * block_elements(plan, block_rows) }
+}
+
+/// One attention op.
+struct Attention {
+    state: StateId,
+    q: BufferId,
+    out: BufferId,
+    kv_heads: usize,
+    /// Query heads that share a key/value head.
+    group: usize,
+    head_dim: usize,
+    window: Option<u32>,
+    scale: f32,
+    softcap: f32,
+}
+
+impl Attention {
+    /// The first position that a row sees.
+    fn first(&self, slot: u32) -> u32 {
+        self.window.map_or(0, |window| (slot + 1).saturating_sub(window))
+    }
+
+    /// Spans of which a block sees something.
+    fn spans(&self, block: &Block) -> Range<usize> {
+        self.first(block.slot) as usize / SPAN_POSITIONS..(block.until as usize).div_ceil(SPAN_POSITIONS)
+    }
+
+    /// Elements of one head's group in a row.
+    fn columns(&self, kv_head: usize) -> Range<usize> {
+        let width = self.group * self.head_dim;
+        kv_head * width..(kv_head + 1) * width
+    }
+}
+
+/// Memory of a softmax state as its parts.
+fn softmax(memory: &mut [f32], queries: usize) -> Softmax<'_> {
+    let (max, rest) = memory.split_at_mut(queries);
+    let (sum, acc) = rest.split_at_mut(queries);
+    Softmax { max, sum, acc }
+}
+
+impl Step<'_> {
+    /// This thread's part of an attention op.
+    pub(super) fn attention(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
+        let Op::Attention { state, q, heads, scale, softcap, out } = *op else {
+            unreachable!("called for attention only");
+        };
+        let shape = self.state(state);
+        let window = match shape.kind {
+            StateKind::Full => None,
+            StateKind::Window(window) => Some(window),
+        };
+        let (kv_heads, head_dim, softcap) = (shape.kv_heads, shape.head_dim, softcap.unwrap_or(0.0));
+        let group = heads / kv_heads;
+        let op = Attention { state, q, out, kv_heads, group, head_dim, window, scale, softcap };
+        let blocks = &self.prepared.asks.blocks;
+        let tasks = blocks.len() * kv_heads;
+        let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
+        // Decided by the batch alone, so alike on all threads, which must all come to the barriers of a split.
+        if worker.threads() == 1 || spans < 2 || tasks >= TASKS_PER_THREAD * worker.threads() {
+            self.whole_tasks(worker, scratch, phase, &op);
+        } else {
+            self.split_tasks(worker, scratch, &op, spans);
+        }
+    }
+
+    /// Takes tasks as they come, each from its first span to its last.
+    fn whole_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Attention) {
+        let blocks = &self.prepared.asks.blocks;
+        while let Some(task) = self.prepared.take(phase, blocks.len() * op.kv_heads) {
+            // The last rows of a prompt see most: whoever takes such a task last would keep the others waiting.
+            let (block, kv_head) = (&blocks[blocks.len() - 1 - task / op.kv_heads], task % op.kv_heads);
+            let queries = block.rows.len() * op.group;
+            let elements = queries * (op.head_dim + 2);
+            self.load(worker, scratch, op, block, kv_head);
+            let (mut total, mut span) = (std::mem::take(&mut scratch.total), std::mem::take(&mut scratch.span));
+            softmax(&mut total[..elements], queries).clear();
+            for index in op.spans(block) {
+                self.span(worker, scratch, op, block, kv_head, index, softmax(&mut span[..elements], queries));
+                let before = softmax(&mut total[..elements], queries);
+                (self.variant.merge)(before, &softmax(&mut span[..elements], queries));
+            }
+            self.finish(worker, op, block, kv_head, softmax(&mut total[..elements], queries));
+            (scratch.total, scratch.span) = (total, span);
+        }
+    }
+
+    /// Splits the spans of few tasks over all threads, as many spans at a time as there is memory for.
+    fn split_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, spans: usize) {
+        let (blocks, partials) = (&self.prepared.asks.blocks, &self.prepared.partials);
+        let tasks = blocks.len() * op.kv_heads;
+        let most_rows = blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
+        let slot_len = most_rows * op.group * (op.head_dim + 2);
+        // Each task has one slot for its total and, behind it, one for each span of a round.
+        let round_len = (partials.len() / (tasks * slot_len) - 1).min(spans);
+        let (threads, index) = (worker.threads(), worker.index());
+        let slot = |task: usize, slot: usize, len: usize| {
+            let start = (task * (round_len + 1) + slot) * slot_len;
+            start..start + len
+        };
+        for round in (0..spans).step_by(round_len) {
+            if round > 0 {
+                worker.barrier();
+            }
+            let mut loaded = None;
+            for item in part(tasks * round_len, threads, index) {
+                let (task, nth) = (item / round_len, item % round_len);
+                let (block, kv_head) = (&blocks[task / op.kv_heads], task % op.kv_heads);
+                let span = op.spans(block).start + round + nth;
+                if span >= op.spans(block).end {
+                    continue;
+                }
+                if loaded != Some(task) {
+                    self.load(worker, scratch, op, block, kv_head);
+                    loaded = Some(task);
+                }
+                let queries = block.rows.len() * op.group;
+                let mut memory = partials.write(worker, slot(task, 1 + nth, queries * (op.head_dim + 2)));
+                self.span(worker, scratch, op, block, kv_head, span, softmax(&mut memory, queries));
+            }
+            worker.barrier();
+            for task in part(tasks, threads, index) {
+                let (block, kv_head) = (&blocks[task / op.kv_heads], task % op.kv_heads);
+                let queries = block.rows.len() * op.group;
+                let elements = queries * (op.head_dim + 2);
+                let mut total = partials.write(worker, slot(task, 0, elements));
+                if round == 0 {
+                    softmax(&mut total, queries).clear();
+                }
+                for nth in 0..round_len.min(op.spans(block).len().saturating_sub(round)) {
+                    let mut memory = partials.write(worker, slot(task, 1 + nth, elements));
+                    (self.variant.merge)(softmax(&mut total, queries), &softmax(&mut memory, queries));
+                }
+                if round + round_len >= spans {
+                    self.finish(worker, op, block, kv_head, softmax(&mut total, queries));
+                }
+            }
+        }
+    }
+
+    /// Gathers a task's queries and what each of them sees.
+    fn load(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, block: &Block, kv_head: usize) {
+        let (columns, group) = (op.columns(kv_head), op.group);
+        for (nth, index) in block.rows.clone().enumerate() {
+            let start = self.row(op.q, index).start;
+            let from = self.buffer(op.q).read(worker, start + columns.start..start + columns.end);
+            scratch.q[nth * columns.len()..(nth + 1) * columns.len()].copy_from_slice(&from);
+            let row = &self.batch.rows[index];
+            scratch.first[nth * group..(nth + 1) * group].fill(op.first(row.slot));
+            scratch.until[nth * group..(nth + 1) * group].fill(row.until);
+        }
+    }
+
+    /// Computes one span of a loaded task.
+    #[expect(clippy::too_many_arguments, reason = "a span is named by its op, its task and its index")]
+    fn span(
+        &self,
+        worker: &Worker<'_>,
+        scratch: &mut Scratch,
+        op: &Attention,
+        block: &Block,
+        kv_head: usize,
+        index: usize,
+        to: Softmax<'_>,
+    ) {
+        let queries = block.rows.len() * op.group;
+        let (table, seen) = (&self.batch.tables[block.seq as usize], op.first(block.slot)..block.until);
+        let sections: [Option<Section<'_>>; SPAN_PAGES] = array::from_fn(|nth| {
+            let page = index * SPAN_PAGES + nth;
+            let visible =
+                page * PAGE_POSITIONS < seen.end as usize && (page + 1) * PAGE_POSITIONS > seen.start as usize;
+            visible.then(|| self.pool.read(worker, table[page], op.state, kv_head))
+        });
+        (self.variant.attend)(AttendSpan {
+            q: &scratch.q[..queries * op.head_dim],
+            head_dim: op.head_dim,
+            queries,
+            first: &scratch.first[..queries],
+            until: &scratch.until[..queries],
+            span_start: (index * SPAN_POSITIONS) as u32,
+            k: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::keys)),
+            v: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::values)),
+            scale: op.scale,
+            softcap: op.softcap,
+            scratch: &mut scratch.attend,
+            max: to.max,
+            sum: to.sum,
+            acc: to.acc,
+        });
+    }
+
+    /// Divides a task's total and writes it out.
+    fn finish(&self, worker: &Worker<'_>, op: &Attention, block: &Block, kv_head: usize, total: Softmax<'_>) {
+        (self.variant.finish)(total.sum, total.acc);
+        let columns = op.columns(kv_head);
+        for (index, from) in block.rows.clone().zip(total.acc.chunks(columns.len())) {
+            let start = self.row(op.out, index).start;
+            let to = start + columns.start..start + columns.end;
+            self.buffer(op.out).write(worker, to).copy_from_slice(from);
+        }
+    }
+}

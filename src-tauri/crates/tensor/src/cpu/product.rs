@@ -1,0 +1,83 @@
+//! Matrix products: activations are converted once per op, weight rows are split over the threads.
+//!
+//! In decode, where there is one column, a thread goes through its weight rows once and writes its part of the output. In
+//! prefill it takes a strip of rows at a time, so that what is unpacked from it stays in its cache, multiplies it with all
+//! columns into memory of its own and copies that out: the results of neighbouring strips share the rows of the output.
+
+use cairn_kernels::{Columns, Format, MatMul};
+
+use super::row_bytes;
+use super::schedule::grouped_part;
+use super::step::{Scratch, Step};
+use crate::plan::{Op, Projection};
+use crate::team::Worker;
+use crate::team::share::Shared;
+
+/// Weight rows between which work is cut are multiples of this.
+const GROUP: usize = 16;
+/// Weight rows multiplied at once with several columns.
+pub(super) const STRIP: usize = 64;
+
+impl Step<'_> {
+    /// Where columns of a format are.
+    fn columns(&self, format: Format) -> &Shared<u8> {
+        let of = |(known, _): &&(Format, Shared<u8>)| *known == format;
+        &self.prepared.columns.iter().find(of).expect("prepare made columns for every format of the plan").1
+    }
+
+    /// Converts this thread's rows of a product's input.
+    pub(super) fn convert(&self, worker: &Worker<'_>, step: usize, format: Format) {
+        let Op::MatMul { x, .. } = self.prepared.plan.ops[step] else {
+            unreachable!("only products have a conversion phase");
+        };
+        let bytes = format.column_bytes(self.width(x));
+        for row in self.own_rows(worker, x) {
+            let from = self.buffer(x).read(worker, self.row(x, row));
+            let mut column = self.columns(format).write(worker, row * bytes..(row + 1) * bytes);
+            (self.variant.convert)(format, &from, &mut column);
+        }
+    }
+
+    /// Multiplies this thread's rows of one weight with all columns.
+    pub(super) fn multiply(&self, worker: &Worker<'_>, scratch: &mut Scratch, projection: &Projection) {
+        let weight = &self.weights[projection.weight.0 as usize];
+        let (out, count) = (self.buffer(projection.out), self.rows(projection.out));
+        let own = grouped_part(weight.rows, GROUP, worker.threads(), worker.index());
+        if own.is_empty() || count == 0 {
+            return;
+        }
+        let bias = projection.bias.map(|bias| &self.vectors[bias.0 as usize][..]);
+        let format = Format::of(weight.dtype);
+        let bytes = self.columns(format).read(worker, 0..count * format.column_bytes(weight.cols));
+        let columns = Columns { format, k: weight.cols, bytes: &bytes, count };
+        let mut multiply = |rows: std::ops::Range<usize>, out: &mut [f32]| {
+            (self.variant.matmul)(MatMul {
+                dtype: weight.dtype,
+                k: weight.cols,
+                weights: row_bytes(weight, rows.clone()),
+                rows: rows.len(),
+                columns,
+                out,
+                out_stride: rows.len(),
+                scratch: &mut scratch.product,
+            });
+            if let Some(bias) = bias {
+                out.chunks_mut(rows.len()).for_each(|out| (self.variant.add)(out, &bias[rows.clone()]));
+            }
+        };
+        if count == 1 {
+            let mut out = out.write(worker, own.clone());
+            multiply(own, &mut out);
+            return;
+        }
+        let mut columns = out.write_columns(worker, own.clone());
+        for start in own.clone().step_by(STRIP) {
+            let strip = start..(start + STRIP).min(own.end);
+            let tile = &mut scratch.tile[..count * strip.len()];
+            multiply(strip.clone(), tile);
+            for (row, results) in tile.chunks(strip.len()).enumerate() {
+                columns.row(row)[strip.start - own.start..strip.end - own.start].copy_from_slice(results);
+            }
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! From the ops of a plan to phases, and to the places where the team must meet between them.
+//!
+//! Every phase splits its work over the threads in one of two ways: by rows, always in the same manner, or otherwise.
+//! Two phases that touch the same memory, one of them writing, need a barrier between them; unless both split by the same
+//! rows, because then each thread only meets what it left itself. So a chain of norm, rotation and store over a row needs
+//! no barrier at all, and in decode, where one row is one thread's, other threads go straight to the next meeting.
+
+use std::ops::Range;
+
+use cairn_kernels::Format;
+
+use crate::plan::{BufferId, Op, Plan, Rows};
+use crate::weight::Weight;
+
+/// A part of a plan without a barrier inside, except where its own work has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Phase {
+    /// Whether the team meets before it.
+    pub(super) barrier: bool,
+    /// What is done.
+    pub(super) work: Work,
+}
+
+/// What a phase does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Sines and cosines of a rotation for all rows.
+    Angles {
+        /// Index into the plan's rotations.
+        rope: usize,
+    },
+    /// Converts the input of the product at this step.
+    Convert {
+        /// Index of the op.
+        step: usize,
+        /// To this format.
+        format: Format,
+    },
+    /// Any op; for a product, all but the conversion.
+    Op {
+        /// Index of the op.
+        step: usize,
+    },
+}
+
+/// Memory that phases share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Buffer(BufferId),
+    Columns(Format),
+    Angles(usize),
+    Pages,
+    Partials,
+}
+
+/// How a phase touches a place.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    place: Place,
+    writes: bool,
+    /// Which rows are split evenly over the threads, where that is how the work is split.
+    rows: Option<Rows>,
+}
+
+impl Access {
+    fn conflicts(&self, other: &Self) -> bool {
+        let ordered = self.rows.is_some() && self.rows == other.rows;
+        self.place == other.place && (self.writes || other.writes) && !ordered
+    }
+}
+
+/// Accesses of one phase, all split in one way.
+fn accesses(rows: Option<Rows>, reads: &[Place], writes: &[Place]) -> Vec<Access> {
+    let read = reads.iter().map(|place| Access { place: *place, writes: false, rows });
+    let written = writes.iter().map(|place| Access { place: *place, writes: true, rows });
+    read.chain(written).collect()
+}
+
+/// The formats that the products at a step need, each once.
+pub(super) fn formats(op: &Op, weights: &[Weight]) -> Vec<Format> {
+    let mut formats = Vec::new();
+    if let Op::MatMul { projections, .. } = op {
+        for projection in projections {
+            let format = Format::of(weights[projection.weight.0 as usize].dtype);
+            if !formats.contains(&format) {
+                formats.push(format);
+            }
+        }
+    }
+    formats
+}
+
+/// Splits a checked plan into phases.
+pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
+    let mut schedule = Schedule::default();
+    let batch = Some(Rows::Batch);
+    for rope in 0..plan.ropes.len() {
+        if plan.ops.iter().any(|op| matches!(op, Op::Rope { rope: used, .. } if *used == rope)) {
+            schedule.push(Work::Angles { rope }, accesses(batch, &[], &[Place::Angles(rope)]));
+        }
+    }
+    for (step, op) in plan.ops.iter().enumerate() {
+        let own = Work::Op { step };
+        let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
+        match op {
+            Op::Embed { out, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)])),
+            Op::RmsNorm { x, out, .. } => {
+                schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
+            }
+            Op::MatMul { x, projections } => {
+                let formats = formats(op, weights);
+                for format in &formats {
+                    let to = [Place::Columns(*format)];
+                    let work = Work::Convert { step, format: *format };
+                    schedule.push(work, accesses(rows_of(*x), &[Place::Buffer(*x)], &to));
+                }
+                let from: Vec<Place> = formats.into_iter().map(Place::Columns).collect();
+                let to: Vec<Place> = projections.iter().map(|projection| Place::Buffer(projection.out)).collect();
+                schedule.push(own, accesses(None, &from, &to));
+            }
+            Op::Rope { x, rope, .. } => {
+                schedule.push(own, accesses(batch, &[Place::Angles(*rope)], &[Place::Buffer(*x)]));
+            }
+            Op::StoreKv { k, v, .. } => {
+                schedule.push(own, accesses(batch, &[Place::Buffer(*k), Place::Buffer(*v)], &[Place::Pages]));
+            }
+            Op::Attention { q, out, .. } => {
+                let to = [Place::Buffer(*out), Place::Partials];
+                schedule.push(own, accesses(None, &[Place::Buffer(*q), Place::Pages], &to));
+            }
+            Op::SwiGlu { gate, up, out } => {
+                let from = [Place::Buffer(*gate), Place::Buffer(*up)];
+                schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
+            }
+            Op::Add { x, y } => {
+                schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*y)], &[Place::Buffer(*x)]));
+            }
+            Op::Gather { x, out } => {
+                schedule.push(own, accesses(None, &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
+            }
+        }
+    }
+    schedule.phases
+}
+
+/// Phases so far, and what has been touched since the team last met.
+#[derive(Default)]
+struct Schedule {
+    phases: Vec<Phase>,
+    since: Vec<Access>,
+}
+
+impl Schedule {
+    fn push(&mut self, work: Work, accesses: Vec<Access>) {
+        let barrier = accesses.iter().any(|access| self.since.iter().any(|before| access.conflicts(before)));
+        if barrier {
+            self.since.clear();
+        }
+        self.since.extend(accesses);
+        self.phases.push(Phase { barrier, work });
+    }
+}
+
+/// The part of `count` things that falls to thread `index` of `threads`: contiguous, and even to within one.
+pub(super) fn part(count: usize, threads: usize, index: usize) -> Range<usize> {
+    count * index / threads..count * (index + 1) / threads
+}
+
+/// As [`part`], in whole groups of `group` things, of which the last may be incomplete.
+pub(super) fn grouped_part(count: usize, group: usize, threads: usize, index: usize) -> Range<usize> {
+    let groups = part(count.div_ceil(group), threads, index);
+    (groups.start * group).min(count)..(groups.end * group).min(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::{Projection, State, StateKind};
+    use crate::weight::{Bytes, WeightId};
+    use cairn_gguf::DType;
+
+    /// Checks which phases of a plan over four 32-wide buffers start with a barrier.
+    fn check(ops: Vec<Op>, barriers: &[bool]) {
+        let mut plan = Plan { ops, ..Plan::default() };
+        (0..4).for_each(|_| drop(plan.buffer(Rows::Batch, 32)));
+        plan.buffer(Rows::Logits, 32);
+        plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: 32 });
+        let bytes = Bytes::from(vec![0; 32 * 34]);
+        let weights = [Weight { name: "w".into(), dtype: DType::Q8_0, rows: 32, cols: 32, bytes }];
+        let found: Vec<bool> = phases(&plan, &weights).iter().map(|phase| phase.barrier).collect();
+        assert_eq!(found, barriers, "{:?}", plan.ops);
+    }
+
+    fn norm(x: u32, out: u32) -> Op {
+        Op::RmsNorm { x: BufferId(x), weight: WeightId(0), eps: 0.0, group: 32, out: BufferId(out) }
+    }
+
+    fn product(x: u32, out: u32) -> Op {
+        let projections = vec![Projection { weight: WeightId(0), bias: None, out: BufferId(out) }];
+        Op::MatMul { x: BufferId(x), projections }
+    }
+
+    #[test]
+    fn rows_that_stay_on_a_thread_need_no_barrier() {
+        let store = Op::StoreKv { state: crate::StateId(0), k: BufferId(1), v: BufferId(2) };
+        check(vec![norm(0, 1), norm(1, 1), Op::Add { x: BufferId(2), y: BufferId(1) }, store], &[false; 4]);
+    }
+
+    #[test]
+    fn a_product_meets_before_it_reads_the_columns_and_before_they_change() {
+        check(vec![norm(0, 1), product(1, 2), product(2, 3)], &[false, false, true, true, true]);
+        check(vec![product(0, 1), product(0, 2)], &[false, true, true, true]);
+    }
+
+    #[test]
+    fn rows_of_the_batch_and_rows_of_logits_are_split_apart() {
+        let gather = Op::Gather { x: BufferId(0), out: BufferId(4) };
+        check(vec![norm(0, 0), gather, norm(4, 4)], &[false, true, true]);
+    }
+
+    #[test]
+    fn attention_meets_the_store_before_it_and_the_next_store_meets_attention() {
+        let store = Op::StoreKv { state: crate::StateId(0), k: BufferId(1), v: BufferId(2) };
+        let (q, out, state) = (BufferId(0), BufferId(3), crate::StateId(0));
+        let attention = Op::Attention { state, q, heads: 1, scale: 1.0, softcap: None, out };
+        check(vec![store.clone(), attention, store], &[false, true, true]);
+    }
+
+    #[test]
+    fn parts_cover_everything_once() {
+        for (count, group, threads) in [(0, 16, 3), (1, 16, 2), (100, 16, 3), (512, 64, 5), (7, 1, 7), (5, 1, 8)] {
+            let parts: Vec<usize> = (0..threads).flat_map(|index| grouped_part(count, group, threads, index)).collect();
+            assert_eq!(parts, (0..count).collect::<Vec<_>>(), "{count} in groups of {group} over {threads}");
+            for index in 0..threads {
+                let start = grouped_part(count, group, threads, index).start;
+                assert!(start % group == 0 || start == count, "cuts fall between groups");
+            }
+        }
+    }
+}

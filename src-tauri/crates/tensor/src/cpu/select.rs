@@ -1,0 +1,69 @@
+//! Which kernel variants a processor can run, and the one that a setting asks for.
+
+use cairn_hardware::Features;
+use cairn_kernels::Variant;
+
+/// Why a variant that was asked for by name is not used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum VariantError {
+    /// No variant has this name.
+    #[error("there is no kernel variant {name}; this program has {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// All names, best first.
+        known: String,
+    },
+    /// The processor lacks instructions that the variant uses.
+    #[error("this processor lacks what the kernel variant {name} uses; it can run {usable}")]
+    Unusable {
+        /// What was asked for.
+        name: String,
+        /// Names that can be run, best first.
+        usable: String,
+    },
+}
+
+/// The variants that a processor with these features can run, best first and the scalar one last; or only the one that is
+/// forced by its name.
+///
+/// # Errors
+/// When the forced variant does not exist, or would not run.
+pub fn variants(features: &Features, forced: Option<&str>) -> Result<Vec<&'static Variant>, VariantError> {
+    let usable = cairn_kernels::usable(features);
+    let Some(name) = forced else { return Ok(usable) };
+    let names = |variants: &[&'static Variant]| variants.iter().map(|one| one.name).collect::<Vec<_>>().join(", ");
+    if let Some(variant) = usable.iter().find(|variant| variant.name == name) {
+        return Ok(vec![*variant]);
+    }
+    let name = name.to_owned();
+    if cairn_kernels::by_name(&name).is_some() {
+        return Err(VariantError::Unusable { name, usable: names(&usable) });
+    }
+    let known: Vec<&'static Variant> = cairn_kernels::all().iter().collect();
+    Err(VariantError::Unknown { name, known: names(&known) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Names, or the error's text.
+    fn check(features: &Features, forced: Option<&str>, expected: &str) {
+        let found = variants(features, forced);
+        let found = found.map(|found| found.iter().map(|one| one.name).collect::<Vec<_>>().join(" "));
+        let text = found.unwrap_or_else(|error| error.to_string());
+        assert!(text.contains(expected), "{forced:?} gives {text:?}, which lacks {expected:?}");
+    }
+
+    #[test]
+    fn a_bare_processor_runs_scalar_and_refuses_the_rest_by_name() {
+        let bare = Features::default();
+        check(&bare, None, "scalar");
+        check(&bare, Some("scalar"), "scalar");
+        check(&bare, Some("mmx"), "there is no kernel variant mmx; this program has");
+        for variant in cairn_kernels::all().iter().filter(|variant| variant.name != "scalar") {
+            check(&bare, Some(variant.name), "it can run scalar");
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! One run of a plan on one thread, and the ops that work row by row.
+
+use std::sync::{Mutex, PoisonError};
+
+use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
+
+use super::attention;
+use super::pool::{Pool, Slot};
+use super::schedule::{Work, part};
+use super::{Prepared, product, row_bytes};
+use crate::batch::{Batch, Input};
+use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows, State, StateId};
+use crate::team::Worker;
+use crate::team::share::Shared;
+use crate::weight::{Weight, WeightId};
+
+/// Elements of which element-wise work is cut in multiples: four cache lines.
+const CHUNK: usize = 64;
+
+/// What all threads of a run see.
+#[derive(Debug)]
+pub(super) struct Step<'a> {
+    pub(super) variant: &'static Variant,
+    pub(super) weights: &'a [Weight],
+    pub(super) vectors: &'a [Vec<f32>],
+    pub(super) prepared: &'a Prepared,
+    pub(super) pool: &'a Pool,
+    pub(super) batch: &'a Batch,
+}
+
+/// One thread's own memory.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    /// For unpacked weights.
+    pub(super) product: ProductScratch,
+    /// For unpacked pages and scores.
+    pub(super) attend: AttendScratch,
+    /// Results of a strip of weight rows, `[batch rows, strip]`.
+    pub(super) tile: Vec<f32>,
+    /// A block's queries, `[queries, head_dim]`.
+    pub(super) q: Vec<f32>,
+    /// The first position that each query sees.
+    pub(super) first: Vec<u32>,
+    /// The position past the last that each query sees.
+    pub(super) until: Vec<u32>,
+    /// Softmax over all spans so far: maxima, sums, values.
+    pub(super) total: Vec<f32>,
+    /// The same over one span.
+    pub(super) span: Vec<f32>,
+}
+
+impl Scratch {
+    /// Makes room for a plan.
+    pub(super) fn fit(&mut self, plan: &Plan, rows: usize, block_rows: usize) {
+        let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
+        grow(&mut self.tile, rows * product::STRIP);
+        let elements = attention::block_elements(plan, block_rows);
+        grow(&mut self.q, elements);
+        grow(&mut self.total, elements);
+        grow(&mut self.span, elements);
+        for positions in [&mut self.first, &mut self.until] {
+            positions.resize(elements.max(positions.len()), 0);
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Walks the phases.
+    pub(super) fn thread(&self, worker: &Worker<'_>, scratch: &Mutex<Scratch>) {
+        let scratch = &mut *scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, phase) in self.prepared.phases.iter().enumerate() {
+            if phase.barrier {
+                worker.barrier();
+            }
+            match phase.work {
+                Work::Angles { rope } => self.angles(worker, rope),
+                Work::Convert { step, format } => self.convert(worker, step, format),
+                Work::Op { step } => self.op(worker, scratch, index, &self.prepared.plan.ops[step]),
+            }
+        }
+    }
+
+    fn op(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
+        match op {
+            Op::Embed { table, out } => self.embed(worker, *table, *out),
+            Op::RmsNorm { x, weight, eps, group, out } => {
+                let weight = &self.vectors[weight.0 as usize][..*group];
+                self.norm(worker, [*x, *out], weight, *eps);
+            }
+            Op::MatMul { projections, .. } => {
+                projections.iter().for_each(|projection| self.multiply(worker, scratch, projection));
+            }
+            Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
+            Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
+            Op::Attention { .. } => self.attention(worker, scratch, phase, op),
+            Op::SwiGlu { gate, up, out } => self.swiglu(worker, *gate, *up, *out),
+            Op::Add { x, y } => {
+                for row in self.own_rows(worker, *x) {
+                    let y = self.buffer(*y).read(worker, self.row(*y, row));
+                    (self.variant.add)(&mut self.buffer(*x).write(worker, self.row(*x, row)), &y);
+                }
+            }
+            Op::Gather { x, out } => {
+                for row in self.own_rows(worker, *out) {
+                    let from = self.buffer(*x).read(worker, self.row(*x, self.prepared.asks.wanted[row]));
+                    self.buffer(*out).write(worker, self.row(*out, row)).copy_from_slice(&from);
+                }
+            }
+        }
+    }
+
+    pub(super) fn buffer(&self, id: BufferId) -> &Shared<f32> {
+        &self.prepared.buffers[id.0 as usize]
+    }
+
+    pub(super) fn width(&self, id: BufferId) -> usize {
+        self.prepared.plan.buffers[id.0 as usize].width
+    }
+
+    /// Rows of a buffer in this batch.
+    pub(super) fn rows(&self, id: BufferId) -> usize {
+        match self.prepared.plan.buffers[id.0 as usize].rows {
+            Rows::Batch => self.batch.rows.len(),
+            Rows::Logits => self.prepared.asks.wanted.len(),
+        }
+    }
+
+    /// Rows of a buffer that are this thread's.
+    pub(super) fn own_rows(&self, worker: &Worker<'_>, id: BufferId) -> std::ops::Range<usize> {
+        part(self.rows(id), worker.threads(), worker.index())
+    }
+
+    /// Elements of one row.
+    pub(super) fn row(&self, id: BufferId, row: usize) -> std::ops::Range<usize> {
+        let width = self.width(id);
+        row * width..(row + 1) * width
+    }
+
+    pub(super) fn state(&self, id: StateId) -> State {
+        self.prepared.plan.states[id.0 as usize]
+    }
+
+    /// Angles grow to the context's length, beyond what f32 resolves, so they are products and cosines in f64.
+    fn angles(&self, worker: &Worker<'_>, rope: usize) {
+        let Rope { inverse_frequencies, magnitude, .. } = &self.prepared.plan.ropes[rope];
+        let (pairs, table) = (inverse_frequencies.len(), &self.prepared.angles[rope]);
+        for row in part(self.batch.rows.len(), worker.threads(), worker.index()) {
+            let position = f64::from(self.batch.rows[row].pos[0]);
+            let mut angles = table.write(worker, row * 2 * pairs..(row + 1) * 2 * pairs);
+            let (cosines, sines) = angles.split_at_mut(pairs);
+            for ((cosine, sine), frequency) in cosines.iter_mut().zip(sines).zip(inverse_frequencies) {
+                let (sin, cos) = (position * f64::from(*frequency)).sin_cos();
+                *cosine = (cos * f64::from(*magnitude)) as f32;
+                *sine = (sin * f64::from(*magnitude)) as f32;
+            }
+        }
+    }
+
+    fn embed(&self, worker: &Worker<'_>, table: WeightId, out: BufferId) {
+        let (table, width) = (&self.weights[table.0 as usize], self.width(out));
+        for row in self.own_rows(worker, out) {
+            let mut out = self.buffer(out).write(worker, self.row(out, row));
+            match self.batch.rows[row].input {
+                Input::Token(token) => {
+                    let token = token as usize;
+                    (self.variant.decode_row)(table.dtype, row_bytes(table, token..token + 1), &mut out);
+                }
+                Input::Embedding(at) => out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..width]),
+            }
+        }
+    }
+
+    fn norm(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], weight: &[f32], eps: f32) {
+        for row in self.own_rows(worker, x) {
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            if x == out {
+                to.chunks_mut(weight.len()).for_each(|x| (self.variant.rms_norm_in_place)(x, weight, eps));
+            } else {
+                let from = self.buffer(x).read(worker, self.row(x, row));
+                let groups = from.chunks(weight.len()).zip(to.chunks_mut(weight.len()));
+                groups.for_each(|(x, out)| (self.variant.rms_norm)(x, weight, eps, out));
+            }
+        }
+    }
+
+    fn rotate(&self, worker: &Worker<'_>, x: BufferId, head_dim: usize, rope: usize) {
+        let Rope { style, inverse_frequencies, .. } = &self.prepared.plan.ropes[rope];
+        let pairs = inverse_frequencies.len();
+        for row in self.own_rows(worker, x) {
+            let angles = self.prepared.angles[rope].read(worker, row * 2 * pairs..(row + 1) * 2 * pairs);
+            let (cosines, sines) = angles.split_at(pairs);
+            let mut x = self.buffer(x).write(worker, self.row(x, row));
+            for head in x.chunks_mut(head_dim) {
+                (self.variant.rope)(head, cosines, sines, *style == RopeStyle::Interleaved);
+            }
+        }
+    }
+
+    fn store(&self, worker: &Worker<'_>, state: StateId, kv: [BufferId; 2]) {
+        let head_dim = self.state(state).head_dim;
+        for index in self.own_rows(worker, kv[0]) {
+            let row = &self.batch.rows[index];
+            let slot = row.slot as usize;
+            let page = self.batch.tables[row.seq as usize][slot / crate::PAGE_TOKENS];
+            for (section, buffer) in kv.into_iter().enumerate() {
+                let from = self.buffer(buffer).read(worker, self.row(buffer, index));
+                for (head, from) in from.chunks(head_dim).enumerate() {
+                    let mut to = self.pool.write(worker, page, Slot { state, section, head, slot });
+                    (self.variant.to_f16)(from, &mut to);
+                }
+            }
+        }
+    }
+
+    /// Split by chunks of elements, for one row of a wide layer is worth more than one thread.
+    fn swiglu(&self, worker: &Worker<'_>, gate: BufferId, up: BufferId, out: BufferId) {
+        let width = self.width(gate);
+        let chunks_per_row = width.div_ceil(CHUNK);
+        let mut own = part(self.rows(gate) * chunks_per_row, worker.threads(), worker.index());
+        while !own.is_empty() {
+            let row = own.start / chunks_per_row;
+            let end = own.end.min((row + 1) * chunks_per_row);
+            let columns = [own.start, end].map(|chunk| ((chunk - row * chunks_per_row) * CHUNK).min(width));
+            own.start = end;
+            let range = row * width + columns[0]..row * width + columns[1];
+            let up = self.buffer(up).read(worker, range.clone());
+            let mut to = self.buffer(out).write(worker, range.clone());
+            if gate != out {
+                to.copy_from_slice(&self.buffer(gate).read(worker, range));
+            }
+            (self.variant.swiglu)(&mut to, &up);
+        }
+    }
+}

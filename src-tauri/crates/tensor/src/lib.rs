@@ -1,0 +1,27 @@
+//! What a model computes, and on what.
+//!
+//! A family's `forward` writes its steps once into a [`Plan`] over [`BufferId`]s; a [`Backend`] uploads the weights, prepares
+//! the plan and runs it for one [`Batch`] of rows after another. Two backends exist from the first day: the fast CPU one
+//! and [`reference`](crate::reference), a scalar oracle in f64 that shares no code with it.
+//!
+//! **Invariant:** a row's result depends neither on the rows beside it, nor on where a prompt was cut into batches, nor on
+//! the number of threads. Everything that a cache later restores rests on this.
+
+pub mod backend;
+pub mod batch;
+mod check;
+pub mod cpu;
+pub mod page;
+pub mod plan;
+pub mod reference;
+pub mod team;
+pub mod weight;
+
+pub use backend::{Backend, BackendError, Caps, Limits};
+pub use batch::{Batch, Input, Row};
+pub use cpu::Cpu;
+pub use page::{PAGE_TOKENS, PageId, PageLayout};
+pub use plan::{BufferId, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
+pub use reference::Reference;
+pub use team::{Team, Worker};
+pub use weight::{Bytes, Weight, WeightId};

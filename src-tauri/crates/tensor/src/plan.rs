@@ -1,0 +1,225 @@
+//! The plan of a forward pass: ops over activation buffers, written once when a model loads.
+//!
+//! A plan names no device and no memory. Buffers are matrices of f32 whose row count is known only per batch; weights are
+//! handles that a backend gave out; per-sequence state (the KV cache) is declared, so that `kv` can keep, share and
+//! restore all of it.
+
+use crate::page::PageLayout;
+use crate::weight::WeightId;
+
+/// One activation matrix `[rows, width]` of f32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BufferId(pub u32);
+
+/// A plan that a backend has prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PlanId(pub u32);
+
+/// One declared per-sequence state, by its position in [`Plan::states`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateId(pub u32);
+
+/// How many rows a buffer has in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// One row for each row of the batch.
+    Batch,
+    /// One row for each row of the batch that wants logits, in batch order.
+    Logits,
+}
+
+/// A buffer's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// How many rows it has.
+    pub rows: Rows,
+    /// Elements in a row.
+    pub width: usize,
+}
+
+/// What a layer keeps for each sequence from step to step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKind {
+    /// Keys and values of all positions.
+    Full,
+    /// Keys and values of the last `w` positions.
+    Window(u32),
+}
+
+/// Per-sequence state of one attention layer: f16 or f32 rows of keys and values in pages of [`crate::PAGE_TOKENS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// Which positions are kept.
+    pub kind: StateKind,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// Elements of one head, the same for keys and values.
+    pub head_dim: usize,
+}
+
+/// How RoPE pairs the elements of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RopeStyle {
+    /// Pairs are (2i, 2i + 1), as in the original LLaMA weights.
+    Interleaved,
+    /// Pairs are (i, i + dims / 2), as in GPT-NeoX.
+    Half,
+}
+
+/// Rotary position embedding (Su et al., arXiv 2104.09864). Every scaling scheme (linear, NTK, YaRN, Llama 3) comes down to
+/// the inverse frequencies and one magnitude, which the model's family computes when it loads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rope {
+    /// How elements are paired.
+    pub style: RopeStyle,
+    /// One angle per position step for each pair; `2 * inverse_frequencies.len()` elements of a head are rotated.
+    pub inverse_frequencies: Vec<f32>,
+    /// Factor on both sine and cosine (YaRN); 1 otherwise.
+    pub magnitude: f32,
+}
+
+/// One product of an op that multiplies the same input by several weights.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Projection {
+    /// `[out width, in width]`.
+    pub weight: WeightId,
+    /// `[out width]`, added after the product.
+    pub bias: Option<WeightId>,
+    /// Receives `[rows, out width]`.
+    pub out: BufferId,
+}
+
+/// One step of a forward pass. In-place use (`out` equal to an input) is allowed where stated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// Rows of the embedding table, or the batch's own embedding rows.
+    Embed {
+        /// `[vocabulary, width]`.
+        table: WeightId,
+        /// Receives `[rows, width]`.
+        out: BufferId,
+    },
+    /// `out = x / sqrt(mean(x²) + eps) * weight` over each group of `group` elements (Zhang & Sennrich, arXiv 1910.07467).
+    /// `out` may be `x`.
+    RmsNorm {
+        /// Input.
+        x: BufferId,
+        /// `[group]`.
+        weight: WeightId,
+        /// Added to the mean of squares.
+        eps: f32,
+        /// Elements normalised together: the row's width, or one head.
+        group: usize,
+        /// Output, as wide as `x`.
+        out: BufferId,
+    },
+    /// Each projection's `out = x · weightᵀ + bias`. `x` is converted once for all of them.
+    MatMul {
+        /// Input.
+        x: BufferId,
+        /// At least one.
+        projections: Vec<Projection>,
+    },
+    /// Rotates every head of `x` in place by its row's position.
+    Rope {
+        /// `[rows, heads * head_dim]`.
+        x: BufferId,
+        /// Elements of one head.
+        head_dim: usize,
+        /// Index into [`Plan::ropes`].
+        rope: usize,
+    },
+    /// Writes each row's key and value into the sequence's pages at the row's slot.
+    StoreKv {
+        /// Which layer's state.
+        state: StateId,
+        /// `[rows, kv_heads * head_dim]`.
+        k: BufferId,
+        /// `[rows, kv_heads * head_dim]`.
+        v: BufferId,
+    },
+    /// Softmax attention of each row over the visible slots of its own sequence; query heads are grouped over key/value
+    /// heads (Ainslie et al., arXiv 2305.13245).
+    Attention {
+        /// Which layer's state.
+        state: StateId,
+        /// `[rows, heads * head_dim]`.
+        q: BufferId,
+        /// Query heads; a multiple of the state's `kv_heads`.
+        heads: usize,
+        /// Factor on the scores, usually 1 / sqrt(head_dim).
+        scale: f32,
+        /// `cap * tanh(score / cap)` where set.
+        softcap: Option<f32>,
+        /// Receives `[rows, heads * head_dim]`. Not `q`.
+        out: BufferId,
+    },
+    /// `out = silu(gate) * up` (Shazeer, arXiv 2002.05202). `out` may be `gate`.
+    SwiGlu {
+        /// Gate.
+        gate: BufferId,
+        /// Linear part, as wide as the gate.
+        up: BufferId,
+        /// Output.
+        out: BufferId,
+    },
+    /// `x += y`.
+    Add {
+        /// Accumulates.
+        x: BufferId,
+        /// Is added; as wide as `x`.
+        y: BufferId,
+    },
+    /// Copies the rows that want logits from a [`Rows::Batch`] buffer to a [`Rows::Logits`] one.
+    Gather {
+        /// `[rows, width]`.
+        x: BufferId,
+        /// Receives `[logit rows, width]`.
+        out: BufferId,
+    },
+}
+
+/// A forward pass.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Shapes, by [`BufferId`].
+    pub buffers: Vec<Buffer>,
+    /// Steps, in order.
+    pub ops: Vec<Op>,
+    /// Declared per-sequence states, by [`StateId`]; one per attention layer.
+    pub states: Vec<State>,
+    /// Rotations that ops refer to.
+    pub ropes: Vec<Rope>,
+    /// Holds `[logit rows, vocabulary]` after a run.
+    pub logits: Option<BufferId>,
+}
+
+impl Plan {
+    /// Adds a buffer.
+    pub fn buffer(&mut self, rows: Rows, width: usize) -> BufferId {
+        self.buffers.push(Buffer { rows, width });
+        BufferId(self.buffers.len() as u32 - 1)
+    }
+
+    /// Declares one layer's state.
+    pub fn state(&mut self, state: State) -> StateId {
+        self.states.push(state);
+        StateId(self.states.len() as u32 - 1)
+    }
+
+    /// Adds a rotation and returns its index.
+    pub fn rope(&mut self, rope: Rope) -> usize {
+        self.ropes.push(rope);
+        self.ropes.len() - 1
+    }
+
+    /// Adds a step.
+    pub fn push(&mut self, op: Op) {
+        self.ops.push(op);
+    }
+
+    /// The layout of a page that holds all declared states, with elements of `element_bytes`.
+    pub fn page_layout(&self, element_bytes: usize) -> PageLayout {
+        PageLayout::new(&self.states, element_bytes)
+    }
+}

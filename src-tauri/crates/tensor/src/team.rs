@@ -1,0 +1,213 @@
+//! The compute team: threads that run one closure together, and meet at barriers inside it.
+//!
+//! A decode step consists of 200 to 400 ops, each too short for a work-stealing pool to hand out. So a whole plan runs in
+//! *one* region: [`Team::run`] calls the same closure on every thread, the calling thread being number 0, and the ops
+//! inside are separated by [`Worker::barrier`], which costs well under a microsecond while every thread has a core.
+//!
+//! Waiting spins for a bounded time, then yields, then sleeps ([`gate`]), so a team may have more threads than there are
+//! cores and an idle one uses no processor time. A panic on any thread releases the others from their barriers and is
+//! handed to the caller of [`Team::run`].
+//!
+//! **Invariant:** no thread is inside a region's closure once [`Team::run`] has returned or unwound. The closure may
+//! therefore borrow from its caller.
+#![expect(unsafe_code, reason = "a closure that borrows from its caller is handed to threads that outlive the call")]
+
+mod affinity;
+mod gate;
+mod memory;
+pub(crate) mod share;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::io;
+use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use gate::{Event, Meeting};
+
+/// What every thread of a region calls.
+type Job<'a> = dyn Fn(&Worker<'_>) + Sync + 'a;
+
+/// A group of threads that compute together. Dropping it ends them.
+#[derive(Debug)]
+pub struct Team {
+    common: Arc<Common>,
+    threads: Vec<JoinHandle<()>>,
+    /// Cores given to the threads, in order; empty where they are not pinned.
+    cores: Vec<usize>,
+    /// Held for a region: several models share one team, and take turns.
+    turn: Mutex<()>,
+}
+
+/// What all threads of a team see.
+#[derive(Debug)]
+struct Common {
+    /// Advances when a region starts.
+    start: Event,
+    /// Where the threads meet inside a region.
+    inside: Meeting,
+    /// Where a region ends.
+    end: Meeting,
+    /// Points at the caller's `&Job` during a region.
+    job: AtomicPtr<()>,
+    /// Set when a thread panicked, until the region has ended.
+    failed: AtomicBool,
+    /// The first panic of the region.
+    payload: Mutex<Option<Box<dyn Any + Send>>>,
+    /// Set once, when the team is dropped.
+    quit: AtomicBool,
+}
+
+/// A thread's place in a region.
+#[derive(Debug)]
+pub struct Worker<'a> {
+    common: &'a Common,
+    index: usize,
+    /// A worker stands for the thread that it was made on, and must not leave it.
+    here: PhantomData<*const ()>,
+}
+
+/// Thrown through the threads that wait for one that panicked. Nobody sees it.
+struct Released;
+
+impl Team {
+    /// Makes a team of `threads`, the caller of [`Team::run`] included; zero counts as one. Thread `i` is pinned to core
+    /// `cores[i]` where there is one and the system allows it; the calling thread pins itself with [`Team::pin_caller`].
+    ///
+    /// # Errors
+    /// When the system refuses a thread.
+    pub fn new(threads: usize, cores: &[usize]) -> io::Result<Self> {
+        let count = threads.max(1);
+        // With fewer cores than threads whoever spins keeps the one that it waits for from running.
+        let spin = cores.is_empty() || count <= cores.len();
+        let common = Arc::new(Common {
+            start: Event::new(spin),
+            inside: Meeting::new(count, spin),
+            end: Meeting::new(count, spin),
+            job: AtomicPtr::new(ptr::null_mut()),
+            failed: AtomicBool::new(false),
+            payload: Mutex::new(None),
+            quit: AtomicBool::new(false),
+        });
+        let mut team = Self { common, threads: Vec::new(), cores: cores.to_vec(), turn: Mutex::new(()) };
+        for index in 1..count {
+            let (common, core) = (Arc::clone(&team.common), cores.get(index).copied());
+            let body = move || {
+                if let Some(core) = core {
+                    affinity::pin(core);
+                }
+                common.serve(index);
+            };
+            team.threads.push(thread::Builder::new().name(format!("cairn-compute-{index}")).spawn(body)?);
+        }
+        Ok(team)
+    }
+
+    /// Threads in the team, the caller of [`Team::run`] included.
+    pub fn threads(&self) -> usize {
+        self.threads.len() + 1
+    }
+
+    /// Pins the current thread to the first of the team's cores, and says whether the system allowed it. For the one
+    /// thread that calls [`Team::run`] all its life.
+    pub fn pin_caller(&self) -> bool {
+        self.cores.first().is_some_and(|core| affinity::pin(*core))
+    }
+
+    /// Calls `work` once on every thread, here too, and returns when all calls have. Waits while another thread's region
+    /// is under way, so a region must not start another one on the same team.
+    ///
+    /// # Panics
+    /// With the first panic of a call, after all calls have ended.
+    pub fn run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) {
+        let _turn = lock(&self.turn);
+        let common = &*self.common;
+        let job: &Job<'_> = &work;
+        common.job.store(ptr::from_ref(&job).cast_mut().cast(), Ordering::Relaxed);
+        common.start.advance();
+        common.call(0, job);
+        common.end.meet(|| false);
+        if common.failed.load(Ordering::Acquire) {
+            let payload = lock(&common.payload).take().expect("a thread sets its payload before it reports failure");
+            common.inside.reset();
+            common.failed.store(false, Ordering::Release);
+            resume_unwind(payload);
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.common.quit.store(true, Ordering::Release);
+        self.common.start.advance();
+        for thread in self.threads.drain(..) {
+            // A worker catches every panic of a region, so there is nothing to learn from the result.
+            drop(thread.join());
+        }
+    }
+}
+
+impl Common {
+    /// The life of a thread: one region after another.
+    fn serve(&self, index: usize) {
+        let mut seen = Event::FIRST;
+        loop {
+            self.start.wait(seen);
+            seen = self.start.now();
+            if self.quit.load(Ordering::Acquire) {
+                return;
+            }
+            let job = self.job.load(Ordering::Relaxed).cast_const().cast::<&Job<'_>>();
+            // SAFETY: `Team::run` stored the address of a live `&Job` before it advanced `start`, and stays in its frame
+            // until this thread has arrived at `end`, which it does after its last use of the reference.
+            let job = unsafe { *job };
+            self.call(index, job);
+            self.end.arrive();
+        }
+    }
+
+    /// Runs one thread's part of a region and keeps its panic.
+    fn call(&self, index: usize, job: &Job<'_>) {
+        let worker = Worker { common: self, index, here: PhantomData };
+        if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(&worker))) {
+            if payload.is::<Released>() {
+                return;
+            }
+            lock(&self.payload).get_or_insert(payload);
+            self.failed.store(true, Ordering::Release);
+            self.inside.release();
+        }
+    }
+}
+
+impl Worker<'_> {
+    /// This thread's number, from 0.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// Threads in the region.
+    pub fn threads(&self) -> usize {
+        self.common.inside.count()
+    }
+
+    /// Waits until every thread of the region is here. What any of them wrote before is visible to all afterwards.
+    ///
+    /// # Panics
+    /// Unwinds when another thread panicked, because that one will never arrive.
+    pub fn barrier(&self) {
+        if !self.common.inside.meet(|| self.common.failed.load(Ordering::Acquire)) {
+            resume_unwind(Box::new(Released));
+        }
+    }
+}
+
+/// Locks what a panic cannot leave half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

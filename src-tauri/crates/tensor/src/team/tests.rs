@@ -1,0 +1,217 @@
+//! Regions, barriers, sleep and panic, with as many threads as cores and with more.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::Team;
+use super::share::Shared;
+
+/// A team that is not pinned, since tests run beside each other.
+fn team(threads: usize) -> Team {
+    Team::new(threads, &[]).expect("a test may start threads")
+}
+
+/// Runs `regions` regions of `steps` steps. In each step every thread raises its own counter and then, behind a barrier,
+/// checks all of them.
+fn check(threads: usize, regions: usize, steps: usize) {
+    let team = team(threads);
+    let counters: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+    for region in 0..regions {
+        team.run(|worker| {
+            assert_eq!(worker.threads(), threads, "every thread knows the team's size");
+            for step in 0..steps {
+                counters[worker.index()].fetch_add(1, Ordering::Relaxed);
+                worker.barrier();
+                for (index, counter) in counters.iter().enumerate() {
+                    let seen = counter.load(Ordering::Relaxed);
+                    assert_eq!(seen, region * steps + step + 1, "thread {index} of {threads} has come to the barrier");
+                }
+                worker.barrier();
+            }
+        });
+        let sum: usize = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum();
+        assert_eq!(sum, threads * steps * (region + 1), "a region ends when all of its threads have");
+    }
+}
+
+#[test]
+fn threads_meet_at_every_barrier() {
+    for threads in 1..=4 {
+        check(threads, 50, 20);
+    }
+}
+
+#[test]
+fn a_team_starts_many_regions() {
+    for threads in 1..=3 {
+        check(threads, 2000, 0);
+    }
+}
+
+#[test]
+fn a_team_that_sleeps_is_woken() {
+    let team = team(3);
+    let calls = AtomicUsize::new(0);
+    for _ in 0..3 {
+        team.run(|worker| {
+            // The others exhaust their spins and yields at the barrier and go to sleep there.
+            if worker.index() == 1 {
+                thread::sleep(Duration::from_millis(20));
+            }
+            worker.barrier();
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+        // All workers go to sleep between regions.
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(calls.load(Ordering::Relaxed), 9, "every thread woke for every region");
+}
+
+#[test]
+fn a_panic_reaches_the_caller_and_leaves_the_team_usable() {
+    for threads in 1..=4 {
+        let team = team(threads);
+        for culprit in 0..threads {
+            let passed = AtomicUsize::new(0);
+            let region = catch_unwind(AssertUnwindSafe(|| {
+                team.run(|worker| {
+                    worker.barrier();
+                    if worker.index() == culprit {
+                        panic!("thread {culprit} fails on purpose");
+                    }
+                    worker.barrier();
+                    passed.fetch_add(1, Ordering::Relaxed);
+                });
+            }));
+            let payload = region.expect_err("the panic is handed on");
+            let text = payload.downcast_ref::<String>().expect("with its own text");
+            assert_eq!(*text, format!("thread {culprit} fails on purpose"), "and not that of a released thread");
+            assert_eq!(passed.load(Ordering::Relaxed), 0, "nobody passes a barrier that one thread did not reach");
+            let after = AtomicUsize::new(0);
+            team.run(|worker| {
+                worker.barrier();
+                after.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(after.load(Ordering::Relaxed), threads, "the next region is whole");
+        }
+    }
+}
+
+#[test]
+fn callers_take_turns() {
+    let team = Arc::new(team(2));
+    let inside = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    team.run(|worker| {
+                        inside.fetch_add(1, Ordering::Relaxed);
+                        worker.barrier();
+                        assert_eq!(inside.load(Ordering::Relaxed), 2, "no two regions run at once");
+                        worker.barrier();
+                        inside.fetch_sub(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_pinned_team_runs_or_says_that_it_is_not_pinned() {
+    let pinned = thread::spawn(|| {
+        let team = Team::new(2, &[0, 1 << 20]).expect("a core that does not exist is no error");
+        let calls = AtomicUsize::new(0);
+        let pinned = team.pin_caller();
+        team.run(|_| {
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(calls.load(Ordering::Relaxed), 2, "pinned or not, both threads run");
+        pinned
+    });
+    let pinned = pinned.join().expect("the team runs");
+    assert!(!pinned || cfg!(target_os = "linux"), "only Linux pins here");
+}
+
+#[test]
+fn disjoint_parts_are_written_together_and_read_behind_a_barrier() {
+    let team = team(3);
+    let shared = Shared::<f32>::zeroed(1, 300, 3).expect("1200 bytes can be had");
+    team.run(|worker| {
+        let own = worker.index() * 100..worker.index() * 100 + 100;
+        shared.write(worker, own).fill(worker.index() as f32 + 1.0);
+        worker.barrier();
+        let sum: f32 = shared.read(worker, 0..300).iter().sum();
+        assert_eq!(sum, 600.0, "every part is seen behind the barrier");
+    });
+    let mut out = [0.0; 2];
+    shared.copy_to(99..101, &mut out);
+    assert_eq!(out, [1.0, 2.0], "and outside of the region");
+}
+
+#[test]
+fn a_claim_that_meets_another_panics() {
+    let team = team(2);
+    for (first, second, writes, refused) in [
+        (0..10, 9..20, [true, true], true),
+        (0..10, 9..20, [false, true], true),
+        (0..10, 9..20, [true, false], true),
+        (0..10, 9..20, [false, false], false),
+        (0..10, 10..20, [true, true], false),
+        (0..10, 5..5, [true, true], false),
+    ] {
+        let shared = Shared::<u16>::zeroed(1, 20, 2).expect("40 bytes can be had");
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            team.run(|worker| {
+                let take = |range: &std::ops::Range<usize>, write| {
+                    if write {
+                        (Some(shared.write(worker, range.clone())), None)
+                    } else {
+                        (None, Some(shared.read(worker, range.clone())))
+                    }
+                };
+                let held = (worker.index() == 0).then(|| take(&first, writes[0]));
+                worker.barrier();
+                let other = (worker.index() == 1).then(|| take(&second, writes[1]));
+                worker.barrier();
+                drop((held, other));
+            });
+        }));
+        assert_eq!(outcome.is_err(), refused, "{first:?} and {second:?}, writing: {writes:?}");
+    }
+}
+
+#[test]
+fn columns_are_written_together() {
+    let team = team(2);
+    let shared = Shared::<f32>::zeroed(3, 4, 2).expect("48 bytes can be had");
+    for (split, refused) in [([0..2, 2..4], false), ([0..3, 2..4], true)] {
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            team.run(|worker| {
+                let mut columns = shared.write_columns(worker, split[worker.index()].clone());
+                (0..3).for_each(|row| columns.row(row).fill((10 * worker.index() + row) as f32));
+                worker.barrier();
+            });
+        }));
+        assert_eq!(outcome.is_err(), refused, "columns {split:?}");
+        if !refused {
+            let mut out = [0.0; 12];
+            shared.copy_to(0..12, &mut out);
+            assert_eq!(out, [0., 0., 10., 10., 1., 1., 11., 11., 2., 2., 12., 12.], "columns lie in rows");
+        }
+    }
+}
+
+#[test]
+fn memory_is_aligned_zeroed_and_refused_without_an_abort() {
+    let mut shared = Shared::<f32>::zeroed(1, 17, 1).expect("68 bytes can be had");
+    let elements = shared.all_mut();
+    assert_eq!(elements.as_ptr() as usize % 64, 0, "the first element stands at a cache line");
+    assert!(elements.iter().all(|element| *element == 0.0), "memory comes zeroed");
+    let refused = Shared::<f32>::zeroed(2, usize::MAX / 4, 1).err().map(|refused| refused.0);
+    assert!(refused > Some(1 << 40), "memory that no system has is refused: {refused:?}");
+}

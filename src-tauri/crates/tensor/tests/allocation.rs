@@ -1,0 +1,67 @@
+//! A run of a prepared plan takes no memory: an allocator counts.
+//!
+//! Kernels grow their scratch memory to what the largest call needs, so the first prompt and the first token may still
+//! allocate; everything after them must not.
+
+#![expect(unsafe_code, reason = "an allocator that counts is an unsafe trait")]
+
+#[path = "suite/common.rs"]
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cairn_gguf::DType;
+use cairn_tensor::{Backend, Batch, Limits};
+
+use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+
+/// Calls for memory so far, on all threads.
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+/// The system's allocator, counted.
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller keeps the contract of `alloc`, which is the system's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, address: *mut u8, layout: Layout) {
+        // SAFETY: the address came from `alloc` above, so from the system's allocator, with this layout.
+        unsafe { System.dealloc(address, layout) }
+    }
+}
+
+#[test]
+fn steps_after_the_first_take_no_memory() {
+    for variant in all_variants() {
+        for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+            let mut backend = cpu(variant, 2);
+            let (plan, logits) = tiny(&mut backend, dtype, Limits { rows: 300, logit_rows: 2 });
+            let tables = vec![table(0, 2, 640), table(1, 2, 640)];
+            backend.grow_pages(20).expect("a few pages can be had");
+            let batch = |first: std::ops::Range<usize>, second: std::ops::Range<usize>| {
+                let mut batch = Batch { tables: tables.clone(), ..Batch::default() };
+                push_rows(&mut batch, 0, first, false);
+                push_rows(&mut batch, 1, second, false);
+                batch.rows.last_mut().expect("a batch has rows").want_logits = true;
+                batch
+            };
+            let warm = [batch(0..290, 0..10), batch(290..291, 10..10)];
+            let steps = [batch(291..570, 10..31), batch(570..571, 31..31), batch(571..572, 31..32)];
+            warm.iter().for_each(|batch| backend.run(plan, batch).expect("the batch is sound"));
+            let before = CALLS.load(Ordering::Relaxed);
+            steps.iter().for_each(|batch| backend.run(plan, batch).expect("the batch is sound"));
+            let calls = CALLS.load(Ordering::Relaxed) - before;
+            assert_eq!(calls, 0, "{} with {}: calls for memory in three steps", variant.name, dtype.name());
+            assert!(read(&backend, plan, logits, 1, VOCABULARY)[0].is_finite(), "the steps computed something");
+        }
+    }
+}

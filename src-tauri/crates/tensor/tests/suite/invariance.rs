@@ -1,0 +1,107 @@
+//! A row's logits keep their bits whatever the batch around it, the cuts of its prompt and the number of threads.
+
+use cairn_gguf::DType;
+use cairn_kernels::Variant;
+use cairn_tensor::{Backend, Batch, Limits};
+
+use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+
+/// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
+const PROMPT: usize = 700;
+/// Tokens that the sequences beside it can have.
+const BESIDE: usize = 768;
+
+/// Logits of every token of the prompt, computed in batches of `cut`. With `beside`, each batch also holds one row of a
+/// sequence before it and up to five rows of a sequence behind it.
+fn logits(variant: &'static Variant, dtype: DType, cut: usize, threads: usize, beside: bool) -> Vec<u32> {
+    let mut backend = cpu(variant, threads);
+    let (plan, buffer) = tiny(&mut backend, dtype, Limits { rows: PROMPT + 6, logit_rows: PROMPT + 1 });
+    let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, BESIDE)).collect();
+    backend.grow_pages(tables.iter().map(Vec::len).sum()).expect("a few pages can be had");
+    let mut all = Vec::new();
+    for (nth, start) in (0..PROMPT).step_by(cut).enumerate() {
+        let mut batch = Batch { tables: tables.clone(), ..Batch::default() };
+        let end = (start + cut).min(PROMPT);
+        if beside {
+            push_rows(&mut batch, 0, nth..nth + 1, true);
+        }
+        push_rows(&mut batch, 1, start..end, true);
+        if beside {
+            push_rows(&mut batch, 2, (5 * nth).min(BESIDE)..(5 * nth + 5).min(BESIDE), false);
+        }
+        backend.run(plan, &batch).expect("the batch is sound");
+        let before = usize::from(beside);
+        let found = read(&backend, plan, buffer, before + end - start, VOCABULARY);
+        all.extend(found[before * VOCABULARY..].iter().map(|logit| logit.to_bits()));
+    }
+    all
+}
+
+fn check(dtype: DType) {
+    for variant in all_variants() {
+        let whole = logits(variant, dtype, PROMPT, 1, false);
+        let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
+        assert!(distinct > whole.len() / 2, "logits vary, else their equality says nothing: {distinct}");
+        assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "logits are finite");
+        // Alone, cuts of 1 and 64 leave fewer tasks than threads want, so that attention splits spans over threads.
+        for (cut, threads, beside) in [(1, 2, false), (7, 3, true), (64, 3, false), (512, 2, true), (PROMPT, 3, true)] {
+            // Unoptimised arithmetic is slow, and takes the same ways through this crate as the rest.
+            if variant.name == "scalar" && !matches!(cut, 64 | 512) {
+                continue;
+            }
+            let found = logits(variant, dtype, cut, threads, beside);
+            let wrong = found.iter().zip(&whole).position(|(a, b)| a != b);
+            let name = variant.name;
+            assert_eq!(
+                wrong.map(|at| at / VOCABULARY),
+                None,
+                "first token with other bits: {name}, {dtype:?}, cut {cut}, {threads} threads, beside: {beside}"
+            );
+        }
+    }
+}
+
+#[test]
+fn f32_weights() {
+    check(DType::F32);
+}
+
+#[test]
+fn f16_weights() {
+    check(DType::F16);
+}
+
+#[test]
+fn bf16_weights() {
+    check(DType::BF16);
+}
+
+#[test]
+fn q8_0_weights() {
+    check(DType::Q8_0);
+}
+
+#[test]
+fn q4_0_weights() {
+    check(DType::Q4_0);
+}
+
+#[test]
+fn q5_0_weights() {
+    check(DType::Q5_0);
+}
+
+#[test]
+fn q4_k_weights() {
+    check(DType::Q4_K);
+}
+
+#[test]
+fn q5_k_weights() {
+    check(DType::Q5_K);
+}
+
+#[test]
+fn q6_k_weights() {
+    check(DType::Q6_K);
+}

@@ -1,0 +1,7 @@
+//! What every backend must do, on small shapes: ops against the oracle, and bits against cuts, neighbours and threads.
+
+mod bits;
+mod common;
+mod invariance;
+mod ops;
+mod refusals;

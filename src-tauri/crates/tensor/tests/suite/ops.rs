@@ -1,0 +1,269 @@
+//! Every op of every backend against the oracle.
+
+use cairn_gguf::DType;
+use cairn_tensor::{
+    Backend, Batch, BufferId, Limits, Op, PAGE_TOKENS, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
+    StateKind,
+};
+
+use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, token};
+
+/// Slots that each of the three sequences may use.
+const SLOTS: usize = 720;
+
+/// A plan under construction on one backend. Inputs are look-ups in random tables, so that all backends start from equal
+/// bits.
+struct Bench<'a> {
+    backend: &'a mut dyn Backend,
+    plan: Plan,
+    random: Random,
+}
+
+impl Bench<'_> {
+    /// A buffer that holds a random row for each token.
+    fn input(&mut self, width: usize) -> BufferId {
+        let table = self.weight(DType::F32, VOCABULARY, width, 2.0);
+        let out = self.plan.buffer(Rows::Batch, width);
+        self.plan.push(Op::Embed { table, out });
+        out
+    }
+
+    fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> cairn_tensor::WeightId {
+        let weight = matrix(&mut self.random, dtype, rows, cols, scale);
+        self.backend.upload(weight).expect("the bytes are those of the shape")
+    }
+}
+
+/// Three sequences at once: a prompt, a single row, a prompt behind a prefix; then rows far apart, of which one sees past
+/// itself; then one sequence alone, whose spans are few tasks.
+fn batches() -> Vec<Batch> {
+    let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, SLOTS)).collect();
+    let batch = |parts: &[(usize, std::ops::Range<usize>)]| {
+        let mut batch = Batch { tables: tables.clone(), ..Batch::default() };
+        parts.iter().for_each(|(seq, slots)| push_rows(&mut batch, *seq, slots.clone(), slots.len() % 2 == 1));
+        batch
+    };
+    let mut image = batch(&[(0, 33..34), (1, 1..2), (2, 600..610)]);
+    image.rows.iter_mut().filter(|row| row.seq == 2).for_each(|row| row.until = 610);
+    vec![batch(&[(0, 0..33), (1, 0..1), (2, 0..600)]), image, batch(&[(2, 610..611)]), batch(&[(2, 611..720)])]
+}
+
+/// Runs one plan over all batches. Pages start as not-a-number, as stale ones may be.
+fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId) -> Vec<Vec<f32>> {
+    let mut bench = Bench { backend, plan: Plan::default(), random: Random(11) };
+    let out = build(&mut bench);
+    let Bench { plan, .. } = bench;
+    let (shape, layout) = (plan.buffers[out.0 as usize], plan.page_layout(backend.caps().kv_element_bytes));
+    let id = backend.prepare(plan, Limits { rows: 640, logit_rows: 640 }).expect("the plan is sound");
+    let batches = batches();
+    let pages: usize = batches[0].tables.iter().map(Vec::len).sum();
+    backend.grow_pages(pages).expect("a few pages can be had");
+    for page in 0..pages {
+        backend.write_page(cairn_tensor::PageId(page as u32), &vec![0xff; layout.page_bytes]);
+    }
+    let rows = |batch: &Batch| if shape.rows == Rows::Batch { batch.rows.len() } else { batch.logit_rows() };
+    let run = |batch: &Batch| {
+        backend.run(id, batch).expect("the batch is sound");
+        read(backend, id, out, rows(batch), shape.width)
+    };
+    batches.iter().map(run).collect()
+}
+
+/// Holds every variant on one and three threads against the oracle: the error's root mean square relative to the oracle's
+/// must stay within `bound`.
+fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
+    let exact = outputs(&mut Reference::new(), &build);
+    for variant in all_variants() {
+        for threads in [1, 3] {
+            let found = outputs(&mut cpu(variant, threads), &build);
+            for (nth, (found, exact)) in found.iter().zip(&exact).enumerate() {
+                let square = |x: f64| x * x;
+                let norm: f64 = exact.iter().map(|x| square(f64::from(*x))).sum();
+                let differences = found.iter().zip(exact).map(|(a, b)| square(f64::from(*a) - f64::from(*b)));
+                let error = (differences.sum::<f64>() / norm.max(f64::MIN_POSITIVE)).sqrt();
+                assert_eq!(found.len(), exact.len(), "both backends give the same rows");
+                assert!(exact.is_empty() || norm > 0.0, "{what}: the oracle's output is not zero");
+                let place = format!("{} on {threads} threads, batch {nth}", variant.name);
+                assert!(error <= bound, "{what}: {place} is off by {error:e}, more than {bound:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn embed() {
+    for dtype in [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q5_0, DType::Q6_K] {
+        check(dtype.name(), 0.0, |bench| {
+            let table = bench.weight(dtype, VOCABULARY, 256, 1.0);
+            let out = bench.plan.buffer(Rows::Batch, 256);
+            bench.plan.push(Op::Embed { table, out });
+            out
+        });
+    }
+}
+
+#[test]
+fn rms_norm() {
+    for (width, group, in_place) in [(200, 200, false), (192, 48, true), (96, 32, false)] {
+        check(&format!("norm of {width} by {group}"), 1e-6, |bench| {
+            let x = bench.input(width);
+            let out = if in_place { x } else { bench.plan.buffer(Rows::Batch, width) };
+            let weight = bench.weight(DType::F32, 1, group, 1.0);
+            bench.plan.push(Op::RmsNorm { x, weight, eps: 1e-5, group, out });
+            out
+        });
+    }
+}
+
+#[test]
+fn products() {
+    // Activations in 8 bits are the greatest part of the error of quantised types.
+    for (dtype, bound) in [
+        (DType::F32, 1e-6),
+        (DType::F16, 1e-6),
+        (DType::BF16, 1e-6),
+        (DType::Q8_0, 1e-2),
+        (DType::Q4_0, 1e-2),
+        (DType::Q5_0, 1e-2),
+        (DType::Q4_K, 1e-2),
+        (DType::Q5_K, 1e-2),
+        (DType::Q6_K, 1e-2),
+    ] {
+        for (rows, bias) in [(100, false), (24, true)] {
+            check(&format!("{} x {rows}", dtype.name()), bound, |bench| {
+                let x = bench.input(256);
+                let other = bench.plan.buffer(Rows::Batch, 40);
+                let out = bench.plan.buffer(Rows::Batch, rows);
+                let bias = bias.then(|| bench.weight(DType::F32, 1, rows, 1.0));
+                let projections = vec![
+                    Projection { weight: bench.weight(DType::Q8_0, 40, 256, 1.0), bias: None, out: other },
+                    Projection { weight: bench.weight(dtype, rows, 256, 1.0), bias, out },
+                ];
+                bench.plan.push(Op::MatMul { x, projections });
+                out
+            });
+        }
+    }
+}
+
+#[test]
+fn rotations() {
+    for (style, pairs) in [(RopeStyle::Half, 16), (RopeStyle::Interleaved, 16), (RopeStyle::Half, 5)] {
+        check(&format!("{style:?} of {pairs} pairs"), 1e-6, |bench| {
+            let x = bench.input(96);
+            let inverse_frequencies = (0..pairs).map(|pair| 0.7f32.powi(pair)).collect();
+            let rope = bench.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.25 });
+            bench.plan.push(Op::Rope { x, head_dim: 32, rope });
+            x
+        });
+    }
+}
+
+#[test]
+fn attention() {
+    for (kind, heads, kv_heads, head_dim, softcap) in [
+        (StateKind::Full, 4, 2, 64, None),
+        (StateKind::Full, 3, 3, 40, None),
+        (StateKind::Full, 8, 1, 32, Some(3.0)),
+        (StateKind::Window(100), 4, 1, 64, None),
+        (StateKind::Window(1), 2, 1, 32, Some(20.0)),
+    ] {
+        check(&format!("{kind:?}, {heads} heads on {kv_heads} of {head_dim}, {softcap:?}"), 1e-3, |bench| {
+            let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| bench.input(heads * head_dim));
+            // A second layer shows that states are kept apart.
+            for _ in 0..2 {
+                let state = bench.plan.state(State { kind, kv_heads, head_dim });
+                bench.plan.push(Op::StoreKv { state, k, v });
+            }
+            let (out, scale) = (bench.plan.buffer(Rows::Batch, heads * head_dim), 0.2);
+            bench.plan.push(Op::Attention { state: cairn_tensor::StateId(0), q, heads, scale, softcap, out });
+            out
+        });
+    }
+}
+
+#[test]
+fn element_wise() {
+    for (width, in_place) in [(200, true), (64, false), (30, false)] {
+        check(&format!("swiglu of {width}"), 1e-6, |bench| {
+            let [gate, up] = [width; 2].map(|width| bench.input(width));
+            let out = if in_place { gate } else { bench.plan.buffer(Rows::Batch, width) };
+            bench.plan.push(Op::SwiGlu { gate, up, out });
+            out
+        });
+        check(&format!("sum of {width}"), 0.0, |bench| {
+            let [x, y] = [width; 2].map(|width| bench.input(width));
+            bench.plan.push(Op::Add { x, y });
+            x
+        });
+    }
+}
+
+#[test]
+fn gather() {
+    check("gather", 0.0, |bench| {
+        let x = bench.input(24);
+        let out = bench.plan.buffer(Rows::Logits, 24);
+        bench.plan.push(Op::Gather { x, out });
+        out
+    });
+}
+
+#[test]
+fn embedding_rows_stand_beside_tokens() {
+    let build = |backend: &mut dyn Backend| {
+        let mut bench = Bench { backend, plan: Plan::default(), random: Random(3) };
+        let out = bench.input(8);
+        let plan = bench.plan;
+        let plan = backend.prepare(plan, Limits { rows: 3, logit_rows: 0 }).expect("the plan is sound");
+        let mut batch = Batch { tables: vec![Vec::new()], ..Batch::default() };
+        batch.rows.extend((0..3).map(|slot| Row::text(0, token(0, slot as usize), slot, false)));
+        batch.rows[1].input = cairn_tensor::Input::Embedding(1);
+        batch.embeddings = (0..16).map(|element| element as f32).collect();
+        backend.run(plan, &batch).expect("the batch is sound");
+        read(backend, plan, out, 3, 8)
+    };
+    let exact = build(&mut Reference::new());
+    assert_eq!(exact[8..16], [8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0], "the batch's second row stands second");
+    for variant in all_variants() {
+        assert_eq!(build(&mut cpu(variant, 2)), exact, "{}", variant.name);
+    }
+}
+
+/// A backend with pages of one layer, of 64 KiB or more, so that some hundred fill several slabs.
+fn with_pages(backend: &mut dyn Backend, pages: usize) -> cairn_tensor::PageLayout {
+    let mut plan = Plan::default();
+    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
+    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
+    let layout = plan.page_layout(backend.caps().kv_element_bytes);
+    backend.prepare(plan, Limits { rows: 1, logit_rows: 1 }).expect("an empty plan is sound");
+    backend.grow_pages(3).expect("a few pages can be had");
+    backend.grow_pages(pages).expect("a few more, too");
+    layout
+}
+
+#[test]
+fn pages_are_copied_read_and_written() {
+    let backends: [Box<dyn Backend>; 2] =
+        [Box::new(Reference::new()), Box::new(cpu(all_variants().last().expect("scalar is usable"), 2))];
+    for mut backend in backends {
+        let layout = with_pages(backend.as_mut(), 150);
+        let bytes: Vec<u8> = (0..layout.page_bytes).map(|index| (index % 251) as u8).collect();
+        let mut found = vec![0; layout.page_bytes];
+        // Neighbours, and pages in slabs apart.
+        for (from, to, tokens) in [(0, 1, 10), (2, 149, 64), (148, 0, 1), (149, 149, 0)] {
+            let [from, to] = [from, to].map(cairn_tensor::PageId);
+            backend.write_page(to, &vec![0; layout.page_bytes]);
+            backend.write_page(from, &bytes);
+            backend.copy_page(from, to, tokens);
+            backend.read_page(from, &mut found);
+            assert_eq!(found, bytes, "the page that is copied keeps its bytes");
+            backend.read_page(to, &mut found);
+            let slot_bytes = 64 * layout.element_bytes;
+            for (at, (found, written)) in found.iter().zip(&bytes).enumerate() {
+                let copied = from == to || at / slot_bytes % PAGE_TOKENS < tokens;
+                assert_eq!(*found, if copied { *written } else { 0 }, "byte {at} of {to:?} after {tokens} slots");
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What does not fit is refused, with the step or the row that is wrong, by both backends alike.
+
+use cairn_gguf::DType;
+use cairn_tensor::{
+    Backend, BackendError, Batch, BufferId, Limits, Op, PageId, Plan, Projection, Reference, Rope, RopeStyle, Row,
+    Rows, State, StateId, StateKind, Weight, WeightId,
+};
+
+use crate::common::{Random, all_variants, cpu, matrix};
+
+/// Both backends.
+fn backends() -> [Box<dyn Backend>; 2] {
+    [Box::new(Reference::new()), Box::new(cpu(all_variants().last().expect("scalar is usable"), 1))]
+}
+
+/// Weights 0: a table of 10 x 32, 1: a vector of 32. Buffers 0 and 1: 32 wide, 2: 10 wide, 3: 32 wide by logits.
+fn prepare(backend: &mut dyn Backend, ops: Vec<Op>) -> Result<cairn_tensor::PlanId, BackendError> {
+    backend.upload(matrix(&mut Random(1), DType::Q8_0, 10, 32, 1.0)).expect("the table is sound");
+    backend.upload(matrix(&mut Random(1), DType::F32, 1, 32, 1.0)).expect("the vector is sound");
+    let mut plan = Plan { ops, ..Plan::default() };
+    for (rows, width) in [(Rows::Batch, 32), (Rows::Batch, 32), (Rows::Batch, 10), (Rows::Logits, 32)] {
+        plan.buffer(rows, width);
+    }
+    plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim: 16 });
+    plan.rope(Rope { style: RopeStyle::Half, inverse_frequencies: vec![1.0; 8], magnitude: 1.0 });
+    backend.prepare(plan, Limits { rows: 2, logit_rows: 1 })
+}
+
+/// Checks that a plan whose second step is `op` is refused with this text.
+fn check(op: Op, expected: &str) {
+    for mut backend in backends() {
+        let embed = Op::Embed { table: WeightId(0), out: BufferId(0) };
+        let error = prepare(backend.as_mut(), vec![embed, op.clone()]).expect_err("the plan is not sound").to_string();
+        assert!(error.starts_with("step 1 of the plan: "), "the step is named: {error}");
+        assert!(error.contains(expected), "{op:?}: {error:?} lacks {expected:?}");
+    }
+}
+
+fn product(weight: u32, bias: Option<u32>, out: u32) -> Op {
+    let projections = vec![Projection { weight: WeightId(weight), bias: bias.map(WeightId), out: BufferId(out) }];
+    Op::MatMul { x: BufferId(0), projections }
+}
+
+#[test]
+fn steps() {
+    let [x, y, narrow, last] = [0, 1, 2, 3].map(BufferId);
+    let norm = |weight, group, out| Op::RmsNorm { x, weight: WeightId(weight), eps: 1e-5, group, out };
+    check(Op::Embed { table: WeightId(7), out: x }, "there is no weight 7");
+    check(Op::Embed { table: WeightId(0), out: last }, "buffer 3 is");
+    check(norm(1, 16, y), "is 1 x 32, not a vector of 16");
+    check(norm(0, 32, y), "is 10 x 32, not a vector of 32");
+    check(norm(1, 32, narrow), "buffers 0 and 2 differ");
+    check(product(0, None, 1), "is 10 x 32, its output");
+    check(product(0, Some(1), 2), "is 1 x 32, not a vector of 10");
+    check(product(0, None, 9), "there is no buffer 9");
+    check(Op::MatMul { x: narrow, projections: vec![] }, "nothing to multiply by");
+    check(Op::Rope { x, head_dim: 8, rope: 0 }, "16 elements rotate in a head of 8");
+    check(Op::Rope { x, head_dim: 24, rope: 0 }, "not whole heads of 24");
+    check(Op::Rope { x, head_dim: 16, rope: 1 }, "there is no rotation 1");
+    check(Op::StoreKv { state: StateId(0), k: x, v: narrow }, "buffer 2 is");
+    check(Op::StoreKv { state: StateId(1), k: x, v: y }, "there is no state 1");
+    let attention = |heads, out| Op::Attention { state: StateId(0), q: x, heads, scale: 1.0, softcap: None, out };
+    check(attention(3, y), "3 query heads do not share 2 key/value heads evenly");
+    check(attention(4, y), "buffer 0 is");
+    check(attention(2, x), "buffer 0 is both read and written");
+    check(Op::SwiGlu { gate: x, up: y, out: y }, "buffer 1 is both read and written");
+    check(Op::Add { x, y: last }, "buffers 0 and 3 differ");
+    check(Op::Gather { x, out: y }, "buffer 1 is");
+}
+
+#[test]
+fn weights() {
+    for mut backend in backends() {
+        let bytes = vec![0; 68].into();
+        let weight = Weight { name: "blk.0".into(), dtype: DType::Q8_0, rows: 1, cols: 32, bytes };
+        let error = backend.upload(weight).expect_err("68 bytes are two blocks").to_string();
+        assert_eq!(error, "blk.0: 1 x 32 of Q8_0 needs 34 bytes, has 68", "the sizes are told");
+    }
+}
+
+#[test]
+fn batches() {
+    let row = |seq, token, slot| Row::text(seq, token, slot, false);
+    let blind = Row { until: 0, ..row(0, 0, 0) };
+    let far = Row { until: 65, ..row(0, 0, 0) };
+    for (rows, pages, expected) in [
+        (vec![row(0, 10, 0)], vec![0], "row 0 is token 10, there are 10"),
+        (vec![row(1, 0, 0)], vec![0], "row 0 belongs to sequence 1, there are 1"),
+        (vec![row(0, 0, 64)], vec![0], "row 0 has slot 64 and sees 65, its table covers 64"),
+        (vec![far], vec![0], "row 0 has slot 0 and sees 65, its table covers 64"),
+        (vec![blind], vec![0], "row 0 has slot 0 and does not see it: it sees 0"),
+        (vec![row(0, 0, 5), row(0, 0, 5)], vec![0], "row 1 has slot 5 after slot 5 of its sequence"),
+        (vec![row(0, 0, 0); 3], vec![0], "3 rows"),
+        (vec![row(0, 0, 0)], vec![2], "page 2 is beyond the pool's 2"),
+    ] {
+        for mut backend in backends() {
+            let embed = Op::Embed { table: WeightId(0), out: BufferId(0) };
+            let plan = prepare(backend.as_mut(), vec![embed]).expect("the plan is sound");
+            backend.grow_pages(2).expect("two pages can be had");
+            let tables = vec![pages.iter().map(|page| PageId(*page)).collect()];
+            let batch = Batch { rows: rows.clone(), tables, ..Batch::default() };
+            let error = backend.run(plan, &batch).expect_err("the batch is not sound").to_string();
+            assert!(error.contains(expected), "{error:?} lacks {expected:?}");
+        }
+    }
+}

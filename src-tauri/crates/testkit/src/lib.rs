@@ -1,0 +1,20 @@
+//! Models to test with: GGUF files of random weights, written from a seed.
+//!
+//! A [`ModelSpec`] says the shape, the types and the seed; [`write`] and [`write_file`] make the file, the same bytes on
+//! every machine. The files carry the metadata keys and tensor names of llama.cpp's own, and a small byte-level
+//! vocabulary with a chat template, so that the peer loads them too.
+//!
+//! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`weights`].
+#![forbid(unsafe_code)]
+
+pub mod presets;
+pub mod random;
+pub mod spec;
+pub mod vocabulary;
+pub mod weights;
+
+mod file;
+
+pub use file::{write, write_file};
+pub use presets::{llama1b_shape, qwen06b_shape, tiny_llama, tiny_qwen3};
+pub use spec::{Architecture, ModelSpec, RopeScaling, Types};

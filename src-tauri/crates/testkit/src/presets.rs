@@ -1,0 +1,80 @@
+//! Shapes that tests and benchmarks ask for again and again. Change single fields with `ModelSpec { layers: 3, ..tiny_llama() }`.
+
+use cairn_gguf::DType;
+
+use crate::spec::{Architecture, ModelSpec, RopeScaling, Types};
+
+/// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, an output
+/// matrix of its own.
+pub fn tiny_llama() -> ModelSpec {
+    ModelSpec {
+        name: "tiny llama".to_owned(),
+        seed: 1,
+        architecture: Architecture::Llama,
+        layers: 2,
+        width: 256,
+        heads: 4,
+        kv_heads: 2,
+        head_dim: 64,
+        ffn: 512,
+        vocab: 512,
+        context: 2048,
+        rope_base: 10_000.0,
+        rope_scaling: RopeScaling::None,
+        norm_epsilon: 1e-5,
+        tied: false,
+        types: Types::All(DType::F32),
+    }
+}
+
+/// A Qwen3 of 2 layers and 1.4 million weights in F32: heads wider than the stream allows for, a tied embedding.
+pub fn tiny_qwen3() -> ModelSpec {
+    ModelSpec {
+        name: "tiny qwen3".to_owned(),
+        seed: 2,
+        architecture: Architecture::Qwen3,
+        heads: 4,
+        kv_heads: 1,
+        head_dim: 128,
+        rope_base: 1_000_000.0,
+        norm_epsilon: 1e-6,
+        tied: true,
+        ..tiny_llama()
+    }
+}
+
+/// The shape of Llama 3.2 1B, 1.2 billion weights.
+pub fn llama1b_shape(types: Types) -> ModelSpec {
+    ModelSpec {
+        name: "llama 1b shape".to_owned(),
+        layers: 16,
+        width: 2048,
+        heads: 32,
+        kv_heads: 8,
+        head_dim: 64,
+        ffn: 8192,
+        vocab: 128_256,
+        context: 131_072,
+        rope_base: 500_000.0,
+        rope_scaling: RopeScaling::Llama3 { factor: 32.0, original_context: 8192 },
+        tied: true,
+        types,
+        ..tiny_llama()
+    }
+}
+
+/// The shape of Qwen3 0.6B, 0.6 billion weights.
+pub fn qwen06b_shape(types: Types) -> ModelSpec {
+    ModelSpec {
+        name: "qwen3 0.6b shape".to_owned(),
+        layers: 28,
+        width: 1024,
+        heads: 16,
+        kv_heads: 8,
+        ffn: 3072,
+        vocab: 151_936,
+        context: 40_960,
+        types,
+        ..tiny_qwen3()
+    }
+}

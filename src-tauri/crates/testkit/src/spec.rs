@@ -1,0 +1,206 @@
+//! What a model is like: architecture, shape, types, seed.
+
+use cairn_gguf::DType;
+
+/// A family, as `general.architecture` names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Llama: interleaved RoPE.
+    Llama,
+    /// Qwen3: RoPE over halves, and an RMSNorm over each head of Q and K.
+    Qwen3,
+}
+
+impl Architecture {
+    /// The name in metadata keys.
+    pub fn name(self) -> &'static str {
+        match self {
+            Architecture::Llama => "llama",
+            Architecture::Qwen3 => "qwen3",
+        }
+    }
+
+    /// The pre-tokenizer that files of this family name.
+    pub fn pre_tokenizer(self) -> &'static str {
+        match self {
+            Architecture::Llama => "llama-bpe",
+            Architecture::Qwen3 => "qwen2",
+        }
+    }
+}
+
+/// How positions beyond the trained context are brought into it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RopeScaling {
+    /// Not at all.
+    None,
+    /// All positions are divided by this factor.
+    Linear(f32),
+    /// Slow frequencies are divided by `factor`, fast ones stay: the tensor `rope_freqs.weight` holds the divisors.
+    Llama3 {
+        /// The divisor of the slowest frequencies.
+        factor: f32,
+        /// Tokens of the context before scaling.
+        original_context: u32,
+    },
+}
+
+impl RopeScaling {
+    /// The divisors of the frequencies, for [`RopeScaling::Llama3`].
+    ///
+    /// A frequency whose wave is shorter than a quarter of the original context stays, one whose wave is longer than all of
+    /// it is divided, and between the two the frequencies are blended, as in Llama 3.1's own code.
+    pub fn factors(self, rope_base: f32, head_dim: u64) -> Option<Vec<f32>> {
+        const LOW: f64 = 1.0;
+        const HIGH: f64 = 4.0;
+        let RopeScaling::Llama3 { factor, original_context } = self else { return None };
+        let (factor, context) = (f64::from(factor), f64::from(original_context));
+        let divisor = |pair: u64| {
+            let wave = std::f64::consts::TAU * f64::from(rope_base).powf((2 * pair) as f64 / head_dim as f64);
+            let fast = ((context / wave - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
+            (1.0 / ((1.0 - fast) / factor + fast)) as f32
+        };
+        Some((0..head_dim / 2).map(divisor).collect())
+    }
+}
+
+/// Which type each matrix has; norms and other vectors are always F32.
+#[derive(Clone, Copy, Debug)]
+pub enum Types {
+    /// The same for all.
+    All(DType),
+    /// llama.cpp's mix of this name: Q4_K, with Q6_K for the output matrix (a tied embedding too) and for half of the
+    /// layers' `attn_v` and `ffn_down`.
+    Q4KM,
+    /// By the tensor's name.
+    By(fn(&str) -> DType),
+}
+
+/// A model to be written.
+#[derive(Clone, Debug)]
+pub struct ModelSpec {
+    /// `general.name`.
+    pub name: String,
+    /// Decides all weights.
+    pub seed: u64,
+    /// The family.
+    pub architecture: Architecture,
+    /// Transformer blocks.
+    pub layers: u64,
+    /// Elements of the residual stream.
+    pub width: u64,
+    /// Query heads.
+    pub heads: u64,
+    /// Key and value heads; divides `heads`.
+    pub kv_heads: u64,
+    /// Elements of a head.
+    pub head_dim: u64,
+    /// Elements inside the feed-forward block.
+    pub ffn: u64,
+    /// Tokens in the vocabulary, at least [`crate::vocabulary::SMALLEST`].
+    pub vocab: u64,
+    /// `context_length`.
+    pub context: u32,
+    /// RoPE's base frequency.
+    pub rope_base: f32,
+    /// RoPE's scaling.
+    pub rope_scaling: RopeScaling,
+    /// The epsilon of the RMSNorms.
+    pub norm_epsilon: f32,
+    /// Whether the embedding is the output matrix too.
+    pub tied: bool,
+    /// The matrices' types.
+    pub types: Types,
+}
+
+impl ModelSpec {
+    /// The type of the matrix `name` with rows of `row_elements`, after falling back where the rows are not whole blocks.
+    pub fn dtype(&self, name: &str, row_elements: u64) -> DType {
+        let wanted = match self.types {
+            Types::All(dtype) => dtype,
+            Types::Q4KM => self.q4_k_m(name),
+            Types::By(choose) => choose(name),
+        };
+        let fits = |dtype: DType| row_elements.is_multiple_of(dtype.block() as u64);
+        // As llama.cpp falls back; its Q5_1 for Q5_K is not among our types, and Q8_0 loses less.
+        let fallback = match wanted {
+            DType::Q4_K => DType::Q5_0,
+            DType::Q5_K | DType::Q6_K => DType::Q8_0,
+            _ => DType::F16,
+        };
+        [wanted, fallback].into_iter().find(|&dtype| fits(dtype)).unwrap_or(DType::F16)
+    }
+
+    fn q4_k_m(&self, name: &str) -> DType {
+        let layer = name.strip_prefix("blk.").and_then(|rest| rest.split('.').next()?.parse::<u64>().ok());
+        let more_bits = match layer {
+            Some(layer) => {
+                let (eighth, layers) = (self.layers / 8, self.layers);
+                let chosen = layer < eighth || layer >= 7 * layers / 8 || (layer - eighth) % 3 == 2;
+                chosen && (name.ends_with(".attn_v.weight") || name.ends_with(".ffn_down.weight"))
+            }
+            None => name == "output.weight" || (name == "token_embd.weight" && self.tied),
+        };
+        if more_bits { DType::Q6_K } else { DType::Q4_K }
+    }
+
+    /// llama.cpp's number for the mix of types, `general.file_type`.
+    pub(crate) fn file_type(&self) -> u32 {
+        match self.types {
+            Types::Q4KM => 15,
+            Types::All(DType::F32) => 0,
+            Types::All(DType::F16) => 1,
+            Types::All(DType::Q4_0) => 2,
+            Types::All(DType::Q8_0) => 7,
+            Types::All(DType::Q5_0) => 8,
+            Types::All(DType::Q4_K) => 14,
+            Types::All(DType::Q5_K) => 16,
+            Types::All(DType::Q6_K) => 18,
+            Types::All(DType::BF16) => 32,
+            Types::All(_) | Types::By(_) => 1024, // LLAMA_FTYPE_GUESSED: not said in the file
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::{llama1b_shape, tiny_llama};
+
+    #[test]
+    fn the_mix_gives_more_bits_where_llama_cpp_does() {
+        let spec = llama1b_shape(Types::Q4KM);
+        let check = |name: &str, expected: DType| assert_eq!(spec.dtype(name, 2048), expected, "{name}");
+        check("token_embd.weight", DType::Q6_K);
+        check("blk.0.attn_q.weight", DType::Q4_K);
+        // Sixteen layers: the first two, the last two, and every third from 4 on.
+        let more = [0, 1, 4, 7, 10, 13, 14, 15];
+        for layer in 0..16 {
+            let expected = if more.contains(&layer) { DType::Q6_K } else { DType::Q4_K };
+            check(&format!("blk.{layer}.attn_v.weight"), expected);
+            check(&format!("blk.{layer}.ffn_down.weight"), expected);
+        }
+        let untied = ModelSpec { tied: false, ..spec };
+        assert_eq!(untied.dtype("token_embd.weight", 2048), DType::Q4_K, "an embedding of its own");
+        assert_eq!(untied.dtype("output.weight", 2048), DType::Q6_K, "the output matrix");
+    }
+
+    #[test]
+    fn rows_that_are_not_whole_blocks_fall_back() {
+        let spec = ModelSpec { types: Types::Q4KM, ..tiny_llama() };
+        assert_eq!(spec.dtype("blk.0.attn_q.weight", 896), DType::Q5_0, "Q4_K at a width of 896");
+        assert_eq!(spec.dtype("output.weight", 896), DType::Q8_0, "Q6_K at a width of 896");
+        assert_eq!(spec.dtype("token_embd.weight", 40), DType::F16, "nothing else fits 40");
+    }
+
+    #[test]
+    fn llama3_divides_slow_frequencies_only() {
+        let scaling = RopeScaling::Llama3 { factor: 32.0, original_context: 8192 };
+        let factors = scaling.factors(500_000.0, 64).expect("this scaling has factors");
+        assert_eq!(factors.len(), 32, "one for each pair");
+        assert_eq!((factors[0], factors[31]), (1.0, 32.0), "the fastest stays, the slowest is divided");
+        assert!(factors.is_sorted(), "and none between breaks the order: {factors:?}");
+        assert!(factors.iter().any(|&f| f > 1.0 && f < 32.0), "some are blended");
+        assert_eq!(RopeScaling::Linear(2.0).factors(1e4, 64), None, "linear scaling has no such tensor");
+    }
+}

@@ -1,0 +1,145 @@
+//! A small byte-level BPE vocabulary: every byte, merges that build common words, three special tokens, filling.
+//!
+//! Ids in order: 0 to 255 the bytes, then one token per merge, then `<|endoftext|>`, `<|im_start|>`, `<|im_end|>`, then
+//! filling up to the size that was asked for. No merge leads to a filling token, so text never encodes to one, but a model
+//! may well produce one.
+
+use cairn_gguf::Writer;
+
+use crate::spec::Architecture;
+
+/// Tokens of the smallest vocabulary: the bytes and the special ones.
+pub const SMALLEST: u64 = 256 + SPECIAL.len() as u64;
+
+/// The special tokens, in the order of their ids.
+pub const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
+
+/// The ChatML template that the files carry.
+pub const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + \
+     message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}\
+     {{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+/// Words that merges build, most useful first.
+const WORDS: &str = " the and ing in er on to of re at en is it or es an he ed al ou ar as ic ion ve ll me ti ro st \
+    that for you with this are have not was from they which one all there what when your can more about out other \
+    model token memory cache disk page layer weight number word file time name list open close read write start stop \
+    hello world user assistant system question answer yes no please thanks water light stone river paper green house";
+
+/// Kinds of tokens, numbered as in llama.cpp.
+const NORMAL: i32 = 1;
+const CONTROL: i32 = 3;
+
+/// The vocabulary of one model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vocabulary {
+    /// Each id's text, in the byte alphabet of GPT-2.
+    pub tokens: Vec<String>,
+    /// Pairs to be joined, best first: two texts with a space between.
+    pub merges: Vec<String>,
+    /// The id of the first special token.
+    pub first_special: u32,
+}
+
+impl Vocabulary {
+    /// A vocabulary of `size` tokens.
+    ///
+    /// # Panics
+    /// When `size` is below [`SMALLEST`].
+    pub fn new(size: u64) -> Vocabulary {
+        assert!(size >= SMALLEST, "a vocabulary of {size} tokens does not hold the {SMALLEST} that must be there");
+        let room = (size - SMALLEST) as usize;
+        let mut tokens: Vec<String> = (0..=255u8).map(|byte| letter(byte).to_string()).collect();
+        let mut merges = Vec::new();
+        for word in WORDS.split_whitespace().flat_map(|word| [format!(" {word}"), word.to_owned()]) {
+            let mut joined = String::new();
+            for next in word.bytes().map(letter) {
+                let longer = format!("{joined}{next}");
+                if !joined.is_empty() && !tokens.contains(&longer) && merges.len() < room {
+                    merges.push(format!("{joined} {next}"));
+                    tokens.push(longer.clone());
+                }
+                joined = longer;
+            }
+        }
+        let first_special = tokens.len() as u32;
+        tokens.extend(SPECIAL.map(str::to_owned));
+        let filling = tokens.len() as u64..size;
+        tokens.extend(filling.map(|id| format!("{}fill{id}", letter(b' '))));
+        Vocabulary { tokens, merges, first_special }
+    }
+
+    /// The id of a special token.
+    pub fn special(&self, text: &str) -> Option<u32> {
+        SPECIAL.iter().position(|&special| special == text).map(|at| self.first_special + at as u32)
+    }
+
+    /// Sets the tokenizer's keys.
+    pub(crate) fn describe(&self, architecture: Architecture, writer: &mut Writer<'_>) {
+        let special = self.first_special as usize..self.first_special as usize + SPECIAL.len();
+        let kinds = (0..self.tokens.len()).map(|id| if special.contains(&id) { CONTROL } else { NORMAL });
+        let id = |text: &str| self.special(text).expect("the three are special tokens");
+        writer.set("tokenizer.ggml.model", "gpt2");
+        writer.set("tokenizer.ggml.pre", architecture.pre_tokenizer());
+        writer.set("tokenizer.ggml.tokens", self.tokens.clone());
+        writer.set("tokenizer.ggml.token_type", kinds.collect::<Vec<i32>>());
+        writer.set("tokenizer.ggml.merges", self.merges.clone());
+        writer.set("tokenizer.ggml.bos_token_id", id("<|endoftext|>"));
+        writer.set("tokenizer.ggml.eos_token_id", id("<|im_end|>"));
+        writer.set("tokenizer.ggml.padding_token_id", id("<|endoftext|>"));
+        writer.set("tokenizer.ggml.add_bos_token", architecture == Architecture::Llama);
+        writer.set("tokenizer.chat_template", CHAT_TEMPLATE);
+    }
+}
+
+/// The letter that stands for a byte in GPT-2's alphabet: printable ones for themselves, the others, in order, for the
+/// letters from U+0100 on.
+fn letter(byte: u8) -> char {
+    let printable = |byte: u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
+    if printable(byte) {
+        char::from(byte)
+    } else {
+        let before = (0..byte).filter(|&byte| !printable(byte)).count() as u32;
+        char::from_u32(0x100 + before).expect("68 letters from U+0100 on are all assigned")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_size_has_that_many_different_tokens() {
+        for size in [SMALLEST, 300, 512, 2048] {
+            let vocabulary = Vocabulary::new(size);
+            let different: HashSet<_> = vocabulary.tokens.iter().collect();
+            assert_eq!(vocabulary.tokens.len() as u64, size, "as many as were asked for");
+            assert_eq!(different.len() as u64, size, "none occurs twice");
+        }
+    }
+
+    #[test]
+    fn every_merge_joins_tokens_into_a_token() {
+        let vocabulary = Vocabulary::new(2048);
+        let tokens: HashSet<_> = vocabulary.tokens.iter().cloned().collect();
+        assert!(vocabulary.merges.len() > 200, "enough merges to matter: {}", vocabulary.merges.len());
+        for merge in &vocabulary.merges {
+            let (left, right) = merge.split_once(' ').expect("two texts");
+            let all_tokens =
+                [left.to_owned(), right.to_owned(), format!("{left}{right}")].iter().all(|t| tokens.contains(t));
+            assert!(all_tokens, "{merge}");
+        }
+    }
+
+    #[test]
+    fn bytes_have_the_letters_of_gpt_2() {
+        let check = |byte: u8, expected: char| assert_eq!(letter(byte), expected, "byte {byte}");
+        check(b'A', 'A');
+        check(b' ', '\u{120}');
+        check(b'\n', '\u{10a}');
+        check(0x7f, '\u{121}');
+        check(0xad, '\u{143}');
+        check(0xff, '\u{ff}');
+    }
+}

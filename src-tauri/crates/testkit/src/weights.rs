@@ -1,0 +1,144 @@
+//! Random tensors, made as blocks: quantised types get random valid blocks directly, which is faster than rounding floats
+//! by two orders of magnitude and needs no encoder.
+//!
+//! **Scale.** A matrix of deviation `1 / sqrt(inputs)` keeps a normalised vector's size, so each block adds about as much
+//! to the residual stream as it was given. Embedding rows are shorter than 1, that is a deviation below `1 / sqrt(width)` per
+//! element, next to which the blocks' outputs are large: the stream forgets its input token, and a tied output matrix does
+//! not merely echo it. Queries and keys are a little larger, so that attention picks instead of averaging.
+
+use std::io::{self, Write};
+
+use cairn_gguf::DType;
+use half::f16;
+
+use crate::random::Random;
+
+/// Blocks made and written at a time.
+const BATCH_BYTES: usize = 1 << 16;
+
+/// Writes `elements` random weights of mean 0 and the given standard deviation as blocks of `dtype`.
+///
+/// # Errors
+/// Those of `out`.
+///
+/// # Panics
+/// When `dtype` is not a type for weights, or `elements` are not whole blocks.
+pub fn write_matrix(
+    dtype: DType,
+    elements: u64,
+    deviation: f32,
+    random: &mut Random,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    assert!(dtype.is_weight(), "{dtype} is not a type for weights");
+    assert!(elements.is_multiple_of(dtype.block() as u64), "{elements} elements are not whole blocks of {dtype}");
+    let mut left = elements / dtype.block() as u64;
+    let batch = BATCH_BYTES / dtype.block_bytes();
+    let mut bytes = Vec::with_capacity(BATCH_BYTES);
+    while left > 0 {
+        let blocks = left.min(batch as u64);
+        bytes.clear();
+        bytes.resize(blocks as usize * dtype.block_bytes(), 0);
+        for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
+            fill_block(dtype, deviation, random, block);
+        }
+        out.write_all(&bytes)?;
+        left -= blocks;
+    }
+    Ok(())
+}
+
+/// A vector of `elements` F32 around `mean`, within a few tenths of it, as norms' weights are.
+pub fn vector(elements: u64, mean: f32, random: &mut Random) -> Vec<u8> {
+    (0..elements).flat_map(|_| (mean * (1.0 + 0.1 * random.normal())).to_le_bytes()).collect()
+}
+
+/// One block of random quants whose values have mean 0 and about the given deviation.
+fn fill_block(dtype: DType, deviation: f32, random: &mut Random, block: &mut [u8]) {
+    // The deviation of n equally likely neighbouring integers is sqrt((n * n - 1) / 12).
+    let spread = |levels: f32| ((levels * levels - 1.0) / 12.0).sqrt();
+    // Scales differ from block to block, by so little that no row of an embedding outweighs all others.
+    let wobble = |random: &mut Random| 0.8 + 0.4 * (random.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
+    match dtype {
+        DType::F32 => block.copy_from_slice(&(deviation * random.normal()).to_le_bytes()),
+        DType::F16 => block.copy_from_slice(&f16::from_f32(deviation * random.normal()).to_le_bytes()),
+        DType::BF16 => block.copy_from_slice(&half::bf16::from_f32(deviation * random.normal()).to_le_bytes()),
+        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 => {
+            let levels = match dtype {
+                DType::Q8_0 => 256.0,
+                DType::Q4_0 => 16.0,
+                _ => 32.0,
+            };
+            random.fill(block);
+            // The grids reach one step further down than up, so a scale's sign is random to keep the mean at 0.
+            let d = deviation / spread(levels) * wobble(random) * sign(random);
+            put_f16(&mut block[..2], d);
+        }
+        DType::Q4_K => fill_k_block(deviation / spread(16.0), 7.5, random, block),
+        DType::Q5_K => fill_k_block(deviation / spread(32.0), 15.5, random, block),
+        DType::Q6_K => {
+            random.fill(block);
+            let magnitudes = 64..128u64;
+            let mean = 95.5;
+            for scale in &mut block[192..208] {
+                let magnitude = (magnitudes.start + random.below(64)) as i8;
+                *scale = if random.next_u64() & 1 == 0 { magnitude } else { -magnitude } as u8;
+            }
+            put_f16(&mut block[208..], deviation / spread(64.0) / mean * wobble(random));
+        }
+        DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => {
+            unreachable!("refused before the first block")
+        }
+    }
+}
+
+/// Q4_K and Q5_K: `step` is the wanted distance of neighbouring values, `middle` the quant that shall mean 0.
+fn fill_k_block(step: f32, middle: f32, random: &mut Random, block: &mut [u8]) {
+    random.fill(block);
+    // With a minimum equal to the scale and dmin = middle * d, every sub-block is centred on 0.
+    let scales: [u8; 8] = std::array::from_fn(|_| 32 + random.below(32) as u8);
+    let mean = 47.5;
+    let d = step / mean;
+    put_f16(&mut block[..2], d);
+    // Centred by what was stored: an f16 that small is a subnormal with few bits.
+    let stored = f16::from_f32(d).to_f32();
+    put_f16(&mut block[2..4], middle * stored);
+    for j in 0..4 {
+        let (low, high) = (scales[j], scales[j + 4]);
+        block[4 + j] = low | (high >> 4) << 6;
+        block[8 + j] = low | (high >> 4) << 6;
+        block[12 + j] = (high & 15) | high << 4;
+    }
+}
+
+fn sign(random: &mut Random) -> f32 {
+    if random.next_u64() & 1 == 0 { 1.0 } else { -1.0 }
+}
+
+fn put_f16(bytes: &mut [u8], value: f32) {
+    bytes.copy_from_slice(&f16::from_f32(value).to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_have_the_moments_that_were_asked_for() {
+        for dtype in DType::all().filter(|dtype| dtype.is_weight()) {
+            for deviation in [0.02, 1.0] {
+                let elements = 1 << 17;
+                let mut bytes = Vec::new();
+                let mut random = Random::named(5, dtype.name());
+                write_matrix(dtype, elements, deviation, &mut random, &mut bytes).expect("a vector takes all bytes");
+                let mut values = vec![0.0f32; elements as usize];
+                dtype.decode(&bytes, &mut values);
+                let sum = |f: fn(f64) -> f64| values.iter().map(|&x| f(x.into())).sum::<f64>() / elements as f64;
+                let (mean, got) = (sum(|x| x), sum(|x| x * x).sqrt());
+                let wanted = f64::from(deviation);
+                assert!((got / wanted - 1.0).abs() < 0.08, "{dtype}: deviation {got}, not {wanted}");
+                assert!(mean.abs() < 0.02 * wanted, "{dtype}: mean {mean} next to a deviation of {wanted}");
+            }
+        }
+    }
+}

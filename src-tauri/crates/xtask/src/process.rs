@@ -1,0 +1,76 @@
+//! Other programs, run in the foreground: cargo above all.
+
+use std::ffi::OsStr;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+
+use crate::Repo;
+
+/// Whether a command runs and ends well. What it prints is nobody's business.
+#[must_use]
+pub fn succeeds(words: &[&str]) -> bool {
+    let Some((program, args)) = words.split_first() else { return false };
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Cargo, in this repository.
+#[must_use]
+pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args).current_dir(repo.root());
+    command
+}
+
+/// Shows a command, runs it, and fails unless it ends well.
+///
+/// # Errors
+/// The program is missing or reports failure.
+pub fn run(command: &mut Command) -> anyhow::Result<()> {
+    let shown = show(command);
+    eprintln!("$ {shown}");
+    let status = command.status().with_context(|| format!("could not start `{shown}`"))?;
+    if status.success() { Ok(()) } else { bail!("`{shown}` failed ({status})") }
+}
+
+/// A command's standard output.
+///
+/// # Errors
+/// The program is missing or reports failure; its own message is part of the error.
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
+    let shown = show(command);
+    let output = command.output().with_context(|| format!("could not start `{shown}`"))?;
+    if !output.status.success() {
+        bail!("`{shown}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
+}
+
+fn show(command: &Command) -> String {
+    let words: Vec<_> =
+        std::iter::once(command.get_program()).chain(command.get_args()).map(OsStr::to_string_lossy).collect();
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_succeeds_only_when_it_says_so() {
+        assert!(succeeds(&["true"]), "true is true");
+        assert!(!succeeds(&["false"]), "false is false");
+        assert!(!succeeds(&["there-is-no-such-program"]), "a missing program is no success");
+    }
+
+    #[test]
+    fn failures_show_the_command_and_its_words() {
+        let error = run(Command::new("false").arg("x")).expect_err("false fails").to_string();
+        assert!(error.contains("`false x` failed"), "{error}");
+        let error =
+            output(Command::new("sh").args(["-c", "echo why >&2; exit 3"])).expect_err("it exits 3").to_string();
+        assert!(error.contains("why") && error.contains('3'), "{error}");
+    }
+}

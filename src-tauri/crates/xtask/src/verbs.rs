@@ -1,0 +1,75 @@
+//! All verbs: one file each, one row each.
+
+pub mod bench;
+pub mod check_os;
+pub mod ci;
+pub mod generate;
+pub mod lint;
+pub mod parity;
+pub mod prove;
+pub mod run;
+pub mod setup;
+pub mod test;
+pub mod tidy;
+
+use std::process::ExitCode;
+
+use crate::Repo;
+
+/// Something that `cargo xtask` can do.
+#[derive(Debug)]
+pub struct Verb {
+    /// What is typed.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+    /// Does it, with the arguments after the verb.
+    pub run: fn(&Repo, &[String]) -> anyhow::Result<ExitCode>,
+}
+
+/// The verbs, in the order in which `--help` lists them.
+pub const ALL: &[Verb] = &[
+    setup::VERB,
+    run::VERB,
+    test::VERB,
+    lint::VERB,
+    ci::VERB,
+    generate::VERB,
+    tidy::VERB,
+    parity::VERB,
+    bench::VERB,
+    prove::VERB,
+    check_os::VERB,
+];
+
+/// Refuses arguments, for verbs that take none.
+fn no_arguments(args: &[String]) -> anyhow::Result<()> {
+    match args.first() {
+        Some(arg) => anyhow::bail!("unexpected argument {arg:?}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_a_row() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verbs");
+        let entries = std::fs::read_dir(folder).expect("the folder is there");
+        let files = entries
+            .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().extension() == Some("rs".as_ref())))
+            .count();
+        assert_eq!(files, ALL.len(), "each file in src/verbs/ needs its row in `ALL`");
+        for (at, verb) in ALL.iter().enumerate() {
+            assert!(ALL[..at].iter().all(|other| other.name != verb.name), "{} has two rows", verb.name);
+        }
+    }
+
+    #[test]
+    fn unknown_verbs_are_refused_with_the_list_of_known_ones() {
+        let error = crate::run(&["dance".into()]).expect_err("nobody dances here").to_string();
+        assert!(error.contains("\"dance\"") && error.contains("check-os"), "{error}");
+    }
+}

@@ -1,0 +1,46 @@
+//! `bench`: Cairn's speed as a ratio to llama.cpp's, both measured in one run.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use super::Verb;
+use crate::{Repo, process, python, workspace};
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "bench",
+    about: "Measure against llama.cpp in turns: `bench decode [--rounds N] [--tokens N]`",
+    run,
+};
+
+fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
+    let llama_bench = llama_bench(repo)?;
+    let folder = workspace::target_folder(repo)?.join("bench");
+    let mut bench = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "bench", "--"]);
+    if args.is_empty() {
+        bench.arg("decode");
+    }
+    bench.args(args).arg("--llama-bench").arg(llama_bench).arg("--folder").arg(folder);
+    process::run(&mut bench)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// llama.cpp's own bench program, built for this machine out of the source that the PyPI package carries.
+fn llama_bench(repo: &Repo) -> anyhow::Result<PathBuf> {
+    let python = python::LLAMA.python(repo)?;
+    let folder = workspace::target_folder(repo)?.join("llama-bench");
+    let program = folder.join("build/bin/llama-bench");
+    if program.exists() {
+        return Ok(program);
+    }
+    let source = python::source(&python, python::LLAMA.packages[0], &folder)?.join("vendor/llama.cpp");
+    let tools = python::LLAMA.folder(repo)?.join("bin");
+    let (build, ninja) = (folder.join("build"), tools.join("ninja"));
+    let mut configure = Command::new(tools.join("cmake"));
+    configure.args(["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF"]);
+    configure.args(["-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF"]);
+    configure.arg(format!("-DCMAKE_MAKE_PROGRAM={}", ninja.display()));
+    process::run(configure.arg("-S").arg(source).arg("-B").arg(&build))?;
+    process::run(Command::new(ninja).arg("-C").arg(&build).arg("llama-bench"))?;
+    Ok(program)
+}

@@ -1,0 +1,29 @@
+//! `parity`: holds the engine's logits against llama.cpp's, for every family and type.
+
+use std::process::ExitCode;
+
+use super::Verb;
+use crate::{Repo, process, python, workspace};
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "parity",
+    about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` keeps them as fixtures",
+    run,
+};
+
+fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
+    let python = python::LLAMA.python(repo)?;
+    let folder = workspace::target_folder(repo)?.join("parity");
+    let mut parity = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "parity", "--"]);
+    parity.arg("--python").arg(python).arg("--folder").arg(folder);
+    match args {
+        [] => {}
+        [flag] if flag == "--record" => {
+            parity.arg("--record").arg(repo.root().join("tests/fixtures/parity"));
+        }
+        other => anyhow::bail!("parity takes nothing or --record, not {other:?}"),
+    }
+    process::run(&mut parity)?;
+    Ok(ExitCode::SUCCESS)
+}

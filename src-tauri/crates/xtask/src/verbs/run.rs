@@ -1,0 +1,124 @@
+//! `run`: builds Cairn and starts it. Today that is a chat with Pebble in the terminal.
+
+use std::io::{IsTerminal, Read, Write};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+
+use anyhow::{Context, bail};
+
+use super::Verb;
+use super::setup::{For, ensure};
+use crate::{Repo, process, workspace};
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "run",
+    about: "Build Cairn and chat with Pebble; `-- --prompt TEXT` answers once; other words after `--` go to `cairn`",
+    run,
+};
+
+/// Model that comes with Cairn.
+const GUIDE: &str = "pebble";
+
+fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
+    let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
+    let words = words(args)?;
+    ensure(For::Running)?;
+    process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--bin", "cairn"]))?;
+    let program =
+        workspace::target_folder(repo)?.join("release").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
+    let mut cairn = Command::new(program);
+    cairn.args(&words);
+    if args.is_empty() && !std::io::stdin().is_terminal() {
+        return Ok(match answer_input(cairn, std::io::stdin())? {
+            Some(status) => exit_code(status),
+            None => {
+                println!(
+                    "Cairn is built. No terminal to chat in: add `-- --prompt TEXT`, or `-- serve` for the daemon."
+                );
+                ExitCode::SUCCESS
+            }
+        });
+    }
+    hand_over(cairn)
+}
+
+/// The words for `cairn`: a chat, one answer, or whatever was asked for.
+fn words(args: &[String]) -> anyhow::Result<Vec<String>> {
+    let guide = || vec!["run".to_owned(), GUIDE.to_owned()];
+    match args {
+        [] => Ok(guide()),
+        [flag, prompt] if flag == "--prompt" => Ok([guide(), vec![prompt.clone()]].concat()),
+        [flag, ..] if flag == "--prompt" => bail!("--prompt takes one text: --prompt \"How do I pull a model?\""),
+        [word] if word.starts_with("--prompt=") => Ok([guide(), vec![word["--prompt=".len()..].to_owned()]].concat()),
+        other => Ok(other.to_vec()),
+    }
+}
+
+/// Without a terminal nobody can chat: what comes in is the prompt, and with nothing there is nothing to start for.
+fn answer_input(mut cairn: Command, mut input: impl Read) -> anyhow::Result<Option<ExitStatus>> {
+    let mut prompt = Vec::new();
+    input.read_to_end(&mut prompt).context("could not read the prompt from standard input")?;
+    if prompt.trim_ascii().is_empty() {
+        return Ok(None);
+    }
+    let mut child = cairn.stdin(Stdio::piped()).spawn().context("could not start cairn")?;
+    let mut pipe = child.stdin.take().expect("it is piped");
+    // A broken pipe means that cairn ended early; its exit status says more.
+    let _ = pipe.write_all(&prompt);
+    drop(pipe);
+    child.wait().context("could not wait for cairn").map(Some)
+}
+
+/// Becomes `cairn`, so that signals and the terminal are its own.
+#[cfg(unix)]
+fn hand_over(mut cairn: Command) -> anyhow::Result<ExitCode> {
+    let error = std::os::unix::process::CommandExt::exec(&mut cairn);
+    Err(error).context("could not start cairn")
+}
+
+#[cfg(not(unix))]
+fn hand_over(mut cairn: Command) -> anyhow::Result<ExitCode> {
+    Ok(exit_code(cairn.status().context("could not start cairn")?))
+}
+
+/// The exit code of a program that ran for us; a signal counts as failure.
+fn exit_code(status: ExitStatus) -> ExitCode {
+    status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(args: &[&str], expected: Option<&[&str]>) {
+        let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+        let words = words(&args).ok();
+        let expected = expected.map(|words| words.iter().map(ToString::to_string).collect());
+        assert_eq!(words, expected, "after `--`: {args:?}");
+    }
+
+    #[test]
+    fn arguments_become_words_for_cairn() {
+        check(&[], Some(&["run", "pebble"]));
+        check(&["--prompt", "Hi there"], Some(&["run", "pebble", "Hi there"]));
+        check(&["--prompt=Hi"], Some(&["run", "pebble", "Hi"]));
+        check(&["serve"], Some(&["serve"]));
+        check(&["list", "--verbose"], Some(&["list", "--verbose"]));
+        check(&["--prompt"], None);
+        check(&["--prompt", "a", "b"], None);
+    }
+
+    #[test]
+    fn what_is_piped_in_is_the_prompt() {
+        // Stands for cairn: ends with as many as it was given bytes.
+        let counter = || {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", "exit $(wc -c)"]);
+            shell
+        };
+        let code =
+            |input: &str| answer_input(counter(), input.as_bytes()).expect("sh is here").map(|status| status.code());
+        assert_eq!(code("Hello"), Some(Some(5)), "all of it arrives, and the exit code comes back");
+        assert_eq!(code(" \n"), None, "nothing to answer, so nothing is started");
+    }
+}

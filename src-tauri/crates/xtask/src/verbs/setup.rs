@@ -1,0 +1,150 @@
+//! `setup`: installs what running and testing need and this machine lacks.
+//!
+//! Cargo fetches every crate by itself, so little is left: the C compiler as a linker, and Python with virtual
+//! environments for the journeys that drive real clients. Nothing is done, quickly, where all is there.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::bail;
+
+use super::{Verb, no_arguments};
+use crate::process;
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "setup",
+    about: "Install what is missing here to run and test Cairn (Debian, Ubuntu), or say what is",
+    run: |_, args| {
+        no_arguments(args)?;
+        ensure(For::Tests)?;
+        println!("Everything that Cairn needs to be built, run and tested is here.");
+        Ok(ExitCode::SUCCESS)
+    },
+};
+
+/// What the machine is to be ready for; the later one includes the earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum For {
+    /// Building and running.
+    Running,
+    /// The tests too.
+    Tests,
+}
+
+/// Something the machine must have.
+pub(crate) struct Need {
+    pub(crate) what: &'static str,
+    pub(crate) since: For,
+    /// Debian's names for it.
+    pub(crate) packages: &'static [&'static str],
+    /// A command that succeeds where it is there.
+    pub(crate) proof: &'static [&'static str],
+}
+
+const NEEDS: &[Need] = &[
+    Need {
+        what: "a C compiler (the linker)",
+        since: For::Running,
+        packages: &["gcc", "libc6-dev"],
+        proof: &["cc", "--version"],
+    },
+    Need {
+        what: "Python 3 with virtual environments (real clients, in tests)",
+        since: For::Tests,
+        packages: &["python3", "python3-venv"],
+        proof: &["python3", "-c", "import ensurepip, venv"],
+    },
+];
+
+/// Makes the machine ready.
+///
+/// # Errors
+/// What is missing, where it cannot be installed.
+pub fn ensure(purpose: For) -> anyhow::Result<()> {
+    provide(NEEDS.iter().filter(|need| need.since <= purpose))
+}
+
+/// Installs those of `needs` that are missing.
+pub(crate) fn provide(needs: impl Iterator<Item = &'static Need>) -> anyhow::Result<()> {
+    let lacking: Vec<_> = needs.filter(|need| !process::succeeds(need.proof)).collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    let Some(rights) = Rights::find() else { bail!("{}", explain(&lacking)) };
+    let packages: Vec<&str> = lacking.iter().flat_map(|need| need.packages).copied().collect();
+    println!("Installing {}", packages.join(" "));
+    rights.apt_get(&["update", "-qq"])?;
+    rights.apt_get(&[&["install", "-qq", "-y", "--no-install-recommends"], packages.as_slice()].concat())?;
+    let still: Vec<_> = lacking.into_iter().filter(|need| !process::succeeds(need.proof)).collect();
+    if still.is_empty() { Ok(()) } else { bail!("{}", explain(&still)) }
+}
+
+/// How packages may be installed here.
+enum Rights {
+    Root,
+    /// `sudo` that asks for no password.
+    Sudo,
+}
+
+impl Rights {
+    fn find() -> Option<Self> {
+        if !process::succeeds(&["apt-get", "--version"]) {
+            None
+        } else if process::succeeds(&["sh", "-c", r#"[ "$(id -u)" = 0 ]"#]) {
+            Some(Self::Root)
+        } else {
+            process::succeeds(&["sudo", "-n", "true"]).then_some(Self::Sudo)
+        }
+    }
+
+    /// Runs `apt-get`, waiting while another one is at work. What it prints matters only when it fails.
+    fn apt_get(&self, args: &[&str]) -> anyhow::Result<()> {
+        let apt_get = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300"];
+        let sudo: &[&str] = match self {
+            Self::Root => &[],
+            Self::Sudo => &["sudo", "-n"],
+        };
+        let words = [sudo, &apt_get, args].concat();
+        process::output(Command::new(words[0]).args(&words[1..])).map(drop)
+    }
+}
+
+fn explain(lacking: &[&Need]) -> String {
+    let whats: Vec<&str> = lacking.iter().map(|need| need.what).collect();
+    let packages: Vec<&str> = lacking.iter().flat_map(|need| need.packages).copied().collect();
+    format!(
+        "this machine lacks {}. On Debian and Ubuntu: apt-get install {} (done for you as root, or where sudo asks for \
+         no password). On other systems, install the same under the names it has there.",
+        whats.join(" and "),
+        packages.join(" ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_installed() {
+        static HERE: Need =
+            Need { what: "a shell", since: For::Running, packages: &["no-such-package"], proof: &["true"] };
+        provide(std::iter::once(&HERE)).expect("nothing is missing, so nothing is installed");
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_its_packages() {
+        let lacking: Vec<_> = NEEDS.iter().collect();
+        let said = explain(&lacking);
+        for need in NEEDS {
+            assert!(said.contains(need.what), "{} is missing from {said:?}", need.what);
+            assert!(need.packages.iter().all(|package| said.contains(package)), "packages are missing from {said:?}");
+        }
+    }
+
+    #[test]
+    fn tests_need_all_that_running_needs() {
+        let count = |purpose| NEEDS.iter().filter(|need| need.since <= purpose).count();
+        assert!(count(For::Running) < count(For::Tests), "Python is for tests only");
+        assert_eq!(count(For::Tests), NEEDS.len(), "tests need everything");
+    }
+}

@@ -1,0 +1,115 @@
+//! `test`: every test there is, in the scale for continuous integration.
+//!
+//! Cargo reports each test binary on its own; the last line here adds them up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{ExitCode, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+
+use super::Verb;
+use super::setup::{For, ensure};
+use crate::{Repo, process, python};
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "test",
+    about: "Run every test, journeys with real clients included; words after it go to `cargo test`",
+    run: |repo, args| {
+        if args.is_empty() {
+            run_all(repo)?;
+        } else {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            run(repo, &[&["test"], args.as_slice()].concat())?;
+        }
+        Ok(ExitCode::SUCCESS)
+    },
+};
+
+/// Runs them all. The programs are built first: journeys start them, and cargo builds for a test only what it links.
+pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
+    ensure(For::Tests)?;
+    python::CLIENTS.python(repo)?;
+    process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
+    run(repo, &["test", "--workspace", "--no-fail-fast"])
+}
+
+/// Runs `cargo test`, passing on what it prints, and adds up its results.
+fn run(repo: &Repo, words: &[&str]) -> anyhow::Result<()> {
+    eprintln!("$ cargo {}", words.join(" "));
+    let start = Instant::now();
+    let mut cargo =
+        process::cargo(repo, words).stdout(Stdio::piped()).spawn().context("could not start `cargo test`")?;
+    let mut lines = BufReader::new(cargo.stdout.take().expect("it is piped"));
+    let mut sum = Counts::default();
+    let mut line = Vec::new();
+    let mut stdout = std::io::stdout().lock();
+    while lines.read_until(b'\n', &mut line).context("could not read from `cargo test`")? > 0 {
+        stdout.write_all(&line).context("could not write to standard output")?;
+        if let Some(counts) = Counts::parse(&String::from_utf8_lossy(&line)) {
+            sum.add(&counts);
+        }
+        line.clear();
+    }
+    let status = cargo.wait().context("could not wait for `cargo test`")?;
+    let said = format!(
+        "{} tests passed, {} failed, {} ignored, in {} binaries and {:.1} s",
+        sum.passed,
+        sum.failed,
+        sum.ignored,
+        sum.binaries,
+        start.elapsed().as_secs_f64()
+    );
+    if !status.success() {
+        bail!("{said}");
+    }
+    writeln!(stdout, "{said}").context("could not write to standard output")
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    ignored: u64,
+    binaries: u64,
+}
+
+impl Counts {
+    /// Reads libtest's closing line: `test result: ok. 9 passed; 0 failed; 1 ignored; 0 measured; ...`.
+    fn parse(line: &str) -> Option<Self> {
+        let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
+        let count = |what: &str| {
+            let number = counts.split(';').find_map(|part| part.trim().strip_suffix(what))?;
+            number.trim().parse().ok()
+        };
+        Some(Self { passed: count("passed")?, failed: count("failed")?, ignored: count("ignored")?, binaries: 1 })
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.ignored += other.ignored;
+        self.binaries += other.binaries;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn closing_lines_are_counted() {
+        let check = |line: &str, expected: Option<Counts>| assert_eq!(Counts::parse(line), expected, "{line:?}");
+        check(
+            "test result: ok. 9 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.08s\n",
+            Some(Counts { passed: 9, failed: 0, ignored: 1, binaries: 1 }),
+        );
+        check(
+            "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.08s",
+            Some(Counts { passed: 12, failed: 3, ignored: 0, binaries: 1 }),
+        );
+        check("test tests::a_test ... ok", None);
+        check("running 9 tests", None);
+    }
+}

@@ -1,0 +1,163 @@
+//! What cargo knows about the workspace and its dependencies, out of `cargo metadata`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::{Repo, process};
+
+/// A package of the workspace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its name, such as `cairn-gguf`.
+    pub name: String,
+    /// Names of the packages that it uses when it runs; those for tests and build scripts are not among them.
+    pub uses: Vec<String>,
+}
+
+/// A package from elsewhere that is part of what is shipped.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThirdParty {
+    /// Its name on crates.io.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The licences it is offered under, as an SPDX expression; nothing where it names none.
+    pub licence: Option<String>,
+}
+
+/// Packages that no user gets: their dependencies are not shipped.
+const WORKSHOP: &[&str] = &["cairn-testkit", "cairn-xtask", "it"];
+
+/// The packages of this workspace.
+///
+/// # Errors
+/// Cargo cannot be run or does not understand a manifest.
+pub fn members(repo: &Repo) -> anyhow::Result<Vec<Member>> {
+    let metadata = metadata(repo, &["--no-deps"])?;
+    list(&metadata, "packages")?
+        .iter()
+        .map(|package| {
+            let uses = list(package, "dependencies")?.iter().filter(|dependency| dependency["kind"].is_null());
+            Ok(Member {
+                name: text(package, "name")?,
+                uses: uses.map(|used| text(used, "name")).collect::<Result<_, _>>()?,
+            })
+        })
+        .collect()
+}
+
+/// The folder that cargo builds into.
+///
+/// # Errors
+/// As [`members`].
+pub fn target_folder(repo: &Repo) -> anyhow::Result<PathBuf> {
+    Ok(text(&metadata(repo, &["--no-deps"])?, "target_directory")?.into())
+}
+
+/// Every package from elsewhere that is linked into, or runs while building, something that users get, on any system,
+/// in order of name and version.
+///
+/// # Errors
+/// As [`members`]; cargo also fetches what only other systems use, so a network may be needed.
+pub fn third_party(repo: &Repo) -> anyhow::Result<Vec<ThirdParty>> {
+    reachable(&metadata(repo, &[])?)
+}
+
+fn reachable(metadata: &Value) -> anyhow::Result<Vec<ThirdParty>> {
+    let mut packages = BTreeMap::new();
+    for package in list(metadata, "packages")? {
+        packages.insert(text(package, "id")?, package);
+    }
+    let mut uses = BTreeMap::new();
+    for node in list(&metadata["resolve"], "nodes")? {
+        let mut ids = Vec::new();
+        for used in list(node, "deps")? {
+            if list(used, "dep_kinds")?.iter().any(|kind| kind["kind"] != "dev") {
+                ids.push(text(used, "pkg")?);
+            }
+        }
+        uses.insert(text(node, "id")?, ids);
+    }
+    let mut open = Vec::new();
+    for member in list(metadata, "workspace_members")? {
+        let id = member.as_str().context("a member is named by its id")?.to_owned();
+        let package = packages.get(&id).context("a member is a package")?;
+        if !WORKSHOP.contains(&text(package, "name")?.as_str()) {
+            open.push(id);
+        }
+    }
+    let mut seen = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    while let Some(id) = open.pop() {
+        let package = packages.get(&id).with_context(|| format!("{id} is a package"))?;
+        // What has no source is a folder of ours.
+        if !package["source"].is_null() {
+            let licence = package["license"].as_str().map(str::to_owned);
+            found.insert(ThirdParty { name: text(package, "name")?, version: text(package, "version")?, licence });
+        }
+        if seen.insert(id.clone()) {
+            open.extend(uses.remove(&id).unwrap_or_default());
+        }
+    }
+    Ok(found.into_iter().collect())
+}
+
+fn metadata(repo: &Repo, args: &[&str]) -> anyhow::Result<Value> {
+    let words = [&["metadata", "--format-version", "1", "--quiet"], args].concat();
+    let json = process::output(&mut process::cargo(repo, &words))?;
+    serde_json::from_str(&json).context("`cargo metadata` printed something that is not JSON")
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> anyhow::Result<&'a Vec<Value>> {
+    value[field].as_array().with_context(|| format!("`cargo metadata` has no list {field:?} where one belongs"))
+}
+
+fn text(value: &Value, field: &str) -> anyhow::Result<String> {
+    let text =
+        value[field].as_str().with_context(|| format!("`cargo metadata` has no text {field:?} where one belongs"))?;
+    Ok(text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_is_shipped_counts() {
+        let package = |name: &str, source: Option<&str>| json!({"id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": source});
+        let node = |name: &str, deps: &[(&str, Option<&str>)]| {
+            let deps: Vec<_> =
+                deps.iter().map(|(pkg, kind)| json!({"pkg": pkg, "dep_kinds": [{"kind": kind}]})).collect();
+            json!({"id": name, "deps": deps})
+        };
+        let elsewhere = Some("registry");
+        let metadata = json!({
+            "packages": [
+                package("cairn-app", None), package("cairn-disk", None), package("cairn-xtask", None), package("linked", elsewhere),
+                package("builds", elsewhere), package("deeper", elsewhere), package("tests-only", elsewhere), package("workshop", elsewhere),
+            ],
+            "workspace_members": ["cairn-app", "cairn-disk", "cairn-xtask"],
+            "resolve": {"nodes": [
+                node("cairn-app", &[("linked", None), ("cairn-disk", None), ("tests-only", Some("dev"))]),
+                node("cairn-disk", &[("builds", Some("build"))]),
+                node("cairn-xtask", &[("workshop", None)]),
+                node("linked", &[("deeper", None)]),
+                node("deeper", &[("linked", Some("dev"))]),
+            ]},
+        });
+        let names: Vec<String> =
+            reachable(&metadata).expect("it is whole").into_iter().map(|found| found.name).collect();
+        assert_eq!(names, ["builds", "deeper", "linked"], "neither dev-dependencies nor the workshop's own");
+    }
+
+    #[test]
+    fn this_workspace_is_read() {
+        let members = members(&Repo::here()).expect("cargo is here");
+        let xtask = members.iter().find(|member| member.name == "cairn-xtask").expect("this crate is a member");
+        assert_eq!(xtask.uses, ["anyhow", "serde_json"], "few dependencies: it is what a newcomer compiles first");
+    }
+}

@@ -1,0 +1,5 @@
+//! Journeys, one module each, in one binary: they link once and share what they start.
+#![forbid(unsafe_code)]
+
+mod house;
+mod layers;

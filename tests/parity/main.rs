@@ -1,0 +1,90 @@
+//! Holds the engine against llama.cpp: `cargo xtask parity [--record]`.
+//!
+//! Every case is computed three times: exactly (`Reference`: dequantised weights, f64 sums), by llama.cpp, and by each kernel
+//! variant that this machine can run. Both approximations are measured against the exact result; ours may be at most a
+//! tenth worse, and greedy tokens must agree wherever the exact result is clear about them. With `--record`, llama.cpp's
+//! logits go into `tests/fixtures/parity`, where the ordinary tests hold the engine against them without Python.
+
+mod peer;
+mod table;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail, ensure};
+use cairn_models::ModelFile;
+use cairn_tensor::Reference;
+use it::cases::{self, Case, GREEDY, PROMPTS};
+use it::evaluate::{self, Evaluator};
+
+use crate::peer::Peer;
+use crate::table::Row;
+
+fn main() -> anyhow::Result<()> {
+    let mut folder = PathBuf::from("target/parity");
+    let mut python = None;
+    let mut record = None;
+    let mut args = std::env::args().skip(1);
+    while let Some(flag) = args.next() {
+        let value = args.next().with_context(|| format!("{flag} needs a value"))?;
+        match flag.as_str() {
+            "--folder" => folder = value.into(),
+            "--python" => python = Some(PathBuf::from(value)),
+            "--record" => record = Some(PathBuf::from(value)),
+            _ => bail!("{flag} is not known; there are --folder, --python, --record"),
+        }
+    }
+    let python = python.context("--python PATH is needed; `cargo xtask parity` sets it up and passes it")?;
+    std::fs::create_dir_all(&folder)?;
+    let mut peer = Peer::start(&python)?;
+    let features = cairn_hardware::Machine::probe().cpu.features;
+    let variants = cairn_kernels::usable(&features);
+    println!("{}", table::head(variants.iter().map(|variant| variant.name)));
+    let mut failed = 0;
+    for case in cases::all() {
+        let row = compare(&case, &folder, &mut peer, &variants, record.as_deref())
+            .with_context(|| format!("the case {}", case.name))?;
+        println!("{row}");
+        failed += usize::from(!row.holds());
+    }
+    ensure!(failed == 0, "{failed} cases do not hold");
+    Ok(())
+}
+
+/// One case's line.
+fn compare(
+    case: &Case,
+    folder: &std::path::Path,
+    peer: &mut Peer,
+    variants: &[&'static cairn_kernels::Variant],
+    record: Option<&std::path::Path>,
+) -> anyhow::Result<Row> {
+    let path = folder.join(format!("{}.gguf", case.name.replace(' ', "-")));
+    cairn_testkit::write_file(&case.spec, &path)?;
+    let file = ModelFile::open(&path)?;
+    let mut exact = Evaluator::new(&file, Box::new(Reference::new()))?;
+    let mut prompts: Vec<_> = PROMPTS.iter().map(|&tokens| cases::prompt(tokens, case.spec.vocab)).collect();
+    // What is generated is appended, so that all three are asked about the same text.
+    prompts[2] = exact.greedy(&prompts[2], GREEDY)?;
+
+    let vocabulary = exact.vocabulary;
+    let theirs = peer.logits(&path, &prompts, vocabulary)?;
+    if let Some(record) = record {
+        peer::record(record, &case.name, &prompts, &theirs, vocabulary)?;
+    }
+    let exact = all_logits(&mut exact, &prompts)?;
+    let mut ours = Vec::new();
+    for variant in variants {
+        let mut cpu = Evaluator::new(&file, evaluate::cpu(variant, 2)?)?;
+        ours.push(all_logits(&mut cpu, &prompts)?);
+    }
+    Ok(table::measure(case, vocabulary, &exact, &theirs, &ours))
+}
+
+/// The logits of all prompts, one after the other.
+fn all_logits(evaluator: &mut Evaluator, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
+    let mut all = Vec::new();
+    for prompt in prompts {
+        all.extend(evaluator.logits(prompt)?);
+    }
+    Ok(all)
+}

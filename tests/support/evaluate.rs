@@ -1,0 +1,95 @@
+//! A model and a backend, without cache, queue or sampler.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use cairn_kernels::Variant;
+use cairn_models::ModelFile;
+use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, Team};
+
+/// The most rows of one batch here.
+const BATCH_ROWS: usize = 512;
+
+/// A model that is ready to run.
+pub struct Evaluator {
+    backend: Box<dyn Backend>,
+    plan: PlanId,
+    logits: BufferId,
+    /// Rows of a logits matrix.
+    pub vocabulary: usize,
+    pages: usize,
+}
+
+/// The fast backend with this variant, on so many threads.
+pub fn cpu(variant: &'static Variant, threads: usize) -> anyhow::Result<Box<dyn Backend>> {
+    let cores = cairn_hardware::Machine::probe().cpu.usable_cores;
+    Ok(Box::new(Cpu::new(variant, Arc::new(Team::new(threads, &cores)?))))
+}
+
+impl Evaluator {
+    /// Loads a model file into a backend.
+    pub fn new(file: &ModelFile, mut backend: Box<dyn Backend>) -> anyhow::Result<Self> {
+        let model = cairn_models::load(file, backend.as_mut())?;
+        let logits = model.plan.logits.context("the plan ends in logits")?;
+        let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS })?;
+        Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0 })
+    }
+
+    /// The logits of all positions of a prompt, computed from nothing: `[tokens, vocabulary]`.
+    pub fn logits(&mut self, prompt: &[u32]) -> anyhow::Result<Vec<f32>> {
+        let mut logits = vec![0.0; prompt.len() * self.vocabulary];
+        let mut done = 0;
+        for (tokens, out) in prompt.chunks(BATCH_ROWS).zip(logits.chunks_mut(BATCH_ROWS * self.vocabulary)) {
+            self.step(tokens, done, true, out)?;
+            done += tokens.len();
+        }
+        Ok(logits)
+    }
+
+    /// Computes `tokens` after `done` earlier ones; `out` receives the logits of each, or of the last one only.
+    pub fn step(&mut self, tokens: &[u32], done: usize, all: bool, out: &mut [f32]) -> anyhow::Result<()> {
+        let pages = (done + tokens.len()).div_ceil(PAGE_TOKENS);
+        if pages > self.pages {
+            self.backend.grow_pages(pages)?;
+            self.pages = pages;
+        }
+        let rows = tokens.iter().enumerate().map(|(at, &token)| {
+            Row::text(0, token, (done + at) as u32, all || at + 1 == tokens.len())
+        });
+        let batch = Batch {
+            rows: rows.collect(),
+            tables: vec![(0..pages as u32).map(PageId).collect()],
+            embeddings: Vec::new(),
+        };
+        self.backend.run(self.plan, &batch)?;
+        self.backend.read(self.plan, self.logits, 0..out.len() / self.vocabulary, out);
+        Ok(())
+    }
+
+    /// The prompt and `count` tokens after it, each the likeliest.
+    pub fn greedy(&mut self, prompt: &[u32], count: usize) -> anyhow::Result<Vec<u32>> {
+        let mut tokens = prompt.to_vec();
+        let mut row = vec![0.0; self.vocabulary];
+        let mut done = 0;
+        for _ in 0..count {
+            self.step(&tokens[done..], done, false, &mut row)?;
+            done = tokens.len();
+            tokens.push(likeliest(&row).0);
+        }
+        Ok(tokens)
+    }
+}
+
+/// The likeliest token and its lead over the second, in logits.
+pub fn likeliest(row: &[f32]) -> (u32, f32) {
+    let (mut best, mut lead) = (0, f32::INFINITY);
+    for (id, &logit) in row.iter().enumerate().skip(1) {
+        let over = logit - row[best];
+        if over > 0.0 {
+            (best, lead) = (id, over);
+        } else {
+            lead = lead.min(-over);
+        }
+    }
+    (best as u32, lead)
+}

@@ -1,0 +1,4 @@
+//! What the parity check, the benches and the journeys share: the cases, and running a model without a server around it.
+
+pub mod cases;
+pub mod evaluate;
