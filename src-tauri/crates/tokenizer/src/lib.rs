@@ -1,8 +1,8 @@
 //! Text to token ids and back, from the vocabulary that a GGUF file carries.
 //!
-//! Encoding goes through four steps, each with a module: special tokens are cut out ([`special`]), the rest is cut into words
-//! ([`pre`]), the bytes of each word are merged ([`bpe`]), and BOS and EOS are added as the file's flags say. Decoding joins the
-//! bytes of tokens and shows whole characters only ([`decode`]).
+//! Encoding goes through four steps, each with a module: special tokens are cut out (`special`), the rest is cut into words
+//! (`pre`), the bytes of each word are merged (`bpe`), and BOS and EOS are added as the file's flags say. Decoding joins the
+//! bytes of tokens and shows whole characters only (`decode`).
 //!
 //! **Invariant:** nothing here panics or fails on text or ids, whatever they are; a vocabulary is checked once, when a
 //! [`Tokenizer`] is made of it. Ids equal those of llama.cpp, which the tests hold against its published vocabularies.

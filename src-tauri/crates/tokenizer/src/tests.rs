@@ -121,6 +121,27 @@ fn unsound_vocabularies_are_refused() {
 }
 
 #[test]
+fn a_file_becomes_a_vocabulary() {
+    let mut metadata = Metadata::new();
+    let missing = Vocab::from_metadata(&metadata).map_err(|error| error.to_string());
+    assert!(missing.is_err_and(|words| words.contains("tokenizer.ggml.model")), "the missing key is named");
+    let vocab = small("qwen2");
+    metadata.set("tokenizer.ggml.model", vocab.model.clone());
+    metadata.set("tokenizer.ggml.pre", vocab.pre.clone());
+    metadata.set("tokenizer.ggml.tokens", vocab.tokens.clone());
+    metadata.set("tokenizer.ggml.merges", vocab.merges.clone());
+    metadata.set("tokenizer.ggml.token_type", vocab.types.clone());
+    metadata.set("tokenizer.ggml.bos_token_id", 261_u32);
+    metadata.set("tokenizer.ggml.eos_token_id", 262_u32);
+    assert_eq!(Vocab::from_metadata(&metadata), Ok(vocab.clone()), "every key arrives in its field");
+    metadata.set("tokenizer.ggml.fim_pad_token_id", 264_u32);
+    metadata.set("tokenizer.ggml.add_bos_token", true);
+    let read = Vocab::from_metadata(&metadata).expect("still sound");
+    assert_eq!(read, Vocab { ends: vec![264], add_bos: Some(true), ..vocab }, "and so do the optional ones");
+    assert!(Tokenizer::from_metadata(&metadata).is_ok_and(|made| made.is_end(264)), "the named end ends");
+}
+
+#[test]
 fn long_words_take_linear_time() {
     let tokenizer = tokenizer("gpt-2");
     let text = "hello".repeat(200_000);
