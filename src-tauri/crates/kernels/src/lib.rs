@@ -24,6 +24,8 @@ mod matmul;
 mod portable;
 mod scalar;
 mod variant;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 #[cfg(test)]
 mod tests;

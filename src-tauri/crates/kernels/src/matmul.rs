@@ -58,6 +58,9 @@ impl MatMul<'_> {
 pub struct Scratch {
     /// Unpacked weights of the scalar variant.
     pub(crate) row: crate::scalar::Row,
+    /// Unpacked weights of the variants for x86-64.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) panels: Vec<crate::x86::Panel>,
 }
 
 impl Scratch {

@@ -7,6 +7,8 @@ use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
 use crate::matmul::MatMul;
 use crate::scalar;
+#[cfg(target_arch = "x86_64")]
+use crate::x86;
 
 /// The arithmetic of the engine for one set of instructions.
 ///
@@ -47,7 +49,13 @@ pub struct Variant {
 }
 
 /// Best first. A variant's features are a superset of what its functions are compiled for.
-static ALL: &[Variant] = &[scalar::SCALAR];
+static ALL: &[Variant] = &[
+    #[cfg(target_arch = "x86_64")]
+    x86::AVX512_VNNI,
+    #[cfg(target_arch = "x86_64")]
+    x86::AVX2_FMA_F16C,
+    scalar::SCALAR,
+];
 
 /// Every variant of this architecture, best first, whether or not this processor can run it.
 #[must_use]

@@ -1,0 +1,219 @@
+//! AVX2, FMA and F16C: every x86-64 processor since about 2013.
+//!
+//! Byte products are `vpmaddubsw`, which adds two products in saturating 16 bits. Nothing saturates here: quants of at
+//! most six bits are unsigned (`2 * 63 * 127 < 2^15`), and Q8_0 multiplies magnitudes (`2 * 128 * 127 < 2^15`) with
+//! activations that carry the weights' signs.
+#![expect(unsafe_code, reason = "safe functions with target features are entered from code without them")]
+
+mod decode;
+mod prefill;
+
+use std::arch::x86_64::{
+    __m128i, __m256i, _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_abs_epi8, _mm256_and_si256,
+    _mm256_castsi256_si128, _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_extracti128_si256, _mm256_loadu_ps,
+    _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_packus_epi32, _mm256_permute2x128_si256, _mm256_permute4x64_epi64,
+    _mm256_set_m128i, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_sign_epi8, _mm256_srli_epi32, _mm256_unpackhi_epi32,
+    _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
+};
+
+use cairn_gguf::DType;
+
+use super::kernels;
+use super::memory::store_f32x8;
+use super::quants::{self, Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
+use crate::attention::{AttendSpan, Softmax};
+use crate::format::Format;
+use crate::matmul::MatMul;
+use crate::portable::arith::{LANES, Lanes};
+use crate::portable::{self, Arith};
+use crate::variant::Variant;
+
+/// This variant's row in the table.
+pub(crate) const AVX2_FMA_F16C: Variant = Variant {
+    name: "avx2-fma-f16c",
+    numerics_rev: 1,
+    usable: |features| features.avx2 && features.fma && features.f16c,
+    convert,
+    matmul,
+    decode_row: crate::scalar::decode_row,
+    rms_norm,
+    rms_norm_in_place,
+    rope,
+    swiglu,
+    add,
+    to_f16,
+    attend,
+    merge,
+    finish,
+};
+
+fn require() {
+    let there = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    assert!(there, "avx2-fma-f16c was called on a processor without it");
+}
+
+kernels! { "avx2,fma,f16c", Fused, require, 2 x 4, quantised }
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn quantised(mut m: MatMul<'_>) {
+    match m.dtype {
+        DType::Q8_0 => typed::<Q80>(&mut m),
+        DType::Q4_0 => typed::<Q40>(&mut m),
+        DType::Q5_0 => typed::<Q50>(&mut m),
+        DType::Q4_K => typed::<Q4K>(&mut m),
+        DType::Q5_K => typed::<Q5K>(&mut m),
+        DType::Q6_K => typed::<Q6K>(&mut m),
+        other => unreachable!("{other:?} is not a quantised type of weights"),
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c")]
+fn typed<T: Kind>(m: &mut MatMul<'_>) {
+    match (m.columns.count, T::BLOCK) {
+        (1, 32) => decode::blocks_32::<T>(m),
+        (1, _) => decode::blocks_256::<T>(m),
+        _ => prefill::matmul::<T>(m),
+    }
+}
+
+/// 32 weights as this variant multiplies them: signed in Q8_0, unsigned in all others.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn weights<T: Kind>(block: &[u8], sub: usize) -> __m256i {
+    if matches!(T::DTYPE, DType::Q8_0) { quants::signed(block) } else { quants::unsigned::<T>(block, sub) }
+}
+
+/// What is to be taken off a dot product of [`weights`] for each unit of the activations' sum.
+const fn offset<T: Kind>() -> i32 {
+    if matches!(T::DTYPE, DType::Q8_0) { 0 } else { T::OFFSET }
+}
+
+/// Products of 32 weights with 32 activations, added in pairs to sixteen `i16`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn products<T: Kind>(w: __m256i, a: __m256i) -> __m256i {
+    if matches!(T::DTYPE, DType::Q8_0) {
+        _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w))
+    } else {
+        _mm256_maddubs_epi16(w, a)
+    }
+}
+
+/// The sums of adjacent `i16`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pairs(x: __m256i) -> __m256i {
+    _mm256_madd_epi16(x, _mm256_set1_epi16(1))
+}
+
+/// Eight rows of eight dwords, transposed.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
+    let quads = |a, b, c, d| {
+        let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+        let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+        [
+            _mm256_unpacklo_epi64(ab, cd),
+            _mm256_unpackhi_epi64(ab, cd),
+            _mm256_unpacklo_epi64(ab_high, cd_high),
+            _mm256_unpackhi_epi64(ab_high, cd_high),
+        ]
+    };
+    // Column c of the first four rows in the low half, column c + 4 in the high half; then the same of the others.
+    let low = quads(rows[0], rows[1], rows[2], rows[3]);
+    let high = quads(rows[4], rows[5], rows[6], rows[7]);
+    [
+        _mm256_permute2x128_si256::<0x20>(low[0], high[0]),
+        _mm256_permute2x128_si256::<0x20>(low[1], high[1]),
+        _mm256_permute2x128_si256::<0x20>(low[2], high[2]),
+        _mm256_permute2x128_si256::<0x20>(low[3], high[3]),
+        _mm256_permute2x128_si256::<0x31>(low[0], high[0]),
+        _mm256_permute2x128_si256::<0x31>(low[1], high[1]),
+        _mm256_permute2x128_si256::<0x31>(low[2], high[2]),
+        _mm256_permute2x128_si256::<0x31>(low[3], high[3]),
+    ]
+}
+
+/// Fused multiply-add and F16C. Used only in functions that [`kernels`] compiles with these features.
+struct Fused;
+
+impl Arith for Fused {
+    #[inline(always)]
+    fn fma(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+
+    #[inline(always)]
+    fn widen(half: &[u16; LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { widen(half) }
+    }
+
+    #[inline(always)]
+    fn narrow(x: &Lanes) -> [u16; LANES] {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { narrow(x) }
+    }
+
+    #[inline(always)]
+    fn transpose(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { transpose_halves(rows) }
+    }
+}
+
+/// Eight binary16 at `x`.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn load_halves(x: &[u16; 8]) -> __m128i {
+    // SAFETY: `x` refers to 16 readable bytes, and this load needs no alignment.
+    unsafe { _mm_loadu_si128(x.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn widen(half: &[u16; LANES]) -> Lanes {
+    let [low, high] = half.as_chunks::<8>().0 else { unreachable!("sixteen are two times eight") };
+    let halves = [store_f32x8(_mm256_cvtph_ps(load_halves(low))), store_f32x8(_mm256_cvtph_ps(load_halves(high)))];
+    *halves.as_flattened().as_array().expect("two times eight are sixteen")
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn narrow(x: &Lanes) -> [u16; LANES] {
+    let mut out = [0; LANES];
+    for (x, out) in x.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<8>().0) {
+        // SAFETY: `x` refers to 32 readable bytes, and this load needs no alignment.
+        let x = unsafe { _mm256_loadu_ps(x.as_ptr()) };
+        let half = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+        // SAFETY: `out` refers to 16 writable bytes, and this store needs no alignment.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), half) };
+    }
+    out
+}
+
+/// Transposes pairs of binary16 as dwords, then parts and widens them.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+    let mut out = [[0.0; LANES]; LANES];
+    for group in 0..2 {
+        let dwords = transpose(std::array::from_fn(|row| {
+            let [low, high] = rows[8 * group + row].as_chunks::<8>().0 else {
+                unreachable!("sixteen are two times eight")
+            };
+            _mm256_set_m128i(load_halves(high), load_halves(low))
+        }));
+        for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(dwords) {
+            let even = _mm256_and_si256(dword, _mm256_set1_epi32(0xffff));
+            let odd = _mm256_srli_epi32::<16>(dword);
+            let parted = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(even, odd));
+            let even = store_f32x8(_mm256_cvtph_ps(_mm256_castsi256_si128(parted)));
+            let odd = store_f32x8(_mm256_cvtph_ps(_mm256_extracti128_si256::<1>(parted)));
+            out[0][8 * group..8 * (group + 1)].copy_from_slice(&even);
+            out[1][8 * group..8 * (group + 1)].copy_from_slice(&odd);
+        }
+    }
+    out
+}

@@ -1,0 +1,172 @@
+//! Several columns: panels of eight rows, unpacked once and multiplied with all columns, four at a time.
+
+use std::arch::x86_64::{
+    __m256, __m256i, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_madd_epi16,
+    _mm256_mul_ps, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setr_epi8, _mm256_setzero_ps, _mm256_setzero_si256,
+    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_sub_epi32,
+};
+
+use super::super::memory::{at, load_f32x8, load_i32x8, load256, store_f32x8, store256};
+use super::super::panel::{Lanes, Panel};
+use super::super::quants::Kind;
+use super::decode::broadcast;
+use super::{offset, products, transpose, weights};
+use crate::matmul::MatMul;
+
+/// Rows of a panel.
+const ROWS: usize = 8;
+/// Cache lines of a panel that hold 32 elements of all rows.
+const LINES: usize = ROWS / 2;
+
+/// All products, panel after panel.
+#[target_feature(enable = "avx2,fma,f16c")]
+pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
+    let mut panel = std::mem::take(&mut m.scratch.panels);
+    panel.resize_with(panel.len().max(1), Panel::default);
+    for first in (0..m.rows).step_by(ROWS) {
+        let rows = std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)));
+        fill::<T>(&mut panel[0], rows, m.k / T::BLOCK);
+        let mut column = 0;
+        while column + 4 <= m.columns.count {
+            tile::<T, 4>(m, &panel[0], first, column);
+            column += 4;
+        }
+        while column < m.columns.count {
+            tile::<T, 1>(m, &panel[0], first, column);
+            column += 1;
+        }
+    }
+    m.scratch.panels = panel;
+}
+
+/// Unpacks eight rows.
+#[target_feature(enable = "avx2,fma,f16c")]
+fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
+    panel.prepare::<T>(&rows, blocks, LINES);
+    let groups = panel.quants.as_chunks_mut::<LINES>().0;
+    for (index, group) in groups.iter_mut().enumerate() {
+        let (block, sub) = (index / (T::BLOCK / 32), index % (T::BLOCK / 32));
+        let quants = rows.map(|row| weights::<T>(&row[block * T::BYTES..][..T::BYTES], sub));
+        let registers = transpose(quants);
+        for (line, registers) in group.iter_mut().zip(registers.as_chunks::<2>().0) {
+            let (low, high) = line.0.split_at_mut(32);
+            store256(low.first_chunk_mut().expect("half a line"), registers[0]);
+            store256(high.first_chunk_mut().expect("half a line"), registers[1]);
+        }
+    }
+}
+
+/// A panel times `N` columns.
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
+    let acc = if T::BLOCK == 32 { tile_32::<T, N>(m, panel, column) } else { tile_256::<T, N>(m, panel, column) };
+    let count = ROWS.min(m.rows - first);
+    for (n, acc) in acc.into_iter().enumerate() {
+        let start = (column + n) * m.out_stride + first;
+        m.out[start..start + count].copy_from_slice(&store_f32x8(acc)[..count]);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
+    let columns: [_; N] = std::array::from_fn(|n| m.columns.q8x32(column + n));
+    let mut acc = [_mm256_setzero_ps(); N];
+    for (block, (group, scales)) in panel.quants.as_chunks::<LINES>().0.iter().zip(&panel.scales).enumerate() {
+        let values: [&[u8; 32]; N] = columns.map(|column| &column.values[block]);
+        let mut dots = [_mm256_setzero_si256(); N];
+        let one = _mm256_set1_epi16(1);
+        for quad in 0..8 {
+            let w = load256(at(&group[quad / 2].0, 32 * (quad % 2)));
+            for (dot, values) in dots.iter_mut().zip(values) {
+                *dot = _mm256_add_epi32(*dot, _mm256_madd_epi16(products::<T>(w, dword(values, quad)), one));
+            }
+        }
+        let w_scale = floats(scales);
+        for ((acc, dot), column) in acc.iter_mut().zip(dots).zip(columns) {
+            let sum = i32::from_le_bytes(column.sums[block]);
+            let dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset::<T>() * sum));
+            let scale = _mm256_mul_ps(w_scale, broadcast(column.scales[block]));
+            *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, *acc);
+        }
+    }
+    acc
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma,f16c")]
+fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
+    // Integer scales per 32 elements.
+    let per_sub = if T::MINIMA { 1 } else { 2 };
+    let columns: [_; N] = std::array::from_fn(|n| m.columns.q8x256(column + n));
+    let mut acc = [_mm256_setzero_ps(); N];
+    for (block, scales) in panel.scales.iter().enumerate() {
+        let values: [&[u8; 256]; N] = columns.map(|column| &column.values[block]);
+        let mut dots = [_mm256_setzero_si256(); N];
+        for sub in 0..8 {
+            let group = &panel.quants[LINES * (8 * block + sub)..][..LINES];
+            for part in 0..per_sub {
+                let scale = twice(&panel.sub_scales[per_sub * (8 * block + sub) + part]);
+                for quad in part * 8 / per_sub..(part + 1) * 8 / per_sub {
+                    let w = load256(at(&group[quad / 2].0, 32 * (quad % 2)));
+                    for (dot, values) in dots.iter_mut().zip(values) {
+                        let words = products::<T>(w, dword(values, 8 * sub + quad));
+                        *dot = _mm256_add_epi32(*dot, _mm256_madd_epi16(words, scale));
+                    }
+                }
+            }
+        }
+        let w_scale = floats(scales);
+        let pairs = panel.pairs[8 * block..].first_chunk().expect("a block has eight pairs");
+        for ((acc, dot), column) in acc.iter_mut().zip(dots).zip(columns) {
+            let with_sums = with_sums(pairs, &column.sums[block]);
+            let a_scale = broadcast(column.scales[block]);
+            let scale = _mm256_mul_ps(w_scale, a_scale);
+            if T::MINIMA {
+                *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, *acc);
+                let scale = _mm256_mul_ps(floats(&panel.minimum_scales[block]), a_scale);
+                *acc = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(with_sums), scale, *acc);
+            } else {
+                // The offset is 32.
+                let dot = _mm256_sub_epi32(dot, _mm256_slli_epi32::<5>(with_sums));
+                *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, *acc);
+            }
+        }
+    }
+    acc
+}
+
+/// Products of a panel's pairs with a column's sixteen sums, added up.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn with_sums(pairs: &[Lanes<i32>; 8], sums: &[u8; 32]) -> __m256i {
+    let mut total = _mm256_setzero_si256();
+    for (sub, pair) in pairs.iter().enumerate() {
+        total = _mm256_add_epi32(total, _mm256_madd_epi16(load_i32x8(&pair.0), dword(sums, sub)));
+    }
+    total
+}
+
+/// Four bytes in all lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn dword<const N: usize>(bytes: &[u8; N], index: usize) -> __m256i {
+    _mm256_set1_epi32(i32::from_le_bytes(*at(bytes, 4 * index)))
+}
+
+/// The low `i16` of each lane, twice.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn twice(x: &Lanes<i32>) -> __m256i {
+    let low = _mm256_setr_epi8(
+        0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13,
+    );
+    _mm256_shuffle_epi8(load_i32x8(&x.0), low)
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn floats(x: &Lanes<f32>) -> __m256 {
+    load_f32x8(&x.0)
+}

@@ -1,0 +1,189 @@
+//! AVX-512 with VNNI: Intel servers since Cascade Lake, AMD since Zen 4.
+//!
+//! `vpdpbusd` adds four products of unsigned and signed bytes to 32 bits without saturating in between, so weights of
+//! every type are multiplied as unsigned, and their offset is taken off by the activations' sums.
+#![expect(unsafe_code, reason = "safe functions with target features are entered from code without them")]
+
+mod decode;
+mod prefill;
+
+use std::arch::x86_64::{
+    __m256i, __m512i, _MM_FROUND_TO_NEAREST_INT, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_castsi256_si512,
+    _mm512_cvtepi32_epi16, _mm512_cvtph_ps, _mm512_cvtps_ph, _mm512_inserti64x4, _mm512_loadu_ps, _mm512_shuffle_i32x4,
+    _mm512_srli_epi32, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+};
+
+use cairn_gguf::DType;
+
+use super::kernels;
+use super::memory::store_f32x16;
+use super::quants::{Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
+use crate::attention::{AttendSpan, Softmax};
+use crate::format::Format;
+use crate::matmul::MatMul;
+use crate::portable::arith::{LANES, Lanes};
+use crate::portable::{self, Arith};
+use crate::variant::Variant;
+
+/// This variant's row in the table.
+pub(crate) const AVX512_VNNI: Variant = Variant {
+    name: "avx512-vnni",
+    numerics_rev: 1,
+    usable: |features| {
+        let avx2 = features.avx2 && features.fma && features.f16c;
+        avx2 && features.avx512f && features.avx512bw && features.avx512vl && features.avx512vnni
+    },
+    convert,
+    matmul,
+    decode_row: crate::scalar::decode_row,
+    rms_norm,
+    rms_norm_in_place,
+    rope,
+    swiglu,
+    add,
+    to_f16,
+    attend,
+    merge,
+    finish,
+};
+
+fn require() {
+    let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
+    let avx512 = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vnni");
+    assert!(avx2 && avx512, "avx512-vnni was called on a processor without it");
+}
+
+kernels! { "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni", Fused, require, 4 x 4, quantised }
+
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn quantised(mut m: MatMul<'_>) {
+    match m.dtype {
+        DType::Q8_0 => typed::<Q80>(&mut m),
+        DType::Q4_0 => typed::<Q40>(&mut m),
+        DType::Q5_0 => typed::<Q50>(&mut m),
+        DType::Q4_K => typed::<Q4K>(&mut m),
+        DType::Q5_K => typed::<Q5K>(&mut m),
+        DType::Q6_K => typed::<Q6K>(&mut m),
+        other => unreachable!("{other:?} is not a quantised type of weights"),
+    }
+}
+
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
+fn typed<T: Kind>(m: &mut MatMul<'_>) {
+    match (m.columns.count, T::BLOCK) {
+        (1, 32) => decode::blocks_32::<T>(m),
+        (1, _) => decode::blocks_256::<T>(m),
+        _ => prefill::matmul::<T>(m),
+    }
+}
+
+/// Two halves of a register.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn join(low: __m256i, high: __m256i) -> __m512i {
+    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+}
+
+/// Four by four dwords in each quarter of four registers, transposed.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose_quarters(x: [__m512i; 4]) -> [__m512i; 4] {
+    let (ab, cd) = (_mm512_unpacklo_epi32(x[0], x[1]), _mm512_unpacklo_epi32(x[2], x[3]));
+    let (ab_high, cd_high) = (_mm512_unpackhi_epi32(x[0], x[1]), _mm512_unpackhi_epi32(x[2], x[3]));
+    [
+        _mm512_unpacklo_epi64(ab, cd),
+        _mm512_unpackhi_epi64(ab, cd),
+        _mm512_unpacklo_epi64(ab_high, cd_high),
+        _mm512_unpackhi_epi64(ab_high, cd_high),
+    ]
+}
+
+/// Sixteen rows of eight dwords, transposed: register `c` holds dword `c` of all rows.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(rows: [__m256i; 16]) -> [__m512i; 8] {
+    // With rows r and r + 4 in one register, its quarters are dwords 0-3 and 4-7 of the one, then of the other; the
+    // columns of four rows come out in quarters 0 and 2 (dwords 0-3), 1 and 3 (dwords 4-7).
+    let low = transpose_quarters([0, 1, 2, 3].map(|r| join(rows[r], rows[r + 4])));
+    let high = transpose_quarters([8, 9, 10, 11].map(|r| join(rows[r], rows[r + 4])));
+    [
+        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[0], high[0]),
+        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[1], high[1]),
+        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[2], high[2]),
+        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[3], high[3]),
+        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[0], high[0]),
+        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[1], high[1]),
+        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[2], high[2]),
+        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[3], high[3]),
+    ]
+}
+
+/// Fused multiply-add and conversions of sixteen lanes. Used only in functions that [`kernels`] compiles with AVX-512.
+struct Fused;
+
+impl Arith for Fused {
+    #[inline(always)]
+    fn fma(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+
+    #[inline(always)]
+    fn widen(half: &[u16; LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { widen(half) }
+    }
+
+    #[inline(always)]
+    fn narrow(x: &Lanes) -> [u16; LANES] {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { narrow(x) }
+    }
+
+    #[inline(always)]
+    fn transpose(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { transpose_halves(rows) }
+    }
+}
+
+/// Sixteen binary16 at `x`.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load_halves(x: &[u16; LANES]) -> __m256i {
+    // SAFETY: `x` refers to 32 readable bytes, and this load needs no alignment.
+    unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn widen(half: &[u16; LANES]) -> Lanes {
+    store_f32x16(_mm512_cvtph_ps(load_halves(half)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn narrow(x: &Lanes) -> [u16; LANES] {
+    let mut out = [0; LANES];
+    // SAFETY: `x` refers to 64 readable bytes, and this load needs no alignment.
+    let x = unsafe { _mm512_loadu_ps(x.as_ptr()) };
+    let half = _mm512_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+    // SAFETY: `out` is 32 writable bytes, and this store needs no alignment.
+    unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), half) };
+    out
+}
+
+/// Transposes pairs of binary16 as dwords, then parts and widens them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+    let dwords = transpose(rows.map(|row| load_halves(row)));
+    let mut out = [[0.0; LANES]; LANES];
+    for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(dwords) {
+        out[0] = store_f32x16(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(dword)));
+        out[1] = store_f32x16(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(dword))));
+    }
+    out
+}

@@ -1,0 +1,86 @@
+//! A tile of weight rows, unpacked and interleaved, so that one register holds the same elements of all its rows.
+//!
+//! A panel has as many rows as a register has 32-bit lanes: eight (AVX2) or sixteen (AVX-512). Its quants are registers
+//! of `rows x 4` bytes, eight registers for each 32 elements; a dword of a column, broadcast, meets all rows at once,
+//! and the sums of the rows stay in their lanes without any horizontal step.
+
+use crate::portable::arith::widen;
+
+use super::quants::{Kind, minimum_scale, scale, scales_and_minima, sub_scales};
+
+/// One number per row; lanes past the rows of an eight-row panel are not used.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Lanes<T>(pub(super) [T; 16]);
+
+/// A cache line of quants.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
+pub(super) struct Line(pub(super) [u8; 64]);
+
+/// One unpacked tile. The memory stays when the panel is filled again.
+#[derive(Debug, Default)]
+pub(crate) struct Panel {
+    /// Per 32 elements: eight registers of the variant's width.
+    pub(super) quants: Vec<Line>,
+    /// Per block.
+    pub(super) scales: Vec<Lanes<f32>>,
+    /// Per block, Q4_K and Q5_K.
+    pub(super) minimum_scales: Vec<Lanes<f32>>,
+    /// K-quants: per sub-block (32 elements; 16 in Q6_K) its integer scale.
+    pub(super) sub_scales: Vec<Lanes<i32>>,
+    /// K-quants: per 32 elements a pair of `i16` that a column's two sums over 16 elements are multiplied with: the
+    /// minimum twice (Q4_K, Q5_K), or the two scales (Q6_K, to take off its offset).
+    pub(super) pairs: Vec<Lanes<i32>>,
+}
+
+impl Panel {
+    /// Makes room for rows of `blocks` blocks and fills everything but the quants, of which a 32-element group takes
+    /// `lines` lines.
+    pub(super) fn prepare<T: Kind>(&mut self, rows: &[&[u8]], blocks: usize, lines: usize) {
+        let subs = blocks * T::BLOCK / 32;
+        self.quants.resize(subs * lines, Line([0; 64]));
+        self.scales.resize(blocks, Lanes::default());
+        if T::BLOCK == 32 {
+            for (row, bytes) in rows.iter().enumerate() {
+                for (block, scales) in bytes.chunks_exact(T::BYTES).zip(&mut self.scales) {
+                    scales.0[row] = widen(scale::<T>(block));
+                }
+            }
+            return;
+        }
+        let groups = if T::MINIMA { 1 } else { 2 };
+        self.minimum_scales.resize(blocks, Lanes::default());
+        self.sub_scales.resize(subs * groups, Lanes::default());
+        self.pairs.resize(subs, Lanes::default());
+        for (row, bytes) in rows.iter().enumerate() {
+            for (index, block) in bytes.chunks_exact(T::BYTES).enumerate() {
+                self.scales[index].0[row] = widen(scale::<T>(block));
+                let pairs = &mut self.pairs[8 * index..8 * (index + 1)];
+                let sub_scales_out = &mut self.sub_scales[8 * groups * index..8 * groups * (index + 1)];
+                if T::MINIMA {
+                    self.minimum_scales[index].0[row] = widen(minimum_scale(block));
+                    let (scales, minima) = scales_and_minima(block);
+                    let (scales, minima) = (scales.to_le_bytes(), minima.to_le_bytes());
+                    for sub in 0..8 {
+                        sub_scales_out[sub].0[row] = i32::from(scales[sub]);
+                        pairs[sub].0[row] = pair(minima[sub].into(), minima[sub].into());
+                    }
+                } else {
+                    let scales = sub_scales(block).map(|scale| i16::from(scale as i8));
+                    for (out, &scale) in sub_scales_out.iter_mut().zip(&scales) {
+                        out.0[row] = i32::from(scale);
+                    }
+                    for (out, &[a, b]) in pairs.iter_mut().zip(scales.as_chunks::<2>().0) {
+                        out.0[row] = pair(a, b);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Two `i16` in one lane, the first in its low half.
+fn pair(low: i16, high: i16) -> i32 {
+    i32::from(low as u16) | i32::from(high) << 16
+}
