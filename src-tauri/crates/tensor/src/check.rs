@@ -35,6 +35,9 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> 
         plans.op(op).map_err(|why| BackendError::Plan { step, why })?;
     }
     let end = plan.ops.len();
+    if let Some(empty) = plan.buffers.iter().position(|buffer| buffer.width == 0) {
+        return Err(BackendError::Plan { step: end, why: format!("buffer {empty} has no width") });
+    }
     for (index, state) in plan.states.iter().enumerate() {
         if state.kv_heads == 0 || state.head_dim == 0 || state.kind == StateKind::Window(0) {
             return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });

@@ -2,16 +2,16 @@
 //!
 //! Weights are used where they lie, in the file's own blocks; only vectors (norms, biases) are copied, as f32. A prepared
 //! plan owns all memory that a batch within its limits needs. A run is one region of the [`Team`]: every thread walks the
-//! same [phases](schedule), does its part of each, and meets the others where the schedule says so.
+//! same phases, does its part of each, and meets the others where the schedule says so.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`schedule`] | ops to phases, barriers, how work is split |
-//! | [`step`] | one run on one thread: the ops that work row by row |
-//! | [`product`] | matrix products |
-//! | [`attention`] | attention by spans |
-//! | [`pool`] | pages |
-//! | [`select`] | which variants this machine can run |
+//! | `schedule` | ops to phases, barriers, how work is split |
+//! | `step` | one run on one thread: the ops that work row by row |
+//! | `product` | matrix products |
+//! | `attention` | attention by spans |
+//! | `pool` | pages |
+//! | `select` | which variants this machine can run |
 //!
 //! **Invariant:** every split falls between things that do not depend on each other: weight rows, batch rows, elements,
 //! or spans of 256 positions that are merged in ascending order. So a row's bits depend neither on the rows beside it, nor

@@ -4,7 +4,7 @@
 //! *one* region: [`Team::run`] calls the same closure on every thread, the calling thread being number 0, and the ops
 //! inside are separated by [`Worker::barrier`], which costs well under a microsecond while every thread has a core.
 //!
-//! Waiting spins for a bounded time, then yields, then sleeps ([`gate`]), so a team may have more threads than there are
+//! Waiting spins for a bounded time, then yields, then sleeps (`gate`), so a team may have more threads than there are
 //! cores and an idle one uses no processor time. A panic on any thread releases the others from their barriers and is
 //! handed to the caller of [`Team::run`].
 //!
@@ -114,7 +114,7 @@ impl Team {
     }
 
     /// Pins the current thread to the first of the team's cores, and says whether the system allowed it. For the one
-    /// thread that calls [`Team::run`] all its life.
+    /// thread that calls [`Team::run`] all its life; threads that it starts afterwards inherit the core.
     pub fn pin_caller(&self) -> bool {
         self.cores.first().is_some_and(|core| affinity::pin(*core))
     }

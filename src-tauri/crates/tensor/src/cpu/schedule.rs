@@ -182,7 +182,9 @@ mod tests {
     /// Checks which phases of a plan over four 32-wide buffers start with a barrier.
     fn check(ops: Vec<Op>, barriers: &[bool]) {
         let mut plan = Plan { ops, ..Plan::default() };
-        (0..4).for_each(|_| drop(plan.buffer(Rows::Batch, 32)));
+        for _ in 0..4 {
+            plan.buffer(Rows::Batch, 32);
+        }
         plan.buffer(Rows::Logits, 32);
         plan.state(State { kind: StateKind::Full, kv_heads: 1, head_dim: 32 });
         let bytes = Bytes::from(vec![0; 32 * 34]);
@@ -233,7 +235,7 @@ mod tests {
             assert_eq!(parts, (0..count).collect::<Vec<_>>(), "{count} in groups of {group} over {threads}");
             for index in 0..threads {
                 let start = grouped_part(count, group, threads, index).start;
-                assert!(start % group == 0 || start == count, "cuts fall between groups");
+                assert!(start.is_multiple_of(group) || start == count, "cuts fall between groups");
             }
         }
     }
