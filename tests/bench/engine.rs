@@ -48,7 +48,7 @@ impl Loaded {
     pub fn decode(&mut self, tokens: usize) -> anyhow::Result<f64> {
         self.cache.clear();
         let mut token = 1;
-        let (seq, _) = self.cache.open(&mut self.backend, &[token])?;
+        let (seq, _) = self.cache.open(&[token]);
         let mut batch = Batch::default();
         batch.tables.push(Vec::new());
         let started = Instant::now();
