@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cairn_kv::{Budget, Cache};
-use cairn_tensor::cpu::Cpu;
-use cairn_tensor::team::Team;
-use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Row};
+use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PlanId, Row, Team};
 
 /// A model that is ready to run.
 pub struct Loaded {
@@ -28,8 +26,8 @@ impl Loaded {
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let machine = cairn_hardware::Machine::probe();
         let cores = &machine.cpu.usable_cores;
-        let variant = cairn_kernels::select(&machine.cpu.features, None)?;
-        let mut backend = Cpu::new(variant, Arc::new(Team::new(cores.len(), cores)));
+        let variant = cairn_kernels::usable(&machine.cpu.features)[0];
+        let mut backend = Cpu::new(variant, Arc::new(Team::new(cores.len(), cores)?));
         let file = cairn_models::ModelFile::open(path)?;
         let model = cairn_models::load(&file, &mut backend)?;
         let layout = model.plan.page_layout(backend.caps().kv_element_bytes);

@@ -85,7 +85,7 @@ fn decode(folder: &Path, peer: &Path, rounds: usize, tokens: usize) -> anyhow::R
 
 fn shapes() -> Vec<Shape> {
     let of = |name, types| Shape { name, spec: cairn_testkit::llama1b_shape(types) };
-    vec![of("1b-q8_0", Types::all(cairn_gguf::DType::Q8_0)), of("1b-q4_k_m", Types::Q4KM)]
+    vec![of("1b-q8_0", Types::All(cairn_gguf::DType::Q8_0)), of("1b-q4_k_m", Types::Q4KM)]
 }
 
 fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {

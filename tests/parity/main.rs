@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail, ensure};
 use cairn_models::ModelFile;
-use cairn_tensor::reference::Reference;
+use cairn_tensor::Reference;
 use it::cases::{self, Case, GREEDY, PROMPTS};
 use it::evaluate::{self, Evaluator};
 

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use cairn_kernels::Variant;
 use cairn_models::ModelFile;
-use cairn_tensor::cpu::Cpu;
-use cairn_tensor::team::Team;
-use cairn_tensor::{Backend, Batch, BufferId, Limits, PAGE_TOKENS, PageId, PlanId, Row};
+use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, Team};
 
 /// The most rows of one batch here.
 const BATCH_ROWS: usize = 512;

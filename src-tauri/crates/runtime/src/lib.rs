@@ -1,0 +1,20 @@
+//! The runtime: which models are loaded, and what they compute next.
+//!
+//! [`Engine`] loads models, keeps them for as long as they are wanted and hands out [`Lease`]s. Each loaded model has one
+//! [`scheduler`] thread that puts the rows of several requests into one batch, samples, and sends text through a bounded
+//! channel. Dropping the receiving end cancels a request.
+//!
+//! **Invariant:** nothing here knows HTTP, file stores or chats; a request is token ids in and text out.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod keep_alive;
+mod loaded;
+mod request;
+mod sampler;
+mod scheduler;
+mod sequence;
+
+pub use engine::{Engine, EngineConfig, Lease, LoadError, LoadOptions, Loaded, ModelId, Source};
+pub use keep_alive::KeepAlive;
+pub use request::{Event, Finish, FinishReason, GenerateError, Request, Sampling};

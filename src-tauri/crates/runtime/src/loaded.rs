@@ -1,0 +1,134 @@
+//! Loading: from a file to a scheduler thread that answers requests.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
+
+use cairn_hardware::Machine;
+use cairn_kernels::Variant;
+use cairn_kv::{Budget, Cache};
+use cairn_models::{Hparams, ModelFile};
+use cairn_prompt::Template;
+use cairn_tensor::{Backend, Caps, Cpu, Limits, Team};
+use cairn_tokenizer::Tokenizer;
+
+use crate::engine::LoadError;
+use crate::scheduler::{BATCH_ROWS, Scheduler};
+use crate::sequence::Job;
+
+/// A loaded model as requests see it. Dropping the last reference ends its thread and frees its memory.
+pub(crate) struct LoadedModel {
+    pub(crate) file: Arc<ModelFile>,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    /// The file's own chat template: none, broken with its reason, or ready.
+    pub(crate) template: Result<Option<Template>, cairn_prompt::Error>,
+    pub(crate) hparams: Hparams,
+    pub(crate) caps: Caps,
+    pub(crate) weights_bytes: u64,
+    pub(crate) threads: usize,
+    pub(crate) load_ns: u64,
+    pub(crate) jobs: mpsc::Sender<Job>,
+    pub(crate) queued: Arc<AtomicUsize>,
+    alive: Arc<AtomicBool>,
+}
+
+/// What loading needs from the engine.
+pub(crate) struct Loading {
+    pub(crate) variant: &'static Variant,
+    pub(crate) team: Arc<Team>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) parallel: usize,
+    pub(crate) seed: u64,
+    pub(crate) closing: Arc<AtomicBool>,
+}
+
+impl LoadedModel {
+    /// Whether its thread still runs.
+    pub(crate) fn alive(&self) -> bool {
+        self.alive.load(Ordering::Acquire)
+    }
+
+    /// Builds the model and starts its thread. Takes as long as reading the header and the vocabulary does; the weights
+    /// are mapped and come in as they are used.
+    pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {
+        let started = Instant::now();
+        let tokenizer = Arc::new(Tokenizer::from_metadata(file.gguf().metadata())?);
+        let template = chat_template(&file);
+        if let Err(error) = &template {
+            tracing::warn!(%error, "the model's chat template cannot be used");
+        }
+        let threads = loading.team.threads();
+        let mut backend = Cpu::new(loading.variant, loading.team);
+        let model = cairn_models::load(&file, &mut backend)?;
+        let caps = backend.caps();
+        let layout = model.plan.page_layout(caps.kv_element_bytes);
+        let logits = model.plan.logits.expect("every family's plan ends in logits");
+        let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
+        let plan = backend.prepare(model.plan, limits)?;
+
+        let file = Arc::new(file);
+        let (jobs, inbox) = mpsc::channel();
+        let queued = Arc::new(AtomicUsize::new(0));
+        let alive = Arc::new(AtomicBool::new(true));
+        let scheduler = Scheduler {
+            file: Arc::clone(&file),
+            backend: Box::new(backend),
+            plan,
+            logits,
+            vocabulary: model.hparams.vocab,
+            cache: Cache::new(layout, loading.budget),
+            tokenizer: Arc::clone(&tokenizer),
+            parallel: loading.parallel,
+            waiting: VecDeque::new(),
+            crowded: false,
+            seed: loading.seed,
+            inbox,
+            queued: Arc::clone(&queued),
+            closing: loading.closing,
+            alive: Arc::clone(&alive),
+        };
+        std::thread::Builder::new()
+            .name("cairn-scheduler".to_owned())
+            .spawn(move || scheduler.run())
+            .map_err(LoadError::Thread)?;
+        Ok(Self {
+            weights_bytes: weights_bytes(&file),
+            file,
+            tokenizer,
+            template,
+            hparams: model.hparams,
+            caps,
+            threads,
+            load_ns: started.elapsed().as_nanos() as u64,
+            jobs,
+            queued,
+            alive,
+        })
+    }
+}
+
+fn chat_template(file: &ModelFile) -> Result<Option<Template>, cairn_prompt::Error> {
+    match file.gguf().metadata().str("tokenizer.chat_template") {
+        Ok(Some(source)) => Template::jinja(source).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Bytes of all tensors in the file.
+pub(crate) fn weights_bytes(file: &ModelFile) -> u64 {
+    file.gguf().tensors().iter().map(|tensor| tensor.bytes).sum()
+}
+
+/// Refuses a model that this machine's memory cannot hold beside what runs already.
+pub(crate) fn check_memory(file: &ModelFile, context_tokens: u32, machine: &Machine) -> Result<(), LoadError> {
+    let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
+    let need = cairn_models::need(file, context_tokens as usize, limits, size_of::<u16>())?;
+    // The whole file counts, also what this family does not read.
+    let need_bytes = weights_bytes(file).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes);
+    let have_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.available_bytes);
+    if need_bytes > have_bytes {
+        return Err(LoadError::TooBig { need_bytes, have_bytes });
+    }
+    Ok(())
+}

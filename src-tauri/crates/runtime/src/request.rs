@@ -1,0 +1,124 @@
+//! What is asked of a loaded model, and what comes back.
+
+/// One request for text.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// The whole prompt. What a cache already holds of it is found by the scheduler.
+    pub prompt: Vec<u32>,
+    /// How the next token is chosen.
+    pub sampling: Sampling,
+    /// Texts that end the answer; they are not part of it.
+    pub stop: Vec<String>,
+    /// The most tokens to generate; the context's end is a limit all the same.
+    pub max_tokens: Option<u32>,
+}
+
+/// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,
+/// temperature, draw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sampling {
+    /// 0 takes the likeliest token.
+    pub temperature: f32,
+    /// Keep the k likeliest; 0 or less keeps all.
+    pub top_k: i32,
+    /// Keep the likeliest whose probabilities sum to this (Holtzman et al., arXiv 1904.09751); 1 keeps all.
+    pub top_p: f32,
+    /// Drop what is less likely than this fraction of the likeliest; 0 drops nothing.
+    pub min_p: f32,
+    /// Keep what is closest to the expected surprise (Meister et al., arXiv 2202.00666); 1 keeps all.
+    pub typical_p: f32,
+    /// Recent tokens that penalties look at; 0 switches them off, negative means the whole context.
+    pub repeat_last_n: i32,
+    /// Divides positive and multiplies negative logits of recent tokens (Keskar et al., arXiv 1909.05858); 1 changes nothing.
+    pub repeat_penalty: f32,
+    /// Subtracted from the logit of a recent token.
+    pub presence_penalty: f32,
+    /// Subtracted for each time that a recent token occurs.
+    pub frequency_penalty: f32,
+    /// Fixes the draw. Without one, a request draws its own.
+    pub seed: Option<u64>,
+}
+
+impl Default for Sampling {
+    fn default() -> Self {
+        Self {
+            temperature: 0.8,
+            top_k: 40,
+            top_p: 0.9,
+            min_p: 0.0,
+            typical_p: 1.0,
+            repeat_last_n: 64,
+            repeat_penalty: 1.0,
+            presence_penalty: 0.0,
+            frequency_penalty: 0.0,
+            seed: None,
+        }
+    }
+}
+
+/// What a request sends back.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The next piece of text: whole characters, stop texts already taken out.
+    Text(String),
+    /// The end; nothing follows.
+    Done(Finish),
+    /// It failed; nothing follows.
+    Failed(GenerateError),
+}
+
+/// Why an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinishReason {
+    /// The model ended it, or a stop text came.
+    Stop,
+    /// The token limit or the context's end was reached.
+    Length,
+}
+
+/// An answer's measures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finish {
+    /// Why it ended.
+    pub reason: FinishReason,
+    /// The whole prompt, cached or not.
+    pub prompt_tokens: usize,
+    /// Of these, how many were not computed because a cache held them.
+    pub cached_tokens: usize,
+    /// Time spent on the prompt tokens that were computed.
+    pub prompt_ns: u64,
+    /// Tokens generated.
+    pub eval_tokens: usize,
+    /// Time spent on them.
+    pub eval_ns: u64,
+    /// The generated token ids.
+    pub tokens: Vec<u32>,
+}
+
+/// Why a request failed after it had been accepted.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum GenerateError {
+    /// Nothing to compute.
+    #[error("the prompt is empty")]
+    EmptyPrompt,
+    /// The prompt leaves no room for an answer.
+    #[error("the prompt has {prompt_tokens} tokens, and the context has room for {context_tokens}")]
+    PromptTooLong {
+        /// Tokens in the prompt.
+        prompt_tokens: usize,
+        /// Tokens that the context holds.
+        context_tokens: usize,
+    },
+    /// No page is left, and none can be evicted.
+    #[error("KV cache memory is full: {0}")]
+    CacheFull(String),
+    /// The file under the mapping changed.
+    #[error("{0}; the model was unloaded, load it again once the file is whole")]
+    ModelVanished(String),
+    /// The backend refused a step.
+    #[error("computation failed: {0}")]
+    Backend(String),
+    /// The scheduler thread ended.
+    #[error("the model was unloaded while the answer was being computed")]
+    Unloaded,
+}

@@ -1,0 +1,291 @@
+//! The loop that computes: one thread for each loaded model.
+//!
+//! Every step gathers rows from all active sequences into one batch, so that several answers grow at once: first the
+//! sequences that need a single row, then pieces of longer prompts, short ones while others are waiting for their next
+//! token. After the step each sequence whose last row was in it gets its next token.
+//!
+//! **Invariant:** a row's logits do not depend on the batch around it, so the order chosen here changes when an answer
+//! comes, never what it says.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::time::Duration;
+
+use cairn_kv::Cache;
+use cairn_models::ModelFile;
+use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row};
+use cairn_tokenizer::Tokenizer;
+
+use crate::request::{Event, GenerateError};
+use crate::sequence::{Job, Sequence};
+
+/// Rows of a batch that carries nothing but prompts.
+pub(crate) const BATCH_ROWS: usize = 512;
+/// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
+const SHARED_PROMPT_ROWS: usize = 64;
+/// How long to sleep when every listener is behind.
+const STALL: Duration = Duration::from_millis(1);
+
+/// What a scheduler works with.
+pub(crate) struct Scheduler {
+    pub(crate) file: Arc<ModelFile>,
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) plan: PlanId,
+    pub(crate) logits: BufferId,
+    pub(crate) vocabulary: usize,
+    pub(crate) cache: Cache,
+    pub(crate) tokenizer: Arc<Tokenizer>,
+    /// Sequences that are computed at once; further requests wait.
+    pub(crate) parallel: usize,
+    /// Requests without a place in the cache, next first.
+    pub(crate) waiting: VecDeque<Waiting>,
+    /// Set when pages ran out: nobody is admitted before an answer has ended.
+    pub(crate) crowded: bool,
+    /// Source of the seeds of requests that name none.
+    pub(crate) seed: u64,
+    pub(crate) inbox: Receiver<Job>,
+    /// Requests not yet begun, counted for the queue's limit.
+    pub(crate) queued: Arc<AtomicUsize>,
+    /// Set by the engine to end all work, and by the scheduler when it has ended.
+    pub(crate) closing: Arc<AtomicBool>,
+    pub(crate) alive: Arc<AtomicBool>,
+}
+
+impl Scheduler {
+    /// Serves requests until the engine lets go of the model, or the model's file fails.
+    pub(crate) fn run(mut self) {
+        let _alive = Alive(Arc::clone(&self.alive));
+        let mut active = Vec::new();
+        let mut batch = Batch::default();
+        let mut row = vec![0.0; self.vocabulary];
+        loop {
+            let open = self.receive(active.is_empty());
+            if !open && self.waiting.is_empty() && active.is_empty() {
+                break;
+            }
+            if self.closing.load(Ordering::Relaxed) {
+                self.fail(&mut active, &GenerateError::Unloaded);
+                break;
+            }
+            self.admit(&mut active);
+            if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
+                tracing::error!(%error, "the model is unloaded");
+                self.fail(&mut active, &error);
+                break;
+            }
+        }
+    }
+
+    /// Takes in new requests; waits for one when there is nothing to do. Returns whether more can come.
+    fn receive(&mut self, idle: bool) -> bool {
+        if idle && self.waiting.is_empty() {
+            // The time-out is there only to notice a shutdown.
+            match self.inbox.recv_timeout(Duration::from_millis(200)) {
+                Ok(job) => self.waiting.push_back(Waiting::New(job)),
+                Err(RecvTimeoutError::Timeout) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
+        loop {
+            match self.inbox.try_recv() {
+                Ok(job) => self.waiting.push_back(Waiting::New(job)),
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    /// Gives waiting requests a place, in their order, as long as there is one.
+    fn admit(&mut self, active: &mut Vec<Sequence>) {
+        while active.len() < self.parallel && (active.is_empty() || !self.crowded) {
+            let Some(next) = self.waiting.pop_front() else { break };
+            match next {
+                Waiting::New(job) => {
+                    self.queued.fetch_sub(1, Ordering::Relaxed);
+                    active.extend(self.begin(job));
+                }
+                Waiting::Paused(mut sequence) => {
+                    let (seq, cached) = self.cache.open(sequence.history());
+                    sequence.resume(seq, cached);
+                    active.push(*sequence);
+                }
+            }
+        }
+    }
+
+    /// Finds a place for a request and what the cache has of its prompt, or tells it why not.
+    fn begin(&mut self, job: Job) -> Option<Sequence> {
+        if job.events.is_closed() {
+            return None;
+        }
+        let prompt = &job.request.prompt;
+        let (prompt_tokens, context_tokens) = (prompt.len(), job.context_tokens);
+        let refused = if prompt.is_empty() {
+            GenerateError::EmptyPrompt
+        } else if prompt_tokens >= context_tokens {
+            GenerateError::PromptTooLong { prompt_tokens, context_tokens }
+        } else {
+            let (seq, cached) = self.cache.open(prompt);
+            self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            return Some(Sequence::new(job, seq, cached, self.seed, Arc::clone(&self.tokenizer)));
+        };
+        // A closed channel means that nobody is left to be told.
+        let _ = job.events.try_send(Event::Failed(refused));
+        None
+    }
+
+    /// Computes one batch and hands out its tokens.
+    fn step(
+        &mut self,
+        active: &mut Vec<Sequence>,
+        batch: &mut Batch,
+        logits: &mut [f32],
+    ) -> Result<(), GenerateError> {
+        for gone in active.extract_if(.., |sequence| sequence.cancelled()) {
+            self.cache.close(gone.seq);
+            self.crowded = false;
+        }
+        let parts = self.gather(active, batch);
+        if parts.is_empty() {
+            if !active.is_empty() {
+                std::thread::sleep(STALL);
+            }
+            return Ok(());
+        }
+        let run = self.backend.run(self.plan, batch);
+        // A file that changed under the mapping makes any result worthless, so that comes first.
+        self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
+        run.map_err(|error| GenerateError::Backend(error.to_string()))?;
+
+        let mut ended = Vec::new();
+        let mut logit_row = 0;
+        for Part { index, tokens } in parts {
+            let sequence = &mut active[index];
+            self.cache.advance(sequence.seq, &sequence.pending()[..tokens]);
+            sequence.advance(tokens);
+            if sequence.pending().is_empty() {
+                self.backend.read(self.plan, self.logits, logit_row..logit_row + 1, logits);
+                logit_row += 1;
+                if sequence.extend(logits) {
+                    ended.push(index);
+                }
+            }
+        }
+        ended.sort_unstable();
+        self.crowded &= ended.is_empty();
+        for index in ended.into_iter().rev() {
+            self.cache.close(active.remove(index).seq);
+        }
+        Ok(())
+    }
+
+    /// Fills the batch. Sequences that find no page wait for a later step; where nobody can go on, the youngest gives its
+    /// pages back.
+    fn gather(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch) -> Vec<Part> {
+        loop {
+            let mut parts = Vec::with_capacity(active.len());
+            batch.rows.clear();
+            let mut starved = None;
+            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled());
+            let mut prompt_rows = if answering { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
+            let shortest_first = {
+                let mut order: Vec<usize> = (0..active.len()).filter(|&i| !active[i].stalled()).collect();
+                order.sort_by_key(|&i| active[i].pending().len() > 1);
+                order
+            };
+            for index in shortest_first {
+                let sequence = &active[index];
+                let pending = sequence.pending();
+                let tokens = if pending.len() == 1 { 1 } else { pending.len().min(prompt_rows) };
+                if tokens == 0 || batch.rows.len() + tokens > BATCH_ROWS {
+                    continue;
+                }
+                if let Err(error) = self.cache.reserve(self.backend.as_mut(), sequence.seq, tokens) {
+                    starved = Some(error);
+                    continue;
+                }
+                if tokens > 1 {
+                    prompt_rows -= tokens;
+                }
+                let seq = parts.len();
+                if batch.tables.len() <= seq {
+                    batch.tables.push(Vec::new());
+                }
+                batch.tables[seq].clear();
+                batch.tables[seq].extend_from_slice(self.cache.pages(sequence.seq));
+                for (offset, &token) in pending[..tokens].iter().enumerate() {
+                    let slot = sequence.computed() + offset;
+                    let last = offset + 1 == pending.len();
+                    batch.rows.push(Row::text(seq as u32, token, slot as u32, last));
+                }
+                parts.push(Part { index, tokens });
+            }
+            batch.tables.truncate(parts.len());
+            let Some(error) = starved.filter(|_| parts.is_empty()) else { return parts };
+            if !self.give_way(active, &error) {
+                return parts;
+            }
+        }
+    }
+
+    /// Frees pages when no sequence can go on: the youngest gives up its place and waits, and what it had computed may be
+    /// evicted. One that is alone and still finds no page cannot be answered. Returns whether anybody is left to go on.
+    fn give_way(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error) -> bool {
+        let Some(youngest) = active.pop() else { return false };
+        self.cache.close(youngest.seq);
+        if active.is_empty() {
+            youngest.send(Event::Failed(GenerateError::CacheFull(error.to_string())));
+            return false;
+        }
+        tracing::warn!(%error, "KV pages are short: the youngest answer waits for another to end");
+        self.crowded = true;
+        self.waiting.push_front(Waiting::Paused(Box::new(youngest)));
+        true
+    }
+
+    /// Ends all answers with an error; nothing of the failed step is kept.
+    fn fail(&mut self, active: &mut Vec<Sequence>, error: &GenerateError) {
+        // Whoever is told now may ask again at once, and must then get a fresh load.
+        self.alive.store(false, Ordering::Release);
+        while let Ok(job) = self.inbox.try_recv() {
+            self.waiting.push_back(Waiting::New(job));
+        }
+        for waiting in self.waiting.drain(..) {
+            match waiting {
+                Waiting::New(job) => drop(job.events.try_send(Event::Failed(error.clone()))),
+                Waiting::Paused(sequence) => sequence.send(Event::Failed(error.clone())),
+            }
+        }
+        for sequence in active.drain(..) {
+            sequence.send(Event::Failed(error.clone()));
+            self.cache.discard(sequence.seq);
+        }
+    }
+}
+
+/// A request without a place in the cache.
+pub(crate) enum Waiting {
+    /// Not yet begun.
+    New(Job),
+    /// Begun, and sent back when pages ran out.
+    Paused(Box<Sequence>),
+}
+
+/// A sequence's share of a batch.
+struct Part {
+    /// Index among the active sequences.
+    index: usize,
+    /// Rows.
+    tokens: usize,
+}
+
+/// Marks the model as gone when its thread ends, by a panic too.
+struct Alive(Arc<AtomicBool>);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,176 @@
+//! The engine as its callers meet it, with a small random model: batches, cache, cancellation, keep-alive, failing files.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cairn_hardware::Machine;
+use cairn_runtime::{
+    Engine, EngineConfig, Event, Finish, FinishReason, GenerateError, KeepAlive, Lease, LoadError, LoadOptions, Request,
+    Sampling, Source,
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc::Receiver;
+
+fn config() -> EngineConfig {
+    EngineConfig {
+        machine: Machine::probe(),
+        kernel: None,
+        kv_budget_bytes: Some(64 << 20),
+        parallel: 4,
+        max_loaded: 2,
+        max_queue: 16,
+        keep_alive: KeepAlive::Forever,
+        seed: 1,
+    }
+}
+
+fn model(folder: &TempDir, seed: u64) -> PathBuf {
+    let path = folder.path().join(format!("{seed}.gguf"));
+    let spec = cairn_testkit::ModelSpec { seed, ..cairn_testkit::tiny_llama() };
+    cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
+    path
+}
+
+async fn lease(engine: &Engine, path: &Path) -> Lease {
+    let id = path.display().to_string();
+    engine.acquire(id, Source::File(path.to_owned()), LoadOptions::default(), None).await.expect("the model loads")
+}
+
+fn prompt(seed: u32, tokens: u32) -> Vec<u32> {
+    (0..tokens).map(|at| (seed * 7919 + at * 31) % 300).collect()
+}
+
+fn greedy(prompt: Vec<u32>, tokens: u32) -> Request {
+    let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
+    Request { prompt, sampling, max_tokens: Some(tokens), ..Request::default() }
+}
+
+/// The whole answer.
+async fn answer(mut events: Receiver<Event>) -> Result<Finish, GenerateError> {
+    loop {
+        match events.recv().await.expect("an answer ends with its end") {
+            Event::Text(_) => {}
+            Event::Done(finish) => return Ok(finish),
+            Event::Failed(error) => return Err(error),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_at_once_equal_answers_alone() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(config()).expect("the best variant runs");
+    let lease = lease(&engine, &model(&folder, 1)).await;
+    let mut alone = Vec::new();
+    for seed in 0..10 {
+        let finish = answer(lease.generate(greedy(prompt(seed, 20 + seed * 40), 24))).await.expect("it answers");
+        assert!(finish.eval_tokens > 0 && finish.prompt_tokens == 20 + seed as usize * 40, "{finish:?}");
+        alone.push(finish.tokens);
+    }
+    // Other prompts go with them, and the first token differs so that nothing is cached.
+    let fresh = |seed: u32| [vec![301 + seed], prompt(seed, 100)].concat();
+    let at_once: Vec<_> = (0..10).map(|seed| lease.generate(greedy(prompt(seed, 20 + seed * 40), 24))).collect();
+    let beside: Vec<_> = (0..10).map(|seed| lease.generate(greedy(fresh(seed), 24))).collect();
+    for (seed, events) in at_once.into_iter().enumerate() {
+        let finish = answer(events).await.expect("it answers");
+        assert_eq!(finish.tokens, alone[seed], "prompt {seed} must not depend on its company or on the cache");
+    }
+    for events in beside {
+        answer(events).await.expect("it answers");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_turn_computes_only_its_new_tokens() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(config()).expect("the best variant runs");
+    let lease = lease(&engine, &model(&folder, 2)).await;
+    let first = answer(lease.generate(greedy(prompt(3, 200), 30))).await.expect("it answers");
+    assert_eq!(first.cached_tokens, 0, "nothing was computed before");
+    let turn = [prompt(3, 200), first.tokens.clone(), prompt(4, 25)].concat();
+    let second = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("it answers");
+    // The last token of an answer is chosen but never computed.
+    assert_eq!(second.cached_tokens, 200 + first.tokens.len() - 1, "all that was computed is reused");
+    let again = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("it answers");
+    assert_eq!(again.cached_tokens, turn.len() - 1, "all but the token whose logits are wanted");
+    assert_eq!(again.tokens, second.tokens, "a cached prefix gives the same answer");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_that_run_out_make_answers_wait_not_fail() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    // A page of this model has 64 tokens * 2 layers * 2 * 128 elements of two bytes: 64 KiB, so there are twelve.
+    let engine = Engine::start(EngineConfig { kv_budget_bytes: Some(12 << 16), ..config() }).expect("a variant runs");
+    let lease = lease(&engine, &model(&folder, 5)).await;
+    let events: Vec<_> = (0..8).map(|seed| lease.generate(greedy(prompt(seed, 150), 200))).collect();
+    let mut crowded = Vec::new();
+    for events in events {
+        crowded.push(answer(events).await.expect("it waits, and then answers").tokens);
+    }
+    for (seed, tokens) in crowded.into_iter().enumerate() {
+        let alone = answer(lease.generate(greedy(prompt(seed as u32, 150), 200))).await.expect("it answers");
+        assert_eq!(alone.tokens, tokens, "prompt {seed} says the same after it had to give way");
+    }
+    let error = answer(lease.generate(greedy(prompt(9, 900), 5))).await.expect_err("it can never fit");
+    assert!(matches!(error, GenerateError::CacheFull(_)), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_receiver_frees_the_place_and_limits_end_an_answer() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(EngineConfig { parallel: 1, ..config() }).expect("the best variant runs");
+    let lease = lease(&engine, &model(&folder, 6)).await;
+    for seed in 0..5 {
+        drop(lease.generate(greedy(prompt(seed, 10), 100_000)));
+    }
+    let finish = answer(lease.generate(greedy(prompt(7, 10), 3))).await.expect("it answers");
+    assert_eq!((finish.eval_tokens, finish.reason), (3, FinishReason::Length), "three tokens were asked for");
+    let error = answer(lease.generate(greedy(prompt(7, 5000), 3))).await.expect_err("it is longer than the context");
+    assert!(matches!(error, GenerateError::PromptTooLong { .. }), "{error}");
+    let error = answer(lease.generate(Request::default())).await.expect_err("there is nothing to compute");
+    assert!(matches!(error, GenerateError::EmptyPrompt), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_stay_for_their_keep_alive_and_make_room_for_others() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let short = KeepAlive::For(Duration::from_millis(150));
+    let engine = Engine::start(EngineConfig { keep_alive: short, ..config() }).expect("the best variant runs");
+    let paths: Vec<_> = (10..13).map(|seed| model(&folder, seed)).collect();
+    drop(lease(&engine, &paths[0]).await);
+    assert_eq!(engine.loaded().len(), 1, "it stays after its request");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert!(engine.loaded().is_empty(), "its time is over");
+
+    let held = lease(&engine, &paths[0]).await;
+    drop(lease(&engine, &paths[1]).await);
+    drop(lease(&engine, &paths[2]).await);
+    let ids: Vec<_> = engine.loaded().into_iter().map(|loaded| loaded.id).collect();
+    assert!(ids.contains(&paths[0].display().to_string()), "a model in use is not unloaded: {ids:?}");
+    assert!(!ids.contains(&paths[1].display().to_string()), "only two may be loaded: {ids:?}");
+
+    assert!(engine.unload(&paths[0].display().to_string()), "it is loaded");
+    assert!(answer(held.generate(greedy(prompt(1, 5), 2))).await.is_ok(), "its answers end first");
+    drop(held);
+    let ids: Vec<_> = engine.loaded().into_iter().map(|loaded| loaded.id).collect();
+    assert!(!ids.contains(&paths[0].display().to_string()), "then it goes: {ids:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_changes_fails_the_answer_and_loads_anew() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(config()).expect("the best variant runs");
+    let path = model(&folder, 20);
+    let whole = std::fs::read(&path).expect("it was written");
+    let held = lease(&engine, &path).await;
+    answer(held.generate(greedy(prompt(1, 50), 5))).await.expect("it answers");
+    std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(4096)).expect("it can be cut");
+    let error = answer(held.generate(greedy(prompt(2, 50), 5))).await.expect_err("the file is gone");
+    assert!(matches!(error, GenerateError::ModelVanished(_) | GenerateError::Unloaded), "{error}");
+    drop(held);
+    let id = path.display().to_string();
+    let cut = engine.acquire(id, Source::File(path.clone()), LoadOptions::default(), None).await;
+    assert!(matches!(cut, Err(LoadError::File(_))), "a cut file is refused");
+    std::fs::write(&path, whole).expect("the folder is writable");
+    answer(lease(&engine, &path).await.generate(greedy(prompt(1, 50), 5))).await.expect("a whole one loads");
+}
