@@ -1,20 +1,23 @@
-//! Models of real types through the page cache: what was restored must equal what is computed, bit for bit.
+//! Models of real types through the page cache, on every backend that this machine can run: what was restored must equal
+//! what is computed, bit for bit.
 
 use std::sync::Arc;
 
 use cairn_gguf::DType;
+use cairn_hardware::Machine;
 use cairn_kv::{Budget, Cache, SeqId};
-use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Reference, Row};
+use cairn_tensor::cpu::Cpu;
+use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Reference, Row, Team};
 use cairn_testkit::{Architecture, ModelSpec, RopeScaling, Types, tiny_llama, tiny_qwen3};
 
 use super::file;
-use crate::load;
+use crate::{ModelFile, load};
 
 const LIMITS: Limits = Limits { rows: 256, logit_rows: 1 };
 
 /// A loaded model with its cache.
 struct Engine {
-    backend: Reference,
+    backend: Box<dyn Backend>,
     plan: PlanId,
     logits: BufferId,
     cache: Cache,
@@ -22,9 +25,8 @@ struct Engine {
 }
 
 impl Engine {
-    fn new(spec: &ModelSpec) -> Self {
-        let mut backend = Reference::new();
-        let model = load(&file(&cairn_testkit::write(spec)), &mut backend).expect("testkit writes whole models");
+    fn new(file: &ModelFile, mut backend: Box<dyn Backend>) -> Self {
+        let model = load(file, backend.as_mut()).expect("testkit writes whole models");
         let layout = model.plan.page_layout(backend.caps().kv_element_bytes);
         let logits = model.plan.logits.expect("every family has logits");
         let plan = backend.prepare(model.plan, LIMITS).expect("the plan fits its weights");
@@ -41,7 +43,7 @@ impl Engine {
 
     fn append(&mut self, seq: SeqId, tokens: &[u32]) -> Vec<f32> {
         let at = self.cache.len(seq);
-        self.cache.reserve(&mut self.backend, seq, tokens.len()).expect("the budget is large enough");
+        self.cache.reserve(self.backend.as_mut(), seq, tokens.len()).expect("the budget is large enough");
         let last = tokens.len() - 1;
         let rows =
             tokens.iter().enumerate().map(|(i, &token)| Row::text(0, token, (at + i) as u32, i == last)).collect();
@@ -62,11 +64,29 @@ fn tokens(from: u32, count: u32) -> Vec<u32> {
     (from..from + count).map(|i| i * 31 % 509).collect()
 }
 
-/// A chat of two turns, an edit of its first message, and a fork: each equals the same computed from nothing.
+/// The oracle, and the fast backend with every variant that this machine has.
+fn backends() -> Vec<Box<dyn Fn() -> Box<dyn Backend>>> {
+    let cpu = Machine::probe().cpu;
+    let team = Arc::new(Team::new(2, &cpu.usable_cores).expect("two threads can be started"));
+    let mut backends: Vec<Box<dyn Fn() -> Box<dyn Backend>>> = vec![Box::new(|| Box::new(Reference::new()))];
+    for variant in cairn_kernels::usable(&cpu.features) {
+        let team = Arc::clone(&team);
+        backends.push(Box::new(move || Box::new(Cpu::new(variant, Arc::clone(&team)))));
+    }
+    backends
+}
+
 fn check(spec: &ModelSpec) {
+    let file = file(&cairn_testkit::write(spec));
     let name = format!("{} {:?}", spec.name, spec.types);
-    let fresh = |tokens: &[u32]| Engine::new(spec).prompt(tokens).2;
-    let mut engine = Engine::new(spec);
+    backends().iter().for_each(|backend| check_on(&name, &file, backend));
+}
+
+/// A chat of two turns, an edit of its first message, and a fork: each equals the same computed from nothing.
+fn check_on(name: &str, file: &ModelFile, backend: &dyn Fn() -> Box<dyn Backend>) {
+    let mut engine = Engine::new(file, backend());
+    let name = format!("{name} on {}", engine.backend.caps().variant);
+    let fresh = |tokens: &[u32]| Engine::new(file, backend()).prompt(tokens).2;
 
     let mut chat = tokens(0, 90);
     let (first, cached, mut logits) = engine.prompt(&chat);
