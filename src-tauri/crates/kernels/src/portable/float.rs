@@ -3,7 +3,7 @@
 use cairn_gguf::DType;
 
 use super::Arith;
-use super::arith::{LANES, Lanes, fma, read_f32, read_u16, sum};
+use super::arith::{LANES, Lanes, sum};
 use crate::matmul::MatMul;
 
 /// A float type of weights.
@@ -25,7 +25,7 @@ impl Weights for F32 {
     const BYTES: usize = 4;
     #[inline(always)]
     fn read<A: Arith>(bytes: &[u8]) -> Lanes {
-        read_f32(bytes.as_array().expect("a chunk of sixteen elements"))
+        A::read_f32(bytes.as_array().expect("a chunk of sixteen elements"))
     }
 }
 
@@ -33,7 +33,7 @@ impl Weights for F16 {
     const BYTES: usize = 2;
     #[inline(always)]
     fn read<A: Arith>(bytes: &[u8]) -> Lanes {
-        A::widen(&read_u16(bytes.as_array().expect("a chunk of sixteen elements")))
+        A::read_f16(bytes.as_array().expect("a chunk of sixteen elements"))
     }
 }
 
@@ -41,8 +41,7 @@ impl Weights for BF16 {
     const BYTES: usize = 2;
     #[inline(always)]
     fn read<A: Arith>(bytes: &[u8]) -> Lanes {
-        read_u16(bytes.as_array().expect("a chunk of sixteen elements"))
-            .map(|upper| f32::from_bits(u32::from(upper) << 16))
+        A::read_bf16(bytes.as_array().expect("a chunk of sixteen elements"))
     }
 }
 
@@ -93,24 +92,24 @@ fn tile<A: Arith, W: Weights, const R: usize, const C: usize>(m: &mut MatMul<'_>
 
     let whole = m.k / LANES;
     for i in 0..whole {
-        let x: [Lanes; C] = std::array::from_fn(|c| read_f32(&columns[c][i]));
+        let x: [Lanes; C] = std::array::from_fn(|c| A::read_f32(&columns[c][i]));
         for (row, acc) in rows.iter().zip(&mut acc) {
             let w = W::read::<A>(&row[i * chunk..(i + 1) * chunk]);
             for (x, acc) in x.iter().zip(acc) {
-                fma::<A>(&w, x, acc);
+                A::fma_lanes(&w, x, acc);
             }
         }
     }
     if !m.k.is_multiple_of(LANES) {
         // The column is padded with zeros; so are the weights here.
-        let x: [Lanes; C] = std::array::from_fn(|c| read_f32(&columns[c][whole]));
+        let x: [Lanes; C] = std::array::from_fn(|c| A::read_f32(&columns[c][whole]));
         for (row, acc) in rows.iter().zip(&mut acc) {
             let mut padded = [0; 4 * LANES];
             let tail = &row[whole * chunk..];
             padded[..tail.len()].copy_from_slice(tail);
             let w = W::read::<A>(&padded[..chunk]);
             for (x, acc) in x.iter().zip(acc) {
-                fma::<A>(&w, x, acc);
+                A::fma_lanes(&w, x, acc);
             }
         }
     }

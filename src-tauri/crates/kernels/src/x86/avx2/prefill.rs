@@ -193,5 +193,5 @@ fn twice(x: &Lanes<i32>) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn floats(x: &Lanes<f32>) -> __m256 {
-    load_f32x8(&x.0)
+    load_f32x8(x.0.first_chunk().expect("sixteen lanes"))
 }
