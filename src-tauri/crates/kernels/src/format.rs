@@ -158,3 +158,17 @@ pub(crate) struct Q8x256<'a> {
     /// 256 `i8` per block.
     pub(crate) values: &'a [[u8; 256]],
 }
+
+/// Cuts a column to its first blocks: with one number for all columns, a loop over blocks needs no further checks.
+macro_rules! first {
+    ($column:ident) => {
+        impl $column<'_> {
+            #[inline(always)]
+            pub(crate) fn first(self, blocks: usize) -> Self {
+                Self { scales: &self.scales[..blocks], sums: &self.sums[..blocks], values: &self.values[..blocks] }
+            }
+        }
+    };
+}
+first!(Q8x32);
+first!(Q8x256);

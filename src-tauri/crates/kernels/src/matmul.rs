@@ -29,7 +29,7 @@ pub struct MatMul<'a> {
     pub scratch: &'a mut Scratch,
 }
 
-impl MatMul<'_> {
+impl<'a> MatMul<'a> {
     /// Checks all lengths, so that a kernel may rely on them.
     ///
     /// # Panics
@@ -47,7 +47,7 @@ impl MatMul<'_> {
     }
 
     /// The bytes of weight row `index`.
-    pub(crate) fn row(&self, index: usize) -> &[u8] {
+    pub(crate) fn row(&self, index: usize) -> &'a [u8] {
         let bytes = self.dtype.row_bytes(self.k);
         &self.weights[index * bytes..(index + 1) * bytes]
     }

@@ -8,18 +8,12 @@
 mod decode;
 mod prefill;
 
-use std::arch::x86_64::{
-    __m128i, __m256i, _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128, _mm_storeu_si128, _mm256_abs_epi8, _mm256_and_si256,
-    _mm256_castsi256_si128, _mm256_cvtph_ps, _mm256_cvtps_ph, _mm256_extracti128_si256, _mm256_loadu_ps,
-    _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_packus_epi32, _mm256_permute2x128_si256, _mm256_permute4x64_epi64,
-    _mm256_set_m128i, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_sign_epi8, _mm256_srli_epi32, _mm256_unpackhi_epi32,
-    _mm256_unpackhi_epi64, _mm256_unpacklo_epi32, _mm256_unpacklo_epi64,
-};
+use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
 use super::kernels;
-use super::memory::store_f32x8;
+use super::memory::{load_u16x8, load_u16x16, store_f32x8};
 use super::quants::{self, Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
@@ -106,23 +100,27 @@ fn pairs(x: __m256i) -> __m256i {
     _mm256_madd_epi16(x, _mm256_set1_epi16(1))
 }
 
+/// Four by four dwords in each half of four registers, transposed.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transpose_lanes([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
+    let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
+    let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
+    [
+        _mm256_unpacklo_epi64(ab, cd),
+        _mm256_unpackhi_epi64(ab, cd),
+        _mm256_unpacklo_epi64(ab_high, cd_high),
+        _mm256_unpackhi_epi64(ab_high, cd_high),
+    ]
+}
+
 /// Eight rows of eight dwords, transposed.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
-    let quads = |a, b, c, d| {
-        let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
-        let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
-        [
-            _mm256_unpacklo_epi64(ab, cd),
-            _mm256_unpackhi_epi64(ab, cd),
-            _mm256_unpacklo_epi64(ab_high, cd_high),
-            _mm256_unpackhi_epi64(ab_high, cd_high),
-        ]
-    };
     // Column c of the first four rows in the low half, column c + 4 in the high half; then the same of the others.
-    let low = quads(rows[0], rows[1], rows[2], rows[3]);
-    let high = quads(rows[4], rows[5], rows[6], rows[7]);
+    let low = transpose_lanes([rows[0], rows[1], rows[2], rows[3]]);
+    let high = transpose_lanes([rows[4], rows[5], rows[6], rows[7]]);
     [
         _mm256_permute2x128_si256::<0x20>(low[0], high[0]),
         _mm256_permute2x128_si256::<0x20>(low[1], high[1]),
@@ -163,19 +161,11 @@ impl Arith for Fused {
     }
 }
 
-/// Eight binary16 at `x`.
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-fn load_halves(x: &[u16; 8]) -> __m128i {
-    // SAFETY: `x` refers to 16 readable bytes, and this load needs no alignment.
-    unsafe { _mm_loadu_si128(x.as_ptr().cast()) }
-}
-
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn widen(half: &[u16; LANES]) -> Lanes {
     let [low, high] = half.as_chunks::<8>().0 else { unreachable!("sixteen are two times eight") };
-    let halves = [store_f32x8(_mm256_cvtph_ps(load_halves(low))), store_f32x8(_mm256_cvtph_ps(load_halves(high)))];
+    let halves = [store_f32x8(_mm256_cvtph_ps(load_u16x8(low))), store_f32x8(_mm256_cvtph_ps(load_u16x8(high)))];
     *halves.as_flattened().as_array().expect("two times eight are sixteen")
 }
 
@@ -199,12 +189,11 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
 fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
     let mut out = [[0.0; LANES]; LANES];
     for group in 0..2 {
-        let dwords = transpose(std::array::from_fn(|row| {
-            let [low, high] = rows[8 * group + row].as_chunks::<8>().0 else {
-                unreachable!("sixteen are two times eight")
-            };
-            _mm256_set_m128i(load_halves(high), load_halves(low))
-        }));
+        let mut loaded = [_mm256_setzero_si256(); 8];
+        for (loaded, row) in loaded.iter_mut().zip(&rows[8 * group..8 * (group + 1)]) {
+            *loaded = load_u16x16(row);
+        }
+        let dwords = transpose(loaded);
         for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(dwords) {
             let even = _mm256_and_si256(dword, _mm256_set1_epi32(0xffff));
             let odd = _mm256_srli_epi32::<16>(dword);

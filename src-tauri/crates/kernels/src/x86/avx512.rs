@@ -7,16 +7,12 @@
 mod decode;
 mod prefill;
 
-use std::arch::x86_64::{
-    __m256i, __m512i, _MM_FROUND_TO_NEAREST_INT, _mm256_loadu_si256, _mm256_storeu_si256, _mm512_castsi256_si512,
-    _mm512_cvtepi32_epi16, _mm512_cvtph_ps, _mm512_cvtps_ph, _mm512_inserti64x4, _mm512_loadu_ps, _mm512_shuffle_i32x4,
-    _mm512_srli_epi32, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
-};
+use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
 use super::kernels;
-use super::memory::store_f32x16;
+use super::memory::{load_u16x16, store_f32x16};
 use super::quants::{Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
@@ -107,8 +103,18 @@ fn transpose_quarters(x: [__m512i; 4]) -> [__m512i; 4] {
 fn transpose(rows: [__m256i; 16]) -> [__m512i; 8] {
     // With rows r and r + 4 in one register, its quarters are dwords 0-3 and 4-7 of the one, then of the other; the
     // columns of four rows come out in quarters 0 and 2 (dwords 0-3), 1 and 3 (dwords 4-7).
-    let low = transpose_quarters([0, 1, 2, 3].map(|r| join(rows[r], rows[r + 4])));
-    let high = transpose_quarters([8, 9, 10, 11].map(|r| join(rows[r], rows[r + 4])));
+    let low = transpose_quarters([
+        join(rows[0], rows[4]),
+        join(rows[1], rows[5]),
+        join(rows[2], rows[6]),
+        join(rows[3], rows[7]),
+    ]);
+    let high = transpose_quarters([
+        join(rows[8], rows[12]),
+        join(rows[9], rows[13]),
+        join(rows[10], rows[14]),
+        join(rows[11], rows[15]),
+    ]);
     [
         _mm512_shuffle_i32x4::<0b10_00_10_00>(low[0], high[0]),
         _mm512_shuffle_i32x4::<0b10_00_10_00>(low[1], high[1]),
@@ -149,18 +155,10 @@ impl Arith for Fused {
     }
 }
 
-/// Sixteen binary16 at `x`.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn load_halves(x: &[u16; LANES]) -> __m256i {
-    // SAFETY: `x` refers to 32 readable bytes, and this load needs no alignment.
-    unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
-}
-
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn widen(half: &[u16; LANES]) -> Lanes {
-    store_f32x16(_mm512_cvtph_ps(load_halves(half)))
+    store_f32x16(_mm512_cvtph_ps(load_u16x16(half)))
 }
 
 #[inline]
@@ -179,7 +177,11 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
-    let dwords = transpose(rows.map(|row| load_halves(row)));
+    let mut loaded = [load_u16x16(rows[0]); LANES];
+    for (loaded, row) in loaded.iter_mut().zip(rows) {
+        *loaded = load_u16x16(row);
+    }
+    let dwords = transpose(loaded);
     let mut out = [[0.0; LANES]; LANES];
     for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(dwords) {
         out[0] = store_f32x16(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(dword)));

@@ -53,6 +53,14 @@ pub(super) fn load_f32x8(x: &[f32; 16]) -> __m256 {
     unsafe { _mm256_loadu_ps(x.as_ptr()) }
 }
 
+/// Eight halfwords.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn load_u16x8(x: &[u16; 8]) -> __m128i {
+    // SAFETY: `x` refers to 16 readable bytes, and this load needs no alignment.
+    unsafe { _mm_loadu_si128(x.as_ptr().cast()) }
+}
+
 /// Sixteen halfwords.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -43,8 +43,8 @@ impl Panel {
         self.scales.resize(blocks, Lanes::default());
         if T::BLOCK == 32 {
             for (row, bytes) in rows.iter().enumerate() {
-                for (block, scales) in bytes.chunks_exact(T::BYTES).zip(&mut self.scales) {
-                    scales.0[row] = widen(scale::<T>(block));
+                for (block, scales) in T::blocks(bytes, blocks).iter().zip(&mut self.scales) {
+                    scales.0[row] = widen(scale::<T>(block.as_ref()));
                 }
             }
             return;
@@ -54,7 +54,7 @@ impl Panel {
         self.sub_scales.resize(subs * groups, Lanes::default());
         self.pairs.resize(subs, Lanes::default());
         for (row, bytes) in rows.iter().enumerate() {
-            for (index, block) in bytes.chunks_exact(T::BYTES).enumerate() {
+            for (index, block) in T::blocks(bytes, blocks).iter().map(AsRef::as_ref).enumerate() {
                 self.scales[index].0[row] = widen(scale::<T>(block));
                 let pairs = &mut self.pairs[8 * index..8 * (index + 1)];
                 let sub_scales_out = &mut self.sub_scales[8 * groups * index..8 * groups * (index + 1)];

@@ -19,12 +19,14 @@ pub(super) trait Kind {
     const DTYPE: DType;
     /// What was added to make the quants unsigned.
     const OFFSET: i32;
-    /// Bytes in a block.
-    const BYTES: usize = Self::DTYPE.block_bytes();
+    /// The bytes of a block.
+    type Block: AsRef<[u8]> + 'static;
     /// Elements in a block.
     const BLOCK: usize = Self::DTYPE.block();
     /// Whether blocks have minima (Q4_K, Q5_K).
     const MINIMA: bool = matches!(Self::DTYPE, DType::Q4_K | DType::Q5_K);
+    /// The first `blocks` blocks of a row. With one `blocks` for all rows, a loop over blocks needs no further checks.
+    fn blocks(row: &[u8], blocks: usize) -> &[Self::Block];
 }
 
 macro_rules! kinds {
@@ -33,6 +35,11 @@ macro_rules! kinds {
         impl Kind for $name {
             const DTYPE: DType = DType::$dtype;
             const OFFSET: i32 = $offset;
+            type Block = [u8; DType::$dtype.block_bytes()];
+            #[inline(always)]
+            fn blocks(row: &[u8], blocks: usize) -> &[Self::Block] {
+                &row.as_chunks().0[..blocks]
+            }
         }
     )* };
 }

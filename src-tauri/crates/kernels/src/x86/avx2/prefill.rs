@@ -1,16 +1,13 @@
 //! Several columns: panels of eight rows, unpacked once and multiplied with all columns, four at a time.
 
-use std::arch::x86_64::{
-    __m256, __m256i, _mm256_add_epi32, _mm256_cvtepi32_ps, _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_madd_epi16,
-    _mm256_mul_ps, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_setr_epi8, _mm256_setzero_ps, _mm256_setzero_si256,
-    _mm256_shuffle_epi8, _mm256_slli_epi32, _mm256_sub_epi32,
-};
+use std::arch::x86_64::*;
 
 use super::super::memory::{at, load_f32x8, load_i32x8, load256, store_f32x8, store256};
 use super::super::panel::{Lanes, Panel};
 use super::super::quants::Kind;
 use super::decode::broadcast;
 use super::{offset, products, transpose, weights};
+use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 
 /// Rows of a panel.
@@ -24,8 +21,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
     let mut panel = std::mem::take(&mut m.scratch.panels);
     panel.resize_with(panel.len().max(1), Panel::default);
     for first in (0..m.rows).step_by(ROWS) {
-        let rows = std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)));
-        fill::<T>(&mut panel[0], rows, m.k / T::BLOCK);
+        fill::<T>(&mut panel[0], panel_rows(m, first), m.k / T::BLOCK);
         let mut column = 0;
         while column + 4 <= m.columns.count {
             tile::<T, 4>(m, &panel[0], first, column);
@@ -43,17 +39,44 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
-    let groups = panel.quants.as_chunks_mut::<LINES>().0;
-    for (index, group) in groups.iter_mut().enumerate() {
-        let (block, sub) = (index / (T::BLOCK / 32), index % (T::BLOCK / 32));
-        let quants = rows.map(|row| weights::<T>(&row[block * T::BYTES..][..T::BYTES], sub));
-        let registers = transpose(quants);
-        for (line, registers) in group.iter_mut().zip(registers.as_chunks::<2>().0) {
-            let (low, high) = line.0.split_at_mut(32);
-            store256(low.first_chunk_mut().expect("half a line"), registers[0]);
-            store256(high.first_chunk_mut().expect("half a line"), registers[1]);
+    let rows = rows_of_blocks::<T>(rows, blocks);
+    let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
+    for (block, lines) in lines.enumerate() {
+        for (sub, group) in lines.chunks_exact_mut(LINES).enumerate() {
+            let mut quants = [_mm256_setzero_si256(); ROWS];
+            for (quants, row) in quants.iter_mut().zip(rows) {
+                *quants = weights::<T>(row[block].as_ref(), sub);
+            }
+            let registers = transpose(quants);
+            for (line, registers) in group.iter_mut().zip(registers.as_chunks::<2>().0) {
+                let (low, high) = line.0.split_at_mut(32);
+                store256(low.first_chunk_mut().expect("half a line"), registers[0]);
+                store256(high.first_chunk_mut().expect("half a line"), registers[1]);
+            }
         }
     }
+}
+
+/// The rows of a panel, the last row standing in for those past it. (Closures are kept out of functions with target
+/// features: they would have them too, and are then not inlined where the library calls them.)
+#[inline(always)]
+fn panel_rows<'a>(m: &MatMul<'a>, first: usize) -> [&'a [u8]; ROWS] {
+    std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)))
+}
+
+#[inline(always)]
+fn rows_of_blocks<T: Kind>(rows: [&[u8]; ROWS], blocks: usize) -> [&[T::Block]; ROWS] {
+    rows.map(|row| T::blocks(row, blocks))
+}
+
+#[inline(always)]
+fn columns_32<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x32<'a>; N] {
+    std::array::from_fn(|n| m.columns.q8x32(column + n).first(blocks))
+}
+
+#[inline(always)]
+fn columns_256<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x256<'a>; N] {
+    std::array::from_fn(|n| m.columns.q8x256(column + n).first(blocks))
 }
 
 /// A panel times `N` columns.
@@ -71,16 +94,18 @@ fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
-    let columns: [_; N] = std::array::from_fn(|n| m.columns.q8x32(column + n));
+    let blocks = m.k / 32;
+    let columns: [_; N] = columns_32(m, column, blocks);
+    let groups = &panel.quants.as_chunks::<LINES>().0[..blocks];
     let mut acc = [_mm256_setzero_ps(); N];
-    for (block, (group, scales)) in panel.quants.as_chunks::<LINES>().0.iter().zip(&panel.scales).enumerate() {
-        let values: [&[u8; 32]; N] = columns.map(|column| &column.values[block]);
+    for (block, (group, scales)) in groups.iter().zip(&panel.scales).enumerate() {
         let mut dots = [_mm256_setzero_si256(); N];
         let one = _mm256_set1_epi16(1);
         for quad in 0..8 {
             let w = load256(at(&group[quad / 2].0, 32 * (quad % 2)));
-            for (dot, values) in dots.iter_mut().zip(values) {
-                *dot = _mm256_add_epi32(*dot, _mm256_madd_epi16(products::<T>(w, dword(values, quad)), one));
+            for (dot, column) in dots.iter_mut().zip(columns) {
+                let words = products::<T>(w, dword(&column.values[block], quad));
+                *dot = _mm256_add_epi32(*dot, _mm256_madd_epi16(words, one));
             }
         }
         let w_scale = floats(scales);
@@ -99,10 +124,10 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
 fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
     // Integer scales per 32 elements.
     let per_sub = if T::MINIMA { 1 } else { 2 };
-    let columns: [_; N] = std::array::from_fn(|n| m.columns.q8x256(column + n));
+    let blocks = m.k / 256;
+    let columns: [_; N] = columns_256(m, column, blocks);
     let mut acc = [_mm256_setzero_ps(); N];
-    for (block, scales) in panel.scales.iter().enumerate() {
-        let values: [&[u8; 256]; N] = columns.map(|column| &column.values[block]);
+    for (block, scales) in panel.scales[..blocks].iter().enumerate() {
         let mut dots = [_mm256_setzero_si256(); N];
         for sub in 0..8 {
             let group = &panel.quants[LINES * (8 * block + sub)..][..LINES];
@@ -110,8 +135,8 @@ fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usiz
                 let scale = twice(&panel.sub_scales[per_sub * (8 * block + sub) + part]);
                 for quad in part * 8 / per_sub..(part + 1) * 8 / per_sub {
                     let w = load256(at(&group[quad / 2].0, 32 * (quad % 2)));
-                    for (dot, values) in dots.iter_mut().zip(values) {
-                        let words = products::<T>(w, dword(values, 8 * sub + quad));
+                    for (dot, column) in dots.iter_mut().zip(columns) {
+                        let words = products::<T>(w, dword(&column.values[block], 8 * sub + quad));
                         *dot = _mm256_add_epi32(*dot, _mm256_madd_epi16(words, scale));
                     }
                 }

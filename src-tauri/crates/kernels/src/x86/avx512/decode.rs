@@ -20,23 +20,27 @@ const STRIP: usize = 16;
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
-    let row_bytes = T::DTYPE.row_bytes(m.k);
+    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
-        let rows: [&[u8]; STRIP] = std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)));
-        let next = (first + STRIP) * row_bytes;
+        let rows = strip::<T>(m, first, column.values.len());
+        let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm512_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
-            prefetch(m.weights, next + STRIP * T::BYTES * block, STRIP * T::BYTES);
+            prefetch(m.weights, next + STRIP * bytes * block, STRIP * bytes);
             let a = _mm512_broadcast_i64x4(load256(values));
-            let blocks = rows.map(|row| &row[block * T::BYTES..][..T::BYTES]);
-            // Rows r and r + 4 in one register, as `reduce_halves` wants them.
-            let dots = [0, 1, 2, 3, 8, 9, 10, 11].map(|r| {
-                let w = join(unsigned::<T>(blocks[r], 0), unsigned::<T>(blocks[r + 4], 0));
-                _mm512_dpbusd_epi32(_mm512_setzero_si512(), w, a)
-            });
+            let mut scales = [0; STRIP];
+            let mut dots = [_mm512_setzero_si512(); STRIP / 2];
+            for (i, dot) in dots.iter_mut().enumerate() {
+                // Rows r and r + 4 in one register, as `reduce_halves` wants them.
+                let r = i + i / 4 * 4;
+                let (low, high) = (rows[r][block].as_ref(), rows[r + 4][block].as_ref());
+                *dot = _mm512_dpbusd_epi32(*dot, join(unsigned::<T>(low, 0), unsigned::<T>(high, 0)), a);
+                scales[r] = scale::<T>(low);
+                scales[r + 4] = scale::<T>(high);
+            }
             let sum = i32::from_le_bytes(column.sums[block]);
             let dot = _mm512_sub_epi32(reduce_halves(dots), _mm512_set1_epi32(T::OFFSET * sum));
-            let scale = _mm512_mul_ps(halves(blocks.map(scale::<T>)), broadcast(column.scales[block]));
+            let scale = _mm512_mul_ps(halves(scales), broadcast(column.scales[block]));
             acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, acc);
         }
         write(m, first, acc);
@@ -47,48 +51,65 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
-    let row_bytes = T::DTYPE.row_bytes(m.k);
+    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
-        let rows: [&[u8]; STRIP] = std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)));
-        let next = (first + STRIP) * row_bytes;
+        let rows = strip::<T>(m, first, column.values.len());
+        let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm512_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
-            let a = [0, 1, 2, 3].map(|i| {
+            let mut a = [_mm512_setzero_si512(); 4];
+            for (i, a) in a.iter_mut().enumerate() {
                 let (low, high) = subs::<T>(i);
-                join(load256(at(values, 32 * low)), load256(at(values, 32 * high)))
-            });
+                *a = join(load256(at(values, 32 * low)), load256(at(values, 32 * high)));
+            }
             let sums = load256(&column.sums[block]);
-            let blocks = rows.map(|row| &row[block * T::BYTES..][..T::BYTES]);
+            let mut scales = [0; STRIP];
+            let mut minimum_scales = [0; STRIP];
             // Minima of row r + 4 * quarter, so that a reduction of quarters gives the rows in order.
             let mut minima = [[0; 4]; 4];
             let mut quads = [_mm512_setzero_si512(); 4];
             for (q, quad) in quads.iter_mut().enumerate() {
-                prefetch(m.weights, next + STRIP * T::BYTES * block + 4 * T::BYTES * q, 4 * T::BYTES);
-                *quad = add_quarters([0, 1, 2, 3].map(|r| {
-                    let bytes = blocks[4 * q + r];
+                prefetch(m.weights, next + bytes * (STRIP * block + 4 * q), 4 * bytes);
+                let mut dots = [_mm512_setzero_si512(); 4];
+                for (r, dot) in dots.iter_mut().enumerate() {
+                    let bytes = rows[4 * q + r][block].as_ref();
+                    scales[4 * q + r] = scale::<T>(bytes);
                     if T::MINIMA {
-                        let (scales, row_minima) = scales_and_minima(bytes);
+                        let (row_scales, row_minima) = scales_and_minima(bytes);
                         minima[r][q] = row_minima;
-                        with_scales::<T>(bytes, scales, &a)
+                        minimum_scales[4 * q + r] = minimum_scale(bytes);
+                        *dot = with_scales::<T>(bytes, row_scales, &a);
                     } else {
-                        with_signed_scales::<T>(bytes, sums, &a)
+                        *dot = with_signed_scales::<T>(bytes, sums, &a);
                     }
-                }));
+                }
+                *quad = add_quarters(dots);
             }
             let a_scale = broadcast(column.scales[block]);
-            let scale = _mm512_mul_ps(halves(blocks.map(scale::<T>)), a_scale);
+            let scale = _mm512_mul_ps(halves(scales), a_scale);
             acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(fold_quarters(quads)), scale, acc);
             if T::MINIMA {
                 // Two sums over 16 elements make one over the 32 of a sub-block.
                 let sums = _mm_hadd_epi16(_mm256_castsi256_si128(sums), _mm256_extracti128_si256::<1>(sums));
                 let sums = _mm512_broadcast_i32x4(sums);
-                let products = minima.map(|rows| _mm512_madd_epi16(_mm512_cvtepu8_epi16(load_u64x4(&rows)), sums));
-                let scale = _mm512_mul_ps(halves(blocks.map(minimum_scale)), a_scale);
+                let mut products = [_mm512_setzero_si512(); 4];
+                for (product, minima) in products.iter_mut().zip(&minima) {
+                    *product = _mm512_madd_epi16(_mm512_cvtepu8_epi16(load_u64x4(minima)), sums);
+                }
+                let scale = _mm512_mul_ps(halves(minimum_scales), a_scale);
                 acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(add_quarters(products)), scale, acc);
             }
         }
         write(m, first, acc);
     }
+}
+
+/// The blocks of a strip's rows, the last row standing in for those past it.
+// Closures in a function with target features have them too, and are then not inlined where the library calls them;
+// so this has none, and the loops above use none.
+#[inline(always)]
+fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
+    std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
 }
 
 /// The two sub-blocks that register `i` of a block's quants holds: the nibbles of 64 consecutive bytes.
@@ -100,18 +121,13 @@ const fn subs<T: Kind>(i: usize) -> (usize, usize) {
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw")]
 fn wide<T: Kind>(block: &[u8], i: usize) -> __m512i {
-    let nibbles = |start: usize| {
-        let bytes = load512(at(block, start + 64 * (i / 2)));
-        let bytes = if i.is_multiple_of(2) { bytes } else { _mm512_srli_epi16::<4>(bytes) };
-        _mm512_and_si512(bytes, _mm512_set1_epi8(15))
-    };
     match T::DTYPE {
-        DType::Q4_K => nibbles(16),
+        DType::Q4_K => nibbles(block, 16, i),
         DType::Q5_K => {
             let (low, high) = subs::<T>(i);
             let bits = _mm512_broadcast_i64x4(load256(at(block, 16)));
             let bit = join(_mm256_set1_epi8(1 << low), _mm256_set1_epi8(1 << high));
-            let low = nibbles(48);
+            let low = nibbles(block, 48, i);
             _mm512_mask_add_epi8(low, _mm512_test_epi8_mask(bits, bit), low, _mm512_set1_epi8(16))
         }
         _ => {
@@ -119,9 +135,18 @@ fn wide<T: Kind>(block: &[u8], i: usize) -> __m512i {
             let shift = 4 * (i as i16 % 2);
             let high = _mm512_srlv_epi16(high, join(_mm256_set1_epi16(shift), _mm256_set1_epi16(shift + 2)));
             let high = _mm512_slli_epi16::<4>(_mm512_and_si512(high, _mm512_set1_epi8(3)));
-            _mm512_or_si512(nibbles(0), high)
+            _mm512_or_si512(nibbles(block, 0, i), high)
         }
     }
+}
+
+/// Low (even `i`) or high nibbles of the 64 bytes that registers `i` and `i ^ 1` share.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn nibbles(block: &[u8], start: usize, i: usize) -> __m512i {
+    let bytes = load512(at(block, start + 64 * (i / 2)));
+    let bytes = if i.is_multiple_of(2) { bytes } else { _mm512_srli_epi16::<4>(bytes) };
+    _mm512_and_si512(bytes, _mm512_set1_epi8(15))
 }
 
 /// Partial sums of a block's products, scaled by unsigned sub-scales.
@@ -132,8 +157,8 @@ fn with_scales<T: Kind>(block: &[u8], scales: u64, a: &[__m512i; 4]) -> __m512i 
     let mut dot = _mm512_setzero_si512();
     for (i, &a) in a.iter().enumerate() {
         let (low, high) = subs::<T>(i);
-        let pick = |sub: usize| _mm256_set1_epi16((2 * sub | (2 * sub + 1) << 8) as i16);
-        let scale = _mm512_shuffle_epi8(scales, join(pick(low), pick(high)));
+        let (low, high) = (0x0100 + 0x0202 * low as i16, 0x0100 + 0x0202 * high as i16);
+        let scale = _mm512_shuffle_epi8(scales, join(_mm256_set1_epi16(low), _mm256_set1_epi16(high)));
         dot = _mm512_dpwssd_epi32(dot, _mm512_maddubs_epi16(wide::<T>(block, i), a), scale);
     }
     dot
@@ -150,8 +175,9 @@ fn with_signed_scales<T: Kind>(block: &[u8], sums: __m256i, a: &[__m512i; 4]) ->
     let mut dot = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offsets));
     for (i, &a) in a.iter().enumerate() {
         let first = 4 * i as i16;
-        let pick = |a: i16, b: i16| _mm256_set_m128i(_mm_set1_epi16(b), _mm_set1_epi16(a));
-        let scale = join(pick(first, first + 1), pick(first + 2, first + 3));
+        let low = _mm256_set_m128i(_mm_set1_epi16(first + 1), _mm_set1_epi16(first));
+        let high = _mm256_set_m128i(_mm_set1_epi16(first + 3), _mm_set1_epi16(first + 2));
+        let scale = join(low, high);
         let scale = _mm512_permutexvar_epi16(scale, scales);
         dot = _mm512_dpwssd_epi32(dot, _mm512_maddubs_epi16(wide::<T>(block, i), a), scale);
     }
@@ -170,11 +196,15 @@ fn add_quarters(x: [__m512i; 4]) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn fold_quarters(x: [__m512i; 4]) -> __m512i {
-    let fold = |a, b| {
-        let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
-        _mm512_add_epi32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b))
-    };
     fold(fold(x[0], x[1]), fold(x[2], x[3]))
+}
+
+/// Adds up adjacent quarters of two registers.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fold(a: __m512i, b: __m512i) -> __m512i {
+    let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
+    _mm512_add_epi32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b))
 }
 
 /// The sums of rows 0 to 15 from halves of registers: 0 | 4, 1 | 5, 2 | 6, 3 | 7, 8 | 12, and so on.
@@ -182,9 +212,7 @@ fn fold_quarters(x: [__m512i; 4]) -> __m512i {
 #[target_feature(enable = "avx512f")]
 fn reduce_halves(x: [__m512i; 8]) -> __m512i {
     let [low, high] = x.as_chunks::<4>().0 else { unreachable!("eight are two times four") };
-    let (low, high) = (add_quarters(*low), add_quarters(*high));
-    let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(low, high);
-    _mm512_add_epi32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(low, high))
+    fold(add_quarters(*low), add_quarters(*high))
 }
 
 /// Sixteen binary16 as floats.

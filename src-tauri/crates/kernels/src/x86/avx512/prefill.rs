@@ -10,6 +10,7 @@ use super::super::panel::{Lanes, Panel};
 use super::super::quants::{Kind, unsigned};
 use super::decode::broadcast;
 use super::transpose;
+use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 
 /// Rows of a panel.
@@ -29,8 +30,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
     for start in (0..m.rows).step_by(ROWS * together) {
         let firsts = (start..m.rows).step_by(ROWS).take(together);
         for (first, panel) in firsts.clone().zip(&mut panels) {
-            let rows = std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)));
-            fill::<T>(panel, rows, m.k / T::BLOCK);
+            fill::<T>(panel, panel_rows(m, first), m.k / T::BLOCK);
         }
         let mut column = 0;
         while column < m.columns.count {
@@ -58,14 +58,41 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
-    let groups = panel.quants.as_chunks_mut::<LINES>().0;
-    for (index, group) in groups.iter_mut().enumerate() {
-        let (block, sub) = (index / (T::BLOCK / 32), index % (T::BLOCK / 32));
-        let quants = rows.map(|row| unsigned::<T>(&row[block * T::BYTES..][..T::BYTES], sub));
-        for (line, register) in group.iter_mut().zip(transpose(quants)) {
-            store512(&mut line.0, register);
+    let rows = rows_of_blocks::<T>(rows, blocks);
+    let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
+    for (block, lines) in lines.enumerate() {
+        for (sub, group) in lines.chunks_exact_mut(LINES).enumerate() {
+            let mut quants = [_mm256_setzero_si256(); ROWS];
+            for (quants, row) in quants.iter_mut().zip(rows) {
+                *quants = unsigned::<T>(row[block].as_ref(), sub);
+            }
+            for (line, register) in group.iter_mut().zip(transpose(quants)) {
+                store512(&mut line.0, register);
+            }
         }
     }
+}
+
+/// The rows of a panel, the last row standing in for those past it. (Closures are kept out of functions with target
+/// features: they would have them too, and are then not inlined where the library calls them.)
+#[inline(always)]
+fn panel_rows<'a>(m: &MatMul<'a>, first: usize) -> [&'a [u8]; ROWS] {
+    std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)))
+}
+
+#[inline(always)]
+fn rows_of_blocks<T: Kind>(rows: [&[u8]; ROWS], blocks: usize) -> [&[T::Block]; ROWS] {
+    rows.map(|row| T::blocks(row, blocks))
+}
+
+#[inline(always)]
+fn columns_32<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x32<'a>; N] {
+    std::array::from_fn(|n| m.columns.q8x32(column + n).first(blocks))
+}
+
+#[inline(always)]
+fn columns_256<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x256<'a>; N] {
+    std::array::from_fn(|n| m.columns.q8x256(column + n).first(blocks))
 }
 
 /// A panel times `N` columns.
@@ -82,18 +109,19 @@ fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
-    let columns: [_; N] = std::array::from_fn(|n| m.columns.q8x32(column + n));
+    let blocks = m.k / 32;
+    let columns: [_; N] = columns_32(m, column, blocks);
+    let groups = &panel.quants.as_chunks::<LINES>().0[..blocks];
     let mut acc = [_mm512_setzero_ps(); N];
-    for (block, (group, scales)) in panel.quants.as_chunks::<LINES>().0.iter().zip(&panel.scales).enumerate() {
-        let values: [&[u8; 32]; N] = columns.map(|column| &column.values[block]);
-        let mut dots = columns.map(|column| {
-            let sum = i32::from_le_bytes(column.sums[block]);
-            _mm512_set1_epi32(-T::OFFSET * sum)
-        });
+    for (block, (group, scales)) in groups.iter().zip(&panel.scales).enumerate() {
+        let mut dots = [_mm512_setzero_si512(); N];
+        for (dot, column) in dots.iter_mut().zip(columns) {
+            *dot = _mm512_set1_epi32(-T::OFFSET * i32::from_le_bytes(column.sums[block]));
+        }
         for (quad, line) in group.iter().enumerate() {
             let w = load512(&line.0);
-            for (dot, values) in dots.iter_mut().zip(values) {
-                *dot = _mm512_dpbusd_epi32(*dot, w, dword(values, quad));
+            for (dot, column) in dots.iter_mut().zip(columns) {
+                *dot = _mm512_dpbusd_epi32(*dot, w, dword(&column.values[block], quad));
             }
         }
         let w_scale = load_f32x16(&scales.0);
@@ -110,10 +138,10 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
 fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
     // Integer scales per 32 elements.
     let per_sub = if T::MINIMA { 1 } else { 2 };
-    let columns: [_; N] = std::array::from_fn(|n| m.columns.q8x256(column + n));
+    let blocks = m.k / 256;
+    let columns: [_; N] = columns_256(m, column, blocks);
     let mut acc = [_mm512_setzero_ps(); N];
-    for (block, scales) in panel.scales.iter().enumerate() {
-        let values: [&[u8; 256]; N] = columns.map(|column| &column.values[block]);
+    for (block, scales) in panel.scales[..blocks].iter().enumerate() {
         let mut dots = [_mm512_setzero_si512(); N];
         for sub in 0..8 {
             let group = &panel.quants[LINES * (8 * block + sub)..][..LINES];
@@ -122,8 +150,8 @@ fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usiz
                 let mut partial = [_mm512_setzero_si512(); N];
                 for (quad, line) in lines.iter().enumerate() {
                     let w = load512(&line.0);
-                    for (partial, values) in partial.iter_mut().zip(values) {
-                        let a = dword(values, 8 * sub + part * (LINES / per_sub) + quad);
+                    for (partial, column) in partial.iter_mut().zip(columns) {
+                        let a = dword(&column.values[block], 8 * sub + part * (LINES / per_sub) + quad);
                         *partial = _mm512_dpbusd_epi32(*partial, w, a);
                     }
                 }
