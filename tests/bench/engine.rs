@@ -27,7 +27,9 @@ impl Loaded {
         let machine = cairn_hardware::Machine::probe();
         let cores = &machine.cpu.usable_cores;
         let variant = cairn_kernels::usable(&machine.cpu.features)[0];
-        let mut backend = Cpu::new(variant, Arc::new(Team::new(cores.len(), cores)?));
+        let team = Arc::new(Team::new(cores.len(), cores)?);
+        team.pin_caller();
+        let mut backend = Cpu::new(variant, team);
         let file = cairn_models::ModelFile::open(path)?;
         let model = cairn_models::load(&file, &mut backend)?;
         let layout = model.plan.page_layout(backend.caps().kv_element_bytes);
