@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use cairn_hardware::Machine;
@@ -21,8 +21,9 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::keep_alive::KeepAlive;
 use crate::loaded::{LoadedModel, Loading, check_memory};
-use crate::request::{Event, GenerateError, Request};
-use crate::sequence::Job;
+use crate::random::Random;
+use crate::request::{Event, Request};
+use crate::sequence::{Job, Listener};
 
 /// A model's identity: requests with the same one share a loaded model.
 pub type ModelId = String;
@@ -53,9 +54,9 @@ pub struct EngineConfig {
     pub kernel: Option<String>,
     /// Bytes that KV pages of all models may take; otherwise a quarter of the memory.
     pub kv_budget_bytes: Option<u64>,
-    /// Requests that one model computes at once.
+    /// Requests that one model computes at once; zero counts as one.
     pub parallel: usize,
-    /// Models that may be loaded at once.
+    /// Models that may be loaded at once; zero counts as one.
     pub max_loaded: usize,
     /// Requests that may wait for one model.
     pub max_queue: usize,
@@ -70,7 +71,7 @@ pub struct EngineConfig {
 pub struct LoadOptions {
     /// Tokens that prompt and answer may have together; at most what the model was trained for.
     pub context_tokens: Option<u32>,
-    /// Compute threads; otherwise one per physical core.
+    /// Compute threads, at most one per usable core; that many where nothing is asked for.
     pub threads: Option<usize>,
     /// Load even if memory looks too small.
     pub force: bool,
@@ -152,7 +153,10 @@ struct Inner {
     variant: &'static Variant,
     budget: Arc<Budget>,
     entries: Mutex<HashMap<ModelId, Entry>>,
-    teams: Mutex<HashMap<usize, Arc<Team>>>,
+    /// By size. A team lives as long as a model uses it.
+    teams: Mutex<HashMap<usize, Weak<Team>>>,
+    /// Seeds the models' own sources of seeds.
+    seeds: Mutex<Random>,
     /// Held while a model loads.
     loading: tokio::sync::Mutex<()>,
     /// Requests that wait for a load.
@@ -170,12 +174,24 @@ struct Entry {
     context_tokens: u32,
     /// When it goes, while it is idle.
     expires: Option<Instant>,
+    /// What unloads it then.
+    timer: Option<Timer>,
+}
+
+/// A task that ends when this is dropped, so that a busy model does not gather one for each of its requests.
+struct Timer(tokio::task::AbortHandle);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Engine {
     /// Starts an engine; nothing is loaded yet. Must be called inside a tokio runtime, which runs its timers. Fails when
     /// the kernel variant that is asked for does not run here.
     pub fn start(config: EngineConfig) -> Result<Self, VariantError> {
+        let config = EngineConfig { parallel: config.parallel.max(1), max_loaded: config.max_loaded.max(1), ..config };
         let features = &config.machine.cpu.features;
         let usable = variants(features, config.kernel.as_deref())?;
         let variant = usable[0];
@@ -188,6 +204,7 @@ impl Engine {
         let quarter = memory.limit_bytes.unwrap_or(u64::MAX).min(memory.total_bytes) / 4;
         let budget = Arc::new(Budget::new(config.kv_budget_bytes.unwrap_or(quarter)));
         Ok(Self(Arc::new(Inner {
+            seeds: Mutex::new(Random::new(config.seed)),
             config,
             variant,
             budget,
@@ -231,10 +248,10 @@ impl Engine {
         self.make_room(&id, &file, &options).await?;
         let loading = Loading {
             variant: inner.variant,
-            team: self.team(options.threads).map_err(LoadError::Thread)?,
+            team: self.team(self.threads(&options)).map_err(LoadError::Thread)?,
             budget: Arc::clone(&inner.budget),
             parallel: inner.config.parallel,
-            seed: inner.config.seed ^ inner.entries().len() as u64,
+            seeds: Random::new(inner.seeds.lock().expect("no code panics while it holds the seeds").next()),
             closing: Arc::clone(&inner.closing),
         };
         let model = blocking(move || LoadedModel::load(file, loading)).await??;
@@ -246,6 +263,7 @@ impl Engine {
             keep_alive: inner.config.keep_alive,
             context_tokens: DEFAULT_CONTEXT_TOKENS,
             expires: None,
+            timer: None,
         };
         inner.entries().insert(id.clone(), entry);
         let mut lease = self.lease(&id, &options, keep_alive)?.ok_or(LoadError::Closing)?;
@@ -313,7 +331,7 @@ impl Engine {
             entries.remove(id);
             return Ok(None);
         }
-        if options.threads.is_some_and(|threads| threads.max(1) != entry.model.threads) {
+        if options.threads.is_some() && self.threads(options) != entry.model.threads {
             return Ok(None);
         }
         if entry.model.queued.load(Ordering::Relaxed) >= self.0.config.max_queue {
@@ -323,6 +341,7 @@ impl Engine {
         entry.context_tokens = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS).min(trained).max(4);
         entry.keep_alive = keep_alive.unwrap_or(self.0.config.keep_alive);
         entry.expires = None;
+        entry.timer = None;
         entry.leases += 1;
         Ok(Some(Lease {
             engine: self.clone(),
@@ -368,16 +387,21 @@ impl Engine {
         }
     }
 
+    /// Compute threads for these options. More than one per core would wait for each other, and a request may not take as
+    /// many of the system's threads as it likes.
+    fn threads(&self, options: &LoadOptions) -> usize {
+        let cores = self.0.config.machine.cpu.usable_cores.len();
+        options.threads.unwrap_or(cores).min(cores).max(1)
+    }
+
     /// The compute team of this size; models with the same size share it.
-    fn team(&self, threads: Option<usize>) -> std::io::Result<Arc<Team>> {
-        let cores = &self.0.config.machine.cpu.usable_cores;
-        let threads = threads.unwrap_or(cores.len()).max(1);
+    fn team(&self, threads: usize) -> std::io::Result<Arc<Team>> {
         let mut teams = self.0.teams.lock().expect("no code panics while it holds the teams");
-        if let Some(team) = teams.get(&threads) {
-            return Ok(Arc::clone(team));
+        if let Some(team) = teams.get(&threads).and_then(Weak::upgrade) {
+            return Ok(team);
         }
-        let team = Arc::new(Team::new(threads, cores)?);
-        teams.insert(threads, Arc::clone(&team));
+        let team = Arc::new(Team::new(threads, &self.0.config.machine.cpu.usable_cores)?);
+        teams.insert(threads, Arc::downgrade(&team));
         Ok(team)
     }
 
@@ -400,14 +424,15 @@ impl Engine {
         }
         entry.expires = Some(expires);
         let (engine, id) = (self.clone(), id.to_owned());
-        self.0.runtime.spawn(async move {
+        let unload = async move {
             tokio::time::sleep_until(expires.into()).await;
             let mut entries = engine.0.entries();
             if entries.get(&id).is_some_and(|entry| entry.expires == Some(expires)) {
                 tracing::info!(%id, "model unloaded, its keep-alive is over");
                 entries.remove(&id);
             }
-        });
+        };
+        entry.timer = Some(Timer(self.0.runtime.spawn(unload).abort_handle()));
     }
 }
 
@@ -482,13 +507,11 @@ impl Lease {
 
     /// Starts an answer. Dropping the receiver cancels it; what was computed stays cached.
     pub fn generate(&self, request: Request) -> mpsc::Receiver<Event> {
-        let (events, receiver) = mpsc::channel(EVENTS);
-        let job = Job { request, context_tokens: self.context_tokens as usize, events };
+        let (listener, receiver) = Listener::channel(EVENTS);
+        let job = Job { request, context_tokens: self.context_tokens as usize, listener };
         self.model.queued.fetch_add(1, Ordering::Relaxed);
-        if let Err(returned) = self.model.jobs.send(job) {
-            // The thread has ended, so the model's file failed or the engine closes.
-            let _ = returned.0.events.try_send(Event::Failed(GenerateError::Unloaded));
-        }
+        // Where the thread has ended, since the model's file failed or the engine closes, the job's drop says so.
+        let _ = self.model.jobs.send(job);
         receiver
     }
 }

@@ -10,6 +10,7 @@
 mod engine;
 mod keep_alive;
 mod loaded;
+mod random;
 mod request;
 mod sampler;
 mod scheduler;
