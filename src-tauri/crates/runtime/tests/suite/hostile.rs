@@ -1,6 +1,7 @@
 //! Clients that do not read, leave, or ask for the impossible, and files that do not fit together. None of them may hurt the
 //! others.
 
+use std::path::Path;
 use std::time::Duration;
 
 use cairn_gguf::{Array, Gguf, Value, Writer};
@@ -166,33 +167,56 @@ async fn short_requests_leave_no_timers_behind() {
     assert!(tasks < 10, "{tasks} tasks wait for the keep-alive of one model");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_vocabulary_larger_than_the_embedding_table_is_refused() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let path = model(&folder, 11);
-    let bytes = std::fs::read(&path).expect("it was written");
+/// Writes a model file anew, with each metadata value as `change` gives it and a further one to move the tensors.
+fn rewrite(path: &Path, alignment: u64, padding: &str, change: impl Fn(&str, Value) -> Value) {
+    let bytes = std::fs::read(path).expect("it was written");
     let gguf = Gguf::parse(&bytes).expect("it is whole");
-    let mut writer = Writer::default();
+    let mut writer = Writer::new(alignment);
+    writer.set("padding", padding);
     for (key, value) in gguf.metadata().iter() {
-        let value = match (key, value) {
-            ("tokenizer.ggml.tokens", Value::Array(Array::String(tokens))) => {
-                Value::Array(Array::String(tokens.iter().cloned().chain(["one more".to_owned()]).collect()))
-            }
-            ("tokenizer.ggml.token_type", Value::Array(Array::I32(types))) => {
-                Value::Array(Array::I32(types.iter().copied().chain([1]).collect()))
-            }
-            _ => value.clone(),
-        };
-        writer.set(key, value);
+        writer.set(key, change(key, value.clone()));
     }
     for tensor in gguf.tensors() {
         let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
         writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes[range].to_vec()).expect("it is sound");
     }
-    std::fs::write(&path, writer.finish()).expect("the folder is writable");
+    std::fs::write(path, writer.finish()).expect("the folder is writable");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_vocabulary_larger_than_the_embedding_table_is_refused() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let path = model(&folder, 11);
+    let one_more = |key: &str, value: Value| match (key, value) {
+        ("tokenizer.ggml.tokens", Value::Array(Array::String(mut tokens))) => {
+            tokens.push("one more".to_owned());
+            Value::Array(Array::String(tokens))
+        }
+        ("tokenizer.ggml.token_type", Value::Array(Array::I32(mut types))) => {
+            types.push(1);
+            Value::Array(Array::I32(types))
+        }
+        (_, value) => value,
+    };
+    rewrite(&path, 32, "", one_more);
     let engine = Engine::start(config()).expect("the best variant runs");
     let refused = engine.acquire("m".into(), Source::File(path), LoadOptions::default(), None).await;
     let error = refused.err().expect("token 512 has no row").to_string();
     assert!(error.contains("`tokenizer.ggml.tokens`: 513 tokens") && error.contains("512 rows"), "{error}");
     assert!(engine.loaded().is_empty(), "nothing is left of the load");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn weights_at_odd_addresses_compute_the_same() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(config()).expect("the best variant runs");
+    let path = model(&folder, 12);
+    let aligned = answer(lease(&engine, &path).await.generate(greedy(prompt(1, 40), 10))).await.expect("it answers");
+    for padding in ["", "x"] {
+        let odd = folder.path().join(format!("odd{padding}.gguf"));
+        std::fs::copy(&path, &odd).expect("the folder is writable");
+        rewrite(&odd, 1, padding, |_, value| value);
+        let unaligned = answer(lease(&engine, &odd).await.generate(greedy(prompt(1, 40), 10))).await;
+        assert_eq!(unaligned.expect("it answers").tokens, aligned.tokens, "the file may place tensors anywhere");
+    }
 }
