@@ -39,11 +39,17 @@ fn main() -> ExitCode {
     let args = Args::parse();
     match begin(args) {
         Ok(code) => code,
+        // Whoever reads only the beginning of an answer has what they wanted.
+        Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("Error: {error:#}");
             ExitCode::FAILURE
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn begin(args: Args) -> anyhow::Result<ExitCode> {
