@@ -26,7 +26,8 @@ pub struct Home {
 
 impl Home {
     pub fn new() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
         Self { folder: TempDir::new().expect("a temporary folder can be made"), port, env: Vec::new() }
     }
 
