@@ -71,24 +71,15 @@ fn compare(
     let theirs = peer.logits(&path, &prompts, "f16", vocabulary)?;
     // Only with unrounded keys and values does llama.cpp compute what the exact result is a measure of.
     let unrounded = if case.is_f32() { Some(peer.logits(&path, &prompts, "f32", vocabulary)?) } else { None };
-    let exact = all_logits(&mut exact, &prompts)?;
+    let exact = exact.all_logits(&prompts)?;
     let mut ours = Vec::new();
     for variant in variants {
         let mut cpu = Evaluator::new(&file, evaluate::cpu(variant, 2)?)?;
-        ours.push(all_logits(&mut cpu, &prompts)?);
+        ours.push(cpu.all_logits(&prompts)?);
     }
     let logits = Logits { vocabulary, exact, theirs, unrounded, ours };
     if let Some(folder) = record {
         record::write(folder, case, &prompts, &logits)?;
     }
-    Ok(table::measure(case, &logits))
-}
-
-/// The logits of all prompts, one after the other.
-fn all_logits(evaluator: &mut Evaluator, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
-    let mut all = Vec::new();
-    for prompt in prompts {
-        all.extend(evaluator.logits(prompt)?);
-    }
-    Ok(all)
+    Ok(table::measure(case, &prompts, &logits))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use cairn_testkit::embedding::successor;
 use it::cases::Case;
 use it::evaluate::likeliest;
 
@@ -35,7 +36,9 @@ pub(crate) struct Row {
     wrong: usize,
     /// The same of llama.cpp, for comparison.
     their_wrong: usize,
-    /// Distinct likeliest tokens: few would mean that the model only echoes.
+    /// Positions at which the context, not the last token alone, decides which token is likeliest.
+    context: usize,
+    /// Distinct likeliest tokens: few would mean that the model only repeats itself.
     distinct: usize,
 }
 
@@ -62,7 +65,7 @@ impl Logits {
 }
 
 /// Measures both approximations against the exact logits.
-pub(crate) fn measure(case: &Case, logits: &Logits) -> Row {
+pub(crate) fn measure(case: &Case, prompts: &[Vec<u32>], logits: &Logits) -> Row {
     let Logits { vocabulary, exact, theirs, unrounded, ours } = logits;
     let (low, high) = exact.iter().fold((f32::MAX, f32::MIN), |(low, high), &x| (low.min(x), high.max(x)));
     let range = f64::from(high - low);
@@ -74,7 +77,10 @@ pub(crate) fn measure(case: &Case, logits: &Logits) -> Row {
         let rows = logits.chunks_exact(*vocabulary).zip(&clear);
         rows.filter(|(row, clear)| clear.is_some_and(|token| likeliest(row).0 != token)).count()
     };
-    let distinct: BTreeSet<u32> = exact.chunks_exact(*vocabulary).map(|row| likeliest(row).0).collect();
+    let tokens: Vec<u32> = exact.chunks_exact(*vocabulary).map(|row| likeliest(row).0).collect();
+    let successors = prompts.iter().flatten().map(|&token| successor(&case.spec, token));
+    let context = successors.zip(&tokens).filter(|(successor, token)| successor != *token).count();
+    let distinct = tokens.into_iter().collect::<BTreeSet<_>>().len();
     let (their_wrong, our_wrong) = (wrong(theirs), ours.iter().map(|logits| wrong(logits)).sum());
     let ours: Vec<f64> = ours.iter().map(|logits| rmse(exact, logits)).collect();
     let floor = ROUNDING * range;
@@ -89,7 +95,8 @@ pub(crate) fn measure(case: &Case, logits: &Logits) -> Row {
         positions: clear.len(),
         wrong: our_wrong,
         their_wrong,
-        distinct: distinct.len(),
+        context,
+        distinct,
     }
 }
 
@@ -102,9 +109,9 @@ pub(crate) fn rmse(exact: &[f32], other: &[f32]) -> f64 {
 /// The table's first two lines.
 pub(crate) fn head<'a>(variants: impl Iterator<Item = &'a str>) -> String {
     let variants: Vec<_> = variants.map(|name| format!("{name} (ratio)")).collect();
-    let rule = "|---".repeat(7 + variants.len());
+    let rule = "|---".repeat(8 + variants.len());
     format!(
-        "| case | llama.cpp max | llama.cpp RMSE | {} | clear | wrong | llama.cpp wrong | distinct |\n{rule}|",
+        "| case | llama.cpp max | llama.cpp RMSE | {} | clear | wrong | llama.cpp wrong | by context | distinct |\n{rule}|",
         variants.join(" | ")
     )
 }
@@ -124,8 +131,9 @@ impl fmt::Display for Row {
         for (rmse, ratio) in self.ours.iter().zip(&self.ratios) {
             write!(f, " {rmse:.2e} ({ratio:.3}) |")?;
         }
-        let Self { clear, positions, wrong, their_wrong, distinct, .. } = self;
-        write!(f, " {:.1} % | {wrong} | {their_wrong} | {distinct} |", 100.0 * *clear as f64 / *positions as f64)?;
+        let Self { clear, positions, wrong, their_wrong, context, distinct, .. } = self;
+        let percent = |count: usize| 100.0 * count as f64 / *positions as f64;
+        write!(f, " {:.1} % | {wrong} | {their_wrong} | {:.1} % | {distinct} |", percent(*clear), percent(*context))?;
         if self.holds() { Ok(()) } else { write!(f, " FAILS") }
     }
 }

@@ -25,7 +25,7 @@ use crate::weights::{fill, write_matrix};
 pub const GROUP: usize = 32;
 
 /// The successor's logit, in deviations of the others.
-const SUCCESSOR_DEVIATIONS: f32 = 5.0;
+const SUCCESSOR_DEVIATIONS: f32 = 4.5;
 
 /// What a transformer block adds to the variance of the stream's elements, measured.
 const BLOCK_VARIANCE: f32 = 0.85;
@@ -35,6 +35,16 @@ pub(crate) fn deviation(spec: &ModelSpec) -> f32 {
     // The share s of the stream is embedding / sqrt(embedding^2 + blocks^2), and s * sqrt(width) the successor's deviations.
     let squared = SUCCESSOR_DEVIATIONS * SUCCESSOR_DEVIATIONS;
     (spec.layers as f32 * BLOCK_VARIANCE * squared / (spec.width as f32 - squared)).sqrt()
+}
+
+/// The token that follows where the context does not decide otherwise.
+pub fn successor(spec: &ModelSpec, token: u32) -> u32 {
+    let last = spec.vocab as u32 - 1;
+    match (spec.tied, token) {
+        (true, token) => (token ^ 1).min(last),
+        (false, 0) => last,
+        (false, token) => token - 1,
+    }
 }
 
 /// Writes the embedding of a model whose output matrix is another: independent rows.
