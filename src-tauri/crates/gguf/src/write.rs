@@ -162,6 +162,27 @@ impl<'a> Writer<'a> {
     /// Those of `out`, and `InvalidData` when a function given to [`Writer::tensor_from`] writes another number of bytes
     /// than its tensor has.
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        out.write_all(&self.head().0)?;
+        for tensor in &self.tensors {
+            match &tensor.data {
+                Data::Bytes(bytes) => out.write_all(bytes)?,
+                Data::Fill(fill) => {
+                    let mut counted = Counted { out, bytes: 0 };
+                    fill(&mut counted)?;
+                    if counted.bytes != tensor.bytes {
+                        let (need, have) = (tensor.bytes, counted.bytes);
+                        let error = WriteError::Length { name: tensor.name.clone(), need, have };
+                        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
+                    }
+                }
+            }
+            out.write_all(&self.padding(tensor.bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Everything before the first tensor's bytes, and the length that the whole file will have.
+    pub fn head(&self) -> (Vec<u8>, u64) {
         let mut head = Vec::new();
         head.extend(*b"GGUF");
         head.extend(3u32.to_le_bytes());
@@ -181,26 +202,14 @@ impl<'a> Writer<'a> {
             head.extend(offset.to_le_bytes());
             offset += tensor.bytes.next_multiple_of(self.alignment);
         }
-        let padding = |length: u64| vec![0; (length.next_multiple_of(self.alignment) - length) as usize];
-        out.write_all(&head)?;
-        out.write_all(&padding(head.len() as u64))?;
+        head.extend(self.padding(head.len() as u64));
+        let length = head.len() as u64 + offset;
+        (head, length)
+    }
 
-        for tensor in &self.tensors {
-            match &tensor.data {
-                Data::Bytes(bytes) => out.write_all(bytes)?,
-                Data::Fill(fill) => {
-                    let mut counted = Counted { out, bytes: 0 };
-                    fill(&mut counted)?;
-                    if counted.bytes != tensor.bytes {
-                        let (need, have) = (tensor.bytes, counted.bytes);
-                        let error = WriteError::Length { name: tensor.name.clone(), need, have };
-                        return Err(io::Error::new(io::ErrorKind::InvalidData, error));
-                    }
-                }
-            }
-            out.write_all(&padding(tensor.bytes))?;
-        }
-        Ok(())
+    /// Zeros up to the next multiple of the alignment.
+    fn padding(&self, length: u64) -> Vec<u8> {
+        vec![0; (length.next_multiple_of(self.alignment) - length) as usize]
     }
 }
 

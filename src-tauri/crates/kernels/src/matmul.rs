@@ -16,7 +16,7 @@ pub struct MatMul<'a> {
     pub k: usize,
     /// `rows` rows of `dtype.row_bytes(k)`, in the file's layout and at any alignment.
     pub weights: &'a [u8],
-    /// How many rows.
+    /// How many rows; kernels take them by 8 or 16, so a caller that splits them does so at multiples of 16.
     pub rows: usize,
     /// Activations in the format of `dtype`.
     pub columns: Columns<'a>,

@@ -84,7 +84,7 @@ const DEFAULT_CONTEXT_TOKENS: u32 = 4096;
 pub enum LoadError {
     /// The file cannot be opened, or is no GGUF.
     #[error(transparent)]
-    File(#[from] cairn_models::OpenError),
+    File(Box<cairn_models::OpenError>),
     /// The file is no model that we run.
     #[error(transparent)]
     Model(#[from] cairn_models::LoadError),
@@ -114,6 +114,12 @@ pub enum LoadError {
     /// The load itself broke off.
     #[error("loading the model failed unexpectedly; the log says more")]
     Panicked,
+}
+
+impl From<cairn_models::OpenError> for LoadError {
+    fn from(error: cairn_models::OpenError) -> Self {
+        Self::File(Box::new(error))
+    }
 }
 
 fn gib(bytes: u64) -> String {
@@ -216,11 +222,11 @@ impl Engine {
         }
         let file = {
             let source = source.clone();
-            blocking(move || match source {
-                Source::File(path) => ModelFile::open(&path),
-                Source::Builtin { name, bytes } => ModelFile::builtin(name, bytes),
-            })
-            .await??
+            let open = move || match source {
+                Source::File(path) => Ok(ModelFile::open(&path)?),
+                Source::Builtin { name, bytes } => Ok(ModelFile::builtin(name, bytes)?),
+            };
+            blocking::<Result<_, LoadError>>(open).await??
         };
         self.make_room(&id, &file, &options).await?;
         let loading = Loading {

@@ -59,7 +59,7 @@ impl LoadedModel {
             tracing::warn!(%error, "the model's chat template cannot be used");
         }
         let threads = loading.team.threads();
-        let mut backend = Cpu::new(loading.variant, loading.team);
+        let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
         let model = cairn_models::load(&file, &mut backend)?;
         let caps = backend.caps();
         let layout = model.plan.page_layout(caps.kv_element_bytes);
@@ -73,6 +73,7 @@ impl LoadedModel {
         let alive = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler {
             file: Arc::clone(&file),
+            team: loading.team,
             backend: Box::new(backend),
             plan,
             logits,

@@ -35,11 +35,11 @@ impl Sampler {
         self.candidates.clear();
         // A logit that is not a number is no candidate; a model that yields only such has nothing to say.
         self.candidates.extend(
-            logits
-                .iter()
-                .enumerate()
-                .filter(|(_, logit)| !logit.is_nan())
-                .map(|(id, &logit)| Candidate { id: id as u32, logit, probability: 0.0 }),
+            logits.iter().enumerate().filter(|(_, logit)| !logit.is_nan()).map(|(id, &logit)| Candidate {
+                id: id as u32,
+                logit,
+                probability: 0.0,
+            }),
         );
         if self.candidates.is_empty() {
             return 0;

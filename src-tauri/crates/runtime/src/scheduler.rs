@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use cairn_kv::Cache;
 use cairn_models::ModelFile;
-use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row};
+use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 use crate::request::{Event, GenerateError};
@@ -31,6 +31,8 @@ const STALL: Duration = Duration::from_millis(1);
 /// What a scheduler works with.
 pub(crate) struct Scheduler {
     pub(crate) file: Arc<ModelFile>,
+    /// The threads that compute; this one is the first of them.
+    pub(crate) team: Arc<Team>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) plan: PlanId,
     pub(crate) logits: BufferId,
@@ -57,6 +59,8 @@ impl Scheduler {
     /// Serves requests until the engine lets go of the model, or the model's file fails.
     pub(crate) fn run(mut self) {
         let _alive = Alive(Arc::clone(&self.alive));
+        // Two threads of a team on one core would wait for each other at every barrier.
+        self.team.pin_caller();
         let mut active = Vec::new();
         let mut batch = Batch::default();
         let mut row = vec![0.0; self.vocabulary];
@@ -137,12 +141,7 @@ impl Scheduler {
     }
 
     /// Computes one batch and hands out its tokens.
-    fn step(
-        &mut self,
-        active: &mut Vec<Sequence>,
-        batch: &mut Batch,
-        logits: &mut [f32],
-    ) -> Result<(), GenerateError> {
+    fn step(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch, logits: &mut [f32]) -> Result<(), GenerateError> {
         for gone in active.extract_if(.., |sequence| sequence.cancelled()) {
             self.cache.close(gone.seq);
             self.crowded = false;

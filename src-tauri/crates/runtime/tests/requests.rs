@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use cairn_hardware::Machine;
 use cairn_runtime::{
-    Engine, EngineConfig, Event, Finish, FinishReason, GenerateError, KeepAlive, Lease, LoadError, LoadOptions, Request,
-    Sampling, Source,
+    Engine, EngineConfig, Event, Finish, FinishReason, GenerateError, KeepAlive, Lease, LoadError, LoadOptions,
+    Request, Sampling, Source,
 };
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;

@@ -2,7 +2,7 @@
 //!
 //! A family's `forward` writes its steps once into a [`Plan`] over [`BufferId`]s; a [`Backend`] uploads the weights, prepares
 //! the plan and runs it for one [`Batch`] of rows after another. Two backends exist from the first day: the fast CPU one
-//! and [`reference`](crate::reference), a scalar oracle in f64 that shares no code with it.
+//! and [`mod@reference`], a scalar oracle in f64 that shares no code with it.
 //!
 //! **Invariant:** a row's result depends neither on the rows beside it, nor on where a prompt was cut into batches, nor on
 //! the number of threads. Everything that a cache later restores rests on this.

@@ -32,6 +32,17 @@ pub fn write_file(spec: &ModelSpec, path: impl AsRef<Path>) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes a model whose weights are all zero and take no room on the disk: the file ends in a hole.
+///
+/// # Errors
+/// Those of the file system.
+pub fn write_sparse(spec: &ModelSpec, path: impl AsRef<Path>) -> io::Result<()> {
+    let (head, length) = writer(spec).head();
+    let mut file = File::create(path)?;
+    file.write_all(&head)?;
+    file.set_len(length)
+}
+
 fn writer(spec: &ModelSpec) -> Writer<'_> {
     let mut writer = Writer::default();
     describe(spec, &mut writer);

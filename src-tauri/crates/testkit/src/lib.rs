@@ -16,7 +16,7 @@ pub mod weights;
 
 mod file;
 
-pub use file::{write, write_file};
-pub use presets::{llama1b_shape, qwen06b_shape, tiny_llama, tiny_qwen3};
+pub use file::{write, write_file, write_sparse};
+pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny_llama, tiny_qwen3};
 pub use random::Random;
 pub use spec::{Architecture, ModelSpec, RopeScaling, Types};

@@ -43,6 +43,37 @@ pub fn tiny_qwen3() -> ModelSpec {
     }
 }
 
+/// A Llama of some 14 million weights that takes seconds for a long answer, so that something can happen meanwhile.
+pub fn slow_llama() -> ModelSpec {
+    ModelSpec {
+        name: "slow llama".to_owned(),
+        layers: 4,
+        width: 512,
+        heads: 8,
+        kv_heads: 4,
+        ffn: 2048,
+        context: 32_768,
+        types: Types::All(DType::Q8_0),
+        ..tiny_llama()
+    }
+}
+
+/// A Llama whose weights take at least so many bytes, for a file that is never filled.
+pub fn huge_llama(bytes: u64) -> ModelSpec {
+    let (layers, width) = (16, 2048);
+    let matrix_row_bytes = width * size_of::<f32>() as u64;
+    ModelSpec {
+        name: "huge llama".to_owned(),
+        layers,
+        width,
+        heads: 32,
+        kv_heads: 8,
+        // Gate, up and down have this many rows or columns each.
+        ffn: bytes.div_ceil(layers * 3 * matrix_row_bytes).next_multiple_of(256),
+        ..tiny_llama()
+    }
+}
+
 /// The shape of Llama 3.2 1B, 1.2 billion weights.
 pub fn llama1b_shape(types: Types) -> ModelSpec {
     ModelSpec {

@@ -6,10 +6,48 @@ pub(crate) const LANES: usize = 16;
 /// One vector of partial results.
 pub(crate) type Lanes = [f32; LANES];
 
-/// The operations of a variant.
+/// The operations of a variant. Those on lanes have a portable form, which a variant may replace by instructions, since a
+/// compiler that unrolls lanes does not always find the vectors again.
 pub(crate) trait Arith {
     /// `a * b + c`, rounded once where the instructions allow it.
     fn fma(a: f32, b: f32, c: f32) -> f32;
+
+    /// `c += a * b`, lane by lane, rounded as [`Self::fma`].
+    #[inline(always)]
+    fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
+        for ((&a, &b), c) in a.iter().zip(b).zip(c) {
+            *c = Self::fma(a, b, *c);
+        }
+    }
+
+    /// `c += a * b` with one `a` for all lanes.
+    #[inline(always)]
+    fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
+        for (&b, c) in b.iter().zip(c) {
+            *c = Self::fma(a, b, *c);
+        }
+    }
+
+    /// Sixteen little-endian `f32`.
+    #[inline(always)]
+    fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
+        let words = bytes.as_chunks::<4>().0;
+        std::array::from_fn(|lane| f32::from_le_bytes(words[lane]))
+    }
+
+    /// Sixteen little-endian binary16.
+    #[inline(always)]
+    fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
+        let words = bytes.as_chunks::<2>().0;
+        std::array::from_fn(|lane| widen(u16::from_le_bytes(words[lane])))
+    }
+
+    /// Sixteen little-endian upper halves of `f32`.
+    #[inline(always)]
+    fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
+        let words = bytes.as_chunks::<2>().0;
+        std::array::from_fn(|lane| f32::from_bits(u32::from(u16::from_le_bytes(words[lane])) << 16))
+    }
 
     /// Binary16 to `f32`, exactly.
     #[inline(always)]
@@ -50,32 +88,10 @@ pub(crate) fn widen(half: u16) -> f32 {
     f32::from_bits(finite.to_bits() | special | u32::from(half >> 15) << 31)
 }
 
-/// `a[lane] * b[lane] + c[lane]`.
-#[inline(always)]
-pub(crate) fn fma<A: Arith>(a: &Lanes, b: &Lanes, c: &mut Lanes) {
-    for ((&a, &b), c) in a.iter().zip(b).zip(c) {
-        *c = A::fma(a, b, *c);
-    }
-}
-
 /// The tree that ends every sum over lanes: the upper half is added to the lower, four times.
 #[inline(always)]
 pub(crate) fn sum(x: &Lanes) -> f32 {
     let x: [f32; 8] = std::array::from_fn(|lane| x[lane] + x[lane + 8]);
     let x: [f32; 4] = std::array::from_fn(|lane| x[lane] + x[lane + 4]);
     (x[0] + x[2]) + (x[1] + x[3])
-}
-
-/// Sixteen little-endian `f32`.
-#[inline(always)]
-pub(crate) fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
-    let words = bytes.as_chunks::<4>().0;
-    std::array::from_fn(|lane| f32::from_le_bytes(words[lane]))
-}
-
-/// Sixteen little-endian `u16`.
-#[inline(always)]
-pub(crate) fn read_u16(bytes: &[u8; 2 * LANES]) -> [u16; LANES] {
-    let words = bytes.as_chunks::<2>().0;
-    std::array::from_fn(|lane| u16::from_le_bytes(words[lane]))
 }

@@ -52,7 +52,7 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
             }
             while query < s.queries {
                 let part = page_part(&s.visible(query), page);
-                values::<A, 1, 64>(&mut s, page, query, part);
+                values::<A, 1, 4>(&mut s, page, query, part);
                 query += 1;
             }
         }
@@ -94,17 +94,16 @@ fn transpose_keys<A: Arith>(s: &mut AttendSpan<'_>, page: usize) {
 #[inline(always)]
 fn scores<A: Arith, const N: usize>(s: &mut AttendSpan<'_>, page: usize, query: usize) {
     let q: [&[f32]; N] = std::array::from_fn(|n| &s.q[(query + n) * s.head_dim..][..s.head_dim]);
-    let mut acc = [[0.0; PAGE_POSITIONS]; N];
+    let mut acc = [[[0.0; LANES]; PAGE_POSITIONS / LANES]; N];
     for (d, keys) in s.scratch.keys[..s.head_dim].iter().enumerate() {
         for (q, acc) in q.iter().zip(&mut acc) {
-            let q = q[d];
-            for (acc, &key) in acc.iter_mut().zip(keys) {
-                *acc = A::fma(q, key, *acc);
+            for (acc, keys) in acc.iter_mut().zip(keys.as_chunks().0) {
+                A::fma_splat(q[d], keys, acc);
             }
         }
     }
     for (acc, scores) in acc.iter().zip(&mut s.scratch.scores[query..query + N]) {
-        scores[page * PAGE_POSITIONS..(page + 1) * PAGE_POSITIONS].copy_from_slice(acc);
+        scores[page * PAGE_POSITIONS..(page + 1) * PAGE_POSITIONS].copy_from_slice(acc.as_flattened());
     }
 }
 
@@ -166,20 +165,20 @@ fn values_together<A: Arith>(s: &mut AttendSpan<'_>, page: usize, query: usize) 
     let end = parts.iter().map(|part| part.end).min().expect("a block has queries");
     if start >= end {
         for (n, part) in parts.into_iter().enumerate() {
-            values::<A, 1, 64>(s, page, query + n, part);
+            values::<A, 1, 4>(s, page, query + n, part);
         }
         return;
     }
     for (n, part) in parts.iter().enumerate() {
-        values::<A, 1, 64>(s, page, query + n, part.start..start);
+        values::<A, 1, 4>(s, page, query + n, part.start..start);
     }
-    values::<A, TOGETHER, 32>(s, page, query, start..end);
+    values::<A, TOGETHER, 2>(s, page, query, start..end);
     for (n, part) in parts.iter().enumerate() {
-        values::<A, 1, 64>(s, page, query + n, end..part.end);
+        values::<A, 1, 4>(s, page, query + n, end..part.end);
     }
 }
 
-/// Adds the values of the rows `part` of a page for `N` queries that see all of them, `W` elements at a time.
+/// Adds the values of the rows `part` of a page for `N` queries that see all of them, `W` vectors of elements at a time.
 #[inline(always)]
 fn values<A: Arith, const N: usize, const W: usize>(
     s: &mut AttendSpan<'_>,
@@ -196,21 +195,24 @@ fn values<A: Arith, const N: usize, const W: usize>(
     let rows = &s.scratch.values[part.start * dim..part.end * dim];
     let acc = &mut s.acc[query * dim..(query + N) * dim];
     let mut d = 0;
-    while d + W <= dim {
+    while d + W * LANES <= dim {
         values_at::<A, N, W>(&weights, rows, acc, dim, d);
-        d += W;
+        d += W * LANES;
     }
     while d + LANES <= dim {
-        values_at::<A, N, LANES>(&weights, rows, acc, dim, d);
+        values_at::<A, N, 1>(&weights, rows, acc, dim, d);
         d += LANES;
     }
-    while d < dim {
-        values_at::<A, N, 1>(&weights, rows, acc, dim, d);
-        d += 1;
+    for (weights, acc) in weights.iter().zip(acc.chunks_exact_mut(dim)) {
+        for (&weight, row) in weights.iter().zip(rows.chunks_exact(dim)) {
+            for (acc, &value) in acc[d..].iter_mut().zip(&row[d..]) {
+                *acc = A::fma(weight, value, *acc);
+            }
+        }
     }
 }
 
-/// Adds weighted rows to the elements `d..d + W` of `N` accumulators.
+/// Adds weighted rows to `W` vectors from element `d` on of `N` accumulators.
 #[inline(always)]
 fn values_at<A: Arith, const N: usize, const W: usize>(
     weights: &[&[f32]; N],
@@ -219,19 +221,20 @@ fn values_at<A: Arith, const N: usize, const W: usize>(
     dim: usize,
     d: usize,
 ) {
-    let mut total: [[f32; W]; N] =
-        std::array::from_fn(|n| *acc[n * dim + d..].first_chunk().expect("the caller left W elements"));
+    let mut total = [[[0.0; LANES]; W]; N];
+    for (n, total) in total.iter_mut().enumerate() {
+        total.as_flattened_mut().copy_from_slice(&acc[n * dim + d..][..W * LANES]);
+    }
     for (i, row) in rows.chunks_exact(dim).enumerate() {
-        let row: &[f32; W] = row[d..].first_chunk().expect("the caller left W elements");
+        let row = row[d..][..W * LANES].as_chunks().0;
         for (weights, total) in weights.iter().zip(&mut total) {
-            let weight = weights[i];
-            for (total, &value) in total.iter_mut().zip(row) {
-                *total = A::fma(weight, value, *total);
+            for (total, values) in total.iter_mut().zip(row) {
+                A::fma_splat(weights[i], values, total);
             }
         }
     }
     for (n, total) in total.iter().enumerate() {
-        acc[n * dim + d..][..W].copy_from_slice(total);
+        acc[n * dim + d..][..W * LANES].copy_from_slice(total.as_flattened());
     }
 }
 

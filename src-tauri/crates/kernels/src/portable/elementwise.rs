@@ -1,7 +1,7 @@
 //! Norm, rotation, activation, addition and rounding to binary16 over one row.
 
 use super::Arith;
-use super::arith::{LANES, Lanes, fma, sum};
+use super::arith::{LANES, Lanes, sum};
 use super::exp::silu;
 
 /// `1 / sqrt(mean(x * x) + eps)`.
@@ -10,7 +10,7 @@ fn inverse_rms<A: Arith>(x: &[f32], eps: f32) -> f32 {
     let mut squares: Lanes = [0.0; LANES];
     let (whole, tail) = x.as_chunks::<LANES>();
     for x in whole {
-        fma::<A>(x, x, &mut squares);
+        A::fma_lanes(x, x, &mut squares);
     }
     // Lanes past the end keep what they have, as an added zero would leave them.
     for (&x, square) in tail.iter().zip(&mut squares) {

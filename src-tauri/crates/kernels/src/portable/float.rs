@@ -3,47 +3,46 @@
 use cairn_gguf::DType;
 
 use super::Arith;
-use super::arith::{LANES, Lanes, fma, read_f32, read_u16, sum};
+use super::arith::{LANES, Lanes, sum};
 use crate::matmul::MatMul;
 
 /// A float type of weights.
 pub(crate) trait Weights {
-    /// Bytes of one element.
-    const BYTES: usize;
-    /// Sixteen elements from `16 * BYTES` bytes.
-    fn read<A: Arith>(bytes: &[u8]) -> Lanes;
+    /// Sixteen elements as they are stored.
+    type Chunk: AsMut<[u8]>;
+    /// No elements.
+    const EMPTY: Self::Chunk;
+    /// The first `chunks` of a row. With one number for all rows, a loop over chunks needs no further checks.
+    fn chunks(row: &[u8], chunks: usize) -> &[Self::Chunk];
+    /// Sixteen elements as `f32`.
+    fn read<A: Arith>(chunk: &Self::Chunk) -> Lanes;
 }
 
-/// Binary32.
-pub(crate) struct F32;
-/// Binary16.
-pub(crate) struct F16;
-/// The upper half of binary32.
-pub(crate) struct BF16;
-
-impl Weights for F32 {
-    const BYTES: usize = 4;
-    #[inline(always)]
-    fn read<A: Arith>(bytes: &[u8]) -> Lanes {
-        read_f32(bytes.as_array().expect("a chunk of sixteen elements"))
-    }
+macro_rules! weights {
+    ($($(#[$doc:meta])* $name:ident $bytes:literal $read:ident)*) => { $(
+        $(#[$doc])*
+        pub(crate) struct $name;
+        impl Weights for $name {
+            type Chunk = [u8; $bytes * LANES];
+            const EMPTY: Self::Chunk = [0; $bytes * LANES];
+            #[inline(always)]
+            fn chunks(row: &[u8], chunks: usize) -> &[Self::Chunk] {
+                &row.as_chunks().0[..chunks]
+            }
+            #[inline(always)]
+            fn read<A: Arith>(chunk: &Self::Chunk) -> Lanes {
+                A::$read(chunk)
+            }
+        }
+    )* };
 }
-
-impl Weights for F16 {
-    const BYTES: usize = 2;
-    #[inline(always)]
-    fn read<A: Arith>(bytes: &[u8]) -> Lanes {
-        A::widen(&read_u16(bytes.as_array().expect("a chunk of sixteen elements")))
-    }
-}
-
-impl Weights for BF16 {
-    const BYTES: usize = 2;
-    #[inline(always)]
-    fn read<A: Arith>(bytes: &[u8]) -> Lanes {
-        read_u16(bytes.as_array().expect("a chunk of sixteen elements"))
-            .map(|upper| f32::from_bits(u32::from(upper) << 16))
-    }
+weights! {
+    /// Binary32.
+    F32 4 read_f32
+    /// Binary16.
+    F16 2 read_f16
+    /// The upper half of binary32.
+    BF16 2 read_bf16
 }
 
 /// All products, in tiles of `R` rows and `C` columns.
@@ -57,60 +56,73 @@ pub(crate) fn matmul<A: Arith, const R: usize, const C: usize>(m: MatMul<'_>) {
     }
 }
 
+/// Rows that meet a group of columns while it is in the first-level cache, themselves staying in the second.
+const TOGETHER: usize = 32;
+
 #[inline(always)]
 fn typed<A: Arith, W: Weights, const R: usize, const C: usize>(mut m: MatMul<'_>) {
-    let mut row = 0;
-    while row + R <= m.rows {
-        columns::<A, W, R, C>(&mut m, row);
-        row += R;
-    }
-    while row < m.rows {
-        columns::<A, W, 1, C>(&mut m, row);
-        row += 1;
+    for start in (0..m.rows).step_by(TOGETHER) {
+        let end = m.rows.min(start + TOGETHER);
+        let mut column = 0;
+        while column + C <= m.columns.count {
+            rows::<A, W, R, C>(&mut m, start, end, column);
+            column += C;
+        }
+        while column < m.columns.count {
+            rows::<A, W, R, 1>(&mut m, start, end, column);
+            column += 1;
+        }
     }
 }
 
 #[inline(always)]
-fn columns<A: Arith, W: Weights, const R: usize, const C: usize>(m: &mut MatMul<'_>, row: usize) {
-    let mut column = 0;
-    while column + C <= m.columns.count {
+fn rows<A: Arith, W: Weights, const R: usize, const C: usize>(
+    m: &mut MatMul<'_>,
+    mut row: usize,
+    end: usize,
+    column: usize,
+) {
+    while row + R <= end {
         tile::<A, W, R, C>(m, row, column);
-        column += C;
+        row += R;
     }
-    while column < m.columns.count {
-        tile::<A, W, R, 1>(m, row, column);
-        column += 1;
+    while row < end {
+        tile::<A, W, 1, C>(m, row, column);
+        row += 1;
     }
 }
 
 /// `R` rows times `C` columns in registers.
 #[inline(always)]
 fn tile<A: Arith, W: Weights, const R: usize, const C: usize>(m: &mut MatMul<'_>, row: usize, column: usize) {
-    let chunk = LANES * W::BYTES;
-    let rows: [&[u8]; R] = std::array::from_fn(|r| m.row(row + r));
-    let columns: [&[[u8; 4 * LANES]]; C] = std::array::from_fn(|c| m.columns.column(column + c).as_chunks().0);
-    let mut acc = [[[0.0; LANES]; C]; R];
-
     let whole = m.k / LANES;
+    let rows: [&[W::Chunk]; R] = std::array::from_fn(|r| W::chunks(m.row(row + r), whole));
+    let columns: [&[[u8; 4 * LANES]]; C] =
+        std::array::from_fn(|c| &m.columns.column(column + c).as_chunks().0[..whole]);
+    let mut acc = [[[0.0; LANES]; C]; R];
     for i in 0..whole {
-        let x: [Lanes; C] = std::array::from_fn(|c| read_f32(&columns[c][i]));
-        for (row, acc) in rows.iter().zip(&mut acc) {
-            let w = W::read::<A>(&row[i * chunk..(i + 1) * chunk]);
-            for (x, acc) in x.iter().zip(acc) {
-                fma::<A>(&w, x, acc);
+        let mut x = [[0.0; LANES]; C];
+        for c in 0..C {
+            x[c] = A::read_f32(&columns[c][i]);
+        }
+        for r in 0..R {
+            let w = W::read::<A>(&rows[r][i]);
+            for c in 0..C {
+                A::fma_lanes(&w, &x[c], &mut acc[r][c]);
             }
         }
     }
     if !m.k.is_multiple_of(LANES) {
-        // The column is padded with zeros; so are the weights here.
-        let x: [Lanes; C] = std::array::from_fn(|c| read_f32(&columns[c][whole]));
-        for (row, acc) in rows.iter().zip(&mut acc) {
-            let mut padded = [0; 4 * LANES];
-            let tail = &row[whole * chunk..];
-            padded[..tail.len()].copy_from_slice(tail);
-            let w = W::read::<A>(&padded[..chunk]);
-            for (x, acc) in x.iter().zip(acc) {
-                fma::<A>(&w, x, acc);
+        for (r, acc) in acc.iter_mut().enumerate() {
+            // The column is padded with zeros; so are the weights here.
+            let mut padded = W::EMPTY;
+            let row = m.row(row + r);
+            let tail = &row[row.len() / m.k * whole * LANES..];
+            padded.as_mut()[..tail.len()].copy_from_slice(tail);
+            let w = W::read::<A>(&padded);
+            for (c, acc) in acc.iter_mut().enumerate() {
+                let x = m.columns.column(column + c).as_chunks().0;
+                A::fma_lanes(&w, &A::read_f32(&x[whole]), acc);
             }
         }
     }

@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 use cairn_gguf::DType;
 
 use super::kernels;
-use super::memory::{load_u16x8, load_u16x16, store_f32x8};
+use super::memory::{load_f32x8, load_u16x8, load_u16x16, load128, load256, store_f32x8};
 use super::quants::{self, Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
@@ -143,6 +143,36 @@ impl Arith for Fused {
     }
 
     #[inline(always)]
+    fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { fma_lanes(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { fma_splat(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { read_f32(bytes) }
+    }
+
+    #[inline(always)]
+    fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { read_f16(bytes) }
+    }
+
+    #[inline(always)]
+    fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { read_bf16(bytes) }
+    }
+
+    #[inline(always)]
     fn widen(half: &[u16; LANES]) -> Lanes {
         // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
         unsafe { widen(half) }
@@ -162,11 +192,60 @@ impl Arith for Fused {
 }
 
 #[inline]
+#[target_feature(enable = "avx2,fma")]
+fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
+    let halves = a.as_chunks().0.iter().zip(b.as_chunks().0).zip(c.as_chunks_mut().0);
+    for ((a, b), c) in halves {
+        *c = store_f32x8(_mm256_fmadd_ps(load_f32x8(a), load_f32x8(b), load_f32x8(c)));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2,fma")]
+fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
+    for (b, c) in b.as_chunks().0.iter().zip(c.as_chunks_mut().0) {
+        *c = store_f32x8(_mm256_fmadd_ps(_mm256_set1_ps(a), load_f32x8(b), load_f32x8(c)));
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
+    let [low, high] = bytes.as_chunks().0 else { unreachable!("64 are two times 32") };
+    both(_mm256_castsi256_ps(load256(low)), _mm256_castsi256_ps(load256(high)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
+    let [low, high] = bytes.as_chunks().0 else { unreachable!("32 are two times 16") };
+    both(_mm256_cvtph_ps(load128(low)), _mm256_cvtph_ps(load128(high)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
+    let [low, high] = bytes.as_chunks().0 else { unreachable!("32 are two times 16") };
+    let low = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(load128(low)));
+    let high = _mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(load128(high)));
+    both(_mm256_castsi256_ps(low), _mm256_castsi256_ps(high))
+}
+
+/// Sixteen lanes of two registers.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn both(low: __m256, high: __m256) -> Lanes {
+    let mut out = [0.0; LANES];
+    out[..8].copy_from_slice(&store_f32x8(low));
+    out[8..].copy_from_slice(&store_f32x8(high));
+    out
+}
+
+#[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn widen(half: &[u16; LANES]) -> Lanes {
     let [low, high] = half.as_chunks::<8>().0 else { unreachable!("sixteen are two times eight") };
-    let halves = [store_f32x8(_mm256_cvtph_ps(load_u16x8(low))), store_f32x8(_mm256_cvtph_ps(load_u16x8(high)))];
-    *halves.as_flattened().as_array().expect("two times eight are sixteen")
+    both(_mm256_cvtph_ps(load_u16x8(low)), _mm256_cvtph_ps(load_u16x8(high)))
 }
 
 #[inline]

@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 use cairn_gguf::DType;
 
 use super::kernels;
-use super::memory::{load_u16x16, store_f32x16};
+use super::memory::{load_f32x16, load_u16x16, load256, load512, store_f32x16};
 use super::quants::{Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
@@ -137,6 +137,36 @@ impl Arith for Fused {
     }
 
     #[inline(always)]
+    fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { fma_lanes(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { fma_splat(a, b, c) }
+    }
+
+    #[inline(always)]
+    fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { read_f32(bytes) }
+    }
+
+    #[inline(always)]
+    fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { read_f16(bytes) }
+    }
+
+    #[inline(always)]
+    fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
+        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
+        unsafe { read_bf16(bytes) }
+    }
+
+    #[inline(always)]
     fn widen(half: &[u16; LANES]) -> Lanes {
         // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
         unsafe { widen(half) }
@@ -153,6 +183,36 @@ impl Arith for Fused {
         // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
         unsafe { transpose_halves(rows) }
     }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
+    *c = store_f32x16(_mm512_fmadd_ps(load_f32x16(a), load_f32x16(b), load_f32x16(c)));
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
+    *c = store_f32x16(_mm512_fmadd_ps(_mm512_set1_ps(a), load_f32x16(b), load_f32x16(c)));
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
+    store_f32x16(_mm512_castsi512_ps(load512(bytes)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,avx512f")]
+fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
+    store_f32x16(_mm512_cvtph_ps(load256(bytes)))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,avx512f")]
+fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
+    store_f32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(load256(bytes)))))
 }
 
 #[inline]

@@ -45,11 +45,11 @@ pub(super) fn load_i32x8(x: &[i32; 16]) -> __m256i {
     unsafe { _mm256_loadu_si256(x.as_ptr().cast()) }
 }
 
-/// Eight of sixteen floats, the first of them.
+/// Eight floats.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn load_f32x8(x: &[f32; 16]) -> __m256 {
-    // SAFETY: `x` refers to 64 readable bytes, of which 32 are loaded, and this load needs no alignment.
+pub(super) fn load_f32x8(x: &[f32; 8]) -> __m256 {
+    // SAFETY: `x` refers to 32 readable bytes, and this load needs no alignment.
     unsafe { _mm256_loadu_ps(x.as_ptr()) }
 }
 

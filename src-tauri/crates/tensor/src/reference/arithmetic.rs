@@ -53,3 +53,54 @@ pub(super) fn swiglu(gate: f32, up: f32) -> f32 {
     let gate = f64::from(gate);
     (gate / (1.0 + (-gate).exp()) * f64::from(up)) as f32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers worked out by hand, to f32's precision.
+    fn check(found: &[f32], expected: &[f64], formula: &str) {
+        assert_eq!(found.len(), expected.len(), "{formula}: {found:?}");
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((f64::from(*found) - expected).abs() < 1e-6, "{formula}: {found} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn formulas() {
+        let mut x = [3.0, 4.0];
+        rms_norm(&mut x, &[1.0, 2.0], 12.0);
+        check(&x, &[3.0 / 24.5f64.sqrt(), 8.0 / 24.5f64.sqrt()], "the mean square of 3 and 4 is 12.5");
+        check(&[swiglu(0.0, 5.0), swiglu(2.0, 3.0)], &[0.0, 6.0 / (1.0 + (-2.0f64).exp())], "silu(2) * 3");
+        check(&[dot(&[1.0, -2.0], &[3.0, 0.5]) as f32], &[2.0], "1 * 3 - 2 * 0.5");
+    }
+
+    #[test]
+    fn rotations_pair_elements_by_style() {
+        let (cos, sin) = (1.0f64.cos(), 1.0f64.sin());
+        let still = vec![0.5, 0.0];
+        for (style, expected) in [
+            (RopeStyle::Interleaved, [2.0 * (cos - 2.0 * sin), 2.0 * (sin + 2.0 * cos), 6.0, 8.0, 5.0]),
+            (RopeStyle::Half, [2.0 * (cos - 3.0 * sin), 4.0, 2.0 * (sin + 3.0 * cos), 8.0, 5.0]),
+        ] {
+            let mut head = [1.0, 2.0, 3.0, 4.0, 5.0];
+            let rope = Rope { style, inverse_frequencies: still.clone(), magnitude: 2.0 };
+            rotate(&mut head, &rope, 2);
+            check(&head, &expected, "position 2 turns the first pair by 1, the second by 0, and leaves the rest");
+        }
+    }
+
+    #[test]
+    fn attention_is_a_mean_of_values() {
+        let (keys, values) = ([[1.0, 0.0], [0.0, 1.0]], [[10.0, 0.0], [0.0, 20.0]]);
+        let seen: Vec<[&[f32]; 2]> = keys.iter().zip(&values).map(|(k, v)| [&k[..], &v[..]]).collect();
+        let mut out = [0.0; 2];
+        attend(&[3.0, 1.0], &seen, 0.5, None, &mut out);
+        let [a, b] = [1.5f64.exp(), 0.5f64.exp()];
+        check(&out, &[10.0 * a / (a + b), 20.0 * b / (a + b)], "scores 1.5 and 0.5");
+        attend(&[3000.0, 1000.0], &seen, 0.5, Some(2.0), &mut out);
+        check(&out, &[5.0, 10.0], "both scores are capped at 2");
+        attend(&[3000.0, 1000.0], &seen, 0.5, None, &mut out);
+        check(&out, &[10.0, 0.0], "a score of 1500 does not overflow");
+    }
+}

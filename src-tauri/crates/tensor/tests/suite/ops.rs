@@ -6,7 +6,7 @@ use cairn_tensor::{
     StateKind,
 };
 
-use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, token};
+use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
 
 /// Slots that each of the three sequences may use.
 const SLOTS: usize = 720;
@@ -69,13 +69,18 @@ fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId
     batches.iter().map(run).collect()
 }
 
+/// Holds an op's outputs against the oracle's.
+fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
+    compare(what, bound, |backend| outputs(backend, &build));
+}
+
 /// Holds every variant on one and three threads against the oracle: the error's root mean square relative to the oracle's
 /// must stay within `bound`.
-fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
-    let exact = outputs(&mut Reference::new(), &build);
+fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
+    let exact = outputs(&mut Reference::new());
     for variant in all_variants() {
         for threads in [1, 3] {
-            let found = outputs(&mut cpu(variant, threads), &build);
+            let found = outputs(&mut cpu(variant, threads));
             for (nth, (found, exact)) in found.iter().zip(&exact).enumerate() {
                 let square = |x: f64| x * x;
                 let norm: f64 = exact.iter().map(|x| square(f64::from(*x))).sum();
@@ -227,6 +232,22 @@ fn embedding_rows_stand_beside_tokens() {
     assert_eq!(exact[8..16], [8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0], "the batch's second row stands second");
     for variant in all_variants() {
         assert_eq!(build(&mut cpu(variant, 2)), exact, "{}", variant.name);
+    }
+}
+
+#[test]
+fn a_whole_model() {
+    // The tiny model's values come from Q8_0 weights whatever its type, so 8-bit activations count for all.
+    for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
+        let logits = |backend: &mut dyn Backend| {
+            let (plan, buffer) = tiny(backend, dtype, Limits { rows: 310, logit_rows: 310 });
+            let mut batch = Batch { tables: vec![table(0, 1, 310)], ..Batch::default() };
+            backend.grow_pages(batch.tables[0].len()).expect("five pages can be had");
+            push_rows(&mut batch, 0, 0..310, true);
+            backend.run(plan, &batch).expect("the batch is sound");
+            vec![read(backend, plan, buffer, 310, VOCABULARY)]
+        };
+        compare(dtype.name(), bound, logits);
     }
 }
 

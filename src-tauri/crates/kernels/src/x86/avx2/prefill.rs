@@ -1,4 +1,7 @@
 //! Several columns: panels of eight rows, unpacked once and multiplied with all columns, four at a time.
+//!
+//! Some panels are unpacked before any is multiplied, so that columns fetched into the first-level cache meet all of
+//! them.
 
 use std::arch::x86_64::*;
 
@@ -14,25 +17,34 @@ use crate::matmul::MatMul;
 const ROWS: usize = 8;
 /// Cache lines of a panel that hold 32 elements of all rows.
 const LINES: usize = ROWS / 2;
+/// Quants of all panels that are multiplied together, in bytes: half of a second-level cache of 256 KiB.
+const PANELS_BYTES: usize = 128 * 1024;
 
-/// All products, panel after panel.
+/// All products, some panels at a time.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
-    let mut panel = std::mem::take(&mut m.scratch.panels);
-    panel.resize_with(panel.len().max(1), Panel::default);
-    for first in (0..m.rows).step_by(ROWS) {
-        fill::<T>(&mut panel[0], panel_rows(m, first), m.k / T::BLOCK);
-        let mut column = 0;
-        while column + 4 <= m.columns.count {
-            tile::<T, 4>(m, &panel[0], first, column);
-            column += 4;
+    let mut panels = std::mem::take(&mut m.scratch.panels);
+    let together = (PANELS_BYTES / (ROWS * m.k).max(1)).clamp(1, 8);
+    panels.resize_with(panels.len().max(together), Panel::default);
+    for start in (0..m.rows).step_by(ROWS * together) {
+        let firsts = (start..m.rows).step_by(ROWS).take(together);
+        for (first, panel) in firsts.clone().zip(&mut panels) {
+            fill::<T>(panel, panel_rows(m, first), m.k / T::BLOCK);
         }
+        let mut column = 0;
         while column < m.columns.count {
-            tile::<T, 1>(m, &panel[0], first, column);
-            column += 1;
+            let width = if m.columns.count - column < 4 { 1 } else { 4 };
+            for (first, panel) in firsts.clone().zip(&panels) {
+                if width == 4 {
+                    tile::<T, 4>(m, panel, first, column);
+                } else {
+                    tile::<T, 1>(m, panel, first, column);
+                }
+            }
+            column += width;
         }
     }
-    m.scratch.panels = panel;
+    m.scratch.panels = panels;
 }
 
 /// Unpacks eight rows.
@@ -193,5 +205,5 @@ fn twice(x: &Lanes<i32>) -> __m256i {
 #[inline]
 #[target_feature(enable = "avx2")]
 fn floats(x: &Lanes<f32>) -> __m256 {
-    load_f32x8(&x.0)
+    load_f32x8(x.0.first_chunk().expect("sixteen lanes"))
 }

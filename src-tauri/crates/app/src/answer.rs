@@ -1,0 +1,232 @@
+//! An answer as it comes: the engine's text, thinking parted from it, and at the end what it cost.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use cairn_prompt::{Piece, ThinkingSplitter};
+use cairn_runtime as runtime;
+use tokio::sync::mpsc;
+
+use crate::Error;
+
+/// A piece of an answer.
+#[derive(Debug)]
+pub enum Event {
+    /// Text of the answer.
+    Text(String),
+    /// What the model thinks before it answers.
+    Thinking(String),
+    /// The end; nothing follows.
+    Done(Done),
+    /// The answer stays incomplete; nothing follows.
+    Failed(Error),
+}
+
+/// How an answer ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// Why.
+    pub reason: Reason,
+    /// What it cost.
+    pub cost: Cost,
+    /// Tokens of the prompt and of the answer, when they were asked for.
+    pub context: Option<Vec<u32>>,
+}
+
+/// Why an answer ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The model was done, or a stop string came.
+    Stop,
+    /// The limit of tokens was reached.
+    Length,
+}
+
+/// What an answer cost. Times are nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// From the request to the last token.
+    pub total_ns: u64,
+    /// Waiting for the model to be loaded.
+    pub load_ns: u64,
+    /// Tokens of the whole prompt.
+    pub prompt_tokens: u64,
+    /// Those of them that were found computed.
+    pub cached_tokens: u64,
+    /// Computing the others.
+    pub prompt_ns: u64,
+    /// Tokens of the answer.
+    pub answer_tokens: u64,
+    /// Computing them.
+    pub answer_ns: u64,
+}
+
+/// An answer that is being computed. Dropping it stops the computation.
+pub struct Answer {
+    events: mpsc::Receiver<runtime::Event>,
+    /// Keeps the model in memory until the answer is complete or dropped.
+    lease: Option<runtime::Lease>,
+    splitter: Option<ThinkingSplitter>,
+    /// The prompt's tokens, where the last event is to carry them.
+    context: Option<Vec<u32>>,
+    load_ns: u64,
+    started_at: Instant,
+    ready: VecDeque<Event>,
+    ended: bool,
+}
+
+impl Answer {
+    pub(crate) fn new(
+        lease: runtime::Lease,
+        request: runtime::Request,
+        splitter: Option<ThinkingSplitter>,
+        wants_context: bool,
+        started_at: Instant,
+    ) -> Self {
+        let context = wants_context.then(|| request.prompt.clone());
+        let events = lease.generate(request);
+        let load_ns = lease.load_ns();
+        Self { lease: Some(lease), ..Self::of(events, splitter, context, load_ns, started_at) }
+    }
+
+    fn of(
+        events: mpsc::Receiver<runtime::Event>,
+        splitter: Option<ThinkingSplitter>,
+        context: Option<Vec<u32>>,
+        load_ns: u64,
+        started_at: Instant,
+    ) -> Self {
+        let ready = VecDeque::new();
+        Self { events, lease: None, splitter, context, load_ns, started_at, ready, ended: false }
+    }
+
+    /// The next piece; `None` after the last one.
+    pub async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some(event);
+            }
+            if self.ended {
+                return None;
+            }
+            match self.events.recv().await {
+                Some(runtime::Event::Text(text)) => self.push(text),
+                Some(runtime::Event::Done(finish)) => {
+                    let rest = self.splitter.take().map(ThinkingSplitter::finish).unwrap_or_default();
+                    self.ready.extend(rest.into_iter().map(Event::from));
+                    let done = Event::Done(self.done(finish));
+                    self.end(done);
+                }
+                Some(runtime::Event::Failed(error)) => self.end(Event::Failed(error.into())),
+                None => self.end(Event::Failed(Error::EngineGone)),
+            }
+        }
+    }
+
+    fn push(&mut self, text: String) {
+        match &mut self.splitter {
+            Some(splitter) => self.ready.extend(splitter.push(&text).into_iter().map(Event::from)),
+            None if text.is_empty() => {}
+            None => self.ready.push_back(Event::Text(text)),
+        }
+    }
+
+    fn end(&mut self, last: Event) {
+        self.ready.push_back(last);
+        self.ended = true;
+        self.lease = None;
+    }
+
+    fn done(&mut self, finish: runtime::Finish) -> Done {
+        let reason = match finish.reason {
+            runtime::FinishReason::Stop => Reason::Stop,
+            runtime::FinishReason::Length => Reason::Length,
+        };
+        let total_ns = u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let cost = Cost {
+            total_ns,
+            load_ns: self.load_ns,
+            prompt_tokens: finish.prompt_tokens as u64,
+            cached_tokens: finish.cached_tokens as u64,
+            prompt_ns: finish.prompt_ns,
+            answer_tokens: finish.eval_tokens as u64,
+            answer_ns: finish.eval_ns,
+        };
+        let context = self.context.take().map(|mut tokens| {
+            tokens.extend(finish.tokens);
+            tokens
+        });
+        Done { reason, cost, context }
+    }
+}
+
+impl From<Piece> for Event {
+    fn from(piece: Piece) -> Self {
+        match piece {
+            Piece::Thinking(text) => Self::Thinking(text),
+            Piece::Text(text) => Self::Text(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finish() -> runtime::Event {
+        runtime::Event::Done(runtime::Finish {
+            reason: runtime::FinishReason::Length,
+            prompt_tokens: 3,
+            cached_tokens: 1,
+            prompt_ns: 20,
+            eval_tokens: 2,
+            eval_ns: 30,
+            tokens: vec![8, 9],
+        })
+    }
+
+    /// Feeds events to an answer and writes what comes out in one line.
+    async fn heard(events: Vec<runtime::Event>, thinks: bool) -> String {
+        let (sender, receiver) = mpsc::channel(32);
+        for event in events {
+            sender.send(event).await.unwrap();
+        }
+        drop(sender);
+        let splitter = thinks.then(|| ThinkingSplitter::new("<think>", "</think>", false));
+        let mut answer = Answer::of(receiver, splitter, Some(vec![5, 6, 7]), 10, Instant::now());
+        let mut line = Vec::new();
+        while let Some(event) = answer.next().await {
+            line.push(match event {
+                Event::Text(text) => text,
+                Event::Thinking(text) => format!("({text})"),
+                Event::Done(done) => format!("{:?} {:?}", done.reason, done.context.unwrap()),
+                Event::Failed(error) => format!("! {error}"),
+            });
+        }
+        line.join("|")
+    }
+
+    fn text(text: &str) -> runtime::Event {
+        runtime::Event::Text(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn text_and_thinking() {
+        let said = || vec![text("<think>hm"), text("</thi"), text("nk>\n\nSo"), text("."), finish()];
+        let parted = heard(said(), true).await;
+        assert_eq!(parted, "(hm)|So|.|Length [5, 6, 7, 8, 9]", "parted where the model thinks");
+        let whole = heard(said(), false).await;
+        assert_eq!(whole, "<think>hm|</thi|nk>\n\nSo|.|Length [5, 6, 7, 8, 9]", "left alone where it does not");
+        assert_eq!(
+            heard(vec![text("<thi"), finish()], true).await,
+            "<thi|Length [5, 6, 7, 8, 9]",
+            "what was held back"
+        );
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_goes_away_is_said() {
+        let line = heard(vec![text("So")], false).await;
+        assert_eq!(line, "So|! the engine stopped before the answer was complete", "no silent end");
+    }
+}

@@ -1,0 +1,234 @@
+//! Which models there are, and where their files lie.
+//!
+//! Three sources, asked in this order: the built-in model, files that a client opened, libraries on disk. Names are
+//! compared without regard to case.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use cairn_prompt::Message;
+use cairn_runtime::Source;
+use cairn_store::{Digest, LayerKind, Library, ModelRef, StoredModel};
+use serde_json::{Map, Value};
+
+use crate::summary::{Details, Summary, capabilities};
+use crate::{Error, Settings, head, pebble};
+
+/// The namespace of opened files' names. No library is asked for it while a file has the name.
+const OPENED_NAMESPACE: &str = "file";
+
+/// All models that this daemon knows.
+pub(crate) struct Catalog {
+    libraries: Vec<Library>,
+    hide_pebble: bool,
+    pebble: Summary,
+    opened: Mutex<HashMap<ModelRef, PathBuf>>,
+    /// Of models that were asked for: what to call the engine's keys in `ps`.
+    known: Mutex<HashMap<String, Summary>>,
+}
+
+/// A model, with all that a request to it needs.
+pub(crate) struct Model {
+    pub(crate) summary: Summary,
+    /// The engine's key: equal keys are equal files.
+    pub(crate) key: String,
+    pub(crate) source: Source,
+    /// Options that the model's publisher set.
+    pub(crate) params: Map<String, Value>,
+    pub(crate) system: Option<String>,
+    pub(crate) license: Option<String>,
+    /// Messages that precede every conversation.
+    pub(crate) messages: Vec<Message>,
+    /// A Go template from the library. The file's own template is inside the file.
+    pub(crate) template: Option<String>,
+}
+
+impl Catalog {
+    pub(crate) fn new(settings: &Settings, started_at: SystemTime) -> Self {
+        let head = pebble::head();
+        let pebble = Summary {
+            name: pebble::NAME.to_owned(),
+            digest: Digest::of(pebble::file()).hex(),
+            size_bytes: head.file_bytes,
+            modified_at: started_at,
+            details: Details::of_file(&head.gguf),
+            capabilities: capabilities(head.gguf.metadata()),
+            origin: Some("built in"),
+        };
+        Self {
+            libraries: settings.libraries.iter().cloned().map(Library::new).collect(),
+            hide_pebble: settings.hide_pebble,
+            pebble,
+            opened: Mutex::default(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// All models, the newest first; the built-in one last, because it is as old as the program.
+    pub(crate) fn list(&self) -> Result<Vec<Summary>, Error> {
+        let mut models: Vec<Summary> = Vec::new();
+        for library in &self.libraries {
+            let listing = library.list()?;
+            for skipped in listing.skipped {
+                tracing::warn!(path = %skipped.path.display(), reason = skipped.reason, "left out of the list");
+            }
+            for model in listing.models {
+                let summary = stored_summary(library, &model);
+                if !models.iter().any(|known| known.name.eq_ignore_ascii_case(&summary.name)) {
+                    models.push(summary);
+                }
+            }
+        }
+        models.sort_by(|a, b| b.modified_at.cmp(&a.modified_at).then_with(|| a.name.cmp(&b.name)));
+        models.retain(|model| !model.name.eq_ignore_ascii_case(pebble::NAME));
+        if !self.hide_pebble {
+            models.push(self.pebble.clone());
+        }
+        Ok(models)
+    }
+
+    /// The model that a client means by `text`.
+    pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
+        let name: ModelRef = text.parse()?;
+        let model = self.look_up(&name)?.ok_or_else(|| Error::NotFound(text.to_owned()))?;
+        lock(&self.known).insert(model.key.clone(), model.summary.clone());
+        Ok(model)
+    }
+
+    fn look_up(&self, name: &ModelRef) -> Result<Option<Model>, Error> {
+        if pebble::NAME.parse::<ModelRef>().is_ok_and(|pebble| pebble == *name) {
+            let summary = self.pebble.clone();
+            return Ok(Some(Model::bare(summary, self.pebble.digest.clone(), pebble::source())));
+        }
+        let opened = lock(&self.opened).get(name).cloned();
+        if let Some(path) = opened {
+            return opened_model(name, path).map(Some);
+        }
+        for library in &self.libraries {
+            if let Some(stored) = library.find(name)? {
+                return stored_model(library, &stored).map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the engine's key stands for: the name that was last asked for.
+    pub(crate) fn known(&self, key: &str) -> Option<Summary> {
+        lock(&self.known).get(key).cloned()
+    }
+
+    /// Gives a file on disk a name.
+    pub(crate) fn open(&self, path: &Path) -> Result<String, Error> {
+        let failed = |reason: String| Error::File { path: path.to_owned(), reason };
+        let path = path.canonicalize().map_err(|error| failed(error.to_string()))?;
+        head::read(&path)?;
+        let name = opened_name(&path);
+        let text = name.to_string();
+        lock(&self.opened).insert(name, path);
+        Ok(text)
+    }
+}
+
+impl Model {
+    /// A model that is one file and nothing else.
+    fn bare(summary: Summary, key: String, source: Source) -> Self {
+        Self {
+            summary,
+            key,
+            source,
+            params: Map::new(),
+            system: None,
+            license: None,
+            messages: Vec::new(),
+            template: None,
+        }
+    }
+}
+
+/// The name of an opened file: its own, as far as names can spell it, and the beginning of its path's digest, because
+/// two folders may hold files of one name.
+fn opened_name(path: &Path) -> ModelRef {
+    let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    let allowed = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
+    let spelled: String = stem.chars().map(allowed).take(80).collect();
+    let spelled = spelled.trim_start_matches(['-', '.']);
+    let model = if spelled.is_empty() { "model" } else { spelled };
+    let digest = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
+    let tag = &digest[..8];
+    format!("{OPENED_NAMESPACE}/{model}:{tag}").parse().expect("every character was chosen to be allowed")
+}
+
+fn opened_model(name: &ModelRef, path: PathBuf) -> Result<Model, Error> {
+    let io = |error: std::io::Error| Error::File { path: path.clone(), reason: error.to_string() };
+    let modified_at = std::fs::metadata(&path).and_then(|found| found.modified()).map_err(io)?;
+    let head = head::read(&path)?;
+    // A digest of the contents would take seconds for a large file: a changed file has another time or length.
+    let identity = format!("{}\n{}\n{modified_at:?}", path.display(), head.file_bytes);
+    let digest = Digest::of(identity.as_bytes()).hex();
+    let summary = Summary {
+        name: name.to_string(),
+        digest: digest.clone(),
+        size_bytes: head.file_bytes,
+        modified_at,
+        details: Details::of_file(&head.gguf),
+        capabilities: capabilities(head.gguf.metadata()),
+        origin: Some("file"),
+    };
+    Ok(Model::bare(summary, digest, Source::File(path)))
+}
+
+fn stored_summary(library: &Library, model: &StoredModel) -> Summary {
+    let config = library.config(&model.manifest);
+    Summary {
+        name: model.name.to_string(),
+        digest: model.manifest.digest.hex(),
+        size_bytes: model.manifest.size_bytes(),
+        modified_at: model.modified_at,
+        details: Details::of_config(&config),
+        capabilities: config.capabilities.unwrap_or_default(),
+        origin: None,
+    }
+}
+
+fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error> {
+    let summary = stored_summary(library, stored);
+    let layer = stored.manifest.layer(&LayerKind::Model).ok_or_else(|| Error::NoFile(summary.name.clone()))?;
+    let source = Source::File(library.blob(layer)?);
+    let text = |kind: LayerKind| library.texts(&stored.manifest, &kind);
+    let params = match text(LayerKind::Params)? {
+        Some(json) => serde_json::from_str(&json).unwrap_or_else(|error| {
+            tracing::warn!(model = summary.name, %error, "the model's parameters cannot be read and are left out");
+            Map::new()
+        }),
+        None => Map::new(),
+    };
+    Ok(Model {
+        key: layer.digest.hex(),
+        source,
+        params,
+        system: text(LayerKind::System)?.filter(|text| !text.is_empty()),
+        license: text(LayerKind::License)?,
+        messages: text(LayerKind::Messages)?.map(|json| preceding(&summary.name, &json)).unwrap_or_default(),
+        template: text(LayerKind::Template)?,
+        summary,
+    })
+}
+
+/// The messages of a library's layer.
+fn preceding(model: &str, json: &str) -> Vec<Message> {
+    let read: Vec<cairn_wire::ollama::Message> = serde_json::from_str(json).unwrap_or_else(|error| {
+        tracing::warn!(model, %error, "the model's messages cannot be read and are left out");
+        Vec::new()
+    });
+    read.into_iter().map(|message| Message::new(message.role, message.content)).collect()
+}
+
+/// Nothing under these locks can leave half a change, so a panic elsewhere while one was held does no harm.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! Chat: the next message of a conversation.
+
+use std::time::{Instant, UNIX_EPOCH};
+
+use cairn_prompt as prompt;
+use cairn_runtime::{Lease, Request};
+use cairn_tokenizer::Special;
+use cairn_wire::{KeepAlive, Think};
+use serde_json::{Map, Value};
+
+use crate::catalog::Model;
+use crate::options::{self, Chosen};
+use crate::{Answer, App, Error, Reply, fit, summary};
+
+/// A conversation that wants its next message.
+#[derive(Debug, Clone, Default)]
+pub struct Chat {
+    /// The model's name, as the client wrote it.
+    pub model: String,
+    /// The conversation so far; empty to load or unload the model.
+    pub messages: Vec<Message>,
+    /// Options of this request.
+    pub options: Option<Map<String, Value>>,
+    /// Whether the model is to think first; `None` leaves it to the model.
+    pub think: Option<Think>,
+    /// How long the model stays in memory afterwards; `None` leaves it to the settings.
+    pub keep_alive: Option<KeepAlive>,
+    /// Never drop messages that do not fit.
+    pub whole: bool,
+    /// Never cut a prompt that does not fit.
+    pub no_shift: bool,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// `system`, `user` or `assistant`, or what else the model's template knows.
+    pub role: String,
+    /// Its text.
+    pub content: String,
+    /// What the model thought before it said this.
+    pub thinking: Option<String>,
+}
+
+impl App {
+    /// The time as templates print it. It is UTC: the time zone is the reader's, and the daemon does not know it.
+    pub(crate) fn moment(&self) -> prompt::Moment {
+        let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        prompt::Moment::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX))
+    }
+
+    /// Computes the next message.
+    ///
+    /// # Errors
+    /// When there is no such model, it cannot be loaded, or the request makes no sense. Later failures come as events.
+    pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
+        let started_at = Instant::now();
+        let model = self.catalog.find(&chat.model)?;
+        let chosen = options::choose(&model.params, chat.options.as_ref())?;
+        if chat.messages.is_empty() {
+            return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
+        }
+        let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
+        let thinks = thinking(&chat.model, &lease, chat.think)?;
+        let first_is_system = chat.messages.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
+        let mut messages: Vec<prompt::Message> = model.messages.clone();
+        if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
+            messages.insert(0, prompt::Message::new("system", system));
+        }
+        messages.extend(chat.messages.into_iter().map(prompt::Message::from));
+        let conversation = Conversation { model: &model, lease: &lease, now: self.moment(), thinks };
+        let text = conversation.render_to_fit(messages, chat.whole)?;
+        let splitter = conversation.splitter(&text);
+        let prompt = conversation.encode(&text, true);
+        let request = conversation.request(prompt, chosen, chat.no_shift)?;
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, started_at))))
+    }
+}
+
+/// The prompt of a model without a template: the texts and nothing else.
+fn plain(messages: &[prompt::Message]) -> String {
+    messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+impl From<Message> for prompt::Message {
+    fn from(message: Message) -> Self {
+        Self { thinking: message.thinking, ..Self::new(message.role.to_lowercase(), message.content) }
+    }
+}
+
+/// Does the model think for this request? `None` for a model that cannot.
+pub(crate) fn thinking(name: &str, lease: &Lease, asked: Option<Think>) -> Result<Option<Think>, Error> {
+    match (summary::thinks(lease.metadata()), asked) {
+        (true, asked) => Ok(Some(asked.unwrap_or(Think::Switch(true)))),
+        (false, Some(think)) if think.is_on() => Err(Error::NoThinking(name.to_owned())),
+        (false, _) => Ok(None),
+    }
+}
+
+/// What turns messages into the tokens of a prompt for one loaded model.
+pub(crate) struct Conversation<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) lease: &'a Lease,
+    /// The time that templates may print.
+    pub(crate) now: prompt::Moment,
+    /// As [`thinking`] has it.
+    pub(crate) thinks: Option<Think>,
+}
+
+impl Conversation<'_> {
+    /// The prompt's text, of as many messages as fit.
+    pub(crate) fn render_to_fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<String, Error> {
+        if self.model.template.is_some() && matches!(self.lease.template(), Ok(None)) {
+            let model = &self.model.summary.name;
+            tracing::warn!(model, "its template is in Go's language, which is not read yet; a plain prompt is used");
+        }
+        if whole {
+            return self.render(&messages);
+        }
+        let limit_tokens = self.lease.context_tokens() as usize;
+        let count = |kept: &[prompt::Message]| Ok::<_, Error>(self.encode(&self.render(kept)?, true).len());
+        let (kept, dropped) = fit::messages(&messages, limit_tokens, count)?;
+        if dropped > 0 {
+            tracing::warn!(dropped, kept = kept.len(), limit_tokens, "the oldest messages do not fit and were dropped");
+        }
+        self.render(&kept)
+    }
+
+    fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
+        let Some(template) = self.lease.template().map_err(Clone::clone)? else {
+            return Ok(plain(messages));
+        };
+        let tokenizer = self.lease.tokenizer();
+        let text = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.piece_with_special(id)));
+        let (bos, eos) = (text(tokenizer.bos()).unwrap_or_default(), text(tokenizer.eos()).unwrap_or_default());
+        let input = prompt::Render {
+            messages,
+            tools: None,
+            add_generation_prompt: true,
+            bos_token: &bos,
+            eos_token: &eos,
+            thinking: self.thinks.map(|think| match think {
+                Think::Switch(false) => prompt::Think::Off,
+                Think::Switch(true) => prompt::Think::On,
+                Think::Level(level) => prompt::Think::Level(level.as_str().to_owned()),
+            }),
+            now: self.now,
+        };
+        Ok(template.render(&input)?)
+    }
+
+    /// Tokens of a prompt; `starts` when nothing comes before it.
+    pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
+        let tokenizer = self.lease.tokenizer();
+        let mut tokens = tokenizer.encode(text, Special { add: starts, parse: true });
+        // Many templates write the token for the beginning themselves, and the tokenizer adds it again.
+        if let (Some(bos), [first, second, ..]) = (tokenizer.bos(), tokens.as_slice())
+            && tokenizer.adds_bos()
+            && *first == bos
+            && *second == bos
+        {
+            tokens.remove(0);
+        }
+        tokens
+    }
+
+    /// What parts thinking from the answer, when the model thinks. Some templates open the thinking themselves.
+    pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
+        const OPEN: &str = "<think>";
+        let starts_inside = prompt.trim_end().ends_with(OPEN);
+        self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(OPEN, "</think>", starts_inside))
+    }
+
+    /// The engine's request, its prompt cut to the context.
+    pub(crate) fn request(&self, tokens: Vec<u32>, chosen: Chosen, no_shift: bool) -> Result<Request, Error> {
+        let context_tokens = self.lease.context_tokens() as usize;
+        let starts_with_bos = self.lease.tokenizer().adds_bos();
+        let prompt = fit::prompt(tokens, context_tokens, chosen.keep_tokens, starts_with_bos, !no_shift)?;
+        tracing::debug!(model = self.model.summary.name, tokens = prompt.len(), "generate");
+        Ok(Request { prompt, sampling: chosen.sampling, stop: chosen.stop, max_tokens: chosen.max_tokens })
+    }
+}

@@ -1,0 +1,50 @@
+//! The environment, passed in: the variables of this process in `main`, a list in tests.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+/// Environment variables.
+#[derive(Debug, Clone, Default)]
+pub struct Env {
+    variables: BTreeMap<OsString, OsString>,
+    home: Option<PathBuf>,
+}
+
+impl Env {
+    /// The environment of this process.
+    #[must_use]
+    pub fn real() -> Self {
+        // Where `HOME` is missing, this asks the system's list of users.
+        Self { variables: std::env::vars_os().collect(), home: std::env::home_dir() }
+    }
+
+    /// Exactly these variables. The home folder is what `HOME` says.
+    pub fn of<const N: usize>(pairs: [(&str, &str); N]) -> Self {
+        let variables: BTreeMap<OsString, OsString> =
+            pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let home = variables.get(OsStr::new("HOME")).map(PathBuf::from);
+        Self { variables, home }
+    }
+
+    /// A variable's text, without blanks and quotes around it; `None` when it is missing, empty or no Unicode.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        let text = self.variables.get(OsStr::new(name))?.to_str()?;
+        let text = text.trim().trim_matches(['"', '\'']).trim();
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// A variable as a path, which need not be Unicode; `None` when it is missing or empty.
+    #[must_use]
+    pub fn path(&self, name: &str) -> Option<PathBuf> {
+        let path = self.variables.get(OsStr::new(name))?;
+        (!path.is_empty()).then(|| PathBuf::from(path))
+    }
+
+    /// The user's home folder.
+    #[must_use]
+    pub fn home(&self) -> Option<&PathBuf> {
+        self.home.as_ref().filter(|home| !home.as_os_str().is_empty())
+    }
+}

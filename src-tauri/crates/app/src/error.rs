@@ -1,0 +1,174 @@
+//! Everything that a use case can fail with, and the one table that transports go by.
+
+use std::path::PathBuf;
+
+use cairn_runtime::{GenerateError, LoadError};
+use cairn_store::{LibraryError, NameError};
+use cairn_wire::OptionError;
+
+/// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A name that is none.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// No model of that name, as it was sent.
+    #[error("model '{0}' not found")]
+    NotFound(String),
+    /// What this version cannot do.
+    #[error("{0} is not supported yet by this version of Cairn")]
+    Unsupported(&'static str),
+    /// Thinking was asked of a model that does not think.
+    #[error("{0:?} does not support thinking")]
+    NoThinking(String),
+    /// `raw` means that the prompt goes in as it is.
+    #[error("raw mode does not support template, system, or context")]
+    RawWithTemplate,
+    /// Token ids that the model does not have.
+    #[error("context has the token {0}, which the model does not have")]
+    ForeignContext(i64),
+    /// An option's value has the wrong type.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// An option's value cannot be.
+    #[error("option {name:?} cannot be {value}")]
+    OptionRange {
+        /// Which option.
+        name: &'static str,
+        /// What it was set to.
+        value: i64,
+    },
+    /// The prompt does not fit, and may not be cut.
+    #[error(
+        "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
+         num_ctx ({prompt_tokens} tokens, {context_tokens} fit)"
+    )]
+    TooLong {
+        /// How long the prompt is.
+        prompt_tokens: usize,
+        /// How much context there is.
+        context_tokens: usize,
+    },
+    /// A library could not be read.
+    #[error(transparent)]
+    Library(#[from] LibraryError),
+    /// A manifest without a model file, of a model that runs elsewhere for instance.
+    #[error("model '{0}' has no GGUF file")]
+    NoFile(String),
+    /// A file that is no model.
+    #[error("could not open {}: {reason}", path.display())]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The model's own chat template failed.
+    #[error(transparent)]
+    Template(#[from] cairn_prompt::Error),
+    /// The model could not be loaded.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The engine failed in the middle.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// The engine could not start.
+    #[error("the engine could not start: {0}")]
+    Engine(String),
+    /// The engine went away in the middle of an answer.
+    #[error("the engine stopped before the answer was complete")]
+    EngineGone,
+}
+
+/// What an error means to whoever asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// The request makes no sense.
+    BadRequest,
+    /// There is no such thing.
+    NotFound,
+    /// The request makes sense, and this version cannot do it.
+    Unsupported,
+    /// Too much to do; it may work later.
+    Busy,
+    /// Something is wrong here.
+    Internal,
+}
+
+/// One row of the table: what each kind is to each transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The kind.
+    pub kind: Kind,
+    /// Status of an HTTP answer.
+    pub http_status: u16,
+    /// Exit code of a command.
+    pub exit_code: u8,
+}
+
+const TABLE: [Row; 5] = [
+    Row { kind: Kind::BadRequest, http_status: 400, exit_code: 1 },
+    Row { kind: Kind::NotFound, http_status: 404, exit_code: 1 },
+    Row { kind: Kind::Unsupported, http_status: 501, exit_code: 1 },
+    Row { kind: Kind::Busy, http_status: 503, exit_code: 1 },
+    Row { kind: Kind::Internal, http_status: 500, exit_code: 1 },
+];
+
+impl Kind {
+    /// What this kind is to each transport.
+    #[must_use]
+    pub fn row(self) -> Row {
+        *TABLE.iter().find(|row| row.kind == self).expect("the table has a row for every kind")
+    }
+}
+
+impl Error {
+    /// What this error means to whoever asked.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Name(_)
+            | Self::NoThinking(_)
+            | Self::RawWithTemplate
+            | Self::ForeignContext(_)
+            | Self::OptionRange { .. }
+            | Self::TooLong { .. }
+            | Self::File { .. } => Kind::BadRequest,
+            Self::NotFound(_) => Kind::NotFound,
+            Self::Unsupported(_) => Kind::Unsupported,
+            Self::Load(LoadError::Busy) => Kind::Busy,
+            // Ollama answers 500 to an option of the wrong type, and clients were written against that.
+            Self::Option(_)
+            | Self::Library(_)
+            | Self::NoFile(_)
+            | Self::Template(_)
+            | Self::Load(_)
+            | Self::Generate(_)
+            | Self::Engine(_)
+            | Self::EngineGone => Kind::Internal,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_has_a_row() {
+        for kind in [Kind::BadRequest, Kind::NotFound, Kind::Unsupported, Kind::Busy, Kind::Internal] {
+            assert_eq!(kind.row().kind, kind, "its own row");
+        }
+    }
+
+    #[test]
+    fn texts_that_clients_match_on() {
+        let check = |error: Error, status: u16, text: &str| {
+            assert_eq!((error.kind().row().http_status, error.to_string().as_str()), (status, text), "{error:?}");
+        };
+        check(Error::NotFound("x".into()), 404, "model 'x' not found");
+        check(Error::NoThinking("x".into()), 400, "\"x\" does not support thinking");
+        check(Error::Name(NameError::Empty), 400, "model is required");
+        check(Error::Load(LoadError::Busy), 503, "server busy, please try again.  maximum pending requests exceeded");
+    }
+}

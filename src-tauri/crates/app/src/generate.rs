@@ -1,0 +1,92 @@
+//! Generate: one prompt, one answer.
+
+use std::time::Instant;
+
+use cairn_prompt as prompt;
+use cairn_wire::{KeepAlive, Think};
+use serde_json::{Map, Value};
+
+use crate::chat::{Conversation, thinking};
+use crate::{Answer, App, Error, Reply, options};
+
+/// A prompt that wants an answer.
+#[derive(Debug, Clone, Default)]
+pub struct Generate {
+    /// The model's name, as the client wrote it.
+    pub model: String,
+    /// What is asked; empty to load or unload the model.
+    pub prompt: String,
+    /// A system message in place of the model's own.
+    pub system: Option<String>,
+    /// Tokens of an earlier answer, to go on from.
+    pub context: Vec<i64>,
+    /// The prompt goes in as it is, without the model's template.
+    pub raw: bool,
+    /// Options of this request.
+    pub options: Option<Map<String, Value>>,
+    /// Whether the model is to think first; `None` leaves it to the model.
+    pub think: Option<Think>,
+    /// How long the model stays in memory afterwards; `None` leaves it to the settings.
+    pub keep_alive: Option<KeepAlive>,
+    /// Never cut a prompt that does not fit.
+    pub no_shift: bool,
+}
+
+impl App {
+    /// Computes the answer to a prompt.
+    ///
+    /// # Errors
+    /// When there is no such model, it cannot be loaded, or the request makes no sense. Later failures come as events.
+    pub async fn generate(&self, generate: Generate) -> Result<Reply, Error> {
+        let started_at = Instant::now();
+        let model = self.catalog.find(&generate.model)?;
+        let chosen = options::choose(&model.params, generate.options.as_ref())?;
+        let unload = generate.prompt.is_empty() && generate.keep_alive == Some(KeepAlive::ZERO);
+        if generate.raw && !unload && (generate.system.is_some() || !generate.context.is_empty()) {
+            return Err(Error::RawWithTemplate);
+        }
+        if generate.prompt.is_empty() {
+            return self.load_or_unload(&model, &chosen, generate.keep_alive).await;
+        }
+        let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
+        let thinks = thinking(&generate.model, &lease, generate.think)?;
+        let conversation = Conversation { model: &model, lease: &lease, now: self.moment(), thinks };
+        let mut tokens = known_tokens(&generate.context, lease.tokenizer().vocab_size())?;
+        let text = if generate.raw {
+            generate.prompt
+        } else {
+            let mut messages: Vec<prompt::Message> = Vec::new();
+            let system = generate.system.or_else(|| model.system.clone()).filter(|text| !text.is_empty());
+            messages.extend(system.map(|text| prompt::Message::new("system", text)));
+            if tokens.is_empty() {
+                messages.extend(model.messages.iter().cloned());
+            }
+            messages.push(prompt::Message::new("user", generate.prompt));
+            conversation.render_to_fit(messages, true)?
+        };
+        let splitter = conversation.splitter(&text);
+        tokens.extend(conversation.encode(&text, tokens.is_empty()));
+        let request = conversation.request(tokens, chosen, generate.no_shift)?;
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !generate.raw, started_at))))
+    }
+}
+
+/// A client's tokens, each one that the model has.
+fn known_tokens(context: &[i64], vocabulary: usize) -> Result<Vec<u32>, Error> {
+    let known = |token: &i64| u32::try_from(*token).ok().filter(|id| (*id as usize) < vocabulary);
+    context.iter().map(|token| known(token).ok_or(Error::ForeignContext(*token))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn foreign_tokens_are_refused() {
+        assert_eq!(known_tokens(&[0, 9], 10).unwrap(), [0, 9], "all of them known");
+        for token in [-1, 10, i64::MAX] {
+            let error = known_tokens(&[0, token], 10).expect_err("the model has ten tokens").to_string();
+            assert!(error.contains(&token.to_string()), "{error}");
+        }
+    }
+}

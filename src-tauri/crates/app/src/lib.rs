@@ -1,0 +1,124 @@
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, open a file, unload.
+//!
+//! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
+//! messages into prompts that fit the context, and splits thinking from the answer. [`App`] is the entry point.
+//!
+//! **Invariants:** nothing here names a transport. Prompts and answers are never logged. A request that asks for what
+//! this version cannot do is refused, not silently half-answered.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod catalog;
+mod chat;
+mod clock;
+mod env;
+mod error;
+mod fit;
+mod generate;
+mod head;
+mod load;
+mod options;
+mod pebble;
+mod places;
+mod ps;
+pub mod settings;
+mod show;
+mod summary;
+
+use std::sync::Arc;
+
+use cairn_hardware::Machine;
+use cairn_runtime::{Engine, EngineConfig};
+
+pub use answer::{Answer, Cost, Done, Event, Reason};
+pub use chat::{Chat, Message};
+pub use clock::Clock;
+pub use env::Env;
+pub use error::{Error, Kind};
+pub use generate::Generate;
+pub use load::Reply;
+pub use places::{NoHome, Places, System};
+pub use ps::Running;
+pub use settings::{Address, Settings};
+pub use show::{Shown, TensorRow};
+pub use summary::{Details, Summary};
+
+use catalog::Catalog;
+
+/// The version of this program, `x.y.z`.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Requests that one model answers at once, unless the settings say otherwise: batches of this size cost little more than
+/// one request.
+const DEFAULT_PARALLEL: usize = 8;
+/// Models that are loaded at once, unless the settings say otherwise. Ollama's number for machines without a GPU.
+const DEFAULT_MAX_LOADED: usize = 3;
+
+/// The daemon's use cases. Clones share everything.
+#[derive(Clone)]
+pub struct App {
+    engine: Engine,
+    catalog: Arc<Catalog>,
+    settings: Arc<Settings>,
+    clock: Clock,
+}
+
+impl App {
+    /// Starts an engine, with nothing loaded, and the use cases over it. Must be called inside a tokio runtime. `seed` is
+    /// where the seeds of requests come from that name none.
+    ///
+    /// # Errors
+    /// When the settings ask for kernels that this machine cannot run.
+    pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
+        let config = EngineConfig {
+            machine,
+            kernel: settings.kernel.clone(),
+            kv_budget_bytes: settings.kv_budget_bytes,
+            parallel: settings.parallel.unwrap_or(DEFAULT_PARALLEL),
+            max_loaded: settings.max_loaded.unwrap_or(DEFAULT_MAX_LOADED),
+            max_queue: settings.max_queue,
+            keep_alive: load::engine_keep_alive(settings.keep_alive),
+            seed,
+        };
+        let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
+        Ok(Self::new(engine, settings, clock))
+    }
+
+    fn new(engine: Engine, settings: Settings, clock: Clock) -> Self {
+        let catalog = Arc::new(Catalog::new(&settings, clock.now()));
+        Self { engine, catalog, settings: Arc::new(settings), clock }
+    }
+
+    /// The settings that hold.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The clock that everything here goes by.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// All models: those of the libraries, the built-in one, and files that were opened; the newest first.
+    ///
+    /// # Errors
+    /// When a library is there and cannot be read.
+    pub fn list(&self) -> Result<Vec<Summary>, Error> {
+        self.catalog.list()
+    }
+
+    /// Makes a model file known by a name until the daemon ends, and returns that name.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no GGUF file.
+    pub fn open(&self, path: &std::path::Path) -> Result<String, Error> {
+        self.catalog.open(path)
+    }
+
+    /// Ends everything that runs and unloads every model.
+    pub fn shutdown(&self) {
+        self.engine.shutdown();
+    }
+}

@@ -1,0 +1,75 @@
+//! Bringing models into memory and out of it.
+
+use cairn_runtime::{Lease, LoadOptions};
+use cairn_wire::KeepAlive;
+
+use crate::catalog::Model;
+use crate::options::{self, Chosen};
+use crate::{Answer, App, Error};
+
+/// What a request for an answer leads to.
+pub enum Reply {
+    /// An answer is on its way.
+    Answer(Box<Answer>),
+    /// Nothing was asked: the model is in memory.
+    Loaded,
+    /// Nothing was asked, and nothing is to be kept: the model leaves memory.
+    Unloaded,
+}
+
+impl App {
+    /// Brings a model into memory, where the next request finds it; with `force` even when memory looks too small.
+    ///
+    /// # Errors
+    /// When there is no such model, or it cannot be loaded.
+    pub async fn load(&self, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> Result<(), Error> {
+        let model = self.catalog.find(model)?;
+        let chosen = options::choose(&model.params, None)?;
+        self.lease(&model, &chosen, force, keep_alive).await.map(drop)
+    }
+
+    /// Takes a model out of memory once nobody uses it.
+    ///
+    /// # Errors
+    /// When there is no such model.
+    pub fn unload(&self, model: &str) -> Result<(), Error> {
+        let model = self.catalog.find(model)?;
+        self.engine.unload(&model.key);
+        Ok(())
+    }
+
+    /// A request without a prompt: load, or unload when nothing is to be kept.
+    pub(crate) async fn load_or_unload(
+        &self,
+        model: &Model,
+        chosen: &Chosen,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Reply, Error> {
+        if keep_alive == Some(KeepAlive::ZERO) {
+            self.engine.unload(&model.key);
+            return Ok(Reply::Unloaded);
+        }
+        self.lease(model, chosen, false, keep_alive).await?;
+        Ok(Reply::Loaded)
+    }
+
+    pub(crate) async fn lease(
+        &self,
+        model: &Model,
+        chosen: &Chosen,
+        force: bool,
+        keep_alive: Option<KeepAlive>,
+    ) -> Result<Lease, Error> {
+        let context_tokens = chosen.context_tokens.or(self.settings.context_tokens);
+        let load = LoadOptions { context_tokens, threads: chosen.threads, force };
+        let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
+        Ok(self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?)
+    }
+}
+
+pub(crate) fn engine_keep_alive(keep_alive: KeepAlive) -> cairn_runtime::KeepAlive {
+    match keep_alive {
+        KeepAlive::For(duration) => cairn_runtime::KeepAlive::For(duration),
+        KeepAlive::Forever => cairn_runtime::KeepAlive::Forever,
+    }
+}

@@ -1,0 +1,101 @@
+//! From the options of a model and of a request to what the engine takes.
+
+use cairn_runtime::Sampling;
+use cairn_wire::Options;
+use serde_json::{Map, Value};
+
+use crate::Error;
+
+/// Options of one request, every value known.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) sampling: Sampling,
+    pub(crate) stop: Vec<String>,
+    /// Longest answer; `None` leaves it to the context.
+    pub(crate) max_tokens: Option<u32>,
+    /// Context that the model or the request wants; `None` leaves it to the settings.
+    pub(crate) context_tokens: Option<u32>,
+    pub(crate) threads: Option<usize>,
+    /// Tokens at the beginning that survive when a prompt is cut; negative: all that fit.
+    pub(crate) keep_tokens: i64,
+}
+
+/// Ollama's floor: less context than this is of no use.
+const MIN_CONTEXT_TOKENS: i64 = 4;
+
+/// The request's options over the model's over the defaults.
+pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
+    let mut options = Options::default();
+    for object in std::iter::once(model).chain(request) {
+        for unknown in options.merge(object)? {
+            tracing::warn!(option = unknown, "no such option; it changes nothing");
+        }
+    }
+    from_options(options)
+}
+
+fn from_options(options: Options) -> Result<Chosen, Error> {
+    let count = |name: &'static str, value: i64| u32::try_from(value).map_err(|_| Error::OptionRange { name, value });
+    let context_tokens = match options.num_ctx {
+        None | Some(0) => None,
+        Some(tokens) => Some(count("num_ctx", if tokens > 0 { tokens.max(MIN_CONTEXT_TOKENS) } else { tokens })?),
+    };
+    Ok(Chosen {
+        sampling: Sampling {
+            temperature: options.temperature.unwrap_or(0.8),
+            top_k: small(options.top_k.unwrap_or(40)),
+            top_p: options.top_p.unwrap_or(0.9),
+            min_p: options.min_p.unwrap_or(0.0),
+            typical_p: options.typical_p.unwrap_or(1.0),
+            repeat_last_n: small(options.repeat_last_n.unwrap_or(64)),
+            repeat_penalty: options.repeat_penalty.unwrap_or(1.0),
+            presence_penalty: options.presence_penalty.unwrap_or(0.0),
+            frequency_penalty: options.frequency_penalty.unwrap_or(0.0),
+            // Negative says "another one each time".
+            seed: options.seed.and_then(|seed| u64::try_from(seed).ok()),
+        },
+        stop: options.stop.unwrap_or_default(),
+        max_tokens: options.num_predict.and_then(|tokens| u32::try_from(tokens).ok()),
+        context_tokens,
+        threads: options.num_thread.and_then(|threads| usize::try_from(threads).ok()).filter(|threads| *threads > 0),
+        keep_tokens: options.num_keep.unwrap_or(4),
+    })
+}
+
+/// The nearest number of 32 bits.
+fn small(value: i64) -> i32 {
+    i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(model: Value, request: Value) -> Result<Chosen, String> {
+        choose(model.as_object().unwrap(), request.as_object()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn request_over_model_over_default() {
+        let chosen = chosen(
+            serde_json::json!({"temperature": 0.1, "top_k": 5, "stop": ["x"]}),
+            serde_json::json!({"temperature": 0, "num_predict": -1, "num_ctx": 2, "seed": -1}),
+        )
+        .unwrap();
+        assert_eq!(chosen.sampling.temperature, 0.0, "the request's");
+        assert_eq!(chosen.sampling.top_k, 5, "the model's");
+        assert_eq!(chosen.sampling.top_p, 0.9, "the default");
+        assert_eq!(chosen.sampling.repeat_penalty, 1.0, "no penalty by default");
+        assert_eq!((chosen.max_tokens, chosen.sampling.seed), (None, None), "negative is no limit, and no seed");
+        assert_eq!(chosen.context_tokens, Some(4), "the floor");
+        assert_eq!(chosen.stop, ["x"], "the model's");
+    }
+
+    #[test]
+    fn refuses() {
+        let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
+        assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
+        assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5");
+        assert_eq!(error(serde_json::json!({"num_ctx": 1e30})), format!("option \"num_ctx\" cannot be {}", i64::MAX));
+    }
+}

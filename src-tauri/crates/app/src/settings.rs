@@ -1,0 +1,236 @@
+//! Settings: one table that help, documents and the program itself read.
+//!
+//! A value comes from the environment or is the default. One that cannot be read is not fatal: the default holds, and
+//! [`Settings::warnings`] says so, because a daemon that does not start over a typo helps nobody.
+
+mod address;
+
+use std::path::PathBuf;
+
+use cairn_wire::KeepAlive;
+
+use crate::{Env, Places};
+pub use address::Address;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// The environment variable.
+    pub name: &'static str,
+    /// Another variable that is read when the first is not set.
+    pub also: Option<&'static str>,
+    /// What holds when neither is set, in words or as a value.
+    pub default: &'static str,
+    /// What it does, in one line.
+    pub about: &'static str,
+}
+
+const fn row(name: &'static str, default: &'static str, about: &'static str) -> Row {
+    Row { name, also: None, default, about }
+}
+
+/// Every setting.
+pub const TABLE: &[Row] = &[
+    row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
+    row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
+    row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
+    row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
+    row("OLLAMA_NUM_PARALLEL", "8", "Requests that one model answers at the same time"),
+    row("OLLAMA_MAX_LOADED_MODELS", "3", "Models that are loaded at the same time"),
+    row("OLLAMA_MAX_QUEUE", "512", "Requests that wait before more are refused"),
+    row("OLLAMA_ORIGINS", "this machine", "Web origins besides local ones that may use /api, comma-separated"),
+    Row {
+        name: "CAIRN_KERNEL",
+        also: Some("OLLAMA_LLM_LIBRARY"),
+        default: "the best that the processor has",
+        about: "The variant of the compute kernels, avx2-fma-f16c for instance",
+    },
+    row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
+    row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),
+    row("CAIRN_HIDE_PEBBLE", "false", "Leaves the built-in model out of lists"),
+    row("CAIRN_LOG", "info", "What is logged: error, warn, info, debug, trace, or a filter such as cairn_http=debug"),
+];
+
+/// Where a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// The variable of this name.
+    Environment(&'static str),
+}
+
+/// The settings that hold.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// `OLLAMA_HOST`.
+    pub address: Address,
+    /// Libraries of models, the first one winning; `OLLAMA_MODELS` replaces them all.
+    pub libraries: Vec<PathBuf>,
+    /// `OLLAMA_KEEP_ALIVE`.
+    pub keep_alive: KeepAlive,
+    /// `OLLAMA_CONTEXT_LENGTH`.
+    pub context_tokens: Option<u32>,
+    /// `OLLAMA_NUM_PARALLEL`.
+    pub parallel: Option<usize>,
+    /// `OLLAMA_MAX_LOADED_MODELS`.
+    pub max_loaded: Option<usize>,
+    /// `OLLAMA_MAX_QUEUE`.
+    pub max_queue: usize,
+    /// `OLLAMA_ORIGINS`.
+    pub origins: Vec<String>,
+    /// `CAIRN_KERNEL`.
+    pub kernel: Option<String>,
+    /// `CAIRN_KV_BUDGET`, in bytes.
+    pub kv_budget_bytes: Option<u64>,
+    /// `CAIRN_HIDE_PEBBLE`.
+    pub hide_pebble: bool,
+    /// `CAIRN_LOG`.
+    pub log: String,
+    /// Values that could not be read.
+    pub warnings: Vec<String>,
+    origins_of_values: Vec<(&'static str, Origin)>,
+}
+
+impl Settings {
+    /// Reads the table's variables.
+    #[must_use]
+    pub fn load(env: &Env, places: &Places) -> Self {
+        let mut read = Reader { env, warnings: Vec::new() };
+        let count = |text: &str| text.parse::<usize>().ok();
+        // Zero says "automatic", as in Ollama.
+        let some = |count: Option<usize>| count.filter(|count| *count > 0);
+        let libraries = match env.path("OLLAMA_MODELS") {
+            Some(path) => vec![path],
+            None => std::iter::once(places.models()).chain(places.ollama_models.clone()).collect(),
+        };
+        let mut settings = Self {
+            address: read.parsed("OLLAMA_HOST", Address::parse).unwrap_or_default(),
+            libraries,
+            keep_alive: read
+                .parsed("OLLAMA_KEEP_ALIVE", |text| KeepAlive::parse_setting(text).ok())
+                .unwrap_or(KeepAlive::For(std::time::Duration::from_secs(300))),
+            context_tokens: read.parsed("OLLAMA_CONTEXT_LENGTH", |text| text.parse().ok()).filter(|tokens| *tokens > 0),
+            parallel: some(read.parsed("OLLAMA_NUM_PARALLEL", count)),
+            max_loaded: some(read.parsed("OLLAMA_MAX_LOADED_MODELS", count)),
+            max_queue: read.parsed("OLLAMA_MAX_QUEUE", count).unwrap_or(512),
+            origins: read
+                .text("OLLAMA_ORIGINS")
+                .map(|text| text.split(',').map(|origin| origin.trim().to_owned()).filter(|o| !o.is_empty()).collect())
+                .unwrap_or_default(),
+            kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
+            kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
+            hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
+            log: read.text("CAIRN_LOG").unwrap_or("info").to_owned(),
+            warnings: Vec::new(),
+            origins_of_values: TABLE.iter().map(|row| (row.name, origin(env, row))).collect(),
+        };
+        settings.warnings = read.warnings;
+        settings
+    }
+
+    /// Where a setting's value comes from; `None` for a name that the table does not have.
+    #[must_use]
+    pub fn origin(&self, name: &str) -> Option<Origin> {
+        self.origins_of_values.iter().find(|(row, _)| *row == name).map(|(_, origin)| *origin)
+    }
+}
+
+/// The table as text, for `--help`.
+#[must_use]
+pub fn help() -> String {
+    use std::fmt::Write;
+    let width = TABLE.iter().map(|row| row.name.len()).max().unwrap_or(0);
+    TABLE.iter().fold("Environment:\n".to_owned(), |mut text, row| {
+        writeln!(text, "  {:width$}  {} [default: {}]", row.name, row.about, row.default)
+            .expect("writing into a string does not fail");
+        text
+    })
+}
+
+struct Reader<'a> {
+    env: &'a Env,
+    warnings: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn text(&self, name: &'static str) -> Option<&'a str> {
+        let row = TABLE.iter().find(|row| row.name == name).expect("every setting that is read has a row");
+        self.env.text(name).or_else(|| row.also.and_then(|also| self.env.text(also)))
+    }
+
+    fn parsed<T>(&mut self, name: &'static str, parse: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let text = self.text(name)?;
+        let value = parse(text);
+        if value.is_none() {
+            self.warnings.push(format!("{name}={text:?} cannot be read; the default holds"));
+        }
+        value
+    }
+}
+
+fn origin(env: &Env, row: &Row) -> Origin {
+    let names = std::iter::once(row.name).chain(row.also);
+    names.into_iter().find(|name| env.path(name).is_some()).map_or(Origin::Default, Origin::Environment)
+}
+
+/// What Ollama takes for true: all but the words for false.
+fn is_true(text: &str) -> bool {
+    !matches!(text.to_ascii_lowercase().as_str(), "0" | "f" | "false")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places::System;
+
+    fn load<const N: usize>(variables: [(&str, &str); N]) -> Settings {
+        let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
+        Settings::load(&Env::of(variables), &places)
+    }
+
+    #[test]
+    fn defaults() {
+        let settings = load([]);
+        assert_eq!(settings.address.to_string(), "http://127.0.0.1:11434", "where Ollama is");
+        assert_eq!(settings.keep_alive, KeepAlive::For(std::time::Duration::from_secs(300)), "five minutes");
+        let folders = ["/h/.local/share/cairn/models", "/h/.ollama/models"].map(PathBuf::from);
+        assert_eq!(settings.libraries, folders, "our library, then Ollama's");
+        assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "nobody set it");
+        assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+    }
+
+    #[test]
+    fn the_environment_wins() {
+        let settings = load([
+            ("OLLAMA_MODELS", "/m"),
+            ("OLLAMA_KEEP_ALIVE", "-1"),
+            ("OLLAMA_ORIGINS", "http://a, http://b"),
+            ("OLLAMA_LLM_LIBRARY", "scalar"),
+            ("CAIRN_HIDE_PEBBLE", "yes"),
+            ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
+        ]);
+        assert_eq!(settings.libraries, [PathBuf::from("/m")], "one library");
+        assert_eq!(settings.keep_alive, KeepAlive::Forever, "a negative number");
+        assert_eq!(settings.origins, ["http://a", "http://b"], "a list");
+        assert_eq!(settings.kernel.as_deref(), Some("scalar"), "the other name");
+        assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
+        assert!(settings.hide_pebble, "any word but false");
+        assert_eq!(settings.context_tokens, Some(8192), "blanks and quotes are no part of a value");
+    }
+
+    #[test]
+    fn a_typo_is_said_and_does_not_hold() {
+        let settings = load([("OLLAMA_MAX_QUEUE", "many"), ("OLLAMA_KEEP_ALIVE", "soon")]);
+        assert_eq!(settings.max_queue, 512, "the default");
+        assert_eq!(settings.warnings.len(), 2, "{:?}", settings.warnings);
+    }
+
+    #[test]
+    fn help_has_every_row() {
+        let help = help();
+        for row in TABLE {
+            assert!(help.contains(row.name) && help.contains(row.about), "{} is missing", row.name);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! All about one model.
+
+use std::fmt::Write;
+
+use cairn_gguf::{Array, Gguf, Value as GgufValue};
+use cairn_runtime::Source;
+use serde_json::{Map, Value, json};
+
+use crate::catalog::Model;
+use crate::summary::{Details, capabilities, parameter_count};
+use crate::{App, Error, Summary, head, pebble};
+
+/// All about one model. Texts that there are none of are empty.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The short form.
+    pub summary: Summary,
+    /// Licences, joined by line breaks.
+    pub license: String,
+    /// What could be written into a Modelfile to make this model.
+    pub modelfile: String,
+    /// Options that its publisher set, one per line.
+    pub parameters: String,
+    /// What makes prompts of messages.
+    pub template: String,
+    /// The system message that its publisher set.
+    pub system: String,
+    /// The file's metadata; long arrays are `null` unless they were asked for.
+    pub info: Map<String, Value>,
+    /// The file's tensors.
+    pub tensors: Vec<TensorRow>,
+}
+
+/// One tensor of a model's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorRow {
+    /// Its name.
+    pub name: String,
+    /// Its type, `Q4_K` for instance.
+    pub kind: String,
+    /// Its dimensions, elements of a row first.
+    pub shape: Vec<u64>,
+}
+
+impl App {
+    /// All about one model; with `verbose` the contents of arrays too.
+    ///
+    /// # Errors
+    /// When there is no such model, or its file cannot be read.
+    pub fn show(&self, name: &str, verbose: bool) -> Result<Shown, Error> {
+        let model = self.catalog.find(name)?;
+        let head = match &model.source {
+            Source::File(path) => head::read(path)?,
+            Source::Builtin { .. } => pebble::head(),
+        };
+        Ok(shown(model, &head.gguf, verbose))
+    }
+}
+
+fn shown(model: Model, gguf: &Gguf, verbose: bool) -> Shown {
+    let metadata = gguf.metadata();
+    let own_template = metadata.str("tokenizer.chat_template").ok().flatten().unwrap_or_default();
+    // The file's own template is what prompts are made with; a library's is shown where the file has none.
+    let template = match &model.template {
+        Some(text) if own_template.is_empty() => text.clone(),
+        _ => own_template.to_owned(),
+    };
+    let mut info = Map::new();
+    for (key, value) in metadata.iter().filter(|(key, _)| !matches!(*key, "general.name" | "tokenizer.chat_template")) {
+        info.insert(key.to_owned(), json_value(value, verbose));
+    }
+    info.insert("general.parameter_count".to_owned(), json!(parameter_count(gguf)));
+    let tensors = gguf.tensors().iter().map(|tensor| TensorRow {
+        name: tensor.name.clone(),
+        kind: tensor.dtype.to_string(),
+        shape: tensor.dims.clone(),
+    });
+    let mut summary = model.summary.clone();
+    let own = Details::of_file(gguf);
+    summary.details.context_length = summary.details.context_length.or(own.context_length);
+    summary.details.embedding_length = summary.details.embedding_length.or(own.embedding_length);
+    for capability in capabilities(metadata) {
+        if !summary.capabilities.contains(&capability) {
+            summary.capabilities.push(capability);
+        }
+    }
+    Shown {
+        modelfile: modelfile(&model, &template),
+        parameters: parameters(&model.params),
+        system: model.system.unwrap_or_default(),
+        license: model.license.unwrap_or_default(),
+        template,
+        info,
+        tensors: tensors.collect(),
+        summary,
+    }
+}
+
+/// Options as lines of a name, padded to 30 columns, and a value as Go writes it.
+fn parameters(params: &Map<String, Value>) -> String {
+    let mut lines = Vec::new();
+    for (name, value) in params {
+        match value {
+            Value::Array(items) => lines.extend(items.iter().map(|item| format!("{name:<30} {item}"))),
+            value => lines.push(format!("{name:<30} {value}")),
+        }
+    }
+    lines.join("\n")
+}
+
+fn modelfile(model: &Model, template: &str) -> String {
+    let from = match &model.source {
+        Source::File(path) => path.display().to_string(),
+        Source::Builtin { .. } => pebble::NAME.to_owned(),
+    };
+    let mut text = format!("# Written by \"cairn show\" for {}\nFROM {from}\n", model.summary.name);
+    let mut block = |keyword: &str, body: &str| {
+        if !body.is_empty() {
+            writeln!(text, "{keyword} \"\"\"{body}\"\"\"").expect("writing into a string does not fail");
+        }
+    };
+    block("TEMPLATE", template);
+    block("SYSTEM", model.system.as_deref().unwrap_or_default());
+    block("LICENSE", model.license.as_deref().unwrap_or_default());
+    for line in parameters(&model.params).lines() {
+        let (name, value) = line.split_once(' ').unwrap_or((line, ""));
+        writeln!(text, "PARAMETER {name} {}", value.trim_start()).expect("writing into a string does not fail");
+    }
+    text
+}
+
+fn json_value(value: &GgufValue, verbose: bool) -> Value {
+    match value {
+        GgufValue::U8(x) => json!(x),
+        GgufValue::I8(x) => json!(x),
+        GgufValue::U16(x) => json!(x),
+        GgufValue::I16(x) => json!(x),
+        GgufValue::U32(x) => json!(x),
+        GgufValue::I32(x) => json!(x),
+        GgufValue::F32(x) => float(*x),
+        GgufValue::Bool(x) => json!(x),
+        GgufValue::String(x) => json!(x),
+        GgufValue::U64(x) => json!(x),
+        GgufValue::I64(x) => json!(x),
+        GgufValue::F64(x) => json!(x),
+        GgufValue::Array(array) if verbose => json_array(array),
+        GgufValue::Array(_) => Value::Null,
+    }
+}
+
+fn json_array(array: &Array) -> Value {
+    match array {
+        Array::U8(x) => json!(x),
+        Array::I8(x) => json!(x),
+        Array::U16(x) => json!(x),
+        Array::I16(x) => json!(x),
+        Array::U32(x) => json!(x),
+        Array::I32(x) => json!(x),
+        Array::F32(x) => x.iter().map(|x| float(*x)).collect(),
+        Array::Bool(x) => json!(x),
+        Array::String(x) => json!(x),
+        Array::U64(x) => json!(x),
+        Array::I64(x) => json!(x),
+        Array::F64(x) => json!(x),
+        Array::Array(arrays) => arrays.iter().map(json_array).collect(),
+    }
+}
+
+/// The shortest decimal that means this float: `0.00001`, not the digits of the double beside it.
+fn float(value: f32) -> Value {
+    value.to_string().parse::<f64>().map_or(Value::Null, |value| json!(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_lines() {
+        let params = json!({"stop": ["<|a|>", "b\""], "temperature": 0.7, "num_ctx": 4096});
+        let expected = "stop                           \"<|a|>\"\nstop                           \"b\\\"\"\n\
+                        temperature                    0.7\nnum_ctx                        4096";
+        assert_eq!(parameters(params.as_object().unwrap()), expected, "padded to 30, strings quoted");
+    }
+
+    #[test]
+    fn arrays_are_null_unless_asked_for() {
+        let array = GgufValue::from(vec![1_u32, 2]);
+        assert_eq!(json_value(&array, false), Value::Null, "a vocabulary would bury everything else");
+        assert_eq!(json_value(&array, true), json!([1, 2]), "but it can be asked for");
+        assert_eq!(json_value(&GgufValue::F32(1e-5), false).to_string(), "0.00001", "the float's own digits");
+    }
+}

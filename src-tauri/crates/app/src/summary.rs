@@ -1,0 +1,186 @@
+//! What a model is, in short: for lists, and for the head of `show`.
+
+use std::time::SystemTime;
+
+use cairn_gguf::{Gguf, Metadata};
+use cairn_store::Config;
+
+/// One model of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The name to run it by, in its shortest form.
+    pub name: String,
+    /// Its identity: 64 lower-case hex characters.
+    pub digest: String,
+    /// Bytes on disk.
+    pub size_bytes: u64,
+    /// When it came here.
+    pub modified_at: SystemTime,
+    /// What it is.
+    pub details: Details,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Where it comes from, when it is not from a library.
+    pub origin: Option<&'static str>,
+}
+
+/// What a model is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// `gguf`, mostly.
+    pub format: String,
+    /// Its architecture.
+    pub family: String,
+    /// All architectures in it.
+    pub families: Vec<String>,
+    /// Its size for people, `3.2B` for instance.
+    pub parameter_size: String,
+    /// Its quantisation, `Q4_K_M` for instance.
+    pub quantization: String,
+    /// Tokens of context that it was trained for.
+    pub context_length: Option<u64>,
+    /// Width of its embeddings.
+    pub embedding_length: Option<u64>,
+}
+
+impl Details {
+    /// What a file's head says.
+    pub(crate) fn of_file(gguf: &Gguf) -> Self {
+        let metadata = gguf.metadata();
+        let family = text(metadata, "general.architecture").unwrap_or_default();
+        let number = |key: &str| metadata.u64(&format!("{family}.{key}")).ok().flatten();
+        Self {
+            format: "gguf".to_owned(),
+            families: if family.is_empty() { Vec::new() } else { vec![family.to_owned()] },
+            parameter_size: human_count(parameter_count(gguf)),
+            quantization: quantization(gguf),
+            context_length: number("context_length"),
+            embedding_length: number("embedding_length"),
+            family: family.to_owned(),
+        }
+    }
+
+    /// What a library's config says.
+    pub(crate) fn of_config(config: &Config) -> Self {
+        Self {
+            format: config.model_format.clone(),
+            family: config.model_family.clone(),
+            families: config.model_families.clone().unwrap_or_default(),
+            parameter_size: config.model_type.clone(),
+            quantization: config.file_type.clone(),
+            context_length: config.context_length,
+            embedding_length: config.embedding_length,
+        }
+    }
+}
+
+/// What a model can do, as far as its file tells.
+pub(crate) fn capabilities(metadata: &Metadata) -> Vec<String> {
+    let architecture = text(metadata, "general.architecture").unwrap_or_default();
+    let mut capabilities = Vec::new();
+    if metadata.get(&format!("{architecture}.pooling_type")).is_some() {
+        capabilities.push("embedding".to_owned());
+    } else {
+        capabilities.push("completion".to_owned());
+    }
+    let template = text(metadata, "tokenizer.chat_template").unwrap_or_default();
+    if template.contains("tools") || template.contains("tool_call") {
+        capabilities.push("tools".to_owned());
+    }
+    if thinks(metadata) {
+        capabilities.push("thinking".to_owned());
+    }
+    capabilities
+}
+
+/// Does the model's own template know thinking?
+pub(crate) fn thinks(metadata: &Metadata) -> bool {
+    text(metadata, "tokenizer.chat_template").is_some_and(|t| t.contains("<think>") && t.contains("</think>"))
+}
+
+/// Elements of all tensors together.
+pub(crate) fn parameter_count(gguf: &Gguf) -> u64 {
+    gguf.tensors().iter().fold(0, |sum, tensor| sum.saturating_add(tensor.elements()))
+}
+
+fn text<'a>(metadata: &'a Metadata, key: &str) -> Option<&'a str> {
+    metadata.str(key).ok().flatten()
+}
+
+/// The name of the mix that `general.file_type` numbers (llama.cpp's `llama_ftype`), or the type of most of the bytes.
+fn quantization(gguf: &Gguf) -> String {
+    let known = match gguf.metadata().u32("general.file_type").ok().flatten() {
+        Some(0) => Some("F32"),
+        Some(1) => Some("F16"),
+        Some(2) => Some("Q4_0"),
+        Some(3) => Some("Q4_1"),
+        Some(7) => Some("Q8_0"),
+        Some(8) => Some("Q5_0"),
+        Some(9) => Some("Q5_1"),
+        Some(10) => Some("Q2_K"),
+        Some(11) => Some("Q3_K_S"),
+        Some(12) => Some("Q3_K_M"),
+        Some(13) => Some("Q3_K_L"),
+        Some(14) => Some("Q4_K_S"),
+        Some(15) => Some("Q4_K_M"),
+        Some(16) => Some("Q5_K_S"),
+        Some(17) => Some("Q5_K_M"),
+        Some(18) => Some("Q6_K"),
+        Some(32) => Some("BF16"),
+        _ => None,
+    };
+    if let Some(known) = known {
+        return known.to_owned();
+    }
+    let mut bytes_by_type: Vec<(String, u64)> = Vec::new();
+    for tensor in gguf.tensors() {
+        let name = tensor.dtype.to_string().to_ascii_uppercase();
+        match bytes_by_type.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, bytes)) => *bytes = bytes.saturating_add(tensor.bytes),
+            None => bytes_by_type.push((name, tensor.bytes)),
+        }
+    }
+    bytes_by_type.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("unknown".to_owned(), |(name, _)| name)
+}
+
+/// Counts as Ollama prints them: `3.2B`, `7B`, `500.50M`, `137M`, `22K`.
+#[must_use]
+pub(crate) fn human_count(count: u64) -> String {
+    let scaled = |unit: u64, digits: usize, letter: char| {
+        let value = count as f64 / unit as f64;
+        if count.is_multiple_of(unit) {
+            format!("{}{letter}", count / unit)
+        } else {
+            format!("{value:.digits$}{letter}")
+        }
+    };
+    match count {
+        1_000_000_000.. => scaled(1_000_000_000, 1, 'B'),
+        1_000_000.. => scaled(1_000_000, 2, 'M'),
+        1_000.. => format!("{}K", count / 1_000),
+        _ => count.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts() {
+        let check = |count: u64, text: &str| assert_eq!(human_count(count), text, "{count}");
+        check(3_212_749_888, "3.2B");
+        check(7_000_000_000, "7B");
+        check(500_500_000, "500.50M");
+        check(137_000_000, "137M");
+        check(22_900, "22K");
+        check(999, "999");
+    }
+
+    #[test]
+    fn the_built_in_model_has_details() {
+        let details = Details::of_file(&crate::pebble::head().gguf);
+        assert_eq!(details.format, "gguf", "what it is");
+        assert!(!details.family.is_empty() && details.families == [details.family.clone()], "{details:?}");
+    }
+}

@@ -1,0 +1,155 @@
+//! The command line: verbs and their flags, those of `ollama` where it has them.
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// Runs language models on your own machine.
+#[derive(Debug, Parser)]
+#[command(name = "cairn", disable_version_flag = true, after_help = cairn_app::settings::help())]
+pub(crate) struct Args {
+    /// Print the version
+    #[arg(short = 'v', long)]
+    pub(crate) version: bool,
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run the daemon in the foreground
+    #[command(alias = "start")]
+    Serve(Serve),
+    /// Chat with a model, or ask it one thing
+    Run(Run),
+    /// List models
+    #[command(visible_alias = "ls")]
+    List(List),
+    /// List models in memory
+    Ps(Ps),
+    /// Show all about a model
+    Show(Show),
+    /// Take a model out of memory
+    Stop(Stop),
+    /// Show what is in a GGUF file
+    Gguf(Gguf),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Serve {
+    /// End when nobody has needed the daemon for ten minutes; log to the file only
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Run {
+    /// A model's name, or the path of a GGUF file
+    pub(crate) model: String,
+    /// What to ask; without it, and at a terminal, a chat begins
+    pub(crate) prompt: Vec<String>,
+    /// How long the model stays in memory afterwards (for instance 5m)
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) keepalive: Option<String>,
+    /// Print what the answer cost
+    #[arg(long)]
+    pub(crate) verbose: bool,
+    /// Do not break lines between words
+    #[arg(long)]
+    pub(crate) nowordwrap: bool,
+    /// The answer's format (for instance json)
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// Think before answering: true, false, high, medium, low or max
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", value_name = "HOW")]
+    pub(crate) think: Option<String>,
+    /// Do not print what the model thinks
+    #[arg(long)]
+    pub(crate) hidethinking: bool,
+    /// Load the model even when memory looks too small for it
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    /// Only models whose names begin like this
+    pub(crate) prefix: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ps {
+    /// Only models whose names begin like this
+    pub(crate) prefix: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Show {
+    /// A model's name, or the path of a GGUF file
+    pub(crate) model: String,
+    /// Only the licence
+    #[arg(long, group = "part")]
+    pub(crate) license: bool,
+    /// Only the Modelfile
+    #[arg(long, group = "part")]
+    pub(crate) modelfile: bool,
+    /// Only the parameters
+    #[arg(long, group = "part")]
+    pub(crate) parameters: bool,
+    /// Only the template
+    #[arg(long, group = "part")]
+    pub(crate) template: bool,
+    /// Only the system message
+    #[arg(long, group = "part")]
+    pub(crate) system: bool,
+    /// With metadata and tensors
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Stop {
+    /// A model's name
+    #[arg(required_unless_present = "daemon")]
+    pub(crate) model: Option<String>,
+    /// End the daemon, and with it everything that runs
+    #[arg(long)]
+    pub(crate) daemon: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Gguf {
+    /// Path of the file
+    pub(crate) file: std::path::PathBuf,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Prints what `--help` prints.
+pub(crate) fn print_help() {
+    print!("{}", Args::command().render_help());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definitions_hold_together() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn thinking_takes_its_value_with_an_equals_sign_only() {
+        let think = |line: &[&str]| match Args::try_parse_from(line).unwrap().verb {
+            Some(Verb::Run(run)) => (run.think, run.prompt.join(" ")),
+            verb => panic!("{verb:?}"),
+        };
+        assert_eq!(
+            think(&["cairn", "run", "m", "--think", "why"]),
+            (Some("true".into()), "why".into()),
+            "the flag alone"
+        );
+        assert_eq!(think(&["cairn", "run", "m", "--think=low", "why"]), (Some("low".into()), "why".into()), "a level");
+        assert_eq!(think(&["cairn", "run", "m", "why", "not"]), (None, "why not".into()), "no flag");
+    }
+}

@@ -1,0 +1,170 @@
+//! A client of the daemon's HTTP interfaces.
+
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use cairn_app::Address;
+use cairn_wire::ollama::ErrorBody;
+use reqwest::{Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How long a connection to a server may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A server, and what opens its doors.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    base: String,
+    /// What `/app` wants to see; none when the server is not our daemon.
+    token: Option<String>,
+    http: reqwest::Client,
+}
+
+/// A refusal by the server.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) text: String,
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl Client {
+    pub(crate) fn new(address: &Address, token: Option<String>) -> anyhow::Result<Self> {
+        if address.scheme == "https" {
+            bail!("{address}: https is not supported yet by this version of Cairn");
+        }
+        let mut builder = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT);
+        if address.is_loopback() {
+            // A proxy has no business between two programs of one machine.
+            builder = builder.no_proxy();
+        }
+        let http = builder.build().context("could not set up the HTTP client")?;
+        Ok(Self { base: address.to_string(), token, http })
+    }
+
+    /// Is anybody there?
+    pub(crate) async fn answers(&self) -> bool {
+        self.http.head(&self.base).send().await.is_ok_and(|response| response.status().is_success())
+    }
+
+    /// Is this our own daemon, whose `/app` is open to us?
+    pub(crate) fn is_ours(&self) -> bool {
+        self.token.is_some()
+    }
+
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        let response = self.send(self.http.get(self.url(path))).await?;
+        response.json().await.context("the server's answer cannot be read")
+    }
+
+    pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> anyhow::Result<T> {
+        let response = self.send(self.http.post(self.url(path)).json(body)).await?;
+        response.json().await.context("the server's answer cannot be read")
+    }
+
+    /// Posts what has an answer without a body.
+    pub(crate) async fn tell<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
+        self.send(self.http.post(self.url(path)).json(body)).await.map(drop)
+    }
+
+    /// Posts what is answered by a stream.
+    pub(crate) async fn stream<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<Lines> {
+        Ok(Lines { response: self.send(self.http.post(self.url(path)).json(body)).await?, read: Vec::new() })
+    }
+
+    /// Tells our daemon that somebody is here, for as long as the returned task runs.
+    pub(crate) fn attend(&self) -> tokio::task::JoinHandle<()> {
+        let client = self.clone();
+        tokio::spawn(async move {
+            let Ok(mut answer) = client.send(client.http.get(client.url("/app/attend"))).await else { return };
+            while let Ok(Some(_)) = answer.chunk().await {}
+        })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.base)
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Response> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let response = request
+            .send()
+            .await
+            .map_err(|error| anyhow!("could not reach the server at {}: {}", self.base, root(&error)))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let body = response.text().await.unwrap_or_default();
+        let text = match serde_json::from_str::<ErrorBody>(&body) {
+            Ok(refusal) => refusal.error,
+            Err(_) if body.is_empty() => status.to_string(),
+            Err(_) => body,
+        };
+        Err(Refusal { status, text }.into())
+    }
+}
+
+/// The innermost reason; the layers around it say only that sending failed.
+fn root(error: &reqwest::Error) -> String {
+    let mut reason: &dyn std::error::Error = error;
+    while let Some(source) = reason.source() {
+        reason = source;
+    }
+    reason.to_string()
+}
+
+/// Lines of a streamed answer.
+pub(crate) struct Lines {
+    response: Response,
+    read: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line; `None` at the end. A line that is an error is returned as one.
+    pub(crate) async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
+        loop {
+            if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.read.drain(..=end).collect();
+                return parse(&line).map(Some);
+            }
+            match self.response.chunk().await.map_err(|error| anyhow!("the answer broke off: {}", root(&error)))? {
+                Some(more) => self.read.extend_from_slice(&more),
+                None if self.read.iter().all(u8::is_ascii_whitespace) => return Ok(None),
+                None => return parse(&std::mem::take(&mut self.read)).map(Some),
+            }
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(line: &[u8]) -> anyhow::Result<T> {
+    if let Ok(error) = serde_json::from_slice::<ErrorBody>(line) {
+        bail!("{}", error.error);
+    }
+    serde_json::from_slice(line).context("the server's answer cannot be read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_wire::ollama::VersionResponse;
+
+    #[test]
+    fn a_line_may_be_an_error() {
+        let version = parse::<VersionResponse>(b"{\"version\":\"1\"}\n").unwrap();
+        assert_eq!(version.version, "1", "what was expected");
+        let error = parse::<VersionResponse>(b"{\"error\":\"no\"}\n").unwrap_err();
+        assert_eq!(error.to_string(), "no", "what went wrong, in the server's words");
+    }
+}

@@ -1,0 +1,106 @@
+//! Sizes, times and rates for people, written as `ollama` writes them.
+
+use std::time::{Duration, SystemTime};
+
+use cairn_wire::Timestamp;
+
+/// Bytes in decimal units: `999 B`, `4.7 GB`, `23 MB`, `2 GB`.
+pub(crate) fn bytes(count: u64) -> String {
+    let units = [("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("KB", 1e3)];
+    match units.into_iter().find(|(_, unit)| count as f64 >= *unit) {
+        None => format!("{count} B"),
+        Some((name, unit)) => {
+            let value = count as f64 / unit;
+            if value >= 10.0 || value.fract() == 0.0 {
+                format!("{value:.0} {name}", value = value.trunc())
+            } else {
+                format!("{value:.1} {name}")
+            }
+        }
+    }
+}
+
+/// A moment as seen from now: `3 minutes ago`, `4 minutes from now`.
+pub(crate) fn relative(moment: Timestamp, now: SystemTime) -> String {
+    match now.duration_since(moment.0) {
+        Ok(ago) => format!("{} ago", about(ago)),
+        Err(ahead) => format!("{} from now", about(ahead.duration())),
+    }
+}
+
+/// A duration in one unit: `Less than a second`, `About an hour`, `3 weeks`.
+fn about(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let minutes = seconds / 60;
+    // Hours are rounded, all else is cut.
+    let hours = (duration.as_secs_f64() / 3600.0).round() as u64;
+    match () {
+        () if seconds < 1 => "Less than a second".to_owned(),
+        () if seconds == 1 => "1 second".to_owned(),
+        () if seconds < 60 => format!("{seconds} seconds"),
+        () if minutes == 1 => "About a minute".to_owned(),
+        () if minutes < 60 => format!("{minutes} minutes"),
+        () if hours == 1 => "About an hour".to_owned(),
+        () if hours < 48 => format!("{hours} hours"),
+        () if hours < 24 * 14 => format!("{} days", hours / 24),
+        () if hours < 24 * 60 => format!("{} weeks", hours / 24 / 7),
+        () if hours < 24 * 365 * 2 => format!("{} months", hours / 24 / 30),
+        () => format!("{} years", hours / 24 / 365),
+    }
+}
+
+/// Counts: `3.2B`, `7B`, `500.50M`, `22K`.
+pub(crate) fn count(count: u64) -> String {
+    let scaled = |unit: u64, digits: usize, letter: char| {
+        let value = count as f64 / unit as f64;
+        if count.is_multiple_of(unit) {
+            format!("{}{letter}", count / unit)
+        } else {
+            format!("{value:.digits$}{letter}")
+        }
+    };
+    match count {
+        1_000_000_000.. => scaled(1_000_000_000, 1, 'B'),
+        1_000_000.. => scaled(1_000_000, 2, 'M'),
+        1_000.. => format!("{}K", count / 1_000),
+        _ => count.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let check = |count: u64, text: &str| assert_eq!(bytes(count), text, "{count}");
+        check(0, "0 B");
+        check(999, "999 B");
+        check(4_661_211_424, "4.7 GB");
+        check(23_999_999, "23 MB");
+        check(2_000_000_000, "2 GB");
+        check(1_500, "1.5 KB");
+    }
+
+    #[test]
+    fn times() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(2_000_000_000);
+        let check = |seconds_ago: u64, text: &str| {
+            let moment = Timestamp(now - Duration::from_secs(seconds_ago));
+            assert_eq!(relative(moment, now), text, "{seconds_ago} seconds ago");
+        };
+        check(0, "Less than a second ago");
+        check(1, "1 second ago");
+        check(59, "59 seconds ago");
+        check(60, "About a minute ago");
+        check(3_599, "59 minutes ago");
+        check(3_600, "About an hour ago");
+        check(7_000, "2 hours ago");
+        check(86_400 * 3, "3 days ago");
+        check(86_400 * 15, "2 weeks ago");
+        check(86_400 * 100, "3 months ago");
+        check(86_400 * 1_000, "2 years ago");
+        let ahead = Timestamp(now + Duration::from_secs(299));
+        assert_eq!(relative(ahead, now), "4 minutes from now", "a moment to come");
+    }
+}

@@ -1,0 +1,151 @@
+//! The log: to standard error for a daemon in the foreground, and always to a file that turns over.
+//!
+//! `cairn.log` is the newest; when it is full it becomes `cairn.1.log`, and so on up to [`FILES`]. Prompts and answers
+//! are logged nowhere in this program.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cairn_disk::{Disk, RealDisk};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::Setting;
+
+/// The size at which a file is full.
+const FULL_BYTES: u64 = 10_000_000;
+/// Files that are kept.
+const FILES: usize = 5;
+
+/// Starts logging. A log file that cannot be written is said and does not stop the daemon.
+pub(crate) fn start(setting: &Setting, to_stderr: bool) {
+    let path = setting.places.log_file();
+    let file = RealDisk
+        .create_dir_all(&setting.places.logs)
+        .map_err(|error| error.to_string())
+        .and_then(|()| Rotating::open(&path, FULL_BYTES).map_err(|error| error.to_string()));
+    let (file, failure) = match file {
+        Ok(file) => (Some(file), None),
+        Err(error) => (None, Some(error)),
+    };
+    let stderr = (to_stderr || file.is_none()).then(|| tracing_subscriber::fmt::layer().with_writer(io::stderr));
+    let file = file.map(|file| tracing_subscriber::fmt::layer().with_ansi(false).with_writer(file));
+    tracing_subscriber::registry().with(filter(&setting.settings.log)).with(stderr).with(file).init();
+    if let Some(error) = failure {
+        tracing::warn!(path = %path.display(), error, "there is no log file");
+    }
+    for warning in &setting.settings.warnings {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// A plain level is about our own code; a filter is taken as it is.
+fn filter(text: &str) -> EnvFilter {
+    let levels = ["off", "error", "warn", "info", "debug", "trace"];
+    let level = text.to_ascii_lowercase();
+    let directives = if levels.contains(&&*level) { format!("warn,cairn={level}") } else { text.to_owned() };
+    EnvFilter::try_new(directives).unwrap_or_else(|error| {
+        eprintln!("CAIRN_LOG={text:?} cannot be read ({error}); the default holds");
+        EnvFilter::new("warn,cairn=info")
+    })
+}
+
+/// A file that turns over when it is full. Clones write to the same one.
+#[derive(Debug, Clone)]
+struct Rotating(Arc<Mutex<Open>>);
+
+#[derive(Debug)]
+struct Open {
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+    full_bytes: u64,
+}
+
+impl Rotating {
+    fn open(path: &Path, full_bytes: u64) -> io::Result<Self> {
+        let file = append(path)?;
+        let bytes = file.metadata()?.len();
+        Ok(Self(Arc::new(Mutex::new(Open { path: path.to_owned(), file, bytes, full_bytes }))))
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    OpenOptions::new().create(true).append(true).open(path)
+}
+
+impl Open {
+    fn turn_over(&mut self) -> io::Result<()> {
+        let numbered = |number: usize| match number {
+            0 => self.path.clone(),
+            number => self.path.with_extension(format!("{number}.log")),
+        };
+        for number in (0..FILES - 1).rev() {
+            match fs::rename(numbered(number), numbered(number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        self.file = append(&self.path)?;
+        self.bytes = 0;
+        Ok(())
+    }
+}
+
+impl Write for Rotating {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if open.bytes > 0 && open.bytes + line.len() as u64 > open.full_bytes {
+            open.turn_over()?;
+        }
+        open.file.write_all(line)?;
+        open.bytes += line.len() as u64;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).file.flush()
+    }
+}
+
+impl<'a> MakeWriter<'a> for Rotating {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_file_turns_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cairn.log");
+        fs::write(&path, "old\n").unwrap();
+        let mut log = Rotating::open(&path, 10).unwrap();
+        for number in 0..20 {
+            writeln!(log, "line {number:02}").unwrap();
+        }
+        let mut names: Vec<_> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        assert_eq!(names, ["cairn.1.log", "cairn.2.log", "cairn.3.log", "cairn.4.log", "cairn.log"], "five are kept");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "line 19\n", "the newest");
+        assert_eq!(fs::read_to_string(folder.path().join("cairn.1.log")).unwrap(), "line 18\n", "the one before");
+    }
+
+    #[test]
+    fn filters() {
+        assert_eq!(filter("debug").to_string(), "cairn=debug,warn", "a level is about our code");
+        assert_eq!(filter("cairn_http=trace").to_string(), "cairn_http=trace", "a filter is taken as it is");
+    }
+}

@@ -1,0 +1,80 @@
+//! The command `cairn`: `serve` is the daemon, every other verb is a client of it.
+//!
+//! A verb that needs the daemon starts it when none runs ([`daemon`]). Answers go to standard output, all else to
+//! standard error; an error is one line, `Error: ...`, and exit code 1.
+#![forbid(unsafe_code)]
+
+mod args;
+mod client;
+mod daemon;
+mod gguf;
+mod human;
+mod list;
+mod log;
+mod ps;
+mod run;
+mod serve;
+mod show;
+mod stop;
+mod table;
+mod terminal;
+mod version;
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use cairn_app::{Clock, Env, Places, Settings, System};
+use clap::Parser;
+
+use args::{Args, Verb};
+
+/// What every verb is given: nothing else in this program asks the system for the time or the environment.
+struct Setting {
+    clock: Clock,
+    places: Places,
+    settings: Settings,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match begin(args) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn begin(args: Args) -> anyhow::Result<ExitCode> {
+    let env = Env::real();
+    let places = Places::of(&env, System::this())?;
+    let settings = Settings::load(&env, &places);
+    let setting = Setting { clock: Clock::real(), places, settings };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("could not start the threads that wait for input and output")?;
+    let done = match args.verb {
+        None if args.version => runtime.block_on(version::print(&setting)),
+        None => {
+            args::print_help();
+            Ok(())
+        }
+        Some(Verb::Gguf(args)) => gguf::describe(&args),
+        Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
+        Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
+        Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
+        Some(Verb::Serve(args)) => {
+            let code = serve::serve(setting, &runtime, &args)?;
+            // Work on other threads may hang; the daemon has had its time to end well.
+            runtime.shutdown_background();
+            return Ok(code);
+        }
+        Some(Verb::Show(args)) => runtime.block_on(show::print(&setting, &args)),
+        Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&setting, &args)),
+    };
+    runtime.shutdown_background();
+    done.map(|()| ExitCode::SUCCESS)
+}

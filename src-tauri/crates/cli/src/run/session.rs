@@ -1,0 +1,160 @@
+//! One conversation: what was said, and how the next answer is asked for and printed.
+
+use std::io::{self, Write};
+
+use cairn_wire::app::LoadRequest;
+use cairn_wire::ollama::{ChatChunk, ChatRequest, Message};
+use cairn_wire::{KeepAlive, Think};
+
+use super::footer;
+use crate::client::Client;
+use crate::terminal::{self, Wrap};
+
+/// A conversation with a model.
+pub(super) struct Session {
+    pub(super) client: Client,
+    pub(super) model: String,
+    pub(super) messages: Vec<Message>,
+    pub(super) keep_alive: Option<KeepAlive>,
+    pub(super) think: Option<Think>,
+    pub(super) force: bool,
+    pub(super) hides_thinking: bool,
+    pub(super) wraps: bool,
+    pub(super) verbose: bool,
+}
+
+/// How an answer ended here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// To its end.
+    All,
+    /// The user had heard enough.
+    Interrupted,
+}
+
+impl Session {
+    /// Asks, and prints the answer as it comes. A question that fails is not part of the conversation.
+    pub(super) async fn ask(&mut self, text: &str) -> anyhow::Result<Heard> {
+        self.messages.push(message("user", text));
+        match self.answer().await {
+            Ok((answer, heard)) => {
+                // What was said so far is part of the conversation, so that the next turn continues what is cached.
+                self.messages.push(answer);
+                Ok(heard)
+            }
+            Err(error) => {
+                self.messages.pop();
+                Err(error)
+            }
+        }
+    }
+
+    async fn answer(&self) -> anyhow::Result<(Message, Heard)> {
+        if self.force {
+            let model = self.model.clone();
+            self.client.tell("/app/load", &LoadRequest { model, force: true, keep_alive: self.keep_alive }).await?;
+        }
+        let request = ChatRequest {
+            model: self.model.clone(),
+            messages: self.messages.clone(),
+            keep_alive: self.keep_alive,
+            think: self.think,
+            ..Default::default()
+        };
+        let mut printed = Printer::new(self.wraps, self.hides_thinking);
+        let asked = async {
+            let mut lines = self.client.stream("/api/chat", &request).await?;
+            while let Some(chunk) = lines.next::<ChatChunk>().await? {
+                printed.chunk(&chunk)?;
+                if chunk.done {
+                    return Ok(Some(chunk.metrics));
+                }
+            }
+            anyhow::bail!("the answer broke off");
+        };
+        let metrics = tokio::select! {
+            asked = asked => asked,
+            // Dropping the request is what stops the computation.
+            _ = tokio::signal::ctrl_c() => Ok(None),
+        };
+        printed.end()?;
+        let heard = match metrics? {
+            Some(metrics) => {
+                if self.verbose {
+                    eprint!("{}", footer::text(&metrics));
+                }
+                Heard::All
+            }
+            None => Heard::Interrupted,
+        };
+        Ok((message("assistant", &printed.content), heard))
+    }
+}
+
+fn message(role: &str, content: &str) -> Message {
+    Message { role: role.to_owned(), content: content.to_owned(), ..Default::default() }
+}
+
+/// Prints an answer, its thinking set apart.
+struct Printer {
+    wrap: Wrap<io::Stdout>,
+    hides_thinking: bool,
+    colours: bool,
+    thinking: bool,
+    printed: bool,
+    content: String,
+}
+
+impl Printer {
+    fn new(wraps: bool, hides_thinking: bool) -> Self {
+        let wrap = Wrap::new(io::stdout(), wraps.then(terminal::width));
+        Self {
+            wrap,
+            hides_thinking,
+            colours: terminal::is_watched(),
+            thinking: false,
+            printed: false,
+            content: String::new(),
+        }
+    }
+
+    fn chunk(&mut self, chunk: &ChatChunk) -> io::Result<()> {
+        let message = &chunk.message;
+        if !message.thinking.is_empty() && !self.hides_thinking {
+            if !self.thinking {
+                self.thinking = true;
+                self.wrap.push(if self.colours { "\x1b[90mThinking...\n" } else { "Thinking...\n" })?;
+            }
+            self.wrap.push(&message.thinking)?;
+            self.printed = true;
+        }
+        if !message.content.is_empty() {
+            self.end_thinking()?;
+            self.wrap.push(&message.content)?;
+            self.content += &message.content;
+            self.printed = true;
+        }
+        Ok(())
+    }
+
+    fn end_thinking(&mut self) -> io::Result<()> {
+        if !std::mem::take(&mut self.thinking) {
+            return Ok(());
+        }
+        self.wrap.push(if self.colours { "\n...done thinking.\x1b[0m\n\n" } else { "\n...done thinking.\n\n" })
+    }
+
+    /// Prints what was held back, and a line's end for a reader.
+    fn end(&mut self) -> io::Result<()> {
+        self.end_thinking()?;
+        self.wrap.finish()?;
+        let mut out = io::stdout();
+        if self.printed {
+            out.write_all(b"\n")?;
+        }
+        if self.colours {
+            out.write_all(b"\n")?;
+        }
+        out.flush()
+    }
+}

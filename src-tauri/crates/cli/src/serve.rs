@@ -1,0 +1,134 @@
+//! `cairn serve`: the daemon.
+//!
+//! It holds `run/daemon.lock` for as long as it lives and says in `run/daemon.json` how to reach it. It ends on a signal,
+//! on `/app/stop`, and, when a client started it, after a while without clients or work: it stops accepting, ends what
+//! runs, and is gone after [`FLUSH_WITHIN`] at the latest. A second signal ends it at once.
+
+mod listen;
+mod signals;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use axum::serve::ListenerExt;
+use cairn_app::settings::Origin;
+use cairn_app::{App, VERSION};
+use cairn_disk::{Disk, Lock, LockError, Mode, RealDisk};
+use cairn_hardware::Machine;
+use cairn_http::{Activity, Server, Token};
+use cairn_wire::Timestamp;
+use cairn_wire::app::DaemonFile;
+use tokio::runtime::Runtime;
+
+use crate::{Setting, args, log};
+
+/// A daemon that a client started ends after this long without clients or work.
+const IDLE_END: Duration = Duration::from_secs(600);
+/// Between two looks whether anybody is there.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Answers that run have this long to end.
+const FLUSH_WITHIN: Duration = Duration::from_secs(2);
+
+pub(crate) fn serve(setting: Setting, runtime: &Runtime, args: &args::Serve) -> anyhow::Result<ExitCode> {
+    if args.detached {
+        leave_terminal();
+    }
+    log::start(&setting, !args.detached);
+    let served = runtime.block_on(run(setting, args.detached));
+    if args.detached
+        && let Err(error) = &served
+    {
+        // Whoever started it reads the log, and nobody reads its standard error.
+        tracing::error!("{error:#}");
+    }
+    served.map(|()| ExitCode::SUCCESS)
+}
+
+async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
+    let Setting { clock, places, settings } = setting;
+    RealDisk.create_dir_all(&places.runtime).with_context(|| "the daemon needs this folder; CAIRN_HOME moves it")?;
+    let _lock = match Lock::try_take(&places.daemon_lock()) {
+        Ok(lock) => lock,
+        Err(LockError::Held(_)) => bail!("Cairn's daemon runs already; `cairn stop --daemon` ends it"),
+        Err(error) => return Err(error).context("the daemon needs its lock; CAIRN_HOME moves it"),
+    };
+    let chosen = matches!(settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
+    let (listener, moved) = listen::bind(&settings.address, chosen).await?;
+    let address = listener.local_addr().context("the listener has no address")?;
+    if moved {
+        tracing::warn!("port {} is taken by another program", settings.address.port);
+    }
+    let token = random_hex()?;
+    let pid = std::process::id();
+    let seed = u64::from_str_radix(&random_hex()?[..16], 16).expect("sixteen hex digits are 64 bits");
+    let app = App::start(settings, Machine::probe(), clock.clone(), seed)?;
+    let activity = Activity::new(Instant::now());
+    let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid);
+    let file = DaemonFile {
+        pid,
+        started_at: Timestamp(clock.now()),
+        addresses: vec![address.to_string()],
+        version: VERSION.to_owned(),
+        token,
+    };
+    let bytes = serde_json::to_vec_pretty(&file).expect("our own types have string keys");
+    RealDisk.write_atomic(&places.daemon_file(), &bytes, Mode::Private)?;
+    tracing::info!(version = VERSION, %address, log = %places.log_file().display(), "Cairn listens");
+
+    signals::watch(server.clone());
+    if detached {
+        tokio::spawn(end_when_idle(server.clone()));
+    }
+    let router = cairn_http::router(server.clone()).into_make_service_with_connect_info::<SocketAddr>();
+    let listener = listener.tap_io(|stream| {
+        // A token is smaller than a packet, and must not wait for the next one.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "a connection keeps small packets back");
+        }
+    });
+    let asked = server.clone();
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move { asked.stopping().await });
+    let deadline = async {
+        server.stopping().await;
+        tracing::info!("Cairn ends");
+        app.shutdown();
+        tokio::time::sleep(FLUSH_WITHIN).await;
+    };
+    tokio::select! {
+        served = serving => served.context("the server broke down")?,
+        () = deadline => tracing::warn!("some answers did not end in time"),
+    }
+    // A file that stays behind does no harm: the lock tells.
+    if let Err(error) = std::fs::remove_file(places.daemon_file()) {
+        tracing::debug!(%error, "daemon.json stays behind");
+    }
+    Ok(())
+}
+
+async fn end_when_idle(server: Server) {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        if server.activity().idle(Instant::now()) >= IDLE_END {
+            tracing::info!("nobody has needed the daemon for {IDLE_END:?}");
+            server.stop();
+            return;
+        }
+    }
+}
+
+/// Leaves the terminal of the client that started this, so that its Ctrl-C and its end do not reach here.
+fn leave_terminal() {
+    #[cfg(unix)]
+    if let Err(error) = rustix::process::setsid() {
+        eprintln!("the daemon stays in its starter's session: {error}");
+    }
+}
+
+/// 128 random bits.
+fn random_hex() -> anyhow::Result<String> {
+    let mut bytes = [0_u8; 16];
+    getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,61 @@
+//! Signals that end the daemon: the first one well, the second one at once.
+
+use cairn_http::Server;
+
+/// What a shell reports of a program that Ctrl-C ended.
+const EXIT_CODE: i32 = 130;
+
+/// Watches for signals for as long as the daemon runs.
+pub(super) fn watch(server: Server) {
+    tokio::spawn(async move {
+        let Ok(mut signals) = Signals::new() else {
+            tracing::error!("the system does not let this program see signals");
+            return;
+        };
+        signals.next().await;
+        server.stop();
+        signals.next().await;
+        std::process::exit(EXIT_CODE);
+    });
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(windows)]
+struct Signals {
+    ctrl_c: tokio::signal::windows::CtrlC,
+    close: tokio::signal::windows::CtrlClose,
+}
+
+#[cfg(windows)]
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { ctrl_c: tokio::signal::windows::ctrl_c()?, close: tokio::signal::windows::ctrl_close()? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.ctrl_c.recv() => {}
+            _ = self.close.recv() => {}
+        }
+    }
+}

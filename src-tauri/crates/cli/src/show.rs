@@ -1,0 +1,141 @@
+//! `cairn show`: all about one model.
+
+use std::fmt::Write;
+
+use cairn_wire::ollama::{ShowRequest, ShowResponse};
+use serde_json::Value;
+
+use crate::run::model;
+use crate::table::render;
+use crate::{Setting, args, daemon, human};
+
+/// Columns that the beginning of an array may take.
+const ARRAY_COLUMNS: usize = 10;
+/// Lines of a licence or a system message that are shown.
+const TEXT_LINES: usize = 2;
+
+pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Result<()> {
+    let client = daemon::reach(setting).await?;
+    let name = model::name(&client, &args.model).await?;
+    let request = ShowRequest { model: name, verbose: Some(args.verbose), ..Default::default() };
+    let shown: ShowResponse = client.post("/api/show", &request).await?;
+    let parts = [
+        (args.license, &shown.license),
+        (args.modelfile, &shown.modelfile),
+        (args.parameters, &shown.parameters),
+        (args.template, &shown.template),
+        (args.system, &shown.system),
+    ];
+    match parts.into_iter().find(|(asked, _)| *asked) {
+        Some((_, text)) => println!("{text}"),
+        None => print!("{}", text(&shown, args.verbose)),
+    }
+    Ok(())
+}
+
+fn text(shown: &ShowResponse, verbose: bool) -> String {
+    let mut out = String::new();
+    section(&mut out, "Model", &model_rows(shown));
+    let capabilities: Vec<Vec<String>> = shown.capabilities.iter().map(|name| vec![name.clone()]).collect();
+    section(&mut out, "Capabilities", &capabilities);
+    let parameters: Vec<Vec<String>> = shown
+        .parameters
+        .lines()
+        .map(|line| {
+            line.split_once(' ').map_or(vec![line.to_owned()], |(a, b)| vec![a.to_owned(), b.trim().to_owned()])
+        })
+        .collect();
+    section(&mut out, "Parameters", &parameters);
+    if verbose {
+        let mut info: Vec<(&String, &Value)> = shown.model_info.iter().collect();
+        info.sort_by_key(|(key, _)| *key);
+        let info: Vec<Vec<String>> = info.into_iter().map(|(key, value)| vec![key.clone(), short(value)]).collect();
+        section(&mut out, "Metadata", &info);
+        let tensors: Vec<Vec<String>> = shown
+            .tensors
+            .iter()
+            .map(|tensor| vec![tensor.name.clone(), tensor.kind.clone(), format!("{:?}", tensor.shape)])
+            .collect();
+        section(&mut out, "Tensors", &tensors);
+    }
+    section(&mut out, "System", &first_lines(&shown.system));
+    section(&mut out, "License", &first_lines(&shown.license));
+    out
+}
+
+fn model_rows(shown: &ShowResponse) -> Vec<Vec<String>> {
+    let architecture = shown.model_info.get("general.architecture").and_then(Value::as_str);
+    let architecture = architecture.unwrap_or(&shown.details.family).to_owned();
+    let number = |key: &str| shown.model_info.get(&format!("{architecture}.{key}")).and_then(Value::as_u64);
+    let parameters = match shown.model_info.get("general.parameter_count").and_then(Value::as_u64) {
+        Some(count) => human::count(count),
+        None => shown.details.parameter_size.clone(),
+    };
+    let rows = [
+        ("architecture", architecture.clone()),
+        ("parameters", parameters),
+        ("context length", number("context_length").map(|n| n.to_string()).unwrap_or_default()),
+        ("embedding length", number("embedding_length").map(|n| n.to_string()).unwrap_or_default()),
+        ("quantization", shown.details.quantization_level.clone()),
+        ("origin", shown.origin.clone().unwrap_or_default()),
+    ];
+    rows.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| vec![name.to_owned(), value]).collect()
+}
+
+/// A header and a table whose first column is empty; nothing for no rows.
+fn section(out: &mut String, header: &str, rows: &[Vec<String>]) {
+    if rows.is_empty() {
+        return;
+    }
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| [vec![String::new()], row.clone()].concat()).collect();
+    writeln!(out, "  {header}\n{}", render(&rows)).expect("writing into a string does not fail");
+}
+
+fn first_lines(text: &str) -> Vec<Vec<String>> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut rows: Vec<Vec<String>> = lines.by_ref().take(TEXT_LINES).map(|line| vec![line.to_owned()]).collect();
+    if lines.next().is_some() {
+        rows.push(vec!["...".to_owned()]);
+    }
+    rows
+}
+
+/// A value in one cell; of an array, as much as fits.
+fn short(value: &Value) -> String {
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let Value::Array(items) = value else { return plain(value) };
+    let mut text = "[".to_owned();
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 && text.chars().count() >= ARRAY_COLUMNS {
+            return format!("{text} ...+{} more]", items.len() - index);
+        }
+        text += if index > 0 { " " } else { "" };
+        text += &plain(item);
+    }
+    text + "]"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections() {
+        let mut out = String::new();
+        section(&mut out, "Model", &[vec!["architecture".to_owned(), "llama".to_owned()]]);
+        assert_eq!(out, "  Model\n    architecture    llama    \n\n", "a header, an empty column, an empty line");
+        section(&mut out, "Nothing", &[]);
+        assert!(!out.contains("Nothing"), "no rows, no header");
+    }
+
+    #[test]
+    fn long_values_are_cut() {
+        let check = |value: Value, text: &str| assert_eq!(short(&value), text, "{value}");
+        check(serde_json::json!([1, 2]), "[1 2]");
+        check(serde_json::json!([100, 200, 300, 400]), "[100 200 300 ...+1 more]");
+        check(serde_json::json!("text"), "text");
+        check(Value::Null, "null");
+        let lines = first_lines("a\n\n b\nc\n");
+        assert_eq!(lines, [["a"], ["b"], ["..."]].map(|row| row.map(str::to_owned).to_vec()), "two lines and dots");
+    }
+}

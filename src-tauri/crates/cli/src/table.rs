@@ -1,0 +1,35 @@
+//! Tables as `ollama` prints them: no lines, every column padded, its width and four blanks, the last one too.
+
+/// Blanks after the widest cell of a column.
+const GAP: usize = 4;
+
+/// Rows as text, one line each.
+pub(crate) fn render(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0) + GAP).collect();
+    let mut text = String::new();
+    for row in rows {
+        for (cell, width) in row.iter().zip(&widths) {
+            text += &format!("{cell:width$}");
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// A row of texts.
+pub(crate) fn row<const N: usize>(cells: [&str; N]) -> Vec<String> {
+    cells.map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_padded() {
+        let text = render(&[row(["NAME", "SIZE"]), row(["pebble:latest", "7 MB"])]);
+        assert_eq!(text, "NAME             SIZE    \npebble:latest    7 MB    \n", "four blanks after the widest");
+    }
+}

@@ -1,0 +1,144 @@
+//! The terminal, if there is one: its width, and text broken between words to fit it.
+
+use std::io::{self, IsTerminal, Write};
+
+/// Columns that are left free at the right edge, as `ollama` leaves them.
+const MARGIN: usize = 5;
+/// The width of a terminal that does not tell.
+const DEFAULT_WIDTH: usize = 80;
+
+/// Does a person read standard output?
+pub(crate) fn is_watched() -> bool {
+    io::stdout().is_terminal()
+}
+
+/// Does a person type standard input?
+pub(crate) fn is_typed() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Columns of the terminal.
+pub(crate) fn width() -> usize {
+    #[cfg(unix)]
+    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
+        && size.ws_col > 0
+    {
+        return usize::from(size.ws_col);
+    }
+    DEFAULT_WIDTH
+}
+
+/// Breaks lines between words as text comes in. A word is printed once it is complete.
+pub(crate) struct Wrap<W> {
+    out: W,
+    /// Columns to fill; `None` leaves lines alone.
+    columns: Option<usize>,
+    column: usize,
+    /// Blanks that belong before the next word, if it stays on this line.
+    blanks: String,
+    word: String,
+}
+
+impl<W: Write> Wrap<W> {
+    /// Lines of at most `width` columns less a margin.
+    pub(crate) fn new(out: W, width: Option<usize>) -> Self {
+        let columns = width.map(|width| width.saturating_sub(MARGIN).max(10));
+        Self { out, columns, column: 0, blanks: String::new(), word: String::new() }
+    }
+
+    /// Takes more text.
+    pub(crate) fn push(&mut self, text: &str) -> io::Result<()> {
+        if self.columns.is_none() {
+            self.out.write_all(text.as_bytes())?;
+            return self.out.flush();
+        }
+        for letter in text.chars() {
+            match letter {
+                '\n' => {
+                    self.word_ends()?;
+                    self.blanks.clear();
+                    self.column = 0;
+                    self.out.write_all(b"\n")?;
+                }
+                ' ' | '\t' => {
+                    self.word_ends()?;
+                    self.blanks.push(letter);
+                }
+                // These scripts break anywhere.
+                letter if columns_of(letter) == 2 => {
+                    self.word_ends()?;
+                    self.word.push(letter);
+                    self.word_ends()?;
+                }
+                letter => self.word.push(letter),
+            }
+        }
+        self.out.flush()
+    }
+
+    /// Prints what was held back.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.word_ends()?;
+        self.out.write_all(std::mem::take(&mut self.blanks).as_bytes())?;
+        self.out.flush()
+    }
+
+    fn word_ends(&mut self) -> io::Result<()> {
+        if self.word.is_empty() {
+            return Ok(());
+        }
+        let (blanks, word) = (std::mem::take(&mut self.blanks), std::mem::take(&mut self.word));
+        let needed: usize = word.chars().map(columns_of).sum();
+        let fits = self.columns.is_none_or(|columns| self.column + blanks.len() + needed <= columns);
+        if fits || self.column == 0 {
+            self.out.write_all(blanks.as_bytes())?;
+            self.column += blanks.len();
+        } else {
+            self.out.write_all(b"\n")?;
+            self.column = 0;
+        }
+        self.out.write_all(word.as_bytes())?;
+        self.column += needed;
+        Ok(())
+    }
+}
+
+/// Columns that a character takes: two in the scripts of East Asia and for pictures, else one.
+fn columns_of(letter: char) -> usize {
+    match letter {
+        '\u{1100}'..='\u{115f}'
+        | '\u{2e80}'..='\u{a4cf}'
+        | '\u{ac00}'..='\u{d7a3}'
+        | '\u{f900}'..='\u{faff}'
+        | '\u{fe30}'..='\u{fe4f}'
+        | '\u{ff00}'..='\u{ff60}'
+        | '\u{1f300}'..='\u{1faff}'
+        | '\u{20000}'..='\u{3fffd}' => 2,
+        _ => 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pieces: &[&str], width: Option<usize>, expected: &str) {
+        let mut out = Vec::new();
+        let mut wrap = Wrap::new(&mut out, width);
+        for piece in pieces {
+            wrap.push(piece).unwrap();
+        }
+        wrap.finish().unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{pieces:?} at {width:?}");
+    }
+
+    #[test]
+    fn breaks_between_words() {
+        check(&["one two th", "ree four"], Some(15), "one two\nthree four");
+        check(&["one two th", "ree four"], None, "one two three four");
+        check(&["a line\n\n  indented"], Some(80), "a line\n\n  indented");
+        check(&["abcdefghijklmnop q"], Some(15), "abcdefghijklmnop\nq");
+        check(&["漢字漢字漢字漢字"], Some(15), "漢字漢字漢\n字漢字");
+        check(&["ends with a blank "], None, "ends with a blank ");
+    }
+}

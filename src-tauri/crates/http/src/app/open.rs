@@ -1,0 +1,29 @@
+//! `POST /app/open`: gives a model file on this machine a name.
+
+use std::path::Path;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_wire::app::{OpenRequest, OpenResponse};
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/open", post(open))
+}
+
+async fn open(State(server): State<Server>, Body(request): Body<OpenRequest>) -> Result<Response, ApiError> {
+    // The daemon's folder is not the client's.
+    if !Path::new(&request.path).is_absolute() {
+        return Err(ApiError::bad_request("path must be absolute"));
+    }
+    let app = server.app().clone();
+    let opened = tokio::task::spawn_blocking(move || app.open(Path::new(&request.path))).await;
+    let model = opened.expect("opening a file does not panic")?;
+    Ok(json(StatusCode::OK, &OpenResponse { model }))
+}

@@ -1,0 +1,48 @@
+//! Errors as clients see them: a status and `{"error": "..."}`.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use cairn_app::Error;
+use cairn_wire::ollama::ErrorBody;
+use serde::Serialize;
+
+/// A refusal.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    status: StatusCode,
+    text: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    pub(crate) fn bad_request(text: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, text)
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let status = StatusCode::from_u16(error.kind().row().http_status);
+        Self::new(status.expect("the table has HTTP statuses only"), error.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        if self.status.is_server_error() {
+            tracing::error!(status = self.status.as_u16(), error = self.text, "refused");
+        } else {
+            tracing::info!(status = self.status.as_u16(), error = self.text, "refused");
+        }
+        json(self.status, &ErrorBody { error: self.text })
+    }
+}
+
+/// A JSON answer, with the content type that Ollama's clients know.
+pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
+    let bytes = serde_json::to_vec(body).expect("our own types have string keys and finite numbers");
+    (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], bytes).into_response()
+}

@@ -1,0 +1,112 @@
+//! `POST /api/chat`: the next message of a conversation.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Answer, App, Chat, Done, Error, Event, Message, Reply};
+use cairn_wire::Timestamp;
+use cairn_wire::ollama::{ChatChunk, ChatRequest, DoneReason, Metrics, ReplyMessage};
+
+use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
+use crate::body::Body;
+use crate::error::{ApiError, json};
+use crate::{Server, ndjson};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/chat", post(chat))
+}
+
+async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) -> Result<Response, ApiError> {
+    check_top_logprobs(request.top_logprobs)?;
+    refuse(&[
+        (any(request.tools.as_ref()), "calling tools"),
+        (request.messages.iter().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
+        (request.messages.iter().any(|message| any(message.images.as_ref())), "reading images"),
+        (asks_for_format(request.format.as_ref()), "structured output (format)"),
+        (request.logprobs == Some(true) || request.top_logprobs > Some(0), "logprobs"),
+    ])?;
+    let streams = request.stream.unwrap_or(true);
+    let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
+    let answer = match server.app().chat(use_case(request)).await? {
+        Reply::Answer(answer) => answer,
+        Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
+        Reply::Unloaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Unload))),
+    };
+    if streams {
+        return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunk.of(event)));
+    }
+    Ok(json(StatusCode::OK, &chunk.whole(*answer).await?))
+}
+
+fn use_case(request: ChatRequest) -> Chat {
+    let message = |message: cairn_wire::ollama::Message| Message {
+        role: message.role,
+        content: message.content,
+        thinking: message.thinking,
+    };
+    Chat {
+        model: request.model,
+        messages: request.messages.into_iter().map(message).collect(),
+        options: request.options,
+        think: request.think,
+        keep_alive: request.keep_alive,
+        whole: request.truncate == Some(false),
+        no_shift: request.shift == Some(false),
+    }
+}
+
+/// Makes chunks of one answer.
+struct Chunk {
+    app: App,
+    model: String,
+}
+
+impl Chunk {
+    fn new(&self, content: String, thinking: String) -> ChatChunk {
+        ChatChunk {
+            model: self.model.clone(),
+            created_at: Timestamp(self.app.clock().now()),
+            message: ReplyMessage { role: "assistant".to_owned(), content, thinking },
+            done: false,
+            done_reason: None,
+            metrics: Metrics::default(),
+        }
+    }
+
+    fn empty(&self, reason: DoneReason) -> ChatChunk {
+        ChatChunk { done: true, done_reason: Some(reason), ..self.new(String::new(), String::new()) }
+    }
+
+    fn last(&self, done: &Done, content: String, thinking: String) -> ChatChunk {
+        ChatChunk {
+            done: true,
+            done_reason: Some(super::done_reason(done.reason)),
+            metrics: super::metrics(&done.cost),
+            ..self.new(content, thinking)
+        }
+    }
+
+    fn of(&self, event: Event) -> Result<ChatChunk, Error> {
+        match event {
+            Event::Text(text) => Ok(self.new(text, String::new())),
+            Event::Thinking(text) => Ok(self.new(String::new(), text)),
+            Event::Done(done) => Ok(self.last(&done, String::new(), String::new())),
+            Event::Failed(error) => Err(error),
+        }
+    }
+
+    async fn whole(&self, mut answer: Answer) -> Result<ChatChunk, Error> {
+        let (mut content, mut thinking) = (String::new(), String::new());
+        loop {
+            match answer.next().await {
+                Some(Event::Text(text)) => content += &text,
+                Some(Event::Thinking(text)) => thinking += &text,
+                Some(Event::Done(done)) => return Ok(self.last(&done, content, thinking)),
+                Some(Event::Failed(error)) => return Err(error),
+                None => return Err(Error::EngineGone),
+            }
+        }
+    }
+}

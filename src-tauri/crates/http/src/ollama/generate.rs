@@ -1,0 +1,116 @@
+//! `POST /api/generate`: one prompt, one answer.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Answer, App, Done, Error, Event, Generate, Reply};
+use cairn_wire::Timestamp;
+use cairn_wire::ollama::{DoneReason, GenerateChunk, GenerateRequest, Metrics};
+
+use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
+use crate::body::Body;
+use crate::error::{ApiError, json};
+use crate::{Server, ndjson};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/generate", post(generate))
+}
+
+async fn generate(State(server): State<Server>, Body(request): Body<GenerateRequest>) -> Result<Response, ApiError> {
+    check_top_logprobs(request.top_logprobs)?;
+    let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    if request.raw == Some(true) && says(&request.template) {
+        return Err(Error::RawWithTemplate.into());
+    }
+    refuse(&[
+        (says(&request.suffix), "filling in before a suffix"),
+        (says(&request.template), "a template in the request"),
+        (any(request.images.as_ref()), "reading images"),
+        (asks_for_format(request.format.as_ref()), "structured output (format)"),
+        (request.logprobs == Some(true) || request.top_logprobs > Some(0), "logprobs"),
+    ])?;
+    let streams = request.stream.unwrap_or(true);
+    let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
+    let answer = match server.app().generate(use_case(request)).await? {
+        Reply::Answer(answer) => answer,
+        Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
+        Reply::Unloaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Unload))),
+    };
+    if streams {
+        return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunk.of(event)));
+    }
+    Ok(json(StatusCode::OK, &chunk.whole(*answer).await?))
+}
+
+fn use_case(request: GenerateRequest) -> Generate {
+    Generate {
+        model: request.model,
+        prompt: request.prompt,
+        system: request.system.filter(|text| !text.is_empty()),
+        context: request.context.unwrap_or_default(),
+        raw: request.raw.unwrap_or(false),
+        options: request.options,
+        think: request.think,
+        keep_alive: request.keep_alive,
+        no_shift: request.shift == Some(false),
+    }
+}
+
+/// Makes chunks of one answer.
+struct Chunk {
+    app: App,
+    model: String,
+}
+
+impl Chunk {
+    fn new(&self, response: String, thinking: String) -> GenerateChunk {
+        GenerateChunk {
+            model: self.model.clone(),
+            created_at: Timestamp(self.app.clock().now()),
+            response,
+            thinking,
+            done: false,
+            done_reason: None,
+            context: None,
+            metrics: Metrics::default(),
+        }
+    }
+
+    fn empty(&self, reason: DoneReason) -> GenerateChunk {
+        GenerateChunk { done: true, done_reason: Some(reason), ..self.new(String::new(), String::new()) }
+    }
+
+    fn last(&self, done: Done, response: String, thinking: String) -> GenerateChunk {
+        GenerateChunk {
+            done: true,
+            done_reason: Some(super::done_reason(done.reason)),
+            metrics: super::metrics(&done.cost),
+            context: done.context,
+            ..self.new(response, thinking)
+        }
+    }
+
+    fn of(&self, event: Event) -> Result<GenerateChunk, Error> {
+        match event {
+            Event::Text(text) => Ok(self.new(text, String::new())),
+            Event::Thinking(text) => Ok(self.new(String::new(), text)),
+            Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
+            Event::Failed(error) => Err(error),
+        }
+    }
+
+    async fn whole(&self, mut answer: Answer) -> Result<GenerateChunk, Error> {
+        let (mut response, mut thinking) = (String::new(), String::new());
+        loop {
+            match answer.next().await {
+                Some(Event::Text(text)) => response += &text,
+                Some(Event::Thinking(text)) => thinking += &text,
+                Some(Event::Done(done)) => return Ok(self.last(done, response, thinking)),
+                Some(Event::Failed(error)) => return Err(error),
+                None => return Err(Error::EngineGone),
+            }
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `POST /api/show`: all about one model.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::Shown;
+use cairn_wire::Timestamp;
+use cairn_wire::ollama::{ShowRequest, ShowResponse, ShowTensor};
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/show", post(show))
+}
+
+async fn show(State(server): State<Server>, Body(request): Body<ShowRequest>) -> Result<Response, ApiError> {
+    let name = if request.model.is_empty() { request.name } else { request.model };
+    let verbose = request.verbose.unwrap_or(false);
+    let app = server.app().clone();
+    let shown = tokio::task::spawn_blocking(move || app.show(&name, verbose)).await;
+    Ok(json(StatusCode::OK, &response(shown.expect("reading a file's head does not panic")?)))
+}
+
+fn response(shown: Shown) -> ShowResponse {
+    let tensor = |row: cairn_app::TensorRow| ShowTensor { name: row.name, kind: row.kind, shape: row.shape };
+    ShowResponse {
+        license: shown.license,
+        modelfile: shown.modelfile,
+        parameters: shown.parameters,
+        template: shown.template,
+        system: shown.system,
+        details: super::details(&shown.summary.details),
+        model_info: shown.info,
+        tensors: shown.tensors.into_iter().map(tensor).collect(),
+        capabilities: shown.summary.capabilities,
+        modified_at: Timestamp(shown.summary.modified_at),
+        origin: shown.summary.origin.map(str::to_owned),
+    }
+}

@@ -1,0 +1,23 @@
+//! Model names, digests and manifests, and the libraries that hold models on disk.
+//!
+//! A library has Ollama's layout, so that models pulled by either program serve both:
+//!
+//! ```text
+//! blobs/sha256-<64 lower-case hex>             contents, named by their SHA-256
+//! manifests/<host>/<namespace>/<model>/<tag>   which contents make up a model
+//! ```
+//!
+//! Names and manifests come from other people. **Invariant:** no name that [`ModelRef`] accepts, and no manifest, leads
+//! to a path outside the library.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod digest;
+mod library;
+mod manifest;
+mod name;
+
+pub use digest::{Digest, DigestError};
+pub use library::{Library, LibraryError, Listing, Skipped, StoredModel};
+pub use manifest::{Config, Layer, LayerKind, Manifest};
+pub use name::{ModelRef, NameError, Part};

@@ -1,0 +1,233 @@
+//! A library of models on disk, in Ollama's layout, read only.
+//!
+//! What is wrong with one model is that model's trouble: a list leaves it out and says why, it never fails as a whole.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use crate::{Config, Digest, Layer, LayerKind, Manifest, ModelRef};
+
+/// A manifest longer than this is none. Ollama's largest, of models in a thousand pieces, are below half a megabyte.
+const MAX_MANIFEST_BYTES: u64 = 8 << 20;
+/// A text layer (template, licence, config) longer than this is none.
+const MAX_TEXT_BYTES: u64 = 8 << 20;
+
+/// A folder with `manifests` and `blobs`.
+#[derive(Debug, Clone)]
+pub struct Library {
+    root: PathBuf,
+}
+
+/// A model of a library.
+#[derive(Debug, Clone)]
+pub struct StoredModel {
+    /// Its name, spelled as on disk.
+    pub name: ModelRef,
+    /// What it is made of.
+    pub manifest: Manifest,
+    /// When its manifest was written.
+    pub modified_at: SystemTime,
+}
+
+/// What a library holds.
+#[derive(Debug, Default)]
+pub struct Listing {
+    /// Readable models, in no order.
+    pub models: Vec<StoredModel>,
+    /// What looked like a model and could not be read.
+    pub skipped: Vec<Skipped>,
+}
+
+/// An entry that is no readable model.
+#[derive(Debug)]
+pub struct Skipped {
+    /// Which file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Why a library, or something in it, could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum LibraryError {
+    /// The system refused.
+    #[error("could not read {}: {source}", path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A manifest is damaged.
+    #[error("{} is no manifest: {reason}", path.display())]
+    Manifest {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A blob that a manifest names is not here, or is not what it should be.
+    #[error("blob {digest} {reason}")]
+    Blob {
+        /// Which one.
+        digest: Digest,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl Library {
+    /// The library in the folder `root`, which need not exist: then it is empty.
+    #[must_use]
+    pub fn new(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Its folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Everything in it.
+    ///
+    /// # Errors
+    /// Only when there is a library and its folder cannot be read at all.
+    pub fn list(&self) -> Result<Listing, LibraryError> {
+        let mut listing = Listing::default();
+        let manifests = self.root.join("manifests");
+        let hosts = match names_in(&manifests) {
+            Ok(hosts) => hosts,
+            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(listing),
+            Err(source) => return Err(LibraryError::Io { path: manifests, source }),
+        };
+        for host in hosts {
+            for namespace in names_in(&manifests.join(&host)).unwrap_or_default() {
+                for model in names_in(&manifests.join(&host).join(&namespace)).unwrap_or_default() {
+                    let folder = manifests.join(&host).join(&namespace).join(&model);
+                    for tag in names_in(&folder).unwrap_or_default() {
+                        let path = folder.join(&tag);
+                        match ModelRef::from_parts(&host, &namespace, &model, &tag) {
+                            None => listing.skipped.push(Skipped { path, reason: "no model name".to_owned() }),
+                            Some(name) => match read_model(name, &path) {
+                                Ok(model) => listing.models.push(model),
+                                Err(error) => listing.skipped.push(Skipped { path, reason: error.to_string() }),
+                            },
+                        }
+                    }
+                }
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The model of that name in whatever spelling, or `None`.
+    ///
+    /// # Errors
+    /// When there is such a model and its manifest cannot be read.
+    pub fn find(&self, name: &ModelRef) -> Result<Option<StoredModel>, LibraryError> {
+        let mut path = self.root.join("manifests");
+        let mut spelled = Vec::with_capacity(4);
+        for part in [name.host(), name.namespace(), name.model(), name.tag()] {
+            let entries = match names_in(&path) {
+                Ok(entries) => entries,
+                Err(source) if is_absent(&source) => return Ok(None),
+                Err(source) => return Err(LibraryError::Io { path, source }),
+            };
+            // The exact spelling wins where a case-sensitive file system holds several.
+            let found = entries.iter().find(|entry| *entry == part);
+            let Some(found) = found.or_else(|| entries.iter().find(|entry| entry.eq_ignore_ascii_case(part))) else {
+                return Ok(None);
+            };
+            path.push(found);
+            spelled.push(found.clone());
+        }
+        let [host, namespace, model, tag] = spelled.as_slice() else { return Ok(None) };
+        let Some(name) = ModelRef::from_parts(host, namespace, model, tag) else { return Ok(None) };
+        read_model(name, &path).map(Some)
+    }
+
+    /// The file that holds a layer's contents.
+    ///
+    /// # Errors
+    /// [`LibraryError::Blob`] when it is not there or has another length than the manifest says.
+    pub fn blob(&self, layer: &Layer) -> Result<PathBuf, LibraryError> {
+        let path = self.root.join("blobs").join(layer.digest.file_name());
+        let wrong = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
+        let found = fs::metadata(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
+        if !found.is_file() {
+            return Err(wrong("is no file".to_owned()));
+        }
+        if found.len() != layer.size_bytes {
+            return Err(wrong(format!("has {} bytes where its manifest says {}", found.len(), layer.size_bytes)));
+        }
+        Ok(path)
+    }
+
+    /// The contents of a layer of text.
+    ///
+    /// # Errors
+    /// As [`Library::blob`], and when it is too long or not UTF-8.
+    pub fn text(&self, layer: &Layer) -> Result<String, LibraryError> {
+        let wrong = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
+        let path = self.blob(layer)?;
+        if layer.size_bytes > MAX_TEXT_BYTES {
+            return Err(wrong(format!("has {} bytes, too many for a text", layer.size_bytes)));
+        }
+        fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))
+    }
+
+    /// All texts of one kind, `None` where the manifest has no such layer.
+    ///
+    /// # Errors
+    /// As [`Library::text`].
+    pub fn texts(&self, manifest: &Manifest, kind: &LayerKind) -> Result<Option<String>, LibraryError> {
+        let texts: Vec<String> = manifest
+            .layers
+            .iter()
+            .filter(|layer| layer.kind == *kind)
+            .map(|layer| self.text(layer))
+            .collect::<Result<_, _>>()?;
+        Ok((!texts.is_empty()).then(|| texts.join("\n")))
+    }
+
+    /// What the model's publisher says about it; empty when the manifest names no config or the config is damaged.
+    #[must_use]
+    pub fn config(&self, manifest: &Manifest) -> Config {
+        let text = manifest.config.as_ref().and_then(|layer| self.text(layer).ok());
+        text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+    }
+}
+
+fn read_model(name: ModelRef, path: &Path) -> Result<StoredModel, LibraryError> {
+    let io = |source| LibraryError::Io { path: path.to_owned(), source };
+    let found = fs::metadata(path).map_err(io)?;
+    if !found.is_file() || found.len() > MAX_MANIFEST_BYTES {
+        let reason = "it is no file of a manifest's size".to_owned();
+        return Err(LibraryError::Manifest { path: path.to_owned(), reason });
+    }
+    let bytes = fs::read(path).map_err(io)?;
+    let manifest =
+        Manifest::parse(&bytes).map_err(|reason| LibraryError::Manifest { path: path.to_owned(), reason })?;
+    Ok(StoredModel { name, manifest, modified_at: found.modified().map_err(io)? })
+}
+
+/// Names of the entries of a folder, sorted. Names that are not UTF-8 are no part of a model's name and are left out.
+fn names_in(folder: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        names.extend(entry?.file_name().into_string());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+#[cfg(test)]
+mod tests;

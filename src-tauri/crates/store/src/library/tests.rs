@@ -1,0 +1,115 @@
+//! Libraries on a real folder: found in any spelling, damaged entries left out, hostile ones refused.
+
+use super::*;
+
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn library(&self) -> Library {
+        Library::new(self.0.path().to_owned())
+    }
+
+    fn blob(&self, contents: &str) -> String {
+        let digest = Digest::of(contents.as_bytes());
+        let blobs = self.0.path().join("blobs");
+        fs::create_dir_all(&blobs).unwrap();
+        fs::write(blobs.join(digest.file_name()), contents).unwrap();
+        digest.to_string()
+    }
+
+    fn manifest(&self, path: &str, json: &str) {
+        let path = self.0.path().join("manifests").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, json).unwrap();
+    }
+
+    fn model(&self, path: &str, layers: &[(&str, &str)]) {
+        let layers: Vec<String> = layers
+            .iter()
+            .map(|(kind, contents)| {
+                let (digest, size) = (self.blob(contents), contents.len());
+                format!(r#"{{"mediaType":"application/vnd.ollama.image.{kind}","digest":"{digest}","size":{size}}}"#)
+            })
+            .collect();
+        self.manifest(path, &format!(r#"{{"layers":[{}]}}"#, layers.join(",")));
+    }
+}
+
+fn name(text: &str) -> ModelRef {
+    text.parse().unwrap()
+}
+
+#[test]
+fn finds_a_model_in_any_spelling() {
+    let folder = Folder::new();
+    folder.model(
+        "registry.ollama.ai/library/Tiny/latest",
+        &[("model", "GGUF"), ("license", "a"), ("license", "b"), ("system", "Be brief.")],
+    );
+    let library = folder.library();
+    let model = library.find(&name("tiny")).unwrap().expect("it is there");
+    assert_eq!(model.name.to_string(), "Tiny:latest", "spelled as on disk");
+    let layer = model.manifest.layer(&LayerKind::Model).unwrap();
+    assert_eq!(fs::read(library.blob(layer).unwrap()).unwrap(), b"GGUF", "the model's file");
+    let text = |kind| library.texts(&model.manifest, &kind).unwrap();
+    assert_eq!(text(LayerKind::License).as_deref(), Some("a\nb"), "licences are joined by a line break");
+    assert_eq!(text(LayerKind::System).as_deref(), Some("Be brief."), "one text");
+    assert_eq!(text(LayerKind::Template), None, "no such layer");
+    assert!(library.find(&name("tiny:1b")).unwrap().is_none(), "another tag");
+    assert!(library.find(&name("other")).unwrap().is_none(), "another model");
+}
+
+#[test]
+fn lists_what_is_whole_and_says_what_is_not() {
+    let folder = Folder::new();
+    folder.model("registry.ollama.ai/library/a/latest", &[("model", "GGUF")]);
+    folder.model("hf.co/me/b/Q8_0", &[("model", "GGUF")]);
+    folder.manifest("registry.ollama.ai/library/broken/latest", "{");
+    folder.manifest("registry.ollama.ai/library/.hidden/latest", "{}");
+    folder.manifest("registry.ollama.ai/library/deep/er/latest", "{}");
+    fs::write(folder.0.path().join("manifests/stray"), "").unwrap();
+    let listing = folder.library().list().unwrap();
+    let mut names: Vec<String> = listing.models.iter().map(|model| model.name.to_string()).collect();
+    names.sort();
+    assert_eq!(names, ["a:latest", "hf.co/me/b:Q8_0"], "whole models");
+    assert_eq!(listing.skipped.len(), 3, "{:?}", listing.skipped);
+}
+
+#[test]
+fn an_absent_library_is_empty() {
+    let library = Library::new(PathBuf::from("/nonexistent/library"));
+    assert!(library.list().unwrap().models.is_empty(), "nothing to list");
+    assert!(library.find(&name("x")).unwrap().is_none(), "nothing to find");
+}
+
+#[test]
+fn a_blob_that_is_not_what_the_manifest_says_is_refused() {
+    let folder = Folder::new();
+    folder.model("registry.ollama.ai/library/a/latest", &[("model", "GGUF"), ("config", "x")]);
+    let library = folder.library();
+    let model = library.find(&name("a")).unwrap().unwrap();
+    let layer = model.manifest.layer(&LayerKind::Model).unwrap();
+    let path = library.blob(layer).unwrap();
+    let reason = |expected: &str| {
+        let error = library.blob(layer).expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    fs::write(&path, "GG").unwrap();
+    reason("has 2 bytes where its manifest says 4");
+    fs::remove_file(&path).unwrap();
+    reason("cannot be read");
+    fs::create_dir(&path).unwrap();
+    reason("is no file");
+}
+
+#[test]
+fn a_damaged_manifest_is_named() {
+    let folder = Folder::new();
+    folder.manifest("registry.ollama.ai/library/a/latest", r#"{"layers":[{"digest":"sha256:../../../etc/passwd"}]}"#);
+    let error = folder.library().find(&name("a")).expect_err("its digest is a path").to_string();
+    assert!(error.contains("latest is no manifest: invalid digest format"), "{error}");
+}

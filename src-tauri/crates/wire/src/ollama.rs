@@ -1,0 +1,45 @@
+//! The Ollama interface, `/api`: one file per endpoint.
+
+mod chat;
+mod generate;
+mod metrics;
+mod ps;
+mod show;
+mod tags;
+
+pub use chat::{ChatChunk, ChatRequest, Message, ReplyMessage};
+pub use generate::{GenerateChunk, GenerateRequest};
+pub use metrics::Metrics;
+pub use ps::{PsModel, PsResponse};
+pub use show::{ShowRequest, ShowResponse, ShowTensor};
+pub use tags::{Details, TagsModel, TagsResponse};
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /api/version`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VersionResponse {
+    /// `x.y.z`
+    pub version: String,
+}
+
+/// The body of every refusal, and the last line of a stream that failed half-way.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What went wrong, for people.
+    pub error: String,
+}
+
+/// Why an answer ended, as `done_reason`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DoneReason {
+    /// The model said that it is done, or a stop string came.
+    Stop,
+    /// The limit of tokens, or of the context, was reached.
+    Length,
+    /// Nothing was asked: the model was loaded.
+    Load,
+    /// Nothing was asked, and nothing is to be kept: the model was unloaded.
+    Unload,
+}

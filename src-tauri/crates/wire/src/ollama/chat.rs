@@ -1,0 +1,87 @@
+//! `POST /api/chat`: the next message of a conversation.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{DoneReason, Metrics};
+use crate::{KeepAlive, Think, Timestamp};
+
+/// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct ChatRequest {
+    pub model: String,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub messages: Vec<Message>,
+    /// One JSON object per piece of the answer; on when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keep_alive: Option<KeepAlive>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub think: Option<Think>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncate: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shift: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logprobs: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_logprobs: Option<i64>,
+}
+
+/// One message of a conversation, as clients send it.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct Message {
+    pub role: String,
+    #[serde(deserialize_with = "null_is_empty")]
+    pub content: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<Vec<Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+}
+
+/// A piece of the answer, or the whole of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct ChatChunk {
+    pub model: String,
+    pub created_at: Timestamp,
+    pub message: ReplyMessage,
+    pub done: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_reason: Option<DoneReason>,
+    #[serde(flatten)]
+    pub metrics: Metrics,
+}
+
+/// The message inside a [`ChatChunk`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct ReplyMessage {
+    pub role: String,
+    pub content: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub thinking: String,
+}
+
+/// Clients send `null` for a list or text that they do not have.
+fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+}

@@ -1,0 +1,27 @@
+//! `GET /api/ps`: the models that are loaded.
+
+use serde::{Deserialize, Serialize};
+
+use super::Details;
+use crate::Timestamp;
+
+/// All loaded models, the one that expires last first.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PsResponse {
+    /// One row each.
+    pub models: Vec<PsModel>,
+}
+
+/// One loaded model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct PsModel {
+    pub name: String,
+    pub model: String,
+    pub size: u64,
+    pub digest: String,
+    pub details: Details,
+    pub expires_at: Timestamp,
+    pub size_vram: u64,
+    pub context_length: u64,
+}

@@ -1,0 +1,182 @@
+//! The `options` object: model parameters that a request, or a model's `params` layer, may set.
+//!
+//! Rules that clients rely on: an unknown key is no error; `null` leaves a value as it was; an integer may be written as
+//! a float and is cut; a wrong type names the option and the type wanted. Later objects win over earlier ones, so that
+//! `Options::default()`, then the model's, then the request's gives what Ollama gives.
+
+use serde_json::{Map, Value};
+
+/// What a request may set, `None` where nothing did.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct Options {
+    pub num_keep: Option<i64>,
+    pub seed: Option<i64>,
+    pub num_predict: Option<i64>,
+    pub top_k: Option<i64>,
+    pub top_p: Option<f32>,
+    pub min_p: Option<f32>,
+    pub typical_p: Option<f32>,
+    pub repeat_last_n: Option<i64>,
+    pub temperature: Option<f32>,
+    pub repeat_penalty: Option<f32>,
+    pub presence_penalty: Option<f32>,
+    pub frequency_penalty: Option<f32>,
+    pub stop: Option<Vec<String>>,
+    pub num_ctx: Option<i64>,
+    pub num_batch: Option<i64>,
+    pub num_gpu: Option<i64>,
+    pub main_gpu: Option<i64>,
+    pub use_mmap: Option<bool>,
+    pub num_thread: Option<i64>,
+    pub draft_num_predict: Option<i64>,
+}
+
+/// A value of the wrong type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("option {name:?} must be of type {kind}")]
+pub struct OptionError {
+    /// Which option.
+    pub name: String,
+    /// What it has to be.
+    pub kind: OptionKind,
+}
+
+/// Types that options have, named as clients know them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[expect(missing_docs, reason = "each is the word that it prints")]
+pub enum OptionKind {
+    Integer,
+    Boolean,
+    Float32,
+    Array,
+}
+
+impl std::fmt::Display for OptionKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Float32 => "float32",
+            Self::Array => "array",
+        })
+    }
+}
+
+/// A type that an option's value may have.
+trait Form: Sized {
+    const KIND: OptionKind;
+    fn read(value: &Value) -> Option<Self>;
+}
+
+impl Form for i64 {
+    const KIND: OptionKind = OptionKind::Integer;
+    fn read(value: &Value) -> Option<Self> {
+        // The cast saturates, which is what a count far outside of every range should do.
+        value.as_i64().or_else(|| value.as_f64().map(|float| float.trunc() as i64))
+    }
+}
+
+impl Form for f32 {
+    const KIND: OptionKind = OptionKind::Float32;
+    fn read(value: &Value) -> Option<Self> {
+        value.as_f64().map(|float| float as f32)
+    }
+}
+
+impl Form for bool {
+    const KIND: OptionKind = OptionKind::Boolean;
+    fn read(value: &Value) -> Option<Self> {
+        value.as_bool()
+    }
+}
+
+impl Form for Vec<String> {
+    const KIND: OptionKind = OptionKind::Array;
+    fn read(value: &Value) -> Option<Self> {
+        value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
+    }
+}
+
+impl Options {
+    /// Takes over what `object` sets, and returns the keys that mean nothing here, for the log.
+    ///
+    /// # Errors
+    /// [`OptionError`] on the first value of a wrong type.
+    pub fn merge<'a>(&mut self, object: &'a Map<String, Value>) -> Result<Vec<&'a str>, OptionError> {
+        let mut unknown = Vec::new();
+        for (name, value) in object {
+            if value.is_null() {
+                continue;
+            }
+            match name.as_str() {
+                "num_keep" => set(&mut self.num_keep, name, value)?,
+                "seed" => set(&mut self.seed, name, value)?,
+                "num_predict" => set(&mut self.num_predict, name, value)?,
+                "top_k" => set(&mut self.top_k, name, value)?,
+                "top_p" => set(&mut self.top_p, name, value)?,
+                "min_p" => set(&mut self.min_p, name, value)?,
+                "typical_p" => set(&mut self.typical_p, name, value)?,
+                "repeat_last_n" => set(&mut self.repeat_last_n, name, value)?,
+                "temperature" => set(&mut self.temperature, name, value)?,
+                "repeat_penalty" => set(&mut self.repeat_penalty, name, value)?,
+                "presence_penalty" => set(&mut self.presence_penalty, name, value)?,
+                "frequency_penalty" => set(&mut self.frequency_penalty, name, value)?,
+                "stop" => set(&mut self.stop, name, value)?,
+                "num_ctx" => set(&mut self.num_ctx, name, value)?,
+                "num_batch" => set(&mut self.num_batch, name, value)?,
+                "num_gpu" => set(&mut self.num_gpu, name, value)?,
+                "main_gpu" => set(&mut self.main_gpu, name, value)?,
+                "use_mmap" => set(&mut self.use_mmap, name, value)?,
+                "num_thread" => set(&mut self.num_thread, name, value)?,
+                "draft_num_predict" => set(&mut self.draft_num_predict, name, value)?,
+                _ => unknown.push(name.as_str()),
+            }
+        }
+        Ok(unknown)
+    }
+}
+
+fn set<T: Form>(slot: &mut Option<T>, name: &str, value: &Value) -> Result<(), OptionError> {
+    *slot = Some(T::read(value).ok_or_else(|| OptionError { name: name.to_owned(), kind: T::KIND })?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn merged(objects: &[Value]) -> Result<Options, String> {
+        let mut options = Options::default();
+        for object in objects {
+            options.merge(object.as_object().unwrap()).map_err(|error| error.to_string())?;
+        }
+        Ok(options)
+    }
+
+    #[test]
+    fn later_objects_win_and_null_does_not() {
+        let model = serde_json::json!({"temperature": 0.5, "stop": ["a"], "top_k": 10});
+        let request = serde_json::json!({"temperature": 1, "top_k": null, "seed": 7.9, "mirostat": 2});
+        let options = merged(&[model, request]).unwrap();
+        let expected = Options {
+            temperature: Some(1.0),
+            stop: Some(vec!["a".to_owned()]),
+            top_k: Some(10),
+            seed: Some(7),
+            ..Options::default()
+        };
+        assert_eq!(options, expected, "request over model, floats cut, unknown keys passed over");
+    }
+
+    #[test]
+    fn wrong_types_name_the_option() {
+        let check =
+            |json: Value, expected: &str| assert_eq!(merged(&[json]).unwrap_err(), expected, "the error's text");
+        check(serde_json::json!({"num_ctx": "big"}), "option \"num_ctx\" must be of type integer");
+        check(serde_json::json!({"use_mmap": 1}), "option \"use_mmap\" must be of type boolean");
+        check(serde_json::json!({"top_p": "x"}), "option \"top_p\" must be of type float32");
+        check(serde_json::json!({"stop": "x"}), "option \"stop\" must be of type array");
+        check(serde_json::json!({"stop": [1]}), "option \"stop\" must be of type array");
+    }
+}
