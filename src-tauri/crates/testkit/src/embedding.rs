@@ -4,8 +4,9 @@
 //! at half of the positions. Were they the same, the model would echo its input. So each token `t` has a **successor** whose row of
 //! the output matrix points where the embedding of `t` does:
 //!
-//! * With an output matrix of its own, row `i` there has the bytes of row `i + 1` of the embedding, so `t` is followed by
-//!   `t - 1`. That needs one type for both; where they differ, the rows are independent.
+//! * With an output matrix of its own, row `t + 1` there has the bytes of row `t` of the embedding, so `t` is followed by
+//!   `t + 1`: upwards, because the end of a text is among the last ids. That needs one type for both; where they differ,
+//!   the rows are independent.
 //! * Tied, the last norm negates every other group of [`GROUP`] elements, and embedding row `2j + 1` is row `2j` with the
 //!   same groups negated, so the two follow each other. With as many groups negated as not, a token's own logit is that of any other.
 //!
@@ -40,26 +41,27 @@ pub(crate) fn deviation(spec: &ModelSpec) -> f32 {
 /// The token that follows where the context does not decide otherwise.
 pub fn successor(spec: &ModelSpec, token: u32) -> u32 {
     let last = spec.vocab as u32 - 1;
-    match (spec.tied, token) {
-        (true, token) => (token ^ 1).min(last),
-        (false, 0) => last,
-        (false, token) => token - 1,
+    match spec.tied {
+        true => (token ^ 1).min(last),
+        false if token == last => 0,
+        false => token + 1,
     }
 }
 
-/// Writes the embedding of a model whose output matrix is another: independent rows.
-///
-/// # Errors
-/// Those of `out`.
-pub fn write_untied(spec: &ModelSpec, dtype: DType, random: &mut Random, out: &mut dyn Write) -> io::Result<()> {
-    write_matrix(dtype, spec.width * spec.vocab, deviation(spec), random, out)
-}
-
-/// Writes the output matrix that goes with [`write_untied`] of the same type and the same random numbers.
+/// Writes the output matrix of a model whose embedding is another: independent rows.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn write_output(spec: &ModelSpec, dtype: DType, random: &mut Random, out: &mut dyn Write) -> io::Result<()> {
+    write_matrix(dtype, spec.width * spec.vocab, deviation(spec), random, out)
+}
+
+/// Writes the embedding that goes with [`write_output`] of the same type and the same random numbers: its rows, the first
+/// one last.
+///
+/// # Errors
+/// Those of `out`.
+pub fn write_untied(spec: &ModelSpec, dtype: DType, random: &mut Random, out: &mut dyn Write) -> io::Result<()> {
     let mut first = vec![0; dtype.row_bytes(spec.width as usize)];
     fill(dtype, deviation(spec), random, &mut first);
     write_matrix(dtype, spec.width * (spec.vocab - 1), deviation(spec), random, out)?;
@@ -145,8 +147,8 @@ mod tests {
         for dtype in DType::all().filter(|dtype| dtype.is_weight()) {
             let embedding = rows(dtype, write_untied);
             let output = rows(dtype, write_output);
-            assert_eq!(output[..299], embedding[1..], "{dtype}: a row of the output is the embedding's next");
-            assert_eq!(output[299], embedding[0], "{dtype}: and the last one its first");
+            assert_eq!(output[1..], embedding[..299], "{dtype}: a row of the embedding is the output's next");
+            assert_eq!(output[0], embedding[299], "{dtype}: and the last one its first");
 
             let tied = rows(dtype, write_tied);
             let largest = tied[0].iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
