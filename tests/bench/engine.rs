@@ -8,7 +8,7 @@ use cairn_kv::{Budget, Cache};
 use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PlanId, Row, Team};
 
 /// A model that is ready to run.
-pub struct Loaded {
+pub(crate) struct Loaded {
     backend: Cpu,
     plan: PlanId,
     logits: BufferId,
@@ -17,13 +17,13 @@ pub struct Loaded {
 }
 
 /// Threads that the engine uses here.
-pub fn threads() -> usize {
+pub(crate) fn threads() -> usize {
     cairn_hardware::Machine::probe().cpu.usable_cores.len()
 }
 
 impl Loaded {
     /// Loads a GGUF file with the best kernel variant.
-    pub fn open(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let machine = cairn_hardware::Machine::probe();
         let cores = &machine.cpu.usable_cores;
         let variant = cairn_kernels::usable(&machine.cpu.features)[0];
@@ -40,12 +40,12 @@ impl Loaded {
     }
 
     /// The kernel variant in use.
-    pub fn variant(&self) -> &'static str {
+    pub(crate) fn variant(&self) -> &'static str {
         self.backend.caps().variant
     }
 
     /// Generates greedily from one token, in a context of its own; returns tokens per second.
-    pub fn decode(&mut self, tokens: usize) -> anyhow::Result<f64> {
+    pub(crate) fn decode(&mut self, tokens: usize) -> anyhow::Result<f64> {
         self.cache.clear();
         let mut token = 1;
         let (seq, _) = self.cache.open(&[token]);

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 
 /// Tokens per second that llama-bench reports for generating `tokens`.
-pub fn decode(llama_bench: &Path, model: &Path, threads: usize, tokens: usize) -> anyhow::Result<f64> {
+pub(crate) fn decode(llama_bench: &Path, model: &Path, threads: usize, tokens: usize) -> anyhow::Result<f64> {
     let out = Command::new(llama_bench)
         .arg("-m")
         .arg(model)

@@ -193,9 +193,16 @@ fn stored_summary(library: &Library, model: &StoredModel) -> Summary {
 }
 
 fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error> {
-    let summary = stored_summary(library, stored);
+    let mut summary = stored_summary(library, stored);
     let layer = stored.manifest.layer(&LayerKind::Model).ok_or_else(|| Error::NoFile(summary.name.clone()))?;
-    let source = Source::File(library.blob(layer)?);
+    let path = library.blob(layer)?;
+    // Where the manifest names no config, the file itself tells. One that cannot be read fails later, with its reason.
+    if summary.details.format.is_empty()
+        && let Ok(head) = head::read(&path)
+    {
+        summary.details = Details::of_file(&head.gguf);
+    }
+    let source = Source::File(path);
     let text = |kind: LayerKind| library.texts(&stored.manifest, &kind);
     let params = match text(LayerKind::Params)? {
         Some(json) => serde_json::from_str(&json).unwrap_or_else(|error| {

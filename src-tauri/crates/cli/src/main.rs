@@ -39,11 +39,26 @@ fn main() -> ExitCode {
     let args = Args::parse();
     match begin(args) {
         Ok(code) => code,
+        // Whoever reads only the beginning of an answer has what they wanted.
+        Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            eprintln!("Error: {}", one_line(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error and its reasons in one line. Many an error's own text ends with its reason, which is then not repeated.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |line, reason| match line {
+        line if line.is_empty() => reason,
+        line if line.ends_with(&reason) => line,
+        line => format!("{line}: {reason}"),
+    })
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn begin(args: Args) -> anyhow::Result<ExitCode> {
@@ -77,4 +92,19 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
     };
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_said_once() {
+        let error = anyhow::anyhow!("no such file").context("could not read x: no such file").context("the daemon");
+        assert_eq!(
+            one_line(&error),
+            "the daemon: could not read x: no such file",
+            "three errors, two of them the same"
+        );
+    }
 }

@@ -41,7 +41,7 @@ pub(crate) fn serve(setting: Setting, runtime: &Runtime, args: &args::Serve) -> 
         && let Err(error) = &served
     {
         // Whoever started it reads the log, and nobody reads its standard error.
-        tracing::error!("{error:#}");
+        tracing::error!("{}", crate::one_line(error));
     }
     served.map(|()| ExitCode::SUCCESS)
 }

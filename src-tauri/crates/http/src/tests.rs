@@ -1,1 +1,300 @@
+//! Raw bodies as clients get them, from a small random model that runs on the scalar kernels, so that its words are the
+//! same on every machine.
 
+mod access;
+mod refusals;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant, SystemTime};
+
+use axum::body::Body;
+use axum::extract::ConnectInfo;
+use axum::http::{Request, Response, StatusCode, header};
+use cairn_app::{App, Clock, Env, Places, Settings, System};
+use cairn_hardware::Machine;
+use tower::ServiceExt;
+
+use super::*;
+
+const TOKEN: &str = "secret";
+const PORT: u16 = 11434;
+
+/// A daemon without a socket.
+struct Daemon {
+    folder: tempfile::TempDir,
+    router: Router,
+    server: Server,
+}
+
+impl Daemon {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().to_str().unwrap();
+        let env = Env::of([("CAIRN_HOME", home), ("CAIRN_KERNEL", "scalar"), ("CAIRN_HIDE_PEBBLE", "1")]);
+        let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
+        let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
+        let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
+        let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
+        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7);
+        let daemon = Self { folder, router: router(server.clone()), server };
+        daemon.store("m", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama()))]);
+        daemon
+    }
+
+    /// Puts a model into the library.
+    fn store(&self, name: &str, layers: &[(&str, &[u8])]) {
+        let root = self.folder.path().join("models");
+        std::fs::create_dir_all(root.join("blobs")).unwrap();
+        let layers: Vec<String> = layers
+            .iter()
+            .map(|(kind, contents)| {
+                let digest = cairn_store::Digest::of(contents);
+                std::fs::write(root.join("blobs").join(digest.file_name()), contents).unwrap();
+                let size = contents.len();
+                format!(r#"{{"mediaType":"application/vnd.ollama.image.{kind}","digest":"{digest}","size":{size}}}"#)
+            })
+            .collect();
+        let manifest = root.join("manifests/registry.ollama.ai/library").join(name).join("latest");
+        std::fs::create_dir_all(manifest.parent().unwrap()).unwrap();
+        std::fs::write(manifest, format!(r#"{{"layers":[{}]}}"#, layers.join(","))).unwrap();
+    }
+
+    async fn send(&self, mut request: Request<Body>) -> Response<Body> {
+        let peer: SocketAddr = ([127, 0, 0, 1], 50_000).into();
+        request.extensions_mut().insert(ConnectInfo(peer));
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
+    /// Status, content type and body of an answer, in lines.
+    async fn heard(&self, request: Request<Body>) -> String {
+        let response = self.send(request).await;
+        let kind = response.headers().get(header::CONTENT_TYPE).map_or("-", |kind| kind.to_str().unwrap()).to_owned();
+        let status = response.status().as_u16();
+        let bytes = axum::body::to_bytes(response.into_body(), 1 << 24).await.unwrap();
+        format!("{status} {kind}\n{}", String::from_utf8(bytes.to_vec()).unwrap())
+    }
+
+    async fn get(&self, path: &str) -> String {
+        self.heard(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    async fn post(&self, path: &str, json: &str) -> String {
+        self.heard(Request::post(path).body(Body::from(json.to_owned())).unwrap()).await
+    }
+
+    async fn own(&self, method: &str, path: &str, json: &str) -> String {
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::HOST, format!("127.0.0.1:{PORT}"))
+            .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
+        self.heard(request.body(Body::from(json.to_owned())).unwrap()).await
+    }
+}
+
+/// Compares with a snapshot in which measured times, paths and digests are replaced by words.
+macro_rules! check {
+    ($heard:expr, @$expected:literal) => {{
+        let heard = $heard;
+        insta::with_settings!({filters => [
+            (r#"_duration":\d+"#, r#"_duration":NS"#),
+            (r#""modified_at":"[^"]+""#, r#""modified_at":"TIME""#),
+            (r#""expires_at":"[^"]+""#, r#""expires_at":"TIME""#),
+            (r#"[0-9a-f]{64}"#, "DIGEST"),
+            (r#"FROM [^\\]+"#, "FROM PATH"),
+        ]}, { insta::assert_snapshot!(heard, @$expected) })
+    }};
+}
+
+#[tokio::test]
+async fn somebody_is_there() {
+    let daemon = Daemon::start();
+    check!(daemon.get("/").await, @r##"
+    200 text/plain; charset=utf-8
+    Ollama is running
+    "##);
+    check!(daemon.heard(Request::head("/").body(Body::empty()).unwrap()).await, @"200 text/plain; charset=utf-8");
+    check!(daemon.get("/api/version").await, @r##"
+    200 application/json; charset=utf-8
+    {"version":"0.1.0"}
+    "##);
+    check!(daemon.get("/nowhere").await, @r##"
+    404 text/plain; charset=utf-8
+    404 page not found
+    "##);
+    check!(daemon.get("/api/chat").await, @r##"
+    405 text/plain; charset=utf-8
+    405 method not allowed
+    "##);
+    check!(daemon.heard(Request::head("/api/ps").body(Body::empty()).unwrap()).await, @"405 text/plain; charset=utf-8");
+}
+
+#[tokio::test]
+async fn a_chat_streams() {
+    let daemon = Daemon::start();
+    let request =
+        r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"options":{"temperature":0,"num_predict":3}}"#;
+    check!(daemon.post("/api/chat", request).await, @r##"
+    200 application/x-ndjson
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"&"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
+    "##);
+    // All of the prompt but its last token is found computed.
+    check!(daemon.post("/api/chat", request).await, @r##"
+    200 application/x-ndjson
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"&"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS,"cached_tokens":17}
+    "##);
+}
+
+#[tokio::test]
+async fn a_chat_in_one_piece() {
+    let daemon = Daemon::start();
+    let request = r#"{"model":"M:latest","messages":[{"role":"user","content":"hi"}],"stream":false,
+                      "options":{"temperature":0,"num_predict":3},"unknown":1}"#;
+    check!(daemon.post("/api/chat", request).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"M:latest","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"&"},"done":true,"done_reason":"stop","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
+    "##);
+}
+
+#[tokio::test]
+async fn generate_streams_and_goes_on() {
+    let daemon = Daemon::start();
+    let request = r#"{"model":"m","prompt":"hi","options":{"temperature":0,"num_predict":2}}"#;
+    check!(daemon.post("/api/generate", request).await, @r##"
+    200 application/x-ndjson
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"&","done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"","done":true,"done_reason":"stop","context":[509,510,117,115,273,10,104,105,511,10,510,308,115,289,116,264,116,10,38,509],"total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
+    "##);
+    let request =
+        r#"{"model":"m","prompt":"hi","raw":true,"stream":false,"options":{"temperature":0,"num_predict":2}}"#;
+    check!(daemon.post("/api/generate", request).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":" ca f","done":true,"done_reason":"length","total_duration":NS,"prompt_eval_count":3,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS,"cached_tokens":1}
+    "##);
+    let request =
+        r#"{"model":"m","prompt":"hi","context":[1,2],"stream":false,"options":{"temperature":0,"num_predict":1}}"#;
+    check!(daemon.post("/api/generate", request).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"more","done":true,"done_reason":"length","context":[1,2,510,117,115,273,10,104,105,511,10,510,308,115,289,116,264,116,10,417],"total_duration":NS,"prompt_eval_count":19,"prompt_eval_duration":NS,"eval_count":1,"eval_duration":NS}
+    "##);
+}
+
+#[tokio::test]
+async fn nothing_asked_loads_and_unloads() {
+    let daemon = Daemon::start();
+    check!(daemon.post("/api/generate", r#"{"model":"m","prompt":""}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"","done":true,"done_reason":"load"}
+    "##);
+    check!(daemon.get("/api/ps").await, @r##"
+    200 application/json; charset=utf-8
+    {"models":[{"name":"m:latest","model":"m:latest","size":5772288,"digest":"DIGEST","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"1.44M","quantization_level":"F32","context_length":2048,"embedding_length":256},"expires_at":"TIME","size_vram":0,"context_length":2048}]}
+    "##);
+    check!(daemon.post("/api/chat", r#"{"model":"m","messages":[],"keep_alive":-1}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"load"}
+    "##);
+    let never = daemon.get("/api/ps").await;
+    assert!(never.contains(r#""expires_at":"2318-"#), "for ever is 292 years from now: {never}");
+    check!(daemon.post("/api/chat", r#"{"model":"m","messages":null,"keep_alive":0}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"unload"}
+    "##);
+    check!(daemon.post("/api/generate", r#"{"model":"m","keep_alive":"0"}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"","done":true,"done_reason":"unload"}
+    "##);
+    check!(daemon.get("/api/ps").await, @r##"
+    200 application/json; charset=utf-8
+    {"models":[]}
+    "##);
+}
+
+#[tokio::test]
+async fn models_are_listed_and_shown() {
+    let daemon = Daemon::start();
+    check!(daemon.get("/api/tags").await, @r##"
+    200 application/json; charset=utf-8
+    {"models":[{"name":"m:latest","model":"m:latest","modified_at":"TIME","size":5785792,"digest":"DIGEST","details":{"parent_model":"","format":"","family":"","families":null,"parameter_size":"","quantization_level":""}}]}
+    "##);
+    daemon.store(
+        "n",
+        &[
+            ("model", &cairn_testkit::write(&cairn_testkit::tiny_llama())),
+            ("system", b"Be brief."),
+            ("params", br#"{"stop":["<|x|>"],"temperature":0.5}"#),
+            ("license", b"MIT"),
+        ],
+    );
+    let shown = daemon.post("/api/show", r#"{"model":"n"}"#).await;
+    let (head, tensors) = shown.split_once(r#","tensors":["#).unwrap();
+    check!(head, @r##"
+    200 application/json; charset=utf-8
+    {"license":"MIT","modelfile":"# Written by \"cairn show\" for n:latest\nFROM PATH\nTEMPLATE \"\"\"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}\"\"\"\nSYSTEM \"\"\"Be brief.\"\"\"\nLICENSE \"\"\"MIT\"\"\"\nPARAMETER stop \"<|x|>\"\nPARAMETER temperature 0.5\n","parameters":"stop                           \"<|x|>\"\ntemperature                    0.5","template":"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}","system":"Be brief.","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"1.44M","quantization_level":"F32","context_length":2048,"embedding_length":256},"model_info":{"general.architecture":"llama","general.type":"model","general.file_type":0,"general.quantization_version":2,"llama.block_count":2,"llama.context_length":2048,"llama.embedding_length":256,"llama.feed_forward_length":512,"llama.attention.head_count":4,"llama.attention.head_count_kv":2,"llama.attention.layer_norm_rms_epsilon":0.00001,"llama.attention.key_length":64,"llama.attention.value_length":64,"llama.rope.freq_base":10000.0,"llama.rope.dimension_count":64,"llama.vocab_size":512,"tokenizer.ggml.model":"gpt2","tokenizer.ggml.pre":"llama-bpe","tokenizer.ggml.tokens":null,"tokenizer.ggml.token_type":null,"tokenizer.ggml.merges":null,"tokenizer.ggml.bos_token_id":509,"tokenizer.ggml.eos_token_id":511,"tokenizer.ggml.padding_token_id":509,"tokenizer.ggml.add_bos_token":true,"general.parameter_count":1443072}
+    "##);
+    check!(tensors.split_once("},").unwrap().0, @r#"{"name":"token_embd.weight","type":"F32","shape":[256,512]"#);
+    let verbose = daemon.post("/api/show", r#"{"name":"n","verbose":true}"#).await;
+    assert!(verbose.contains(r#""tokenizer.ggml.tokens":["#), "arrays are there when asked for");
+}
+
+#[tokio::test]
+async fn a_system_message_of_the_model_comes_first() {
+    let daemon = Daemon::start();
+    daemon.store("s", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama())), ("system", b"Be brief.")]);
+    let count = async |messages: &str| {
+        let options = r#"{"num_predict":1}"#;
+        let request = format!(r#"{{"model":"s","messages":{messages},"stream":false,"options":{options}}}"#);
+        let heard = daemon.post("/api/chat", &request).await;
+        let after = heard.split_once(r#""prompt_eval_count":"#).unwrap_or_else(|| panic!("{heard}")).1;
+        after.split(',').next().unwrap().parse::<u32>().unwrap()
+    };
+    let alone = count(r#"[{"role":"user","content":"hi"}]"#).await;
+    let own = count(r#"[{"role":"System","content":"Be brief."},{"role":"user","content":"hi"}]"#).await;
+    let other = count(r#"[{"role":"system","content":""},{"role":"user","content":"hi"}]"#).await;
+    assert_eq!(alone, own, "the model's message stands where the request has none");
+    assert!(other < own, "and is left out where the request has one: {other} tokens, not {own}");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_stops_the_answer() {
+    let daemon = Daemon::start();
+    let request = r#"{"model":"m","prompt":"hi","options":{"num_predict":100000,"num_ctx":2048}}"#;
+    let request = Request::post("/api/generate").body(Body::from(request)).unwrap();
+    let response = daemon.send(request).await;
+    assert_eq!(response.status(), StatusCode::OK, "it streams");
+    assert_eq!(daemon.server.activity().in_progress(), 1, "the answer is in progress after its head was sent");
+    drop(response);
+    for _ in 0..200 {
+        if daemon.server.activity().in_progress() == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the answer goes on without its client");
+}
+
+#[tokio::test]
+async fn own_clients_open_files_and_stop_the_daemon() {
+    let daemon = Daemon::start();
+    check!(daemon.own("GET", "/app/status", "").await, @r##"
+    200 application/json; charset=utf-8
+    {"version":"0.1.0","pid":7,"started_at":"2026-01-02T03:04:05.678901Z","addresses":["127.0.0.1:11434"],"active_requests":0,"loaded_models":0}
+    "##);
+    let path = daemon.folder.path().join("my.gguf");
+    cairn_testkit::write_file(&cairn_testkit::tiny_qwen3(), &path).unwrap();
+    let opened = daemon.own("POST", "/app/open", &format!("{{\"path\":{path:?}}}")).await;
+    let name = opened.split('"').nth(3).unwrap().to_owned();
+    assert!(name.starts_with("file/my:"), "{opened}");
+    let request = format!(r#"{{"model":"{name}","prompt":"hi","stream":false,"options":{{"num_predict":1}}}}"#);
+    let answer = daemon.post("/api/generate", &request).await;
+    assert!(answer.contains(r#""done":true,"done_reason":"length""#), "{answer}");
+    check!(daemon.own("POST", "/app/load", r#"{"model":"m","force":true}"#).await, @"204 -");
+    check!(daemon.own("POST", "/app/open", r#"{"path":"my.gguf"}"#).await, @r##"
+    400 application/json; charset=utf-8
+    {"error":"path must be absolute"}
+    "##);
+    check!(daemon.own("POST", "/app/stop", "").await, @"202 -");
+    tokio::time::timeout(Duration::from_secs(1), daemon.server.stopping()).await.expect("it was asked to end");
+}

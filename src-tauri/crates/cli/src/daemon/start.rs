@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use cairn_app::Address;
-use cairn_disk::{Disk, RealDisk};
+use cairn_disk::{Disk, Lock, LockError, RealDisk};
 
 use super::{LOOK_EVERY, READY_WITHIN, own};
 use crate::Setting;
@@ -21,6 +21,7 @@ const SHOWN_BYTES: u64 = 8 << 10;
 
 /// Starts the daemon and returns a client of it once it answers.
 pub(super) async fn start(setting: &Setting) -> anyhow::Result<(Client, Address)> {
+    check_places(setting)?;
     let mut child = spawn(setting)?;
     let mut waited = Duration::ZERO;
     loop {
@@ -39,6 +40,16 @@ pub(super) async fn start(setting: &Setting) -> anyhow::Result<(Client, Address)
         }
         tokio::time::sleep(LOOK_EVERY).await;
         waited += LOOK_EVERY;
+    }
+}
+
+/// Where the daemon cannot keep its lock, it cannot keep a log either, and would end without a word.
+fn check_places(setting: &Setting) -> anyhow::Result<()> {
+    const ADVICE: &str = "the daemon needs this folder; set CAIRN_HOME to one that can be written";
+    RealDisk.create_dir_all(&setting.places.runtime).context(ADVICE)?;
+    match Lock::try_take(&setting.places.daemon_lock()) {
+        Ok(_) | Err(LockError::Held(_)) => Ok(()),
+        Err(error) => Err(error).context(ADVICE),
     }
 }
 

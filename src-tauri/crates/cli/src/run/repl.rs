@@ -85,7 +85,7 @@ fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -
             Line::Say(text) => {
                 editor.add_history_entry(&text).context("the history takes every line")?;
                 if let Err(error) = runtime.block_on(session.ask(&text)) {
-                    eprintln!("Error: {error:#}");
+                    eprintln!("Error: {}", crate::one_line(&error));
                 }
             }
         }

@@ -64,7 +64,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn new(&self, content: String, thinking: String) -> ChatChunk {
+    fn piece(&self, content: String, thinking: String) -> ChatChunk {
         ChatChunk {
             model: self.model.clone(),
             created_at: Timestamp(self.app.clock().now()),
@@ -76,7 +76,7 @@ impl Chunk {
     }
 
     fn empty(&self, reason: DoneReason) -> ChatChunk {
-        ChatChunk { done: true, done_reason: Some(reason), ..self.new(String::new(), String::new()) }
+        ChatChunk { done: true, done_reason: Some(reason), ..self.piece(String::new(), String::new()) }
     }
 
     fn last(&self, done: &Done, content: String, thinking: String) -> ChatChunk {
@@ -84,14 +84,14 @@ impl Chunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
-            ..self.new(content, thinking)
+            ..self.piece(content, thinking)
         }
     }
 
     fn of(&self, event: Event) -> Result<ChatChunk, Error> {
         match event {
-            Event::Text(text) => Ok(self.new(text, String::new())),
-            Event::Thinking(text) => Ok(self.new(String::new(), text)),
+            Event::Text(text) => Ok(self.piece(text, String::new())),
+            Event::Thinking(text) => Ok(self.piece(String::new(), text)),
             Event::Done(done) => Ok(self.last(&done, String::new(), String::new())),
             Event::Failed(error) => Err(error),
         }

@@ -65,7 +65,7 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn new(&self, response: String, thinking: String) -> GenerateChunk {
+    fn piece(&self, response: String, thinking: String) -> GenerateChunk {
         GenerateChunk {
             model: self.model.clone(),
             created_at: Timestamp(self.app.clock().now()),
@@ -79,7 +79,7 @@ impl Chunk {
     }
 
     fn empty(&self, reason: DoneReason) -> GenerateChunk {
-        GenerateChunk { done: true, done_reason: Some(reason), ..self.new(String::new(), String::new()) }
+        GenerateChunk { done: true, done_reason: Some(reason), ..self.piece(String::new(), String::new()) }
     }
 
     fn last(&self, done: Done, response: String, thinking: String) -> GenerateChunk {
@@ -88,14 +88,14 @@ impl Chunk {
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
             context: done.context,
-            ..self.new(response, thinking)
+            ..self.piece(response, thinking)
         }
     }
 
     fn of(&self, event: Event) -> Result<GenerateChunk, Error> {
         match event {
-            Event::Text(text) => Ok(self.new(text, String::new())),
-            Event::Thinking(text) => Ok(self.new(String::new(), text)),
+            Event::Text(text) => Ok(self.piece(text, String::new())),
+            Event::Thinking(text) => Ok(self.piece(String::new(), text)),
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error),
         }

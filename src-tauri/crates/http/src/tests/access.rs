@@ -1,0 +1,72 @@
+//! Who may ask what.
+
+use super::*;
+
+async fn status(request: axum::http::request::Builder) -> (u16, Option<String>) {
+    let response = Daemon::start().send(request.body(Body::empty()).unwrap()).await;
+    let allowed = response.headers().get(header::ACCESS_CONTROL_ALLOW_ORIGIN);
+    (response.status().as_u16(), allowed.map(|origin| origin.to_str().unwrap().to_owned()))
+}
+
+#[tokio::test]
+async fn pages_that_may_use_the_api() {
+    let check = async |origin: &str, expected: u16| {
+        let request =
+            Request::get("/api/version").header(header::HOST, "127.0.0.1:11434").header(header::ORIGIN, origin);
+        let (status, allowed) = status(request).await;
+        assert_eq!(status, expected, "{origin}");
+        let same_origin = origin == "http://127.0.0.1:11434";
+        assert_eq!(
+            allowed.is_some(),
+            expected == 200 && !same_origin,
+            "the browser is told, for {origin}: {allowed:?}"
+        );
+    };
+    check("http://localhost:3000", 200).await;
+    check("tauri://localhost", 200).await;
+    check("http://127.0.0.1:11434", 200).await;
+    check("https://example.org", 403).await;
+    check("null", 403).await;
+}
+
+#[tokio::test]
+async fn a_browser_asks_first() {
+    let request = Request::builder().method("OPTIONS").uri("/api/chat").header(header::ORIGIN, "http://localhost:3000");
+    assert_eq!(status(request).await, (204, Some("http://localhost:3000".to_owned())), "it may");
+    let request = Request::builder().method("OPTIONS").uri("/api/chat").header(header::ORIGIN, "http://example.org");
+    assert_eq!(status(request).await, (403, None), "it may not");
+}
+
+#[tokio::test]
+async fn a_foreign_host_name_is_no_way_in() {
+    let check = async |host: &str, expected: u16| {
+        assert_eq!(status(Request::get("/api/tags").header(header::HOST, host)).await.0, expected, "{host}");
+    };
+    check("localhost:11434", 200).await;
+    check("evil.example.org:11434", 403).await;
+}
+
+#[tokio::test]
+async fn our_own_interface_needs_all_of_it() {
+    let good = || {
+        Request::get("/app/status")
+            .header(header::HOST, "127.0.0.1:11434")
+            .header(header::AUTHORIZATION, "Bearer secret")
+    };
+    assert_eq!(status(good()).await.0, 200, "the token, from this machine");
+    assert_eq!(status(good().header(header::ORIGIN, "tauri://localhost")).await.0, 200, "our window");
+    assert_eq!(status(good().header(header::ORIGIN, "http://127.0.0.1:11434")).await.0, 200, "our page");
+    assert_eq!(status(good().header(header::ORIGIN, "http://localhost:3000")).await.0, 403, "a page of this machine");
+    let bare = |host: &str| Request::get("/app/status").header(header::HOST, host);
+    assert_eq!(status(bare("127.0.0.1:11434")).await.0, 401, "no token");
+    let wrong = bare("127.0.0.1:11434").header(header::AUTHORIZATION, "Bearer secreT");
+    assert_eq!(status(wrong).await.0, 401, "another token");
+    let other_port = bare("127.0.0.1:80").header(header::AUTHORIZATION, "Bearer secret");
+    assert_eq!(status(other_port).await.0, 403, "another port");
+    let other_host = bare("box.local:11434").header(header::AUTHORIZATION, "Bearer secret");
+    assert_eq!(status(other_host).await.0, 403, "a name that others can give");
+    let mut remote = good().body(Body::empty()).unwrap();
+    remote.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 0, 9], 1))));
+    let response = Daemon::start().router.oneshot(remote).await.unwrap();
+    assert_eq!(response.status(), StatusCode::FORBIDDEN, "another machine");
+}

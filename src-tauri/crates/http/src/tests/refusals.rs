@@ -1,0 +1,93 @@
+//! What is refused, with which status and in which words.
+
+use super::*;
+
+async fn check(path: &str, request: &str, expected: &str) {
+    let heard = Daemon::start().post(path, request).await;
+    let (head, body) = heard.split_once('\n').unwrap();
+    let status = head.split(' ').next().unwrap();
+    let error: cairn_wire::ollama::ErrorBody = serde_json::from_str(body).unwrap_or_else(|_| panic!("{heard}"));
+    assert_eq!(format!("{status} {}", error.error), expected, "{request} to {path}");
+}
+
+#[tokio::test]
+async fn bodies() {
+    check("/api/chat", "", "400 missing request body").await;
+    check("/api/generate", " \n", "400 missing request body").await;
+    check("/api/chat", "{", "400 EOF while parsing an object at line 1 column 1").await;
+    check(
+        "/api/chat",
+        r#"{"model":"m","think":"very"}"#,
+        concat!(
+            "400 invalid think value: \"very\" (must be \"high\", \"medium\", \"low\", \"max\", true, or false)",
+            " at line 1 column 27"
+        ),
+    )
+    .await;
+    let duration = "400 time: missing unit in duration \"-1\" at line 1 column 30";
+    check("/api/chat", r#"{"model":"m","keep_alive":"-1"}"#, duration).await;
+}
+
+#[tokio::test]
+async fn names() {
+    check("/api/chat", r#"{"model":"Nope"}"#, "404 model 'Nope' not found").await;
+    check("/api/generate", r#"{"model":"nope:1b","prompt":"x"}"#, "404 model 'nope:1b' not found").await;
+    check("/api/show", r#"{"model":"nope"}"#, "404 model 'nope' not found").await;
+    check("/api/chat", "{}", "400 model is required").await;
+    check("/api/show", "{}", "400 model is required").await;
+    check("/api/generate", r#"{"model":"../../etc"}"#, "400 invalid model name").await;
+}
+
+#[tokio::test]
+async fn what_this_version_cannot_do() {
+    let not_yet = |what: &str| format!("501 {what} is not supported yet by this version of Cairn");
+    let chat = async |field: &str, what: &str| {
+        let request = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],{field}}}"#);
+        check("/api/chat", &request, &not_yet(what)).await;
+    };
+    chat(r#""tools":[{"type":"function"}]"#, "calling tools").await;
+    chat(r#""format":"json""#, "structured output (format)").await;
+    chat(r#""logprobs":true"#, "logprobs").await;
+    let images = r#"{"model":"m","messages":[{"role":"user","content":"x","images":["aGk="]}]}"#;
+    check("/api/chat", images, &not_yet("reading images")).await;
+    let suffix = r#"{"model":"m","prompt":"x","suffix":"y"}"#;
+    check("/api/generate", suffix, &not_yet("filling in before a suffix")).await;
+    let template = r#"{"model":"m","prompt":"x","template":"{{ .Prompt }}"}"#;
+    check("/api/generate", template, &not_yet("a template in the request")).await;
+}
+
+#[tokio::test]
+async fn fields_that_ask_for_nothing_are_no_trouble() {
+    let daemon = Daemon::start();
+    let request = r#"{"model":"m","messages":[{"role":"user","content":"x","images":[],"tool_calls":null}],"tools":[],
+                      "format":"","logprobs":false,"think":false,"stream":false,"options":{"num_predict":1,"num_ctx":null}}"#;
+    let heard = daemon.post("/api/chat", request).await;
+    assert!(heard.starts_with("200 "), "{heard}");
+}
+
+#[tokio::test]
+async fn values() {
+    let options = r#"{"model":"m","prompt":"x","options":{"num_ctx":"big"}}"#;
+    check("/api/generate", options, "500 option \"num_ctx\" must be of type integer").await;
+    let logprobs = r#"{"model":"m","prompt":"x","top_logprobs":21}"#;
+    check("/api/generate", logprobs, "400 top_logprobs must be between 0 and 20").await;
+    let think = r#"{"model":"m","prompt":"x","think":true}"#;
+    check("/api/generate", think, "400 \"m\" does not support thinking").await;
+    let raw = r#"{"model":"m","prompt":"x","raw":true,"system":"y"}"#;
+    check("/api/generate", raw, "400 raw mode does not support template, system, or context").await;
+    let foreign = r#"{"model":"m","prompt":"x","context":[512]}"#;
+    check("/api/generate", foreign, "400 context has the token 512, which the model does not have").await;
+    let long = format!(r#"{{"model":"m","prompt":"{}","shift":false,"options":{{"num_ctx":16}}}}"#, "x ".repeat(50));
+    let heard = Daemon::start().post("/api/generate", &long).await;
+    let expected =
+        "the prompt is longer than the context length currently available to the model; shorten the prompt, ";
+    assert!(heard.starts_with("400") && heard.contains(expected), "{heard}");
+}
+
+#[tokio::test]
+async fn a_model_file_that_is_none() {
+    let daemon = Daemon::start();
+    daemon.store("text", &[("model", b"once upon a time")]);
+    let heard = daemon.post("/api/generate", r#"{"model":"text","prompt":"x"}"#).await;
+    assert!(heard.starts_with("500 ") && heard.contains("not a GGUF file"), "{heard}");
+}

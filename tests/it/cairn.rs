@@ -1,0 +1,187 @@
+//! The real program under test: finds it, runs its verbs, and keeps a daemon of its own for each test.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// The `cairn` program that was built beside this test.
+pub fn program() -> PathBuf {
+    let test = std::env::current_exe().expect("a running test knows its own file");
+    let folder = test.parent().and_then(Path::parent).expect("tests are built into target/<profile>/deps");
+    let program = folder.join("cairn");
+    assert!(program.exists(), "{} is missing: run the tests with `cargo xtask test`", program.display());
+    program
+}
+
+/// A home of its own, with a port that was free a moment ago; daemons in it end with it.
+pub struct Home {
+    pub folder: TempDir,
+    pub port: u16,
+    env: Vec<(&'static str, String)>,
+}
+
+impl Home {
+    pub fn new() -> Self {
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
+        Self { folder: TempDir::new().expect("a temporary folder can be made"), port, env: Vec::new() }
+    }
+
+    /// Sets an environment variable for everything run in this home.
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.env.push((name, value.into()));
+        self
+    }
+
+    /// `cairn` with these words.
+    pub fn command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command
+            .args(words)
+            .env("CAIRN_HOME", self.folder.path())
+            .env("OLLAMA_HOST", format!("127.0.0.1:{}", self.port))
+            .env_remove("OLLAMA_MODELS")
+            .stdin(Stdio::null());
+        for (name, value) in &self.env {
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// Runs `cairn` to its end.
+    pub fn run(&self, words: &[&str]) -> Output {
+        self.command(words).output().expect("cairn starts")
+    }
+
+    /// Runs `cairn` with text on its standard input.
+    pub fn run_with_input(&self, words: &[&str], input: &str) -> Output {
+        let mut child = self
+            .command(words)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("cairn starts");
+        child.stdin.take().expect("it is piped").write_all(input.as_bytes()).expect("cairn reads its input");
+        child.wait_with_output().expect("cairn ends")
+    }
+
+    /// Starts `cairn serve` and waits until it answers.
+    pub fn serve(&self) -> Daemon<'_> {
+        let log = std::fs::File::create(self.folder.path().join("serve.log")).expect("the home is writable");
+        let child = self.command(&["serve"]).stdout(Stdio::null()).stderr(log).spawn().expect("cairn starts");
+        let mut daemon = Daemon { child, home: self };
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while daemon.get("/").is_none() {
+            let ended = daemon.child.try_wait().expect("the child can be asked");
+            assert!(ended.is_none() && Instant::now() < deadline, "serve does not answer: {}", daemon.log());
+            std::thread::sleep(Duration::from_millis(30));
+        }
+        daemon
+    }
+
+    /// The process that listens here, by the file that the daemon writes.
+    pub fn daemon_pid(&self) -> Option<u32> {
+        let file = find(self.folder.path(), "daemon.json")?;
+        let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
+        u32::try_from(value["pid"].as_u64()?).ok()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        if let Some(pid) = self.daemon_pid() {
+            kill(pid, "-KILL");
+        }
+    }
+}
+
+fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    std::fs::read_dir(folder).ok()?.flatten().find_map(|entry| {
+        let path = entry.path();
+        if path.is_dir() { find(&path, name) } else { (entry.file_name() == name).then_some(path) }
+    })
+}
+
+/// Sends a signal.
+pub fn kill(pid: u32, signal: &str) {
+    // The process may have ended by itself, which is as good.
+    let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// A running `cairn serve`; killed when dropped.
+pub struct Daemon<'a> {
+    pub child: Child,
+    home: &'a Home,
+}
+
+impl Daemon<'_> {
+    /// A GET's body.
+    pub fn get(&self, path: &str) -> Option<String> {
+        request(self.home.port, "GET", path, "")
+    }
+
+    /// A POST's body.
+    pub fn post(&self, path: &str, body: &serde_json::Value) -> Option<String> {
+        request(self.home.port, "POST", path, &body.to_string())
+    }
+
+    /// An open connection on which a POST was sent, for reading the answer as it comes.
+    pub fn post_streaming(&self, path: &str, body: &serde_json::Value) -> TcpStream {
+        send(self.home.port, "POST", path, &body.to_string()).expect("the daemon takes connections")
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.home.folder.path().join("serve.log")).unwrap_or_default()
+    }
+
+    /// Resident memory now.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux reports it");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of kB") * 1024
+    }
+}
+
+impl Drop for Daemon<'_> {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn send(port: u16, method: &str, path: &str, body: &str) -> Option<TcpStream> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .ok()?;
+    Some(stream)
+}
+
+fn request(port: u16, method: &str, path: &str, body: &str) -> Option<String> {
+    let mut answer = String::new();
+    send(port, method, path, body)?.read_to_string(&mut answer).ok()?;
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    Some(if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunk(body) } else { body.to_owned() })
+}
+
+/// The body without the sizes of its chunks (RFC 9112, section 7.1).
+fn unchunk(mut body: &str) -> String {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let Ok(size) = usize::from_str_radix(size, 16) else { break };
+        let Some(chunk) = rest.get(..size).filter(|_| size > 0) else { break };
+        whole += chunk;
+        body = rest.get(size + 2..).unwrap_or("");
+    }
+    whole
+}

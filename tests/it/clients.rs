@@ -1,0 +1,42 @@
+//! Real client libraries against the real daemon.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cairn::Home;
+
+/// Python with the client libraries, which `cargo xtask test` installs beside the build.
+fn python() -> PathBuf {
+    let folder = crate::cairn::program();
+    let target = folder.parent().and_then(Path::parent).expect("the program is in target/<profile>");
+    let python = target.join("clients/bin/python");
+    assert!(python.exists(), "{} is missing: run the tests with `cargo xtask test`", python.display());
+    python
+}
+
+/// How many conversations: a few in continuous integration, a hundred in `cargo xtask prove chats`.
+#[expect(clippy::disallowed_methods, reason = "the scale of a proof is chosen by whoever runs it")]
+fn conversations() -> usize {
+    std::env::var("CAIRN_PROVE_CHATS").ok().and_then(|count| count.parse().ok()).unwrap_or(20)
+}
+
+#[test]
+fn conversations_at_once_through_the_ollama_package_are_never_mixed_up() {
+    // A small budget for KV pages, so that the run is long enough to fill it and to evict.
+    let home = Home::new().with("CAIRN_KV_BUDGET", (24 << 20).to_string()).with("OLLAMA_NUM_PARALLEL", "8");
+    let daemon = home.serve();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients/chats.py");
+    let output = Command::new(python())
+        .arg(script)
+        .arg(format!("http://127.0.0.1:{}", home.port))
+        .args([daemon.child.id().to_string(), conversations().to_string(), "8".to_owned()])
+        .output()
+        .expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
+    println!("{report}");
+    assert_eq!(report["errors"], serde_json::json!([]), "{report}");
+    assert_eq!(report["mixed_up"], serde_json::json!([]), "answers differ from those given alone: {report}");
+    let bytes = |key: &str| report[key].as_u64().expect("a number of bytes");
+    assert!(bytes("rss_late") <= bytes("rss_early") + (32 << 20), "the daemon grows: {report}");
+}

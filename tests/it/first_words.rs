@@ -1,0 +1,112 @@
+//! A newcomer's first minutes: Pebble answers, the lists show it, bad files are refused with a reason.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::cairn::Home;
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn pebble_answers_once_and_knows_how_to_pull() {
+    let home = Home::new();
+    let answer = succeeded(&home.run(&["run", "pebble", "How do I pull a model?"]));
+    assert!(answer.contains("cairn pull"), "Pebble should name the command: {answer}");
+}
+
+#[test]
+fn piped_input_is_a_prompt() {
+    let home = Home::new();
+    let answer = succeeded(&home.run_with_input(&["run", "pebble"], "How do I list my models?"));
+    assert!(answer.contains("cairn list"), "Pebble should name the command: {answer}");
+}
+
+#[test]
+fn verbose_reports_what_was_computed() {
+    let home = Home::new();
+    let output = home.run(&["run", "pebble", "--verbose", "Hello"]);
+    succeeded(&output);
+    let said = text(&output.stderr);
+    for label in ["total duration", "prompt eval count", "prompt eval rate", "eval count", "eval rate"] {
+        assert!(said.contains(label), "{label} is missing from {said}");
+    }
+}
+
+#[test]
+fn lists_show_what_is_there_and_what_runs() {
+    let home = Home::new();
+    let list = succeeded(&home.run(&["list"]));
+    assert!(list.starts_with("NAME") && list.contains("pebble:latest"), "{list}");
+    succeeded(&home.run(&["run", "pebble", "Hi"]));
+    let running = succeeded(&home.run(&["ps"]));
+    assert!(running.contains("pebble:latest") && running.contains("100% CPU"), "{running}");
+    assert!(succeeded(&home.run(&["show", "pebble"])).contains("llama"), "show names the architecture");
+    succeeded(&home.run(&["stop", "pebble"]));
+    assert!(!succeeded(&home.run(&["ps"])).contains("pebble"), "stop unloads");
+}
+
+/// Runs a file that is no usable model, and checks the one line that says why.
+fn refused(home: &Home, file: &Path, expected: &[&str]) {
+    let output = home.run(&["run", &file.to_string_lossy(), "hello"]);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{} must end with exit code 1: {said}", file.display());
+    assert!(!said.contains("panicked"), "{said}");
+    for words in expected {
+        assert!(said.contains(words), "{words:?} is missing from {said:?}");
+    }
+}
+
+#[test]
+fn bad_files_are_refused_with_their_reason() {
+    let home = Home::new();
+    let folder = home.folder.path();
+    let put = |name: &str, bytes: &[u8]| {
+        let path = folder.join(name);
+        std::fs::write(&path, bytes).expect("the home is writable");
+        path
+    };
+    let good = cairn_testkit::write(&cairn_testkit::tiny_llama());
+    refused(&home, &put("cut.gguf", &good[..good.len() - 1000]), &["cut.gguf"]);
+    refused(&home, &put("head.gguf", &good[..20]), &["head.gguf"]);
+    refused(&home, &put("notes.gguf", b"These are my notes."), &["GGUF"]);
+    std::fs::create_dir(folder.join("folder.gguf")).expect("the home is writable");
+    refused(&home, &folder.join("folder.gguf"), &["directory"]);
+    refused(&home, &folder.join("absent.gguf"), &["absent.gguf"]);
+
+    let replace = |from: &[u8], to: &[u8]| {
+        let at = good.windows(from.len()).position(|window| window == from).expect("the bytes are in the file");
+        let mut bytes = good.clone();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        bytes
+    };
+    let architecture = replace(
+        b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama",
+        b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0lorem",
+    );
+    refused(&home, &put("arch.gguf", &architecture), &["lorem", "llama"]);
+    // The tensor table has: name, number of dimensions, dimensions, type, offset.
+    let name = b"output_norm.weight";
+    let at = good.windows(name.len()).position(|window| window == name).expect("every model has it") + name.len();
+    let mut unknown = good.clone();
+    unknown[at + 4 + 8..at + 4 + 8 + 4].copy_from_slice(&999u32.to_le_bytes());
+    refused(&home, &put("type.gguf", &unknown), &["999", "output_norm.weight"]);
+}
+
+#[test]
+fn a_model_larger_than_memory_is_refused_unless_forced() {
+    let home = Home::new();
+    let memory = cairn_hardware::Machine::probe().memory;
+    let bytes = memory.limit_bytes.unwrap_or(u64::MAX).min(memory.total_bytes) * 3 / 2;
+    let path = home.folder.path().join("huge.gguf");
+    cairn_testkit::write_sparse(&cairn_testkit::huge_llama(bytes), &path).expect("sparse files take no room");
+    refused(&home, &path, &["GiB", "--force"]);
+    let loaded = home.run(&["run", &path.to_string_lossy(), "--force", ""]);
+    assert!(loaded.status.success(), "forced: {}", text(&loaded.stderr));
+}
