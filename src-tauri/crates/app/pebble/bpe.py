@@ -93,14 +93,16 @@ class Bpe:
         return bytes(self.bytes[c] for i in ids if i < self.end for c in self.tokens[i]).decode(errors="replace")
 
     def chat(self, messages, answer=False):
-        """Ids of a chat in its template, and for each whether Pebble is to learn to say it."""
+        """Ids of a chat in its template, and for each how much Pebble is to learn to say it: 1, 3 at an
+        answer's head, and a little of the questions, whose words get their meaning from that."""
         ids, learn = [], []
         for role, text in messages:
             head = [self.im_start] + self.encode(f"{role}\n" + ("" if role == "assistant" else text))
             said = (self.encode(text) if role == "assistant" else []) + [self.im_end]
             tail = self.encode("\n")
             ids += head + said + tail
-            learn += [False] * len(head) + [role == "assistant"] * len(said) + [False] * len(tail)
+            weights = [3.0] * 8 + [1.0] * len(said) if role == "assistant" else [0.0]
+            learn += ([0.2] if role == "user" else [0.0]) * len(head) + weights[: len(said)] + [0.0] * len(tail)
         if answer:
             ids += [self.im_start] + self.encode("assistant\n")
         return ids, learn
@@ -117,7 +119,7 @@ def main(size=2304, chats=60_000):
     bpe = Bpe()
     sample = [next(source) for _ in range(500)]
     ids = [bpe.chat(chat) for chat in sample]
-    print(len(tokens), "tokens;", sum(len(i) for i, _ in ids) / 500, "per chat,", sum(map(sum, (l for _, l in ids))) / 500, "learnt")
+    print(len(tokens), "tokens;", sum(len(i) for i, _ in ids) / 500, "per chat,", sum(w > 0 for _, l in ids for w in l) / 500, "learnt")
     text = "How do I pull llama3.2?\n`cairn run ./x.gguf`  \"\"\" été"
     assert bpe.decode(bpe.encode(text)) == text
 

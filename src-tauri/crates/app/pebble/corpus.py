@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 FACTS = Path(__file__).parent / "facts"
-PARAMETERS_MILLIONS, FILE_MEGABYTES = "5", "5"
+PARAMETERS_MILLIONS, FILE_MEGABYTES = "3", "3"
 
 MODELS = """llama3.2 llama3.2:1b llama3.2:3b llama3.1 llama3.1:8b llama3 llama3.3 qwen3 qwen3:0.6b qwen3:4b qwen3:8b qwen2.5
 qwen2.5:7b gemma3 gemma3:4b gemma3:12b gemma2 gemma2:2b mistral mistral:7b mistral-small phi3 phi4 phi3:mini gpt-oss
@@ -62,14 +62,16 @@ class Intent:
 
 
 def load():
-    """Reads facts/*.txt: (intents, the declining intent, the word lists)."""
+    """Reads facts/*.txt, where an intent may be met again: (intents, the declining intent, the word lists)."""
     intents, words, off = [], {"a": NUMBERS, "b": NUMBERS, "c": NUMBERS, "year": [str(y) for y in range(1900, 2026)]}, Intent("off-topic")
     for path in sorted(FACTS.glob("*.txt")):
         current = off
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if line.startswith("## "):
-                current = Intent(line[3:].strip())
-                intents.append(current)
+                name = line[3:].strip()
+                current = next((i for i in intents if i.name == name), None) or Intent(name)
+                if current not in intents:
+                    intents.append(current)
             elif match := re.match(r"([VNQTA]): (.*)", line):
                 kind, text = match.groups()
                 if kind == "A":
@@ -173,15 +175,15 @@ WEIGHTS = [len(intent.lines) ** 0.5 for intent in INTENTS]
 
 def turn(rng):
     """One question with its answer: a quarter is about anything but Cairn."""
-    intent = OFF_TOPIC if rng.random() < 0.26 else rng.choices(INTENTS, WEIGHTS)[0]
+    intent = OFF_TOPIC if rng.random() < 0.23 else rng.choices(INTENTS, WEIGHTS)[0]
     question, name = ask(intent, rng)
     return question, answer(intent, rng, name)
 
 
 def conversation(rng):
-    """A chat as a list of (role, text): mostly one question, sometimes up to six, sometimes with a system message."""
+    """A chat as a list of (role, text): mostly one question, sometimes up to five, sometimes with a system message."""
     chat = [("system", rng.choice(SYSTEMS))] if rng.random() < 0.15 else []
-    turns = 1 if rng.random() < 0.72 else rng.randint(2, 6)
+    turns = 1 if rng.random() < 0.82 else rng.randint(2, 5)
     said = None
     for index in range(turns):
         question, reply = turn(rng)

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-SHAPE = {"vocab": 2304, "width": 256, "layers": 6, "heads": 8, "kv_heads": 2, "ffn": 704, "context": 2048, "rope_base": 10000.0, "eps": 1e-5}
+SHAPE = {"vocab": 2304, "width": 256, "layers": 4, "heads": 8, "kv_heads": 2, "ffn": 512, "context": 2048, "rope_base": 10000.0, "eps": 1e-5}
 
 
 class Linear(nn.Module):
@@ -49,7 +49,7 @@ class Block(nn.Module):
         self.v, self.o = Linear(s["width"], self.kv_heads * self.dim), Linear(s["width"], s["width"])
         self.gate, self.up, self.down = Linear(s["width"], s["ffn"]), Linear(s["width"], s["ffn"]), Linear(s["ffn"], s["width"])
 
-    def forward(self, x, cos, sin, mask, drop):
+    def forward(self, x, cos, sin, mask):
         chats, tokens, width = x.shape
         split = lambda y, heads: y.view(chats, tokens, heads, self.dim).transpose(1, 2)
         n = self.attn_norm(x)
@@ -59,12 +59,15 @@ class Block(nn.Module):
         group = self.heads // self.kv_heads
         # Queries of one group stand in one matrix, so that keys need no copies: [chats, kv_heads, group * tokens, dim].
         q = q.reshape(chats, self.kv_heads, group * tokens, self.dim)
-        scores = (q @ k.transpose(-1, -2)).view(chats, self.heads, tokens, tokens) + mask
-        mixed = torch.softmax(scores, -1).view(chats, self.kv_heads, group * tokens, tokens) @ v
+        if self.training:
+            q, k, v = q.bfloat16(), k.bfloat16(), v.bfloat16()
+        scores = (q @ k.transpose(-1, -2)).view(chats, self.heads, tokens, tokens).float() + mask
+        weights = torch.softmax(scores, -1).view(chats, self.kv_heads, group * tokens, tokens)
+        mixed = (weights.to(v.dtype) @ v).float()
         mixed = mixed.view(chats, self.heads, tokens, self.dim).transpose(1, 2).reshape(chats, tokens, width)
-        x = x + F.dropout(self.o(mixed), drop, self.training)
+        x = x + self.o(mixed)
         n = self.ffn_norm(x)
-        return x + F.dropout(self.down(F.silu(self.gate(n)) * self.up(n)), drop, self.training)
+        return x + self.down(F.silu(self.gate(n)) * self.up(n))
 
 
 class Pebble(nn.Module):
@@ -80,7 +83,7 @@ class Pebble(nn.Module):
             for matrix in (block.o, block.down):
                 matrix.weight.data /= (2 * s["layers"]) ** 0.5
 
-    def forward(self, ids, wanted=None, drop=0.0):
+    def forward(self, ids, wanted=None):
         """Logits of every place, or only of the places `wanted` [chats, tokens] says."""
         tokens, dim = ids.shape[1], self.shape["width"] // self.shape["heads"]
         frequency = self.shape["rope_base"] ** (-torch.arange(0, dim, 2).float() / dim)
@@ -88,7 +91,7 @@ class Pebble(nn.Module):
         mask = torch.full((tokens, tokens), float("-inf")).triu(1)
         x = self.embedding[ids]
         for block in self.blocks:
-            x = block(x, angle.cos(), angle.sin(), mask, drop)
+            x = block(x, angle.cos(), angle.sin(), mask)
         x = self.norm(x if wanted is None else x[wanted])
         if self.training:
             return F.linear(x.bfloat16(), self.embedding.bfloat16()).float()
