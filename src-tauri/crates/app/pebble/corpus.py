@@ -175,7 +175,7 @@ WEIGHTS = [len(intent.lines) ** 0.5 for intent in INTENTS]
 
 def turn(rng):
     """One question with its answer: a quarter is about anything but Cairn."""
-    intent = OFF_TOPIC if rng.random() < 0.23 else rng.choices(INTENTS, WEIGHTS)[0]
+    intent = OFF_TOPIC if rng.random() < 0.28 else rng.choices(INTENTS, WEIGHTS)[0]
     question, name = ask(intent, rng)
     return question, answer(intent, rng, name)
 
