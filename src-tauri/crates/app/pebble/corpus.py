@@ -3,7 +3,7 @@ declined. `conversations(seed)` yields chats for ever; the same seed gives the s
 whether the grammars can produce a question, so that the test can be kept apart from the training.
 
 A fact file holds intents (`## name`) with lines `V:` (verb phrases, put into "how do I ..."), `N:` (noun phrases, put
-into "what is ..."), `Q:` (whole questions) and `A:` (answers). `[a|b|]` is a choice, `{m}` a model's name, which the
+into "what is ..."), `Q:` (whole questions), `C:` (the plainest questions, drawn more often) and `A:` (answers). `[a|b|]` is a choice, `{m}` a model's name, which the
 answer repeats; other `{words}` are lists of facts/off-topic.txt.
 """
 
@@ -58,7 +58,7 @@ class Intent:
     """One thing that Pebble can answer: lines as (wrappers, grammar) and the answers."""
 
     def __init__(self, name):
-        self.name, self.lines, self.answers = name, [], []
+        self.name, self.lines, self.plain, self.answers = name, [], [], []
 
 
 def load():
@@ -72,10 +72,12 @@ def load():
                 current = next((i for i in intents if i.name == name), None) or Intent(name)
                 if current not in intents:
                     intents.append(current)
-            elif match := re.match(r"([VNQTA]): (.*)", line):
+            elif match := re.match(r"([VNQTCA]): (.*)", line):
                 kind, text = match.groups()
                 if kind == "A":
                     current.answers.append(text.strip())
+                elif kind == "C":
+                    current.plain += [(["*"], plain.strip()) for plain in text.split("|")]
                 else:
                     assert text.count("[") == text.count("]"), f"{path.name}:{number}: unbalanced choice"
                     current.lines.append(({"V": HOW, "N": WHAT, "Q": ANY, "T": ANY}[kind], text.strip()))
@@ -154,7 +156,7 @@ def roughen(text, rng):
 def ask(intent, rng):
     """A question of the intent and the model's name in it, if any."""
     bound = {}
-    wrappers, grammar = rng.choice(intent.lines)
+    wrappers, grammar = rng.choice(intent.plain if intent.plain and rng.random() < 0.25 else intent.lines)
     core = expand(grammar, rng, bound)
     text = rng.choice(wrappers).replace("*", core).replace(" ?", "?")
     if rng.random() < 0.14:
@@ -183,7 +185,7 @@ def turn(rng):
 def conversation(rng):
     """A chat as a list of (role, text): mostly one question, sometimes up to five, sometimes with a system message."""
     chat = [("system", rng.choice(SYSTEMS))] if rng.random() < 0.15 else []
-    turns = 1 if rng.random() < 0.82 else rng.randint(2, 5)
+    turns = 1 if rng.random() < 0.78 else rng.randint(2, 5)
     said = None
     for index in range(turns):
         question, reply = turn(rng)
@@ -230,7 +232,7 @@ def patterns():
     """For each intent, expressions of the wrapped lines without the words before and after."""
     table = []
     for intent in [*INTENTS, OFF_TOPIC]:
-        for wrappers, grammar in intent.lines:
+        for wrappers, grammar in intent.lines + intent.plain:
             inner = pattern(grammar)
             wrapped = "|".join(f"{bare(w.split('*')[0])}(?:{inner}){bare(w.split('*')[1])}" for w in sorted(set(wrappers)))
             table.append((intent.name, re.compile(wrapped)))
