@@ -8,3 +8,4 @@ mod first_words;
 mod house;
 mod layers;
 mod parity;
+mod pebble;
