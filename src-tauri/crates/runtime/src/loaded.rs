@@ -13,7 +13,7 @@ use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Team};
 use cairn_tokenizer::Tokenizer;
 
-use crate::engine::LoadError;
+use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
 use crate::sequence::Job;

@@ -125,3 +125,35 @@ async fn a_file_that_changes_fails_the_answer_and_loads_anew() {
     std::fs::write(&path, whole).expect("the folder is writable");
     answer(lease(&engine, &path).await.generate(greedy(prompt(1, 50), 5))).await.expect("a whole one loads");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(EngineConfig { max_loaded: 1, ..config() }).expect("the best variant runs");
+    let (steady, other) = (model(&folder, 30), model(&folder, 31));
+    let mut held = lease(&engine, &steady).await;
+    let waits = tokio::spawn({
+        let engine = engine.clone();
+        async move { lease(&engine, &other).await }
+    });
+    for _ in 0..100 {
+        // The next lease is asked for before the last one ends, so that the model is never idle.
+        let next = tokio::spawn({
+            let (engine, steady) = (engine.clone(), steady.clone());
+            async move { lease(&engine, &steady).await }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if waits.is_finished() {
+            break;
+        }
+        if next.is_finished() {
+            held = next.await.expect("leasing does not panic");
+        } else {
+            drop(held);
+            waits.await.expect("the other model loads");
+            next.await.expect("then the first one loads again");
+            return;
+        }
+    }
+    panic!("the other model must have been let in");
+}
