@@ -70,7 +70,7 @@ pub struct EngineConfig {
 pub struct LoadOptions {
     /// Tokens that prompt and answer may have together; at most what the model was trained for.
     pub context_tokens: Option<u32>,
-    /// Compute threads; otherwise one per physical core.
+    /// Compute threads, at most as many as the machine runs at once; otherwise one per physical core.
     pub threads: Option<usize>,
     /// Load even if memory looks too small.
     pub force: bool,
@@ -207,10 +207,12 @@ impl Engine {
         &self,
         id: ModelId,
         source: Source,
-        options: LoadOptions,
+        mut options: LoadOptions,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Lease, LoadError> {
         let inner = &self.0;
+        // More threads than the machine has only wait for each other, and many more leave none to the other programs.
+        options.threads = options.threads.map(|threads| threads.clamp(1, inner.config.machine.cpu.logical.max(1)));
         if let Some(lease) = self.lease(&id, &options, keep_alive)? {
             return Ok(lease);
         }
@@ -313,7 +315,7 @@ impl Engine {
             entries.remove(id);
             return Ok(None);
         }
-        if options.threads.is_some_and(|threads| threads.max(1) != entry.model.threads) {
+        if options.threads.is_some_and(|threads| threads != entry.model.threads) {
             return Ok(None);
         }
         if entry.model.queued.load(Ordering::Relaxed) >= self.0.config.max_queue {
