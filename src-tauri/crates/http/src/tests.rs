@@ -35,7 +35,7 @@ impl Daemon {
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
         let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
         let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
-        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7);
+        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7, None);
         let daemon = Self { folder, router: router(server.clone()), server };
         daemon.store("m", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama()))]);
         daemon
