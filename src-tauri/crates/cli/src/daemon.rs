@@ -13,8 +13,8 @@ use cairn_app::{Address, VERSION};
 use cairn_disk::{Lock, LockError};
 use cairn_wire::app::{DaemonFile, StatusResponse};
 
-use crate::Setting;
 use crate::client::Client;
+use crate::{Setting, output};
 
 /// How long a daemon that holds the lock may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -32,7 +32,8 @@ pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
     }
     let client = start::start(setting).await?;
     if named.is_none() && client.1.port != Address::default().port {
-        eprintln!("Port {} is taken by another program; Cairn listens on {}.", Address::default().port, client.1.port);
+        let (taken, port) = (Address::default().port, client.1.port);
+        output::note(&format!("Port {taken} is taken by another program; Cairn listens on {port}."));
     }
     Ok(client.0)
 }
@@ -40,7 +41,9 @@ pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
 /// A server that runs already.
 pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
     if let Some(address) = named(setting) {
-        let ours = living(setting)?.filter(|file| addresses(file).any(|own| own.port == address.port));
+        // The token is for our own daemon, which clients of this machine reach; another machine must never see it.
+        let is_ours = |file: &DaemonFile| address.is_loopback() && addresses(file).any(|own| own.port == address.port);
+        let ours = living(setting)?.filter(is_ours);
         let client = Client::new(&address, ours.map(|file| file.token))?;
         return Ok(client.answers().await.then_some(client));
     }
@@ -85,9 +88,13 @@ async fn own(setting: &Setting) -> anyhow::Result<Option<(Client, Address)>> {
     Ok(None)
 }
 
-async fn wait_for_end(setting: &Setting) -> anyhow::Result<()> {
+/// Waits until the daemon, which was asked to end, is gone.
+pub(crate) async fn wait_for_end(setting: &Setting) -> anyhow::Result<()> {
     let mut waited = Duration::ZERO;
-    while is_alive(setting)? && waited < READY_WITHIN {
+    while is_alive(setting)? {
+        if waited >= READY_WITHIN {
+            bail!("the daemon did not end within {READY_WITHIN:?}; its log is {}", setting.places.log_file().display());
+        }
         tokio::time::sleep(LOOK_EVERY).await;
         waited += LOOK_EVERY;
     }
