@@ -7,3 +7,4 @@ mod crashes;
 mod first_words;
 mod house;
 mod layers;
+mod scripts;

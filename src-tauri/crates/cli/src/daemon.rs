@@ -41,9 +41,7 @@ pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
 /// A server that runs already.
 pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
     if let Some(address) = named(setting) {
-        // The token is for our own daemon, which clients of this machine reach; another machine must never see it.
-        let is_ours = |file: &DaemonFile| address.is_loopback() && addresses(file).any(|own| own.port == address.port);
-        let ours = living(setting)?.filter(is_ours);
+        let ours = living(setting)?.filter(|file| is_ours(&address, file));
         let client = Client::new(&address, ours.map(|file| file.token))?;
         return Ok(client.answers().await.then_some(client));
     }
@@ -58,6 +56,12 @@ pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
         Ok(_) => Ok(Some(client)),
         Err(error) => Err(error.context("the daemon runs, and does not let this client in")),
     }
+}
+
+/// Does the address lead to the daemon that wrote the file? Clients of this machine reach it; another machine, whatever
+/// its port, must never see the token.
+fn is_ours(address: &Address, file: &DaemonFile) -> bool {
+    address.is_loopback() && addresses(file).any(|own| own.port == address.port)
 }
 
 /// The server that `OLLAMA_HOST` names.
@@ -126,3 +130,6 @@ fn read(setting: &Setting) -> Option<DaemonFile> {
 fn addresses(file: &DaemonFile) -> impl Iterator<Item = Address> {
     file.addresses.iter().filter_map(|text| Address::parse(text)).map(|address| address.for_client())
 }
+
+#[cfg(test)]
+mod tests;
