@@ -9,3 +9,4 @@ mod house;
 mod layers;
 mod parity;
 mod pebble;
+mod scripts;

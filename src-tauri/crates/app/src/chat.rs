@@ -61,19 +61,43 @@ impl App {
             return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
         }
         let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
-        let thinks = thinking(&chat.model, &lease, chat.think)?;
-        let first_is_system = chat.messages.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
+        let now = self.moment();
+        prepared(move || chat.prepare(&model, lease, chosen, now, started_at)).await
+    }
+}
+
+impl Chat {
+    fn prepare(
+        self,
+        model: &Model,
+        lease: Lease,
+        chosen: Chosen,
+        now: prompt::Moment,
+        started_at: Instant,
+    ) -> Result<Reply, Error> {
+        let thinks = thinking(&self.model, &lease, self.think)?;
+        let first_is_system = self.messages.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
         let mut messages: Vec<prompt::Message> = model.messages.clone();
         if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
             messages.insert(0, prompt::Message::new("system", system));
         }
-        messages.extend(chat.messages.into_iter().map(prompt::Message::from));
-        let conversation = Conversation { model: &model, lease: &lease, now: self.moment(), thinks };
-        let text = conversation.render_to_fit(messages, chat.whole)?;
+        messages.extend(self.messages.into_iter().map(prompt::Message::from));
+        let conversation = Conversation { model, lease: &lease, now, thinks };
+        let text = conversation.render_to_fit(messages, self.whole)?;
         let splitter = conversation.splitter(&text);
         let prompt = conversation.encode(&text, true);
-        let request = conversation.request(prompt, chosen, chat.no_shift)?;
+        let request = conversation.request(prompt, chosen, self.no_shift)?;
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, started_at))))
+    }
+}
+
+/// Runs what turns messages into a prompt. Long ones take a while, in which the threads that serve other clients go on.
+pub(crate) async fn prepared(prepare: impl FnOnce() -> Result<Reply, Error> + Send + 'static) -> Result<Reply, Error> {
+    match tokio::task::spawn_blocking(prepare).await {
+        Ok(reply) => reply,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The daemon is ending.
+        Err(_) => Err(Error::EngineGone),
     }
 }
 

@@ -42,6 +42,14 @@ impl Env {
         (!path.is_empty()).then(|| PathBuf::from(path))
     }
 
+    /// A variable as a path, seen from the folder that this process was started in: a daemon leaves that folder, and its
+    /// clients are in others.
+    #[must_use]
+    pub fn full_path(&self, name: &str) -> Option<PathBuf> {
+        let path = self.path(name)?;
+        Some(std::path::absolute(&path).unwrap_or(path))
+    }
+
     /// The user's home folder.
     #[must_use]
     pub fn home(&self) -> Option<&PathBuf> {

@@ -13,15 +13,24 @@ pub(crate) fn messages<E>(
     limit_tokens: usize,
     mut count: impl FnMut(&[Message]) -> Result<usize, E>,
 ) -> Result<(Vec<Message>, usize), E> {
-    let mut dropped = 0;
-    loop {
-        let (gone, rest) = all.split_at(dropped);
-        let kept: Vec<Message> = gone.iter().filter(|message| message.role == "system").chain(rest).cloned().collect();
-        if rest.len() <= 1 || count(&kept)? <= limit_tokens {
-            return Ok((kept.clone(), all.len() - kept.len()));
-        }
-        dropped += 1;
+    let without = |oldest: usize| -> Vec<Message> {
+        let (gone, rest) = all.split_at(oldest);
+        gone.iter().filter(|message| message.role == "system").chain(rest).cloned().collect()
+    };
+    let last = all.len().saturating_sub(1);
+    if last == 0 || count(all)? <= limit_tokens {
+        return Ok((all.to_vec(), 0));
     }
+    // Fewer messages are fewer tokens, so halving finds the first number that fits. Trying one after the other would render
+    // a conversation of thousands of messages thousands of times.
+    let (mut too_few, mut enough) = (0, last);
+    while enough - too_few > 1 {
+        let middle = too_few.midpoint(enough);
+        if count(&without(middle))? <= limit_tokens { enough = middle } else { too_few = middle }
+    }
+    let kept = without(enough);
+    let dropped = all.len() - kept.len();
+    Ok((kept, dropped))
 }
 
 /// The prompt's tokens, cut to leave room for an answer.
@@ -79,6 +88,19 @@ mod tests {
         check_messages(&all, 0, &["s:rules", "u:cc"]);
         check_messages(&["u:aaaa"], 0, &["u:aaaa"]);
         check_messages(&[], 0, &[]);
+    }
+
+    #[test]
+    fn a_long_conversation_is_counted_a_few_times_only() {
+        let all = vec![Message::new("user", "aaaa"); 10_000];
+        let mut counted = 0;
+        let count = |kept: &[Message]| {
+            counted += 1;
+            Ok::<_, ()>(kept.len() * 4)
+        };
+        let (kept, dropped) = messages(&all, 400, count).unwrap();
+        assert_eq!((kept.len(), dropped), (100, 9_900), "as many as fit");
+        assert!(counted < 20, "each count renders everything, and there were {counted}");
     }
 
     fn check_prompt(tokens: u32, context: usize, keep: i64, bos: bool, expected: &[u32]) {

@@ -3,11 +3,14 @@
 use std::time::Instant;
 
 use cairn_prompt as prompt;
+use cairn_runtime::Lease;
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
-use crate::chat::{Conversation, thinking};
-use crate::{Answer, App, Error, Reply, options};
+use crate::catalog::Model;
+use crate::chat::{Conversation, prepared, thinking};
+use crate::options::{self, Chosen};
+use crate::{Answer, App, Error, Reply};
 
 /// A prompt that wants an answer.
 #[derive(Debug, Clone, Default)]
@@ -49,25 +52,39 @@ impl App {
             return self.load_or_unload(&model, &chosen, generate.keep_alive).await;
         }
         let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
-        let thinks = thinking(&generate.model, &lease, generate.think)?;
-        let conversation = Conversation { model: &model, lease: &lease, now: self.moment(), thinks };
-        let mut tokens = known_tokens(&generate.context, lease.tokenizer().vocab_size())?;
-        let text = if generate.raw {
-            generate.prompt
+        let now = self.moment();
+        prepared(move || generate.prepare(&model, lease, chosen, now, started_at)).await
+    }
+}
+
+impl Generate {
+    fn prepare(
+        self,
+        model: &Model,
+        lease: Lease,
+        chosen: Chosen,
+        now: prompt::Moment,
+        started_at: Instant,
+    ) -> Result<Reply, Error> {
+        let thinks = thinking(&self.model, &lease, self.think)?;
+        let conversation = Conversation { model, lease: &lease, now, thinks };
+        let mut tokens = known_tokens(&self.context, lease.tokenizer().vocab_size())?;
+        let text = if self.raw {
+            self.prompt
         } else {
             let mut messages: Vec<prompt::Message> = Vec::new();
-            let system = generate.system.or_else(|| model.system.clone()).filter(|text| !text.is_empty());
+            let system = self.system.or_else(|| model.system.clone()).filter(|text| !text.is_empty());
             messages.extend(system.map(|text| prompt::Message::new("system", text)));
             if tokens.is_empty() {
                 messages.extend(model.messages.iter().cloned());
             }
-            messages.push(prompt::Message::new("user", generate.prompt));
+            messages.push(prompt::Message::new("user", self.prompt));
             conversation.render_to_fit(messages, true)?
         };
         let splitter = conversation.splitter(&text);
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
-        let request = conversation.request(tokens, chosen, generate.no_shift)?;
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !generate.raw, started_at))))
+        let request = conversation.request(tokens, chosen, self.no_shift)?;
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, started_at))))
     }
 }
 

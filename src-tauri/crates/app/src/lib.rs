@@ -36,6 +36,7 @@ pub use clock::Clock;
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
+pub use head::{Head, read as read_head};
 pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;

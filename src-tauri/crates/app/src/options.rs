@@ -35,10 +35,11 @@ pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Va
 }
 
 fn from_options(options: Options) -> Result<Chosen, Error> {
-    let count = |name: &'static str, value: i64| u32::try_from(value).map_err(|_| Error::OptionRange { name, value });
     let context_tokens = match options.num_ctx {
         None | Some(0) => None,
-        Some(tokens) => Some(count("num_ctx", if tokens > 0 { tokens.max(MIN_CONTEXT_TOKENS) } else { tokens })?),
+        // More than the model was trained for is cut down to that, however much more.
+        Some(tokens) if tokens > 0 => Some(u32::try_from(tokens.max(MIN_CONTEXT_TOKENS)).unwrap_or(u32::MAX)),
+        Some(value) => return Err(Error::OptionRange { name: "num_ctx", value }),
     };
     Ok(Chosen {
         sampling: Sampling {
@@ -96,6 +97,11 @@ mod tests {
         let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
         assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
         assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5");
-        assert_eq!(error(serde_json::json!({"num_ctx": 1e30})), format!("option \"num_ctx\" cannot be {}", i64::MAX));
+    }
+
+    #[test]
+    fn any_context_beyond_the_longest_is_the_longest() {
+        let chosen = chosen(serde_json::json!({}), serde_json::json!({"num_ctx": 1e30})).unwrap();
+        assert_eq!(chosen.context_tokens, Some(u32::MAX), "the engine cuts it down to what the model was trained for");
     }
 }

@@ -70,7 +70,7 @@ impl Places {
     /// # Errors
     /// [`NoHome`] when it names none.
     pub fn of(env: &Env, system: System) -> Result<Self, NoHome> {
-        if let Some(home) = env.path("CAIRN_HOME") {
+        if let Some(home) = env.full_path("CAIRN_HOME") {
             return Ok(Self::below(&home));
         }
         let home = env.home();
@@ -229,5 +229,15 @@ mod tests {
         let relative = Env::of([("XDG_DATA_HOME", "d"), ("HOME", "/h")]);
         let data = Places::of(&relative, System::Xdg).map(|places| places.data);
         assert_eq!(data, Ok(PathBuf::from("/h/.local/share/cairn")), "a relative folder is ignored");
+    }
+
+    #[test]
+    fn a_relative_home_is_seen_from_where_the_program_started() {
+        let places = Places::of(&Env::of([("CAIRN_HOME", "here")]), System::Xdg).unwrap();
+        assert_eq!(
+            places.data,
+            std::path::absolute("here").unwrap(),
+            "a daemon runs in another folder than its clients"
+        );
     }
 }

@@ -100,7 +100,7 @@ impl Settings {
         let count = |text: &str| text.parse::<usize>().ok();
         // Zero says "automatic", as in Ollama.
         let some = |count: Option<usize>| count.filter(|count| *count > 0);
-        let libraries = match env.path("OLLAMA_MODELS") {
+        let libraries = match env.full_path("OLLAMA_MODELS") {
             Some(path) => vec![path],
             None => std::iter::once(places.models()).chain(places.ollama_models.clone()).collect(),
         };

@@ -124,9 +124,9 @@ pub(crate) struct Gguf {
     pub(crate) json: bool,
 }
 
-/// Prints what `--help` prints.
-pub(crate) fn print_help() {
-    print!("{}", Args::command().render_help());
+/// What `--help` prints.
+pub(crate) fn help() -> String {
+    Args::command().render_help().to_string()
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ use cairn_app::{Address, VERSION};
 use cairn_disk::{Lock, LockError};
 use cairn_wire::app::{DaemonFile, StatusResponse};
 
-use crate::Setting;
 use crate::client::Client;
+use crate::{Setting, output};
 
 /// How long a daemon that holds the lock may take until it answers.
 const READY_WITHIN: Duration = Duration::from_secs(20);
@@ -32,7 +32,8 @@ pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
     }
     let client = start::start(setting).await?;
     if named.is_none() && client.1.port != Address::default().port {
-        eprintln!("Port {} is taken by another program; Cairn listens on {}.", Address::default().port, client.1.port);
+        let (taken, port) = (Address::default().port, client.1.port);
+        output::note(&format!("Port {taken} is taken by another program; Cairn listens on {port}."));
     }
     Ok(client.0)
 }
@@ -40,7 +41,7 @@ pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
 /// A server that runs already.
 pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
     if let Some(address) = named(setting) {
-        let ours = living(setting)?.filter(|file| addresses(file).any(|own| own.port == address.port));
+        let ours = living(setting)?.filter(|file| is_ours(&address, file));
         let client = Client::new(&address, ours.map(|file| file.token))?;
         return Ok(client.answers().await.then_some(client));
     }
@@ -55,6 +56,12 @@ pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
         Ok(_) => Ok(Some(client)),
         Err(error) => Err(error.context("the daemon runs, and does not let this client in")),
     }
+}
+
+/// Does the address lead to the daemon that wrote the file? Clients of this machine reach it; another machine, whatever
+/// its port, must never see the token.
+fn is_ours(address: &Address, file: &DaemonFile) -> bool {
+    address.is_loopback() && addresses(file).any(|own| own.port == address.port)
 }
 
 /// The server that `OLLAMA_HOST` names.
@@ -85,9 +92,13 @@ async fn own(setting: &Setting) -> anyhow::Result<Option<(Client, Address)>> {
     Ok(None)
 }
 
-async fn wait_for_end(setting: &Setting) -> anyhow::Result<()> {
+/// Waits until the daemon, which was asked to end, is gone.
+pub(crate) async fn wait_for_end(setting: &Setting) -> anyhow::Result<()> {
     let mut waited = Duration::ZERO;
-    while is_alive(setting)? && waited < READY_WITHIN {
+    while is_alive(setting)? {
+        if waited >= READY_WITHIN {
+            bail!("the daemon did not end within {READY_WITHIN:?}; its log is {}", setting.places.log_file().display());
+        }
         tokio::time::sleep(LOOK_EVERY).await;
         waited += LOOK_EVERY;
     }
@@ -119,3 +130,6 @@ fn read(setting: &Setting) -> Option<DaemonFile> {
 fn addresses(file: &DaemonFile) -> impl Iterator<Item = Address> {
     file.addresses.iter().filter_map(|text| Address::parse(text)).map(|address| address.for_client())
 }
+
+#[cfg(test)]
+mod tests;

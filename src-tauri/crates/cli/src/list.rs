@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human};
+use crate::{Setting, args, daemon, human, output};
 
 /// Characters of a digest that lists show.
 const ID_CHARACTERS: usize = 12;
@@ -13,8 +13,7 @@ const ID_CHARACTERS: usize = 12;
 pub(crate) async fn print(setting: &Setting, args: &args::List) -> anyhow::Result<()> {
     let client = daemon::reach(setting).await?;
     let tags: TagsResponse = client.get("/api/tags").await?;
-    print!("{}", table(&tags.models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()));
-    Ok(())
+    output::print(&table(&tags.models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()))
 }
 
 fn table(models: &[TagsModel], prefix: &str, now: SystemTime) -> String {

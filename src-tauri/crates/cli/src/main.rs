@@ -11,6 +11,7 @@ mod gguf;
 mod human;
 mod list;
 mod log;
+mod output;
 mod ps;
 mod run;
 mod serve;
@@ -33,6 +34,8 @@ struct Setting {
     clock: Clock,
     places: Places,
     settings: Settings,
+    /// What a network may call this machine.
+    host_name: Option<String>,
 }
 
 fn main() -> ExitCode {
@@ -40,9 +43,9 @@ fn main() -> ExitCode {
     match begin(args) {
         Ok(code) => code,
         // Whoever reads only the beginning of an answer has what they wanted.
-        Err(error) if is_broken_pipe(&error) => ExitCode::FAILURE,
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("Error: {}", one_line(&error));
+            output::note(&format!("Error: {}", one_line(&error)));
             ExitCode::FAILURE
         }
     }
@@ -57,6 +60,16 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     })
 }
 
+#[cfg(unix)]
+fn host_name(_: &Env) -> Option<String> {
+    rustix::system::uname().nodename().to_str().ok().map(str::to_owned)
+}
+
+#[cfg(not(unix))]
+fn host_name(env: &Env) -> Option<String> {
+    env.text("COMPUTERNAME").map(str::to_owned)
+}
+
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<std::io::Error>().is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
@@ -65,7 +78,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let places = Places::of(&env, System::this())?;
     let settings = Settings::load(&env, &places);
-    let setting = Setting { clock: Clock::real(), places, settings };
+    let setting = Setting { clock: Clock::real(), places, settings, host_name: host_name(&env) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -73,10 +86,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         .context("could not start the threads that wait for input and output")?;
     let done = match args.verb {
         None if args.version => runtime.block_on(version::print(&setting)),
-        None => {
-            args::print_help();
-            Ok(())
-        }
+        None => output::print(&args::help()),
         Some(Verb::Gguf(args)) => gguf::describe(&args),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use cairn_wire::ollama::{PsModel, PsResponse};
 
 use crate::table::{render, row};
-use crate::{Setting, args, daemon, human};
+use crate::{Setting, args, daemon, human, output};
 
 /// What expires later than this does not expire.
 const FOREVER: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
@@ -16,8 +16,7 @@ pub(crate) async fn print(setting: &Setting, args: &args::Ps) -> anyhow::Result<
         Some(client) => client.get::<PsResponse>("/api/ps").await?.models,
         None => Vec::new(),
     };
-    print!("{}", table(&models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()));
-    Ok(())
+    output::print(&table(&models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()))
 }
 
 fn table(models: &[PsModel], prefix: &str, now: SystemTime) -> String {

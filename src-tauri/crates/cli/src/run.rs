@@ -27,7 +27,9 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
     let keep_alive = args.keepalive.as_deref().map(KeepAlive::parse).transpose().context("--keepalive")?;
     let think = args.think.as_deref().map(parse_think).transpose()?;
     let prompt = whole_prompt(&args.prompt.join(" "))?;
-    if prompt.is_none() && !terminal::is_typed() {
+    // An empty prompt is one, as for `ollama run`: it loads the model, or unloads it when nothing is to be kept.
+    let only_loads = prompt.is_none() && !args.prompt.is_empty();
+    if prompt.is_none() && !only_loads && !terminal::is_typed() {
         bail!(
             "there is no prompt: give one, as in `cairn run {0} \"Why?\"` or `echo Why? | cairn run {0}`; \
              a chat begins where standard input is a terminal",
@@ -35,7 +37,11 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
         );
     }
     let client = runtime.block_on(daemon::reach(setting))?;
-    let model = runtime.block_on(ready(&client, &args, keep_alive))?;
+    let while_loading = if only_loads { keep_alive } else { load_keep_alive(keep_alive) };
+    let model = runtime.block_on(ready(&client, &args, while_loading))?;
+    if only_loads {
+        return Ok(());
+    }
     let mut session = Session {
         client,
         model,
@@ -66,8 +72,7 @@ async fn ready(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>)
         let request = LoadRequest { model: model.clone(), force: true, keep_alive };
         client.tell("/app/load", &request).await
     } else {
-        let request =
-            GenerateRequest { model: model.clone(), keep_alive: load_keep_alive(keep_alive), ..Default::default() };
+        let request = GenerateRequest { model: model.clone(), keep_alive, ..Default::default() };
         client.post::<_, GenerateChunk>("/api/generate", &request).await.map(drop)
     };
     match loaded {

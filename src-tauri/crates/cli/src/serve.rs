@@ -8,6 +8,7 @@ mod listen;
 mod signals;
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -28,12 +29,16 @@ use crate::{Setting, args, log};
 const IDLE_END: Duration = Duration::from_secs(600);
 /// Between two looks whether anybody is there.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Looks at a lock that somebody holds, before that somebody is a daemon.
+const LOCK_TRIES: u32 = 20;
+/// Between two of them.
+const LOCK_AGAIN: Duration = Duration::from_millis(10);
 /// Answers that run have this long to end.
 const FLUSH_WITHIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn serve(setting: Setting, runtime: &Runtime, args: &args::Serve) -> anyhow::Result<ExitCode> {
     if args.detached {
-        leave_terminal();
+        leave_starter();
     }
     log::start(&setting, !args.detached);
     let served = runtime.block_on(run(setting, args.detached));
@@ -47,13 +52,9 @@ pub(crate) fn serve(setting: Setting, runtime: &Runtime, args: &args::Serve) -> 
 }
 
 async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
-    let Setting { clock, places, settings } = setting;
+    let Setting { clock, places, settings, host_name } = setting;
     RealDisk.create_dir_all(&places.runtime).with_context(|| "the daemon needs this folder; CAIRN_HOME moves it")?;
-    let _lock = match Lock::try_take(&places.daemon_lock()) {
-        Ok(lock) => lock,
-        Err(LockError::Held(_)) => bail!("Cairn's daemon runs already; `cairn stop --daemon` ends it"),
-        Err(error) => return Err(error).context("the daemon needs its lock; CAIRN_HOME moves it"),
-    };
+    let _lock = take_lock(&places.daemon_lock()).await?;
     let chosen = matches!(settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
     let (listener, moved) = listen::bind(&settings.address, chosen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
@@ -65,7 +66,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     let seed = u64::from_str_radix(&random_hex()?[..16], 16).expect("sixteen hex digits are 64 bits");
     let app = App::start(settings, Machine::probe(), clock.clone(), seed)?;
     let activity = Activity::new(Instant::now());
-    let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid);
+    let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid, host_name);
     let file = DaemonFile {
         pid,
         started_at: Timestamp(clock.now()),
@@ -79,7 +80,12 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
 
     signals::watch(server.clone());
     if detached {
-        tokio::spawn(end_when_idle(server.clone()));
+        let server = server.clone();
+        tokio::spawn(async move {
+            idle(server.activity(), IDLE_END, LOOK_EVERY).await;
+            tracing::info!("nobody has needed the daemon for {IDLE_END:?}");
+            server.stop();
+        });
     }
     let router = cairn_http::router(server.clone()).into_make_service_with_connect_info::<SocketAddr>();
     let listener = listener.tap_io(|stream| {
@@ -107,19 +113,31 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn end_when_idle(server: Server) {
-    loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        if server.activity().idle(Instant::now()) >= IDLE_END {
-            tracing::info!("nobody has needed the daemon for {IDLE_END:?}");
-            server.stop();
-            return;
+/// The daemon's lock. A client that looks whether a daemon lives holds it for a moment, which is no daemon.
+async fn take_lock(path: &Path) -> anyhow::Result<Lock> {
+    for _ in 0..LOCK_TRIES {
+        match Lock::try_take(path) {
+            Ok(lock) => return Ok(lock),
+            Err(LockError::Held(_)) => tokio::time::sleep(LOCK_AGAIN).await,
+            Err(error) => return Err(error).context("the daemon needs its lock; CAIRN_HOME moves it"),
         }
+    }
+    bail!("Cairn's daemon runs already; `cairn stop --daemon` ends it")
+}
+
+/// Returns when nobody has been there for `limit`.
+async fn idle(activity: &Activity, limit: Duration, look_every: Duration) {
+    while activity.idle(Instant::now()) < limit {
+        tokio::time::sleep(look_every).await;
     }
 }
 
-/// Leaves the terminal of the client that started this, so that its Ctrl-C and its end do not reach here.
-fn leave_terminal() {
+/// Leaves the terminal of the client that started this, so that its Ctrl-C and its end do not reach here, and its folder,
+/// which must stay removable.
+fn leave_starter() {
+    if let Err(error) = std::env::set_current_dir(std::env::temp_dir()) {
+        eprintln!("the daemon stays in its starter's folder: {error}");
+    }
     #[cfg(unix)]
     if let Err(error) = rustix::process::setsid() {
         eprintln!("the daemon stays in its starter's session: {error}");
@@ -131,4 +149,37 @@ fn random_hex() -> anyhow::Result<String> {
     let mut bytes = [0_u8; 16];
     getrandom::fill(&mut bytes).map_err(|error| anyhow::anyhow!("the system has no random numbers: {error}"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn idle_is_when_nobody_has_been_there_for_a_while() {
+        const LIMIT: Duration = Duration::from_millis(50);
+        let activity = Activity::new(Instant::now());
+        let somebody = activity.begin();
+        let ends = |activity: Activity| async move { idle(&activity, LIMIT, LIMIT / 10).await };
+        let early = tokio::time::timeout(LIMIT * 4, ends(activity.clone())).await;
+        assert!(early.is_err(), "somebody is there");
+        drop(somebody);
+        let left = Instant::now();
+        tokio::time::timeout(LIMIT * 100, ends(activity)).await.expect("nobody is there any more");
+        assert!(left.elapsed() >= LIMIT, "the time counts from the end of the last request, not from the start");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_looks_at_the_lock_keeps_no_daemon_from_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("daemon.lock");
+        let looking = Lock::try_take(&path).unwrap();
+        let (taken, ()) = tokio::join!(take_lock(&path), async {
+            tokio::time::sleep(LOCK_AGAIN * 2).await;
+            drop(looking);
+        });
+        let _daemon = taken.expect("the client was there for a moment only");
+        let error = take_lock(&path).await.expect_err("a daemon stays").to_string();
+        assert!(error.contains("runs already"), "{error}");
+    }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::run::model;
 use crate::table::render;
-use crate::{Setting, args, daemon, human};
+use crate::{Setting, args, daemon, human, output};
 
 /// Columns that the beginning of an array may take.
 const ARRAY_COLUMNS: usize = 10;
@@ -27,10 +27,9 @@ pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Resul
         (args.system, &shown.system),
     ];
     match parts.into_iter().find(|(asked, _)| *asked) {
-        Some((_, text)) => println!("{text}"),
-        None => print!("{}", text(&shown, args.verbose)),
+        Some((_, text)) => output::print(&format!("{text}\n")),
+        None => output::print(&text(&shown, args.verbose)),
     }
-    Ok(())
 }
 
 fn text(shown: &ShowResponse, verbose: bool) -> String {

@@ -12,7 +12,11 @@ pub(crate) async fn stop(setting: &Setting, args: &args::Stop) -> anyhow::Result
     let client = daemon::find(setting).await?;
     let Some(model) = &args.model else {
         return match client {
-            Some(client) if client.is_ours() => client.tell("/app/stop", &()).await,
+            Some(client) if client.is_ours() => {
+                client.tell("/app/stop", &()).await?;
+                // Whoever starts another one next must find the lock free.
+                daemon::wait_for_end(setting).await
+            }
             Some(_) => bail!("the server that OLLAMA_HOST names is not Cairn's daemon"),
             None => Ok(()),
         };

@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use crate::output;
+
 /// Columns that are left free at the right edge, as `ollama` leaves them.
 const MARGIN: usize = 5;
 /// The width of a terminal that does not tell.
@@ -33,6 +35,8 @@ pub(crate) struct Wrap<W> {
     out: W,
     /// Columns to fill; `None` leaves lines alone.
     columns: Option<usize>,
+    /// Whether a terminal reads it, to which control characters are commands.
+    watched: bool,
     column: usize,
     /// Blanks that belong before the next word, if it stays on this line.
     blanks: String,
@@ -41,13 +45,14 @@ pub(crate) struct Wrap<W> {
 
 impl<W: Write> Wrap<W> {
     /// Lines of at most `width` columns less a margin.
-    pub(crate) fn new(out: W, width: Option<usize>) -> Self {
+    pub(crate) fn new(out: W, width: Option<usize>, watched: bool) -> Self {
         let columns = width.map(|width| width.saturating_sub(MARGIN).max(10));
-        Self { out, columns, column: 0, blanks: String::new(), word: String::new() }
+        Self { out, columns, watched, column: 0, blanks: String::new(), word: String::new() }
     }
 
     /// Takes more text.
     pub(crate) fn push(&mut self, text: &str) -> io::Result<()> {
+        let text = &*if self.watched { output::shown(text) } else { text.into() };
         if self.columns.is_none() {
             self.out.write_all(text.as_bytes())?;
             return self.out.flush();
@@ -74,6 +79,12 @@ impl<W: Write> Wrap<W> {
             }
         }
         self.out.flush()
+    }
+
+    /// Sends the terminal a command of our own, in its place between the words.
+    pub(crate) fn command(&mut self, sequence: &str) -> io::Result<()> {
+        self.word_ends()?;
+        self.out.write_all(sequence.as_bytes())
     }
 
     /// Prints what was held back.
@@ -124,7 +135,7 @@ mod tests {
 
     fn check(pieces: &[&str], width: Option<usize>, expected: &str) {
         let mut out = Vec::new();
-        let mut wrap = Wrap::new(&mut out, width);
+        let mut wrap = Wrap::new(&mut out, width, width.is_some());
         for piece in pieces {
             wrap.push(piece).unwrap();
         }
@@ -140,5 +151,7 @@ mod tests {
         check(&["abcdefghijklmnop q"], Some(15), "abcdefghijklmnop\nq");
         check(&["漢字漢字漢字漢字"], Some(15), "漢字漢字漢\n字漢字");
         check(&["ends with a blank "], None, "ends with a blank ");
+        check(&["\x1b[2J", "gone"], Some(80), "␛[2Jgone");
+        check(&["\x1b[2J", "gone"], None, "\x1b[2Jgone");
     }
 }

@@ -3,14 +3,14 @@
 use cairn_app::VERSION;
 use cairn_wire::ollama::VersionResponse;
 
-use crate::{Setting, daemon};
+use crate::{Setting, daemon, output};
 
 pub(crate) async fn print(setting: &Setting) -> anyhow::Result<()> {
-    println!("cairn version is {VERSION}");
+    output::print(&format!("cairn version is {VERSION}\n"))?;
     if let Some(client) = daemon::find(setting).await? {
         let server: VersionResponse = client.get("/api/version").await?;
         if server.version != VERSION {
-            println!("Warning: the server's version is {}", server.version);
+            output::print(&format!("Warning: the server's version is {}\n", server.version))?;
         }
     }
     Ok(())

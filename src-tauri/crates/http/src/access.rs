@@ -50,14 +50,11 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
 /// Lets a request through, or answers in its place.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with("/app/") {
-        return match check_own(&server, &request) {
-            Ok(()) => next.run(request).await,
-            Err(error) => error.into_response(),
-        };
+        return own(&server, request, next).await;
     }
     let loopback = server.addresses().iter().all(|address| address.ip().is_loopback());
     let host = text(request.headers(), header::HOST).unwrap_or_default().to_owned();
-    if loopback && !is_local_host(&host, server.addresses()) {
+    if loopback && !is_local_host(&host, server.addresses(), server.host_name()) {
         return StatusCode::FORBIDDEN.into_response();
     }
     let Some(origin) = text(request.headers(), header::ORIGIN).map(str::to_owned) else {
@@ -71,24 +68,49 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     }
     let configured = &server.app().settings().origins;
     let everyone = configured.iter().any(|pattern| pattern == "*");
-    let patterns = LOCAL_ORIGINS.into_iter().chain(configured.iter().map(String::as_str));
+    let patterns = LOCAL_ORIGINS.into_iter().chain(WINDOW_ORIGINS).chain(configured.iter().map(String::as_str));
     if !everyone && !patterns.into_iter().any(|pattern| matches(pattern, &origin)) {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let mut response = match *request.method() {
-        Method::OPTIONS => {
-            let preflight = [
-                (header::ACCESS_CONTROL_ALLOW_METHODS, "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS"),
-                (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS),
-                (header::ACCESS_CONTROL_MAX_AGE, "43200"),
-            ];
-            (StatusCode::NO_CONTENT, preflight).into_response()
-        }
+    let response = match *request.method() {
+        Method::OPTIONS => preflight(),
         _ => next.run(request).await,
     };
-    let allowed = if everyone { Ok(HeaderValue::from_static("*")) } else { HeaderValue::from_str(&origin) };
-    if let Ok(allowed) = allowed {
-        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+    readable_by(if everyone { "*" } else { &origin }, response)
+}
+
+/// `/app`: our own clients, of which the window is a page of another origin.
+async fn own(server: &Server, request: Request, next: Next) -> Response {
+    let origin = text(request.headers(), header::ORIGIN).unwrap_or_default();
+    let window = WINDOW_ORIGINS.into_iter().find(|own| *own == origin);
+    let response = match window {
+        // A browser asks without the token whether it may send it.
+        Some(_) if request.method() == Method::OPTIONS => preflight(),
+        _ => match check_own(server, &request) {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        },
+    };
+    match window {
+        Some(window) => readable_by(window, response),
+        None => response,
+    }
+}
+
+/// The answer to a browser that asks what a page may send.
+fn preflight() -> Response {
+    let headers = [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, ALLOWED_HEADERS),
+        (header::ACCESS_CONTROL_MAX_AGE, "43200"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// Lets pages of an origin read the answer.
+fn readable_by(origin: &str, mut response: Response) -> Response {
+    if let Ok(origin) = HeaderValue::from_str(origin) {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         response.headers_mut().append(header::VARY, HeaderValue::from_static("Origin"));
     }
     response
@@ -123,8 +145,13 @@ fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
     }
 }
 
+/// A header's text. One that is there and cannot be read, or is there twice, must not pass for one that is missing: it
+/// reads as a text that no rule lets in.
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name)?.to_str().ok()
+    const UNREADABLE: &str = "?";
+    let mut values = headers.get_all(name).iter();
+    let first = values.next()?;
+    Some(first.to_str().ok().filter(|_| values.next().is_none()).unwrap_or(UNREADABLE))
 }
 
 fn is_same_origin(origin: &str, host: &str) -> bool {
@@ -134,15 +161,18 @@ fn is_same_origin(origin: &str, host: &str) -> bool {
 
 /// Does the `Host` of a request mean a machine that its sender can trust to be here? A name that anybody can register
 /// does not: a page of that name could be pointed at this machine.
-fn is_local_host(host: &str, addresses: &[SocketAddr]) -> bool {
+fn is_local_host(host: &str, addresses: &[SocketAddr], own_name: Option<&str>) -> bool {
     let name = match host.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
         Some((address, _)) => address,
         None if host.matches(':').count() == 1 => host.split_once(':').map_or(host, |(name, _)| name),
         None => host,
     };
-    if let Ok(ip) = name.parse::<IpAddr>() {
+    if let Ok(ip) = name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
         let own = addresses.iter().any(|address| address.ip() == ip);
         return own || ip.is_loopback() || ip.is_unspecified() || is_private(ip);
+    }
+    if own_name.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
+        return true;
     }
     let name = name.to_ascii_lowercase();
     let local_endings = [".localhost", ".local", ".internal"];
@@ -172,15 +202,26 @@ mod tests {
 
     #[test]
     fn hosts_that_mean_this_machine() {
-        let check = |host: &str, expected: bool| assert_eq!(is_local_host(host, &[]), expected, "{host:?}");
+        let check = |host: &str, expected: bool| {
+            assert_eq!(is_local_host(host, &[], Some("Workstation")), expected, "{host:?}");
+        };
         for host in ["", "localhost", "localhost:11434", "127.0.0.1:1", "[::1]:11434", "::1", "0.0.0.0", "192.168.1.2"]
         {
             check(host, true);
         }
-        for host in ["LOCALHOST", "box.local", "host.docker.internal:11434", "a.localhost"] {
+        for host in [
+            "workstation:11434",
+            "[::ffff:127.0.0.1]:1",
+            "LOCALHOST",
+            "box.local",
+            "host.docker.internal:11434",
+            "a.localhost",
+        ] {
             check(host, true);
         }
-        for host in ["example.org", "example.org:11434", "8.8.8.8", "local", "evil-localhost.com", "[2001:db8::1]:1"] {
+        for host in
+            ["example.org", "example.org:11434", "8.8.8.8", "local", "evil-localhost.com", "[2001:db8::1]:1", "?"]
+        {
             check(host, false);
         }
     }

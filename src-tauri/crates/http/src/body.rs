@@ -26,6 +26,6 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
         if bytes.iter().all(u8::is_ascii_whitespace) {
             return Err(ApiError::bad_request("missing request body"));
         }
-        serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::bad_request(error.to_string()))
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::malformed(&error))
     }
 }

@@ -11,11 +11,18 @@ use serde::Serialize;
 pub(crate) struct ApiError {
     status: StatusCode,
     text: String,
+    /// The text repeats what the client sent, which may be a prompt: it goes back to the client and into no log.
+    quotes_request: bool,
 }
 
 impl ApiError {
     pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into() }
+        Self { status, text: text.into(), quotes_request: false }
+    }
+
+    /// A body that is no request, with the decoder's words for it.
+    pub(crate) fn malformed(error: &serde_json::Error) -> Self {
+        Self { quotes_request: true, ..Self::bad_request(error.to_string()) }
     }
 
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
@@ -32,10 +39,12 @@ impl From<Error> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
+        let status = self.status.as_u16();
+        let error = if self.quotes_request { "the body cannot be read" } else { &self.text };
         if self.status.is_server_error() {
-            tracing::error!(status = self.status.as_u16(), error = self.text, "refused");
+            tracing::error!(status, error, "refused");
         } else {
-            tracing::info!(status = self.status.as_u16(), error = self.text, "refused");
+            tracing::info!(status, error, "refused");
         }
         json(self.status, &ErrorBody { error: self.text })
     }

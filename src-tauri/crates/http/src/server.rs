@@ -20,6 +20,7 @@ struct Inner {
     addresses: Vec<SocketAddr>,
     token: Token,
     pid: u32,
+    host_name: Option<String>,
     started_at: SystemTime,
     stop: watch::Sender<bool>,
 }
@@ -43,11 +44,19 @@ impl Token {
 }
 
 impl Server {
-    /// A daemon that listens at `addresses`.
+    /// A daemon that listens at `addresses`, on a machine that its network may know as `host_name`.
     #[must_use]
-    pub fn new(app: App, activity: Activity, addresses: Vec<SocketAddr>, token: Token, pid: u32) -> Self {
+    pub fn new(
+        app: App,
+        activity: Activity,
+        addresses: Vec<SocketAddr>,
+        token: Token,
+        pid: u32,
+        host_name: Option<String>,
+    ) -> Self {
         let started_at = app.clock().now();
-        Self(Arc::new(Inner { app, activity, addresses, token, pid, started_at, stop: watch::Sender::new(false) }))
+        let stop = watch::Sender::new(false);
+        Self(Arc::new(Inner { app, activity, addresses, token, pid, host_name, started_at, stop }))
     }
 
     /// The use cases.
@@ -78,6 +87,10 @@ impl Server {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.pid
+    }
+
+    pub(crate) fn host_name(&self) -> Option<&str> {
+        self.0.host_name.as_deref()
     }
 
     pub(crate) fn token(&self) -> &Token {

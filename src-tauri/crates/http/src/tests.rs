@@ -35,7 +35,7 @@ impl Daemon {
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
         let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
         let address: SocketAddr = ([127, 0, 0, 1], PORT).into();
-        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7);
+        let server = Server::new(app, Activity::new(Instant::now()), vec![address], Token::new(TOKEN), 7, None);
         let daemon = Self { folder, router: router(server.clone()), server };
         daemon.store("m", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama()))]);
         daemon
@@ -297,4 +297,45 @@ async fn own_clients_open_files_and_stop_the_daemon() {
     "##);
     check!(daemon.own("POST", "/app/stop", "").await, @"202 -");
     tokio::time::timeout(Duration::from_secs(1), daemon.server.stopping()).await.expect("it was asked to end");
+}
+
+/// A template that opens the thinking itself, unless it is told not to think.
+const THINKING_TEMPLATE: &str = "{{ messages[-1].content }}{% if enable_thinking is not defined or enable_thinking %}\
+                                 <think>{% endif %}{# until </think> #}";
+
+#[tokio::test]
+async fn thinking_is_parted_from_the_answer() {
+    let daemon = Daemon::start();
+    let mut file = cairn_testkit::write(&cairn_testkit::tiny_llama());
+    let own = cairn_testkit::vocabulary::CHAT_TEMPLATE.as_bytes();
+    let at = file.windows(own.len()).position(|window| window == own).unwrap();
+    // The template takes the place of the file's own, as long as that one, so that no length changes.
+    file[at..at + own.len()].copy_from_slice(format!("{THINKING_TEMPLATE:>0$}", own.len()).as_bytes());
+    daemon.store("thinker", &[("model", &file)]);
+    let heard = async |path: &str, think: &str, stream: bool| {
+        let request = format!(
+            r#"{{"model":"thinker","prompt":"hi","messages":[{{"role":"user","content":"hi"}}],"stream":{stream},
+                "options":{{"temperature":0,"num_predict":3}}{think}}}"#
+        );
+        let heard = daemon.post(path, &request).await;
+        assert!(heard.starts_with("200 "), "{heard}");
+        let lines: Vec<serde_json::Value> =
+            heard.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+        let all = |key: &str| -> String {
+            let texts = lines.iter().filter_map(|line| line["message"].get(key).or_else(|| line.get(key))?.as_str());
+            texts.collect()
+        };
+        (all("thinking"), all("content") + &all("response"))
+    };
+    for path in ["/api/chat", "/api/generate"] {
+        for stream in [true, false] {
+            let (thinking, said) = heard(path, "", stream).await;
+            assert!(!thinking.is_empty() && said.is_empty(), "{path} {stream}: thinks ({thinking}) before {said:?}");
+            assert_eq!(heard(path, r#","think":"high""#, stream).await.0, thinking, "a level is a yes");
+            let (thinking, said) = heard(path, r#","think":false"#, stream).await;
+            assert!(thinking.is_empty() && !said.is_empty(), "{path} {stream}: ({thinking}) was not to be thought");
+        }
+    }
+    let shown = daemon.post("/api/show", r#"{"model":"thinker"}"#).await;
+    assert!(shown.contains(r#""capabilities":["completion","thinking"]"#), "clients are told: {shown}");
 }

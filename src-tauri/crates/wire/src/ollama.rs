@@ -43,3 +43,8 @@ pub enum DoneReason {
     /// Nothing was asked, and nothing is to be kept: the model was unloaded.
     Unload,
 }
+
+/// Clients send `null` for a list or text that they do not have; Go, which Ollama is written in, leaves it empty.
+fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
+}

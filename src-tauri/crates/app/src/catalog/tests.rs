@@ -119,5 +119,5 @@ fn what_is_no_model_file_is_refused() {
     check("text.gguf", Some(b"once upon a time"), "not a GGUF file");
     check("short.gguf", Some(&tiny_gguf()[..20]), "needs");
     check("absent.gguf", None, "No such file");
-    check("", None, "it is not a file");
+    check("", None, "it is a directory");
 }

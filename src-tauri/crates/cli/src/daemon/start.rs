@@ -69,8 +69,6 @@ fn spawn(setting: &Setting) -> anyhow::Result<Child> {
     let mut command = Command::new(program);
     command.args(["serve", "--detached"]).stdin(Stdio::null());
     command.stdout(stream(output.as_ref())).stderr(stream(output.as_ref()));
-    // The folder that a client happens to be in must stay removable.
-    command.current_dir(std::env::temp_dir());
     #[cfg(windows)]
     {
         const DETACHED_PROCESS: u32 = 0x0000_0008;

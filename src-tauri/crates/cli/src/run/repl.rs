@@ -7,7 +7,7 @@ use rustyline::error::ReadlineError;
 use tokio::runtime::Runtime;
 
 use super::session::Session;
-use crate::Setting;
+use crate::{Setting, output};
 
 const PROMPT: &str = ">>> ";
 const CONTINUED: &str = "... ";
@@ -62,12 +62,12 @@ pub(super) fn chat(setting: &Setting, runtime: &Runtime, session: &mut Session) 
 }
 
 fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -> anyhow::Result<()> {
-    println!("Chatting with {}. /? for help, /bye to leave.", session.model);
+    output::print(&format!("Chatting with {}. /? for help, /bye to leave.\n", session.model))?;
     loop {
         let text = match read(editor) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => {
-                println!("Use Ctrl-D or /bye to leave.");
+                output::print("Use Ctrl-D or /bye to leave.\n")?;
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(()),
@@ -76,16 +76,18 @@ fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -
         match understand(&text) {
             Line::Nothing => {}
             Line::Leave => return Ok(()),
-            Line::Help => print!("{HELP}"),
+            Line::Help => output::print(HELP)?,
             Line::Clear => {
                 session.messages.clear();
-                println!("Forgotten.");
+                output::print("Forgotten.\n")?;
             }
-            Line::Unknown(command) => println!("Unknown command '{command}'. Type /? for help."),
+            Line::Unknown(command) => {
+                output::print(&format!("Unknown command '{command}'. Type /? for help.\n"))?;
+            }
             Line::Say(text) => {
                 editor.add_history_entry(&text).context("the history takes every line")?;
                 if let Err(error) = runtime.block_on(session.ask(&text)) {
-                    eprintln!("Error: {}", crate::one_line(&error));
+                    output::note(&format!("Error: {}", crate::one_line(&error)));
                 }
             }
         }

@@ -8,6 +8,7 @@ use cairn_wire::{KeepAlive, Think};
 
 use super::footer;
 use crate::client::Client;
+use crate::output;
 use crate::terminal::{self, Wrap};
 
 /// A conversation with a model.
@@ -50,10 +51,6 @@ impl Session {
     }
 
     async fn answer(&self) -> anyhow::Result<(Message, Heard)> {
-        if self.force {
-            let model = self.model.clone();
-            self.client.tell("/app/load", &LoadRequest { model, force: true, keep_alive: self.keep_alive }).await?;
-        }
         let request = ChatRequest {
             model: self.model.clone(),
             messages: self.messages.clone(),
@@ -63,6 +60,10 @@ impl Session {
         };
         let mut printed = Printer::new(self.wraps, self.hides_thinking);
         let asked = async {
+            if self.force {
+                let model = self.model.clone();
+                self.client.tell("/app/load", &LoadRequest { model, force: true, keep_alive: self.keep_alive }).await?;
+            }
             let mut lines = self.client.stream("/api/chat", &request).await?;
             while let Some(chunk) = lines.next::<ChatChunk>().await? {
                 printed.chunk(&chunk)?;
@@ -81,7 +82,7 @@ impl Session {
         let heard = match metrics? {
             Some(metrics) => {
                 if self.verbose {
-                    eprint!("{}", footer::text(&metrics));
+                    output::note(footer::text(&metrics).trim_end());
                 }
                 Heard::All
             }
@@ -107,7 +108,7 @@ struct Printer {
 
 impl Printer {
     fn new(wraps: bool, hides_thinking: bool) -> Self {
-        let wrap = Wrap::new(io::stdout(), wraps.then(terminal::width));
+        let wrap = Wrap::new(io::stdout(), wraps.then(terminal::width), terminal::is_watched());
         Self {
             wrap,
             hides_thinking,
@@ -123,7 +124,10 @@ impl Printer {
         if !message.thinking.is_empty() && !self.hides_thinking {
             if !self.thinking {
                 self.thinking = true;
-                self.wrap.push(if self.colours { "\x1b[90mThinking...\n" } else { "Thinking...\n" })?;
+                if self.colours {
+                    self.wrap.command("\x1b[90m")?;
+                }
+                self.wrap.push("Thinking...\n")?;
             }
             self.wrap.push(&message.thinking)?;
             self.printed = true;
@@ -141,7 +145,11 @@ impl Printer {
         if !std::mem::take(&mut self.thinking) {
             return Ok(());
         }
-        self.wrap.push(if self.colours { "\n...done thinking.\x1b[0m\n\n" } else { "\n...done thinking.\n\n" })
+        self.wrap.push("\n...done thinking.")?;
+        if self.colours {
+            self.wrap.command("\x1b[0m")?;
+        }
+        self.wrap.push("\n\n")
     }
 
     /// Prints what was held back, and a line's end for a reader.

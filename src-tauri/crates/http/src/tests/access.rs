@@ -24,6 +24,7 @@ async fn pages_that_may_use_the_api() {
     };
     check("http://localhost:3000", 200).await;
     check("tauri://localhost", 200).await;
+    check("http://tauri.localhost", 200).await;
     check("http://127.0.0.1:11434", 200).await;
     check("https://example.org", 403).await;
     check("null", 403).await;
@@ -69,4 +70,36 @@ async fn our_own_interface_needs_all_of_it() {
     remote.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 0, 9], 1))));
     let response = Daemon::start().router.oneshot(remote).await.unwrap();
     assert_eq!(response.status(), StatusCode::FORBIDDEN, "another machine");
+}
+
+#[tokio::test]
+async fn a_header_that_cannot_be_read_is_not_a_missing_one() {
+    let check = async |path: &str, name: header::HeaderName, values: &[&[u8]], expected: u16| {
+        let mut request = Request::get(path).header(header::AUTHORIZATION, "Bearer secret");
+        if name != header::HOST {
+            request = request.header(header::HOST, "127.0.0.1:11434");
+        }
+        for value in values {
+            request = request.header(&name, *value);
+        }
+        assert_eq!(status(request).await.0, expected, "{name} {values:?} at {path}");
+    };
+    for path in ["/api/version", "/app/status"] {
+        check(path, header::ORIGIN, &["http://évil.example".as_bytes()], 403).await;
+        check(path, header::ORIGIN, &[b"tauri://localhost", b"http://evil.example"], 403).await;
+        check(path, header::HOST, &["évil.example".as_bytes()], 403).await;
+        check(path, header::HOST, &[b"127.0.0.1:11434", b"evil.example"], 403).await;
+        check(path, header::HOST, &[b"127.0.0.1:11434"], 200).await;
+    }
+}
+
+#[tokio::test]
+async fn our_window_may_send_the_token_and_read_the_answer() {
+    let asks = |origin: &str| Request::builder().method("OPTIONS").uri("/app/status").header(header::ORIGIN, origin);
+    assert_eq!(status(asks("tauri://localhost")).await, (204, Some("tauri://localhost".to_owned())), "it may");
+    let host = |request: axum::http::request::Builder| request.header(header::HOST, "127.0.0.1:11434");
+    assert_eq!(status(host(asks("http://localhost:3000"))).await, (403, None), "no other page may");
+    let read = Request::get("/app/status").header(header::AUTHORIZATION, "Bearer secret");
+    let read = host(read).header(header::ORIGIN, "http://tauri.localhost");
+    assert_eq!(status(read).await, (200, Some("http://tauri.localhost".to_owned())), "and it reads what it asked for");
 }

@@ -24,6 +24,8 @@ async fn bodies() {
         ),
     )
     .await;
+    check("/api/chat", "null", "400 invalid type: null, expected a JSON object at line 1 column 4").await;
+    check("/api/show", "[[]]", "400 invalid type: sequence, expected a string at line 1 column 1").await;
     let duration = "400 time: missing unit in duration \"-1\" at line 1 column 30";
     check("/api/chat", r#"{"model":"m","keep_alive":"-1"}"#, duration).await;
 }
@@ -63,6 +65,24 @@ async fn fields_that_ask_for_nothing_are_no_trouble() {
                       "format":"","logprobs":false,"think":false,"stream":false,"options":{"num_predict":1,"num_ctx":null}}"#;
     let heard = daemon.post("/api/chat", request).await;
     assert!(heard.starts_with("200 "), "{heard}");
+    let request =
+        r#"{"model":"m","messages":[{"role":null,"content":null}],"stream":false,"options":{"num_predict":1}}"#;
+    let heard = daemon.post("/api/chat", request).await;
+    assert!(heard.starts_with("200 "), "{heard}");
+    let heard = daemon.post("/api/generate", r#"{"model":"m","prompt":null,"system":null,"options":null}"#).await;
+    assert!(heard.contains(r#""done_reason":"load""#), "{heard}");
+}
+
+#[tokio::test]
+async fn values_beyond_what_a_machine_has_are_cut_down() {
+    let daemon = Daemon::start();
+    for options in [r#"{"num_thread":1000000000}"#, r#"{"num_ctx":1000000000000}"#, r#"{"num_thread":-1,"num_ctx":0}"#]
+    {
+        let request = format!(r#"{{"model":"m","prompt":"","options":{options}}}"#);
+        let heard = daemon.post("/api/generate", &request).await;
+        assert!(heard.starts_with("200 "), "{options}: {heard}");
+    }
+    assert!(daemon.get("/api/ps").await.contains(r#""context_length":2048"#), "the model's own length is the longest");
 }
 
 #[tokio::test]

@@ -8,11 +8,12 @@ use crate::{KeepAlive, Think, Timestamp};
 
 /// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct ChatRequest {
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub model: String,
-    #[serde(deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub messages: Vec<Message>,
     /// One JSON object per piece of the answer; on when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,11 +40,12 @@ pub struct ChatRequest {
 
 /// One message of a conversation, as clients send it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a message, which is a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct Message {
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub role: String,
-    #[serde(deserialize_with = "null_is_empty")]
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub content: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
@@ -79,9 +81,4 @@ pub struct ReplyMessage {
     pub content: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub thinking: String,
-}
-
-/// Clients send `null` for a list or text that they do not have.
-fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
-    Option::<T>::deserialize(from).map(Option::unwrap_or_default)
 }

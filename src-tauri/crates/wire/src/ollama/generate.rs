@@ -8,10 +8,12 @@ use crate::{KeepAlive, Think, Timestamp};
 
 /// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 #[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
 pub struct GenerateRequest {
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub model: String,
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub prompt: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,

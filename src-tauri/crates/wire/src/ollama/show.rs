@@ -8,12 +8,13 @@ use crate::Timestamp;
 
 /// Which model, and how much about it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, expecting = "a JSON object")]
 pub struct ShowRequest {
     /// The model's name.
+    #[serde(deserialize_with = "super::null_is_empty")]
     pub model: String,
     /// The same, as older clients call it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "super::null_is_empty")]
     pub name: String,
     /// With the contents of arrays, vocabularies above all.
     #[serde(skip_serializing_if = "Option::is_none")]
