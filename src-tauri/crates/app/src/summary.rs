@@ -52,7 +52,7 @@ impl Details {
         Self {
             format: "gguf".to_owned(),
             families: if family.is_empty() { Vec::new() } else { vec![family.to_owned()] },
-            parameter_size: human_count(parameter_count(gguf)),
+            parameter_size: cairn_wire::human_count(parameter_count(gguf)),
             quantization: quantization(gguf),
             context_length: number("context_length"),
             embedding_length: number("embedding_length"),
@@ -143,39 +143,9 @@ fn quantization(gguf: &Gguf) -> String {
     bytes_by_type.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("unknown".to_owned(), |(name, _)| name)
 }
 
-/// Counts as Ollama prints them: `3.2B`, `7B`, `500.50M`, `137M`, `22K`.
-#[must_use]
-pub(crate) fn human_count(count: u64) -> String {
-    let scaled = |unit: u64, digits: usize, letter: char| {
-        let value = count as f64 / unit as f64;
-        if count.is_multiple_of(unit) {
-            format!("{}{letter}", count / unit)
-        } else {
-            format!("{value:.digits$}{letter}")
-        }
-    };
-    match count {
-        1_000_000_000.. => scaled(1_000_000_000, 1, 'B'),
-        1_000_000.. => scaled(1_000_000, 2, 'M'),
-        1_000.. => format!("{}K", count / 1_000),
-        _ => count.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn counts() {
-        let check = |count: u64, text: &str| assert_eq!(human_count(count), text, "{count}");
-        check(3_212_749_888, "3.2B");
-        check(7_000_000_000, "7B");
-        check(500_500_000, "500.50M");
-        check(137_000_000, "137M");
-        check(22_900, "22K");
-        check(999, "999");
-    }
 
     #[test]
     fn the_built_in_model_has_details() {

@@ -49,24 +49,6 @@ fn about(duration: Duration) -> String {
     }
 }
 
-/// Counts: `3.2B`, `7B`, `500.50M`, `22K`.
-pub(crate) fn count(count: u64) -> String {
-    let scaled = |unit: u64, digits: usize, letter: char| {
-        let value = count as f64 / unit as f64;
-        if count.is_multiple_of(unit) {
-            format!("{}{letter}", count / unit)
-        } else {
-            format!("{value:.digits$}{letter}")
-        }
-    };
-    match count {
-        1_000_000_000.. => scaled(1_000_000_000, 1, 'B'),
-        1_000_000.. => scaled(1_000_000, 2, 'M'),
-        1_000.. => format!("{}K", count / 1_000),
-        _ => count.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::run::model;
 use crate::table::render;
-use crate::{Setting, args, daemon, human, output};
+use crate::{Setting, args, daemon, output};
 
 /// Columns that the beginning of an array may take.
 const ARRAY_COLUMNS: usize = 10;
@@ -67,7 +67,7 @@ fn model_rows(shown: &ShowResponse) -> Vec<Vec<String>> {
     let architecture = architecture.unwrap_or(&shown.details.family).to_owned();
     let number = |key: &str| shown.model_info.get(&format!("{architecture}.{key}")).and_then(Value::as_u64);
     let parameters = match shown.model_info.get("general.parameter_count").and_then(Value::as_u64) {
-        Some(count) => human::count(count),
+        Some(count) => cairn_wire::human_count(count),
         None => shown.details.parameter_size.clone(),
     };
     let rows = [

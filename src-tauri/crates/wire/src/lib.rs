@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod app;
+mod count;
 pub mod go_duration;
 mod keep_alive;
 pub mod ollama;
@@ -13,6 +14,7 @@ mod options;
 mod think;
 mod timestamp;
 
+pub use count::human_count;
 pub use keep_alive::KeepAlive;
 pub use options::{OptionError, OptionKind, Options};
 pub use think::{Level, Think};
