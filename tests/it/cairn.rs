@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The `cairn` program that was built beside this test.
-pub fn program() -> PathBuf {
+pub(crate) fn program() -> PathBuf {
     let test = std::env::current_exe().expect("a running test knows its own file");
     let folder = test.parent().and_then(Path::parent).expect("tests are built into target/<profile>/deps");
     let program = folder.join("cairn");
@@ -18,26 +18,27 @@ pub fn program() -> PathBuf {
 }
 
 /// A home of its own, with a port that was free a moment ago; daemons in it end with it.
-pub struct Home {
-    pub folder: TempDir,
-    pub port: u16,
+pub(crate) struct Home {
+    pub(crate) folder: TempDir,
+    pub(crate) port: u16,
     env: Vec<(&'static str, String)>,
 }
 
 impl Home {
-    pub fn new() -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
+    pub(crate) fn new() -> Self {
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
         Self { folder: TempDir::new().expect("a temporary folder can be made"), port, env: Vec::new() }
     }
 
     /// Sets an environment variable for everything run in this home.
-    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.env.push((name, value.into()));
         self
     }
 
     /// `cairn` with these words.
-    pub fn command(&self, words: &[&str]) -> Command {
+    pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command
             .args(words)
@@ -52,12 +53,12 @@ impl Home {
     }
 
     /// Runs `cairn` to its end.
-    pub fn run(&self, words: &[&str]) -> Output {
+    pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().expect("cairn starts")
     }
 
     /// Runs `cairn` with text on its standard input.
-    pub fn run_with_input(&self, words: &[&str], input: &str) -> Output {
+    pub(crate) fn run_with_input(&self, words: &[&str], input: &str) -> Output {
         let mut child = self
             .command(words)
             .stdin(Stdio::piped())
@@ -70,7 +71,7 @@ impl Home {
     }
 
     /// Starts `cairn serve` and waits until it answers.
-    pub fn serve(&self) -> Daemon<'_> {
+    pub(crate) fn serve(&self) -> Daemon<'_> {
         let log = std::fs::File::create(self.folder.path().join("serve.log")).expect("the home is writable");
         let child = self.command(&["serve"]).stdout(Stdio::null()).stderr(log).spawn().expect("cairn starts");
         let mut daemon = Daemon { child, home: self };
@@ -84,7 +85,7 @@ impl Home {
     }
 
     /// The process that listens here, by the file that the daemon writes.
-    pub fn daemon_pid(&self) -> Option<u32> {
+    pub(crate) fn daemon_pid(&self) -> Option<u32> {
         let file = find(self.folder.path(), "daemon.json")?;
         let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
         u32::try_from(value["pid"].as_u64()?).ok()
@@ -107,43 +108,36 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
 }
 
 /// Sends a signal.
-pub fn kill(pid: u32, signal: &str) {
+pub(crate) fn kill(pid: u32, signal: &str) {
     // The process may have ended by itself, which is as good.
     let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
 /// A running `cairn serve`; killed when dropped.
-pub struct Daemon<'a> {
-    pub child: Child,
+pub(crate) struct Daemon<'a> {
+    pub(crate) child: Child,
     home: &'a Home,
 }
 
 impl Daemon<'_> {
     /// A GET's body.
-    pub fn get(&self, path: &str) -> Option<String> {
+    pub(crate) fn get(&self, path: &str) -> Option<String> {
         request(self.home.port, "GET", path, "")
     }
 
     /// A POST's body.
-    pub fn post(&self, path: &str, body: &serde_json::Value) -> Option<String> {
+    pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> Option<String> {
         request(self.home.port, "POST", path, &body.to_string())
     }
 
     /// An open connection on which a POST was sent, for reading the answer as it comes.
-    pub fn post_streaming(&self, path: &str, body: &serde_json::Value) -> TcpStream {
+    pub(crate) fn post_streaming(&self, path: &str, body: &serde_json::Value) -> TcpStream {
         send(self.home.port, "POST", path, &body.to_string()).expect("the daemon takes connections")
     }
 
     /// What it has logged.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home.folder.path().join("serve.log")).unwrap_or_default()
-    }
-
-    /// Resident memory now.
-    pub fn resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("Linux reports it");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number of kB") * 1024
     }
 }
 

@@ -86,7 +86,10 @@ fn bad_files_are_refused_with_their_reason() {
         bytes[at..at + to.len()].copy_from_slice(to);
         bytes
     };
-    let architecture = replace(b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama", b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0lorem");
+    let architecture = replace(
+        b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0llama",
+        b"general.architecture\x08\0\0\0\x05\0\0\0\0\0\0\0lorem",
+    );
     refused(&home, &put("arch.gguf", &architecture), &["lorem", "llama"]);
     // The tensor table has: name, number of dimensions, dimensions, type, offset.
     let name = b"output_norm.weight";

@@ -7,4 +7,6 @@ mod crashes;
 mod first_words;
 mod house;
 mod layers;
+mod parity;
+mod pebble;
 mod scripts;

@@ -6,6 +6,7 @@
 //! logits go into `tests/fixtures/parity`, where the ordinary tests hold the engine against them without Python.
 
 mod peer;
+mod record;
 mod table;
 
 use std::path::PathBuf;
@@ -17,7 +18,7 @@ use it::cases::{self, Case, GREEDY, PROMPTS};
 use it::evaluate::{self, Evaluator};
 
 use crate::peer::Peer;
-use crate::table::Row;
+use crate::table::{Logits, Row};
 
 fn main() -> anyhow::Result<()> {
     let mut folder = PathBuf::from("target/parity");
@@ -58,7 +59,7 @@ fn compare(
     variants: &[&'static cairn_kernels::Variant],
     record: Option<&std::path::Path>,
 ) -> anyhow::Result<Row> {
-    let path = folder.join(format!("{}.gguf", case.name.replace(' ', "-")));
+    let path = folder.join(format!("{}.gguf", case.file_stem()));
     cairn_testkit::write_file(&case.spec, &path)?;
     let file = ModelFile::open(&path)?;
     let mut exact = Evaluator::new(&file, Box::new(Reference::new()))?;
@@ -67,24 +68,18 @@ fn compare(
     prompts[2] = exact.greedy(&prompts[2], GREEDY)?;
 
     let vocabulary = exact.vocabulary;
-    let theirs = peer.logits(&path, &prompts, vocabulary)?;
-    if let Some(record) = record {
-        peer::record(record, &case.name, &prompts, &theirs, vocabulary)?;
-    }
-    let exact = all_logits(&mut exact, &prompts)?;
+    let theirs = peer.logits(&path, &prompts, "f16", vocabulary)?;
+    // Only with unrounded keys and values does llama.cpp compute what the exact result is a measure of.
+    let unrounded = if case.is_f32() { Some(peer.logits(&path, &prompts, "f32", vocabulary)?) } else { None };
+    let exact = exact.all_logits(&prompts)?;
     let mut ours = Vec::new();
     for variant in variants {
         let mut cpu = Evaluator::new(&file, evaluate::cpu(variant, 2)?)?;
-        ours.push(all_logits(&mut cpu, &prompts)?);
+        ours.push(cpu.all_logits(&prompts)?);
     }
-    Ok(table::measure(case, vocabulary, &exact, &theirs, &ours))
-}
-
-/// The logits of all prompts, one after the other.
-fn all_logits(evaluator: &mut Evaluator, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
-    let mut all = Vec::new();
-    for prompt in prompts {
-        all.extend(evaluator.logits(prompt)?);
+    let logits = Logits { vocabulary, exact, theirs, unrounded, ours };
+    if let Some(folder) = record {
+        record::write(folder, case, &prompts, &logits)?;
     }
-    Ok(all)
+    Ok(table::measure(case, &prompts, &logits))
 }

@@ -1,7 +1,9 @@
 //! The measures of one case, and the line that shows them.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
+use cairn_testkit::embedding::successor;
 use it::cases::Case;
 use it::evaluate::likeliest;
 
@@ -17,11 +19,11 @@ const MIN_CLEAR: f64 = 0.9;
 const ROUNDING: f64 = 1e-6;
 
 /// One case.
-pub struct Row {
+pub(crate) struct Row {
     name: String,
-    f32_weights: bool,
-    /// Largest difference of llama.cpp, as a part of the logits' range.
+    /// Largest difference of llama.cpp as a part of the logits' range; on F32 weights with keys and values in F32 too.
     deviation: f64,
+    f32_weights: bool,
     /// RMSE of llama.cpp, as a part of the range.
     theirs: f64,
     /// RMSE of each variant over RMSE of llama.cpp.
@@ -32,59 +34,91 @@ pub struct Row {
     positions: usize,
     /// Clear positions at which a variant's likeliest token is another than the exact one.
     wrong: usize,
-    /// Distinct likeliest tokens: few would mean that the model only echoes.
+    /// The same of llama.cpp, for comparison.
+    their_wrong: usize,
+    /// Positions at which the context, not the last token alone, decides which token is likeliest.
+    context: usize,
+    /// Distinct likeliest tokens: few would mean that the model only repeats itself.
     distinct: usize,
 }
 
+/// What was computed for all positions of a case: `[positions, vocabulary]` each.
+pub(crate) struct Logits {
+    pub(crate) vocabulary: usize,
+    /// By `Reference`.
+    pub(crate) exact: Vec<f32>,
+    /// By llama.cpp as people run it.
+    pub(crate) theirs: Vec<f32>,
+    /// By llama.cpp with keys and values in F32, where that is worth knowing.
+    pub(crate) unrounded: Option<Vec<f32>>,
+    /// By each variant.
+    pub(crate) ours: Vec<Vec<f32>>,
+}
+
+impl Logits {
+    /// At each position the exact result's likeliest token, where its lead is clear next to the errors of llama.cpp.
+    pub(crate) fn clear(&self) -> Vec<Option<u32>> {
+        let enough = CLEAR_LEAD * rmse(&self.exact, &self.theirs);
+        let clear = |row| Some(likeliest(row)).filter(|&(_, lead)| f64::from(lead) > enough).map(|(token, _)| token);
+        self.exact.chunks_exact(self.vocabulary).map(clear).collect()
+    }
+}
+
 /// Measures both approximations against the exact logits.
-pub fn measure(case: &Case, vocabulary: usize, exact: &[f32], theirs: &[f32], ours: &[Vec<f32>]) -> Row {
+pub(crate) fn measure(case: &Case, prompts: &[Vec<u32>], logits: &Logits) -> Row {
+    let Logits { vocabulary, exact, theirs, unrounded, ours } = logits;
     let (low, high) = exact.iter().fold((f32::MAX, f32::MIN), |(low, high), &x| (low.min(x), high.max(x)));
     let range = f64::from(high - low);
     let their_rmse = rmse(exact, theirs);
-    let deviation = exact.iter().zip(theirs).map(|(a, b)| f64::from((a - b).abs())).fold(0.0, f64::max) / range;
-    let (mut clear, mut wrong) = (0, 0);
-    let mut distinct = std::collections::BTreeSet::new();
-    let positions = exact.len() / vocabulary;
-    for (at, row) in exact.chunks_exact(vocabulary).enumerate() {
-        let (token, lead) = likeliest(row);
-        distinct.insert(token);
-        if f64::from(lead) > CLEAR_LEAD * their_rmse {
-            clear += 1;
-            let part = at * vocabulary..(at + 1) * vocabulary;
-            wrong += ours.iter().filter(|logits| likeliest(&logits[part.clone()]).0 != token).count();
-        }
-    }
+    let differences = exact.iter().zip(unrounded.as_ref().unwrap_or(theirs)).map(|(a, b)| f64::from((a - b).abs()));
+    let deviation = differences.fold(0.0, f64::max) / range;
+    let clear = logits.clear();
+    let wrong = |logits: &[f32]| {
+        let rows = logits.chunks_exact(*vocabulary).zip(&clear);
+        rows.filter(|(row, clear)| clear.is_some_and(|token| likeliest(row).0 != token)).count()
+    };
+    let tokens: Vec<u32> = exact.chunks_exact(*vocabulary).map(|row| likeliest(row).0).collect();
+    let successors = prompts.iter().flatten().map(|&token| successor(&case.spec, token));
+    let context = successors.zip(&tokens).filter(|(successor, token)| successor != *token).count();
+    let distinct = tokens.into_iter().collect::<BTreeSet<_>>().len();
+    let (their_wrong, our_wrong) = (wrong(theirs), ours.iter().map(|logits| wrong(logits)).sum());
     let ours: Vec<f64> = ours.iter().map(|logits| rmse(exact, logits)).collect();
     let floor = ROUNDING * range;
     Row {
         name: case.name.clone(),
-        f32_weights: case.name.contains("F32"),
         deviation,
+        f32_weights: case.is_f32(),
         theirs: their_rmse / range,
         ratios: ours.iter().map(|rmse| rmse.max(floor) / their_rmse.max(floor)).collect(),
         ours: ours.iter().map(|rmse| rmse / range).collect(),
-        clear,
-        positions,
-        wrong,
-        distinct: distinct.len(),
+        clear: clear.iter().flatten().count(),
+        positions: clear.len(),
+        wrong: our_wrong,
+        their_wrong,
+        context,
+        distinct,
     }
 }
 
-fn rmse(exact: &[f32], other: &[f32]) -> f64 {
+/// The root of the mean square difference.
+pub(crate) fn rmse(exact: &[f32], other: &[f32]) -> f64 {
     let sum: f64 = exact.iter().zip(other).map(|(a, b)| f64::from(a - b).powi(2)).sum();
     (sum / exact.len() as f64).sqrt()
 }
 
 /// The table's first two lines.
-pub fn head<'a>(variants: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn head<'a>(variants: impl Iterator<Item = &'a str>) -> String {
     let variants: Vec<_> = variants.map(|name| format!("{name} (ratio)")).collect();
-    let rule = "|---".repeat(6 + variants.len());
-    format!("| case | llama.cpp max | llama.cpp RMSE | {} | clear | wrong | distinct |\n{rule}|", variants.join(" | "))
+    let rule = "|---".repeat(8 + variants.len());
+    format!(
+        "| case | llama.cpp max | llama.cpp RMSE | {} | clear | wrong | llama.cpp wrong | by context | distinct |\n{rule}|",
+        variants.join(" | ")
+    )
 }
 
 impl Row {
     /// Whether the case is as it should be.
-    pub fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         let clear = self.clear as f64 >= MIN_CLEAR * self.positions as f64;
         let f32_agrees = !self.f32_weights || self.deviation <= MAX_F32_DEVIATION;
         clear && f32_agrees && self.wrong == 0 && self.ratios.iter().all(|&ratio| ratio <= MAX_RATIO)
@@ -97,8 +131,9 @@ impl fmt::Display for Row {
         for (rmse, ratio) in self.ours.iter().zip(&self.ratios) {
             write!(f, " {rmse:.2e} ({ratio:.3}) |")?;
         }
-        let Self { clear, positions, wrong, distinct, .. } = self;
-        write!(f, " {:.1} % | {wrong} | {distinct} |", 100.0 * *clear as f64 / *positions as f64)?;
+        let Self { clear, positions, wrong, their_wrong, context, distinct, .. } = self;
+        let percent = |count: usize| 100.0 * count as f64 / *positions as f64;
+        write!(f, " {:.1} % | {wrong} | {their_wrong} | {:.1} % | {distinct} |", percent(*clear), percent(*context))?;
         if self.holds() { Ok(()) } else { write!(f, " FAILS") }
     }
 }

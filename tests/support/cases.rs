@@ -12,6 +12,18 @@ pub struct Case {
     pub spec: ModelSpec,
 }
 
+impl Case {
+    /// Whether nothing is quantised, so that only rounding separates any two computations.
+    pub fn is_f32(&self) -> bool {
+        matches!(self.spec.types, Types::All(DType::F32))
+    }
+
+    /// The name of its files, without an ending.
+    pub fn file_stem(&self) -> String {
+        self.name.replace(' ', "-")
+    }
+}
+
 /// Lengths of the prompts, in tokens: a single row, less than a page, a page, more than a batch.
 pub const PROMPTS: [usize; 4] = [1, 7, 64, 600];
 /// Tokens that are generated greedily after the third prompt.
@@ -25,11 +37,11 @@ pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
     for family in [tiny_llama, tiny_qwen3] {
         for dtype in TYPES {
-            cases.push(case(dtype.name(), ModelSpec { types: Types::All(dtype), ..family() }));
+            cases.push(case(dtype.name(), ModelSpec { types: Types::All(dtype), tied: false, ..family() }));
         }
         cases.push(case("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, layers: 4, ..family() }));
-        // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0.
-        let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, ..family() };
+        // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0. Models of this width have no output matrix.
+        let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, tied: true, ..family() };
         cases.push(case("Q4_K_M width 896", narrow));
     }
     let scaled = |rope_scaling| ModelSpec { rope_scaling, types: Types::All(DType::F32), ..tiny_llama() };
@@ -47,9 +59,4 @@ pub fn prompt(tokens: usize, vocabulary: u64) -> Vec<u32> {
     let mut random = cairn_testkit::Random::new(tokens as u64);
     // The special tokens are the last few ids.
     (0..tokens).map(|_| random.below(vocabulary - 8) as u32).collect()
-}
-
-/// Whether a position's logits are kept in the recorded fixtures.
-pub fn recorded(at: usize, tokens: usize) -> bool {
-    (at + 1).is_multiple_of(64) || at + 1 == tokens
 }

@@ -7,6 +7,8 @@ use cairn_kernels::Variant;
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PAGE_TOKENS, PageId, PlanId, Row, Team};
 
+use crate::fixture;
+
 /// The most rows of one batch here.
 const BATCH_ROWS: usize = 512;
 
@@ -44,6 +46,22 @@ impl Evaluator {
             done += tokens.len();
         }
         Ok(logits)
+    }
+
+    /// The logits of all prompts, one after the other.
+    pub fn all_logits(&mut self, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
+        let mut all = Vec::new();
+        for prompt in prompts {
+            all.extend(self.logits(prompt)?);
+        }
+        Ok(all)
+    }
+
+    /// The logits of the positions that recordings keep: `[kept positions, vocabulary]`.
+    pub fn recorded(&mut self, prompts: &[Vec<u32>]) -> anyhow::Result<Vec<f32>> {
+        let all = self.all_logits(prompts)?;
+        let rows = |at: usize| &all[at * self.vocabulary..(at + 1) * self.vocabulary];
+        Ok(fixture::positions(prompts).into_iter().flat_map(rows).copied().collect())
     }
 
     /// Computes `tokens` after `done` earlier ones; `out` receives the logits of each, or of the last one only.

@@ -69,6 +69,12 @@ pub enum Error {
         /// Bytes that are left from there on.
         have: u64,
     },
+    /// Metadata and tensor table are longer than those of any model.
+    #[error("metadata and tensor table take more than {limit} bytes")]
+    LongHead {
+        /// The most that is read.
+        limit: usize,
+    },
     /// A count so large that the bytes it needs cannot be counted.
     #[error("{place}: {what} at offset {offset} is {value}, which is more than any file holds")]
     TooLarge {

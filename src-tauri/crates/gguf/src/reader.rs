@@ -22,6 +22,10 @@ use cursor::Cursor;
 /// Alignment of the data section where `general.alignment` is absent, from the specification.
 pub const DEFAULT_ALIGNMENT: u64 = 32;
 
+/// The longest head that is read. The largest known vocabularies make one of some 20 MB; a sparse file takes no disk to have
+/// terabytes of empty strings.
+pub const MAX_HEAD_BYTES: usize = 64 << 20;
+
 const MAX_DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
 const MAX_KEY_BYTES: u64 = 65_535; // the specification's "at most 2^16 - 1 bytes"
 const MAX_TENSOR_NAME_BYTES: u64 = 65_535; // the specification has 64, real files have a few more
@@ -71,6 +75,14 @@ impl Gguf {
     /// Reads the head of a file of `file_len` bytes of which `bytes` is the beginning. [`Error::Truncated`] means that
     /// the head is longer than `bytes`.
     pub fn parse_header(bytes: &[u8], file_len: u64) -> Result<Gguf, Error> {
+        let head = bytes.get(..MAX_HEAD_BYTES).unwrap_or(bytes);
+        match Gguf::parse_head(head, file_len) {
+            Err(Error::Truncated { .. }) if head.len() < bytes.len() => Err(Error::LongHead { limit: MAX_HEAD_BYTES }),
+            parsed => parsed,
+        }
+    }
+
+    fn parse_head(bytes: &[u8], file_len: u64) -> Result<Gguf, Error> {
         let mut cursor = Cursor::new(bytes);
         let version = version(&mut cursor)?;
         let place = || Place::Header;

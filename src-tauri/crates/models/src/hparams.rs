@@ -104,6 +104,10 @@ impl Hparams {
         let rms_epsilon = keys
             .f32("attention.layer_norm_rms_epsilon")?
             .ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name("attention.layer_norm_rms_epsilon") }))?;
+        if !(rms_epsilon.is_finite() && rms_epsilon >= 0.0) {
+            let why = format!("{rms_epsilon} is not a number from zero up");
+            return Err(keys.wrong("attention.layer_norm_rms_epsilon", why));
+        }
         Ok(Self {
             architecture: keys.architecture().to_owned(),
             context_length: keys.count("context_length", None, u32::MAX)?,

@@ -7,14 +7,19 @@
 //! **Invariant:** nothing here knows HTTP, file stores or chats; a request is token ids in and text out.
 #![forbid(unsafe_code)]
 
+mod config;
 mod engine;
+mod error;
 mod keep_alive;
 mod loaded;
+mod random;
 mod request;
 mod sampler;
 mod scheduler;
 mod sequence;
 
-pub use engine::{Engine, EngineConfig, Lease, LoadError, LoadOptions, Loaded, ModelId, Source};
+pub use config::{EngineConfig, LoadOptions, ModelId, Source};
+pub use engine::{Engine, Lease, Loaded};
+pub use error::LoadError;
 pub use keep_alive::KeepAlive;
 pub use request::{Event, Finish, FinishReason, GenerateError, Request, Sampling};

@@ -13,7 +13,8 @@ use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Team};
 use cairn_tokenizer::Tokenizer;
 
-use crate::engine::LoadError;
+use crate::error::LoadError;
+use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
 use crate::sequence::Job;
 
@@ -39,7 +40,8 @@ pub(crate) struct Loading {
     pub(crate) team: Arc<Team>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) parallel: usize,
-    pub(crate) seed: u64,
+    /// Source of the seeds of requests that name none.
+    pub(crate) seeds: Random,
     pub(crate) closing: Arc<AtomicBool>,
 }
 
@@ -61,6 +63,12 @@ impl LoadedModel {
         let threads = loading.team.threads();
         let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
         let model = cairn_models::load(&file, &mut backend)?;
+        let (tokens, rows) = (tokenizer.vocab_size(), model.hparams.vocab);
+        if tokens > rows {
+            // Padding may give the model more rows than there are tokens, but a token without a row cannot be computed.
+            let why = format!("{tokens} tokens, and the embedding table has {rows} rows");
+            return Err(cairn_models::LoadError::Key { key: "tokenizer.ggml.tokens".to_owned(), why }.into());
+        }
         let caps = backend.caps();
         let layout = model.plan.page_layout(caps.kv_element_bytes);
         let logits = model.plan.logits.expect("every family's plan ends in logits");
@@ -83,7 +91,7 @@ impl LoadedModel {
             parallel: loading.parallel,
             waiting: VecDeque::new(),
             crowded: false,
-            seed: loading.seed,
+            seeds: loading.seeds,
             inbox,
             queued: Arc::clone(&queued),
             closing: loading.closing,

@@ -109,6 +109,14 @@ pub enum GenerateError {
         /// Tokens that the context holds.
         context_tokens: usize,
     },
+    /// The prompt has a token that the model does not know.
+    #[error("the prompt has token {token}, and the model's vocabulary has {vocabulary}")]
+    UnknownToken {
+        /// The token.
+        token: u32,
+        /// Tokens that the model knows.
+        vocabulary: usize,
+    },
     /// No page is left, and none can be evicted.
     #[error("KV cache memory is full: {0}")]
     CacheFull(String),

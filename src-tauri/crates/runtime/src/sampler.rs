@@ -3,6 +3,7 @@
 //! The steps are those of Ollama's default chain, in its order: penalties, top-k, typical-p, top-p, min-p, temperature,
 //! draw. Candidates are kept sorted, likeliest first and lower ids first among equals, so that a seed fixes the answer.
 
+use crate::random::Random;
 use crate::request::Sampling;
 
 /// One request's sampler. Its buffers are reused from token to token.
@@ -22,7 +23,7 @@ struct Candidate {
 impl Sampler {
     /// `seed` is used where the request names none.
     pub(crate) fn new(sampling: Sampling, seed: u64) -> Self {
-        let random = Random(sampling.seed.unwrap_or(seed));
+        let random = Random::new(sampling.seed.unwrap_or(seed));
         Self { sampling, random, candidates: Vec::new() }
     }
 
@@ -165,24 +166,6 @@ fn softmax(candidates: &mut [Candidate]) {
     }
     for candidate in candidates {
         candidate.probability /= sum;
-    }
-}
-
-/// SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Uniform in [0, 1).
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 

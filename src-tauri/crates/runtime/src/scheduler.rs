@@ -18,6 +18,7 @@ use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
+use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
 
@@ -41,12 +42,12 @@ pub(crate) struct Scheduler {
     pub(crate) tokenizer: Arc<Tokenizer>,
     /// Sequences that are computed at once; further requests wait.
     pub(crate) parallel: usize,
-    /// Requests without a place in the cache, next first.
+    /// Requests without a place in the cache, next first but for those whose clients do not read.
     pub(crate) waiting: VecDeque<Waiting>,
-    /// Set when pages ran out: nobody is admitted before an answer has ended.
+    /// Set when pages ran out: nobody is admitted before an answer has ended, or its client has stopped reading.
     pub(crate) crowded: bool,
     /// Source of the seeds of requests that name none.
-    pub(crate) seed: u64,
+    pub(crate) seeds: Random,
     pub(crate) inbox: Receiver<Job>,
     /// Requests not yet begun, counted for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
@@ -58,12 +59,13 @@ pub(crate) struct Scheduler {
 impl Scheduler {
     /// Serves requests until the engine lets go of the model, or the model's file fails.
     pub(crate) fn run(mut self) {
-        let _alive = Alive(Arc::clone(&self.alive));
         // Two threads of a team on one core would wait for each other at every barrier.
         self.team.pin_caller();
         let mut active = Vec::new();
         let mut batch = Batch::default();
         let mut row = vec![0.0; self.vocabulary];
+        // The last to be declared is dropped first: whoever is told of the end by a drop may ask again at once.
+        let _alive = Alive(Arc::clone(&self.alive));
         loop {
             let open = self.receive(active.is_empty());
             if !open && self.waiting.is_empty() && active.is_empty() {
@@ -101,11 +103,16 @@ impl Scheduler {
         }
     }
 
-    /// Gives waiting requests a place, in their order, as long as there is one.
+    /// Gives waiting requests a place, in their order, as long as there is one. Who does not read waits without hindering
+    /// those behind, and who has gone does not count.
     fn admit(&mut self, active: &mut Vec<Sequence>) {
-        while active.len() < self.parallel && (active.is_empty() || !self.crowded) {
-            let Some(next) = self.waiting.pop_front() else { break };
-            match next {
+        let before = self.new_requests();
+        self.waiting.retain(|waiting| !waiting.gone());
+        self.queued.fetch_sub(before - self.new_requests(), Ordering::Relaxed);
+        while let Some(next) = self.waiting.iter().position(|waiting| !waiting.stalled())
+            && self.find_place(active)
+        {
+            match self.waiting.remove(next).expect("the position was just found, and places are added behind it") {
                 Waiting::New(job) => {
                     self.queued.fetch_sub(1, Ordering::Relaxed);
                     active.extend(self.begin(job));
@@ -119,24 +126,43 @@ impl Scheduler {
         }
     }
 
-    /// Finds a place for a request and what the cache has of its prompt, or tells it why not.
-    fn begin(&mut self, job: Job) -> Option<Sequence> {
-        if job.events.is_closed() {
-            return None;
+    /// Whether one more sequence may be active. One whose client does not read gives up its place to one that waits.
+    fn find_place(&mut self, active: &mut Vec<Sequence>) -> bool {
+        if active.len() < self.parallel && (active.is_empty() || !self.crowded) {
+            return true;
         }
+        let Some(stalled) = active.iter().position(Sequence::stalled) else { return false };
+        let sequence = active.remove(stalled);
+        self.cache.close(sequence.seq);
+        self.waiting.push_back(Waiting::Paused(Box::new(sequence)));
+        true
+    }
+
+    fn new_requests(&self) -> usize {
+        self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::New(_))).count()
+    }
+
+    /// Finds a place for a request and what the cache has of its prompt, or tells it why not.
+    fn begin(&mut self, mut job: Job) -> Option<Sequence> {
         let prompt = &job.request.prompt;
         let (prompt_tokens, context_tokens) = (prompt.len(), job.context_tokens);
         let refused = if prompt.is_empty() {
             GenerateError::EmptyPrompt
         } else if prompt_tokens >= context_tokens {
             GenerateError::PromptTooLong { prompt_tokens, context_tokens }
+        } else if let Some(&token) = prompt.iter().find(|&&token| token as usize >= self.vocabulary) {
+            // A backend refuses the whole batch, and with it everybody else's answer.
+            GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
             let (seq, cached) = self.cache.open(prompt);
-            self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            return Some(Sequence::new(job, seq, cached, self.seed, Arc::clone(&self.tokenizer)));
+            let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
+            if sequence.wants_nothing() {
+                self.cache.close(seq);
+                return None;
+            }
+            return Some(sequence);
         };
-        // A closed channel means that nobody is left to be told.
-        let _ = job.events.try_send(Event::Failed(refused));
+        job.listener.end(Event::Failed(refused));
         None
     }
 
@@ -148,7 +174,7 @@ impl Scheduler {
         }
         let parts = self.gather(active, batch);
         if parts.is_empty() {
-            if !active.is_empty() {
+            if !active.is_empty() || !self.waiting.is_empty() {
                 std::thread::sleep(STALL);
             }
             return Ok(());
@@ -229,18 +255,21 @@ impl Scheduler {
         }
     }
 
-    /// Frees pages when no sequence can go on: the youngest gives up its place and waits, and what it had computed may be
-    /// evicted. One that is alone and still finds no page cannot be answered. Returns whether anybody is left to go on.
+    /// Frees pages when no sequence can go on: one whose client does not read, else the youngest, gives up its place and
+    /// waits, and what it had computed may be evicted. One that is alone and still finds no page cannot be answered.
+    /// Returns whether anybody is left to go on.
     fn give_way(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error) -> bool {
-        let Some(youngest) = active.pop() else { return false };
-        self.cache.close(youngest.seq);
+        let stalled = active.iter().rposition(Sequence::stalled);
+        let Some(last) = active.len().checked_sub(1) else { return false };
+        let mut sequence = active.remove(stalled.unwrap_or(last));
+        self.cache.close(sequence.seq);
         if active.is_empty() {
-            youngest.send(Event::Failed(GenerateError::CacheFull(error.to_string())));
+            sequence.fail(GenerateError::CacheFull(error.to_string()));
             return false;
         }
-        tracing::warn!(%error, "KV pages are short: the youngest answer waits for another to end");
+        tracing::warn!(%error, "KV pages are short: an answer waits for another to end");
         self.crowded = true;
-        self.waiting.push_front(Waiting::Paused(Box::new(youngest)));
+        self.waiting.push_front(Waiting::Paused(Box::new(sequence)));
         true
     }
 
@@ -253,12 +282,12 @@ impl Scheduler {
         }
         for waiting in self.waiting.drain(..) {
             match waiting {
-                Waiting::New(job) => drop(job.events.try_send(Event::Failed(error.clone()))),
-                Waiting::Paused(sequence) => sequence.send(Event::Failed(error.clone())),
+                Waiting::New(mut job) => job.listener.end(Event::Failed(error.clone())),
+                Waiting::Paused(mut sequence) => sequence.fail(error.clone()),
             }
         }
-        for sequence in active.drain(..) {
-            sequence.send(Event::Failed(error.clone()));
+        for mut sequence in active.drain(..) {
+            sequence.fail(error.clone());
             self.cache.discard(sequence.seq);
         }
     }
@@ -270,6 +299,24 @@ pub(crate) enum Waiting {
     New(Job),
     /// Begun, and sent back when pages ran out.
     Paused(Box<Sequence>),
+}
+
+impl Waiting {
+    /// Whether its client has gone.
+    fn gone(&self) -> bool {
+        match self {
+            Self::New(job) => job.listener.gone(),
+            Self::Paused(sequence) => sequence.cancelled(),
+        }
+    }
+
+    /// Whether its client would not read what a place yields.
+    fn stalled(&self) -> bool {
+        match self {
+            Self::New(_) => false,
+            Self::Paused(sequence) => sequence.stalled(),
+        }
+    }
 }
 
 /// A sequence's share of a batch.

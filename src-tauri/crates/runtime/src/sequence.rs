@@ -11,7 +11,7 @@ use cairn_prompt::StopFilter;
 use cairn_tokenizer::{Decoder, Tokenizer};
 use tokio::sync::mpsc;
 
-use crate::request::{Event, Finish, FinishReason, Request};
+use crate::request::{Event, Finish, FinishReason, GenerateError, Request};
 use crate::sampler::Sampler;
 
 /// A request on its way to the scheduler.
@@ -19,7 +19,56 @@ pub(crate) struct Job {
     pub(crate) request: Request,
     /// Tokens that prompt and answer may have together.
     pub(crate) context_tokens: usize,
-    pub(crate) events: mpsc::Sender<Event>,
+    pub(crate) listener: Listener,
+}
+
+/// Where a request's events go.
+///
+/// **Invariant:** the last event is an end. One that is dropped before, because its thread panicked or ended while the
+/// request was on its way, tells that the model is gone.
+pub(crate) struct Listener {
+    events: mpsc::Sender<Event>,
+    ended: bool,
+}
+
+impl Listener {
+    /// A new listener's two sides; the receiver may fall behind by `capacity` events before its answer pauses.
+    pub(crate) fn channel(capacity: usize) -> (Self, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(capacity);
+        (Self { events, ended: false }, receiver)
+    }
+
+    /// Whether nobody listens any more.
+    pub(crate) fn gone(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    /// Whether it is so far behind that a further step could not be told: the step's text, what was held back, and the end
+    /// must fit.
+    fn stalled(&self) -> bool {
+        self.events.capacity() < 3
+    }
+
+    fn text(&mut self, text: String) {
+        if !text.is_empty() {
+            // A closed channel means that the client has gone, and then nobody is left to be told.
+            let _ = self.events.try_send(Event::Text(text));
+        }
+    }
+
+    /// Sends the last event.
+    pub(crate) fn end(&mut self, event: Event) {
+        self.ended = true;
+        let _ = self.events.try_send(event);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(Event::Failed(GenerateError::Unloaded));
+        }
+    }
 }
 
 /// A request that has a place in the cache.
@@ -69,12 +118,12 @@ impl Sequence {
 
     /// Whether nobody listens any more.
     pub(crate) fn cancelled(&self) -> bool {
-        self.job.events.is_closed()
+        self.job.listener.gone()
     }
 
-    /// Whether the listener is so far behind that a further step could not be told: a text and the end must fit.
+    /// Whether the listener is too far behind for a further step.
     pub(crate) fn stalled(&self) -> bool {
-        self.job.events.capacity() < 2
+        self.job.listener.stalled()
     }
 
     /// Takes note that the first `tokens` pending ones were computed.
@@ -92,7 +141,7 @@ impl Sequence {
             return self.end(FinishReason::Stop);
         }
         let (text, stopped) = self.stop.push(&self.decoder.push(token));
-        self.send_text(text);
+        self.job.listener.text(text);
         if stopped {
             return self.finish(FinishReason::Stop);
         }
@@ -101,6 +150,11 @@ impl Sequence {
             return self.end(FinishReason::Length);
         }
         false
+    }
+
+    /// Ends an answer that may have no tokens at all. Returns whether it was such a one.
+    pub(crate) fn wants_nothing(&mut self) -> bool {
+        self.job.request.max_tokens == Some(0) && self.end(FinishReason::Length)
     }
 
     /// Goes on in a new place in the cache, which has the first `cached` tokens.
@@ -114,20 +168,13 @@ impl Sequence {
         &self.history
     }
 
-    /// Sends the last event.
-    pub(crate) fn send(&self, event: Event) {
-        // A closed channel means that the client has gone, and then nobody is left to be told.
-        let _ = self.job.events.try_send(event);
+    /// Ends with an error.
+    pub(crate) fn fail(&mut self, error: GenerateError) {
+        self.job.listener.end(Event::Failed(error));
     }
 
     fn generated(&self) -> usize {
         self.history.len() - self.job.request.prompt.len()
-    }
-
-    fn send_text(&self, text: String) {
-        if !text.is_empty() {
-            self.send(Event::Text(text));
-        }
     }
 
     /// Ends without a stop text: what was held back belongs to the answer.
@@ -137,13 +184,13 @@ impl Sequence {
         if !stopped {
             text += &std::mem::replace(&mut self.stop, StopFilter::new([""; 0])).finish();
         }
-        self.send_text(text);
+        self.job.listener.text(text);
         self.finish(reason)
     }
 
     fn finish(&mut self, reason: FinishReason) -> bool {
         let first_token = self.first_token.unwrap_or(self.started);
-        self.send(Event::Done(Finish {
+        let finish = Finish {
             reason,
             prompt_tokens: self.job.request.prompt.len(),
             cached_tokens: self.cached,
@@ -151,7 +198,62 @@ impl Sequence {
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
             tokens: self.history[self.job.request.prompt.len()..].to_vec(),
-        }));
+        };
+        self.job.listener.end(Event::Done(finish));
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_gguf::Gguf;
+    use cairn_kv::{Budget, Cache};
+    use cairn_tensor::PageLayout;
+    use cairn_tokenizer::Special;
+
+    use super::*;
+
+    /// Lets a sequence with a channel of this capacity, and this stop text, choose the token `in`, which is its last.
+    fn last_step(capacity: usize, stop: &str) -> (bool, mpsc::Receiver<Event>) {
+        let file = cairn_testkit::write(&cairn_testkit::tiny_llama());
+        let gguf = Gguf::parse(&file).expect("the kit writes whole files");
+        let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("its vocabulary is sound"));
+        let [token] = tokenizer.encode("in", Special::default())[..] else { panic!("`in` is one token") };
+        let (listener, events) = Listener::channel(capacity);
+        let request =
+            Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
+        let job = Job { request, context_tokens: 10, listener };
+        let (seq, cached) = Cache::new(PageLayout::new(&[], 2), Arc::new(Budget::new(0))).open(&[1]);
+        let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
+        let stalled = sequence.stalled();
+        let mut logits = vec![f32::NEG_INFINITY; tokenizer.vocab_size()];
+        logits[token as usize] = 0.0;
+        assert!(sequence.extend(&mut logits), "one token was asked for");
+        (stalled, events)
+    }
+
+    #[test]
+    fn a_step_is_not_taken_unless_all_that_it_may_say_can_be_told() {
+        let (stalled, mut events) = last_step(3, "n!");
+        assert!(!stalled, "three events fit");
+        let mut told = std::iter::from_fn(|| events.try_recv().ok());
+        assert!(matches!(told.next(), Some(Event::Text(text)) if text == "i"), "what cannot begin the stop text");
+        assert!(matches!(told.next(), Some(Event::Text(text)) if text == "n"), "what was held back");
+        assert!(matches!(told.next(), Some(Event::Done(_))), "the end");
+        assert!(last_step(2, "n!").0, "with less room the step must wait");
+    }
+
+    #[test]
+    fn a_listener_that_is_dropped_before_its_end_tells_so() {
+        let (listener, mut events) = Listener::channel(1);
+        drop(listener);
+        let last = events.try_recv();
+        assert!(matches!(last, Ok(Event::Failed(GenerateError::Unloaded))), "as when the thread panics: {last:?}");
+        let (mut listener, mut events) = Listener::channel(1);
+        listener.end(Event::Failed(GenerateError::EmptyPrompt));
+        drop(listener);
+        let last = events.try_recv();
+        assert!(matches!(last, Ok(Event::Failed(GenerateError::EmptyPrompt))), "an end is the last event: {last:?}");
+        assert!(events.try_recv().is_err(), "nothing follows an end");
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use cairn_gguf::{DType, Writer};
 
+use crate::embedding;
 use crate::random::Random;
 use crate::spec::{Architecture, ModelSpec, RopeScaling};
 use crate::vocabulary::Vocabulary;
@@ -13,8 +14,6 @@ use crate::weights;
 
 /// How much larger than size-keeping the query and key matrices are, or the norms over their heads.
 const ATTENTION_GAIN: f32 = 1.5;
-/// The length of an embedding row, small beside what the blocks add: else a tied output matrix echoes the input.
-const EMBEDDING_LENGTH: f32 = 0.5;
 /// The deviation of the logits, which the last norm's weights bring about.
 const LOGIT_DEVIATION: f32 = 3.0;
 
@@ -87,7 +86,7 @@ struct Tensors<'a> {
     writer: Writer<'a>,
 }
 
-impl Tensors<'_> {
+impl<'a> Tensors<'a> {
     fn add_all(&mut self) {
         let spec = self.spec;
         let (width, heads, kv) = (spec.width, spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
@@ -97,10 +96,9 @@ impl Tensors<'_> {
             Architecture::Qwen3 => (1.0, true),
         };
         if let Some(factors) = spec.rope_scaling.factors(spec.rope_base, spec.head_dim) {
-            let bytes: Vec<u8> = factors.iter().flat_map(|factor| factor.to_le_bytes()).collect();
-            self.vector_of("rope_freqs.weight", factors.len() as u64, bytes);
+            self.vector("rope_freqs.weight", &factors);
         }
-        self.matrix("token_embd.weight", width, spec.vocab, EMBEDDING_LENGTH);
+        self.embedding();
         for layer in 0..spec.layers {
             let name = |part: &str| format!("blk.{layer}.{part}.weight");
             self.norm(&name("attn_norm"), width, 1.0);
@@ -117,10 +115,32 @@ impl Tensors<'_> {
             self.matrix(&name("ffn_up"), width, spec.ffn, 1.0);
             self.matrix(&name("ffn_down"), spec.ffn, width, 1.0);
         }
-        let output_length = if spec.tied { EMBEDDING_LENGTH } else { 1.0 };
-        self.norm("output_norm.weight", width, LOGIT_DEVIATION / output_length);
+        self.output();
+    }
+
+    fn embedding(&mut self) {
+        let (spec, name) = (self.spec, "token_embd.weight");
+        let dtype = spec.dtype(name, spec.width);
+        let random = Random::named(spec.seed, name);
+        let write = if spec.tied { embedding::write_tied } else { embedding::write_untied };
+        let fill = move |out: &mut dyn Write| write(spec, dtype, &mut random.clone(), out);
+        self.matrix_from(name, dtype, spec.width, spec.vocab, fill);
+    }
+
+    /// The last norm, and the output matrix where the embedding is not it.
+    fn output(&mut self) {
+        let (spec, name) = (self.spec, "output.weight");
+        let gain = LOGIT_DEVIATION / embedding::deviation(spec) / (spec.width as f32).sqrt();
+        let mut norm = weights::vector(spec.width, gain, &mut Random::named(spec.seed, "output_norm.weight"));
+        if spec.tied {
+            norm.chunks_mut(embedding::GROUP).skip(1).step_by(2).flatten().for_each(|weight| *weight = -*weight);
+        }
+        self.vector("output_norm.weight", &norm);
         if !spec.tied {
-            self.matrix("output.weight", width, spec.vocab, 1.0);
+            let dtype = spec.dtype(name, spec.width);
+            let random = Random::named(spec.seed, "token_embd.weight");
+            let fill = move |out: &mut dyn Write| embedding::write_output(spec, dtype, &mut random.clone(), out);
+            self.matrix_from(name, dtype, spec.width, spec.vocab, fill);
         }
     }
 
@@ -132,17 +152,29 @@ impl Tensors<'_> {
         let fill = move |out: &mut dyn Write| {
             weights::write_matrix(dtype, inputs * outputs, deviation, &mut random.clone(), out)
         };
+        self.matrix_from(name, dtype, inputs, outputs, fill);
+    }
+
+    fn matrix_from(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        inputs: u64,
+        outputs: u64,
+        fill: impl Fn(&mut dyn Write) -> io::Result<()> + 'a,
+    ) {
         let added = self.writer.tensor_from(name, dtype, &[inputs, outputs], fill);
         added.expect("names differ and types were chosen to fit the rows");
     }
 
     fn norm(&mut self, name: &str, elements: u64, mean: f32) {
         let mut random = Random::named(self.spec.seed, name);
-        self.vector_of(name, elements, weights::vector(elements, mean, &mut random));
+        self.vector(name, &weights::vector(elements, mean, &mut random));
     }
 
-    fn vector_of(&mut self, name: &str, elements: u64, bytes: Vec<u8>) {
-        let added = self.writer.tensor(name, DType::F32, &[elements], bytes);
+    fn vector(&mut self, name: &str, elements: &[f32]) {
+        let bytes: Vec<u8> = elements.iter().flat_map(|element| element.to_le_bytes()).collect();
+        let added = self.writer.tensor(name, DType::F32, &[elements.len() as u64], bytes);
         added.expect("names differ and the bytes are as many as the elements need");
     }
 }

@@ -4,9 +4,10 @@
 //! every machine. The files carry the metadata keys and tensor names of llama.cpp's own, and a small byte-level
 //! vocabulary with a chat template, so that the peer loads them too.
 //!
-//! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`weights`].
+//! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`embedding`].
 #![forbid(unsafe_code)]
 
+pub mod embedding;
 pub mod presets;
 pub mod random;
 pub mod spec;

@@ -1,10 +1,8 @@
 //! Random tensors, made as blocks: quantised types get random valid blocks directly, which is faster than rounding floats
 //! by two orders of magnitude and needs no encoder.
 //!
-//! **Scale.** A matrix of deviation `1 / sqrt(inputs)` keeps a normalised vector's size, so each block adds about as much
-//! to the residual stream as it was given. Embedding rows are shorter than 1, that is a deviation below `1 / sqrt(width)` per
-//! element, next to which the blocks' outputs are large: the stream forgets its input token, and a tied output matrix does
-//! not merely echo it. Queries and keys are a little larger, so that attention picks instead of averaging.
+//! **Scale.** A matrix of deviation `1 / sqrt(inputs)` keeps a normalised vector's size. Queries and keys are a little larger,
+//! so that attention picks instead of averaging. What embedding and output are like: see [`crate::embedding`].
 
 use std::io::{self, Write};
 
@@ -39,18 +37,23 @@ pub fn write_matrix(
         let blocks = left.min(batch as u64);
         bytes.clear();
         bytes.resize(blocks as usize * dtype.block_bytes(), 0);
-        for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
-            fill_block(dtype, deviation, random, block);
-        }
+        fill(dtype, deviation, random, &mut bytes);
         out.write_all(&bytes)?;
         left -= blocks;
     }
     Ok(())
 }
 
+/// Fills `blocks` with random weights, as [`write_matrix`] does.
+pub(crate) fn fill(dtype: DType, deviation: f32, random: &mut Random, blocks: &mut [u8]) {
+    for block in blocks.chunks_exact_mut(dtype.block_bytes()) {
+        fill_block(dtype, deviation, random, block);
+    }
+}
+
 /// A vector of `elements` F32 around `mean`, within a few tenths of it, as norms' weights are.
-pub fn vector(elements: u64, mean: f32, random: &mut Random) -> Vec<u8> {
-    (0..elements).flat_map(|_| (mean * (1.0 + 0.1 * random.normal())).to_le_bytes()).collect()
+pub fn vector(elements: u64, mean: f32, random: &mut Random) -> Vec<f32> {
+    (0..elements).map(|_| mean * (1.0 + 0.1 * random.normal())).collect()
 }
 
 /// One block of random quants whose values have mean 0 and about the given deviation.

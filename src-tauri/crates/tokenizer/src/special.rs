@@ -3,8 +3,10 @@
 //!
 //! Where two could match, the longer one wins wherever it stands, then the one further left; that is what llama.cpp does, by
 //! searching the whole text for each token in turn. Here all are searched for at once, and each cluster of overlapping finds is
-//! settled by itself.
+//! settled by itself. A long run of blanks, of which every length is a token, has so many finds that nearly all lose; from
+//! there on the tokens take turns.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -18,7 +20,12 @@ pub(crate) struct SpecialTokens {
     /// The id of each pattern of `finder`.
     ids: Vec<u32>,
     longest_bytes: usize,
+    /// Texts and ids, those that win before those that lose to them.
+    turns: Vec<(String, u32)>,
 }
+
+/// Finds of one cluster that are kept, some megabytes; a text of ordinary words has clusters of a handful.
+const CROWD: usize = 1 << 16;
 
 /// A part of a text: to be encoded, or a token already.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +51,10 @@ impl SpecialTokens {
         let texts = tokens.iter().map(|&(_, text)| text);
         let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts.clone());
         let finder = finder.map_err(|error| Error::SpecialTokens { reason: error.to_string() })?;
+        let mut turns: Vec<(String, u32)> = tokens.iter().map(|&(id, text)| (text.to_owned(), id)).collect();
+        turns.sort_by_key(|(text, id)| (Reverse(text.len()), *id));
         let longest_bytes = texts.map(str::len).max().unwrap_or(0);
-        Ok(Some(SpecialTokens { finder, ids: tokens.iter().map(|&(id, _)| id).collect(), longest_bytes }))
+        Ok(Some(SpecialTokens { finder, ids: tokens.iter().map(|&(id, _)| id).collect(), longest_bytes, turns }))
     }
 
     /// Calls `part` with the parts of `text`, in order.
@@ -53,36 +62,66 @@ impl SpecialTokens {
         let mut done = 0;
         let mut cluster: Vec<Find> = Vec::new();
         let mut cluster_end = 0;
-        let mut settle = |cluster: &mut Vec<Find>| {
+        let mut settle = |cluster: &mut Vec<Find>, done: &mut usize| {
             for Find { start, end, id } in choose(cluster) {
-                if start > done {
-                    part(Part::Text(done..start));
+                if start > *done {
+                    part(Part::Text(*done..start));
                 }
                 part(Part::Token(id));
-                done = end;
+                *done = end;
             }
         };
         for found in self.finder.find_overlapping_iter(text) {
             // Finds come ordered by their end, and none is longer than the longest token, so nothing later can reach back
             // into a cluster that ended that long ago.
             if found.end().saturating_sub(self.longest_bytes) >= cluster_end {
-                settle(&mut cluster);
+                settle(&mut cluster, &mut done);
+            }
+            if cluster.len() >= CROWD {
+                return self.split_by_turns(text, done, &mut part);
             }
             if let Some(&id) = self.ids.get(found.pattern().as_usize()) {
                 cluster.push(Find { start: found.start(), end: found.end(), id });
                 cluster_end = found.end();
             }
         }
-        settle(&mut cluster);
+        settle(&mut cluster, &mut done);
         if done < text.len() {
             part(Part::Text(done..text.len()));
         }
+    }
+
+    /// The same for the text from `from` on, by looking for one token after the other in what those before left.
+    fn split_by_turns(&self, text: &str, from: usize, part: &mut impl FnMut(Part)) {
+        let mut parts = vec![Part::Text(from..text.len())];
+        for (token, id) in &self.turns {
+            let mut finer = Vec::with_capacity(parts.len());
+            for part in parts {
+                let Part::Text(range) = part else {
+                    finer.push(part);
+                    continue;
+                };
+                let mut done = range.start;
+                for (at, _) in text.get(range.clone()).unwrap_or_default().match_indices(token.as_str()) {
+                    if range.start + at > done {
+                        finer.push(Part::Text(done..range.start + at));
+                    }
+                    finer.push(Part::Token(*id));
+                    done = range.start + at + token.len();
+                }
+                if done < range.end {
+                    finer.push(Part::Text(done..range.end));
+                }
+            }
+            parts = finer;
+        }
+        parts.into_iter().for_each(part);
     }
 }
 
 /// Empties `cluster` and gives those finds that do not overlap a better one, from left to right.
 fn choose(cluster: &mut Vec<Find>) -> Vec<Find> {
-    cluster.sort_unstable_by_key(|find| (std::cmp::Reverse(find.end - find.start), find.id, find.start));
+    cluster.sort_unstable_by_key(|find| (Reverse(find.end - find.start), find.id, find.start));
     let mut chosen: std::collections::BTreeMap<usize, Find> = std::collections::BTreeMap::new();
     for find in cluster.drain(..) {
         let free_before = chosen.range(..find.end).next_back().is_none_or(|(_, other)| other.end <= find.start);
@@ -124,9 +163,12 @@ mod tests {
     }
 
     fn check(tokens: &[(u32, &str)], text: &str) {
-        let mut got = Vec::new();
-        SpecialTokens::build(tokens).expect("few tokens").expect("not empty").split(text, |part| got.push(part));
-        assert_eq!(got, by_the_rule(tokens, text), "{tokens:?} in {text:?}");
+        let set = SpecialTokens::build(tokens).expect("few tokens").expect("not empty");
+        let (mut at_once, mut by_turns) = (Vec::new(), Vec::new());
+        set.split(text, |part| at_once.push(part));
+        assert_eq!(at_once, by_the_rule(tokens, text), "{tokens:?} in {text:?}");
+        set.split_by_turns(text, 0, &mut |part| by_turns.push(part));
+        assert_eq!(by_turns, at_once, "{tokens:?} in {text:?}, by turns");
     }
 
     #[test]

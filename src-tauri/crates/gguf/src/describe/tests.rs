@@ -1,3 +1,5 @@
+//! A made-up file, described in both forms to the letter.
+
 use super::*;
 use crate::Writer;
 

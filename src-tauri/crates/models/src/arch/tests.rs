@@ -5,6 +5,7 @@ mod textbook;
 
 use std::path::Path;
 
+use cairn_gguf::Value;
 use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
 
 use crate::file::ModelFile;
@@ -156,6 +157,37 @@ fn metadata_that_fit_no_model_are_refused_by_name() {
     refuses(yarn, "RoPE scaling `yarn` is not supported");
     let text = "metadata key `llama.rope.freq_base`: -1 is not a positive number";
     refuses(|model| drop(model.keys.insert("rope.freq_base", (-1f32).into())), text);
+    for (value, shown) in [(f32::NAN, "NaN"), (-1e-5, "-0.00001"), (f32::INFINITY, "inf")] {
+        let text =
+            format!("metadata key `llama.attention.layer_norm_rms_epsilon`: {shown} is not a number from zero up");
+        refuses(|model| drop(model.keys.insert("attention.layer_norm_rms_epsilon", value.into())), &text);
+    }
+    let factors = (vec![HEAD_DIM as u64 / 2], vec![1.0, 0.0, 1.0, 1.0]);
+    let text = "metadata key `rope_freqs.weight`: 0 is not a positive number";
+    refuses(|model| drop(model.tensors.insert("rope_freqs.weight".into(), factors)), text);
+}
+
+/// Every number of the metadata at its extremes: an error or a model, never a panic, and no memory taken for it.
+#[test]
+fn extreme_metadata_are_refused_or_run() {
+    let keys: Vec<&str> = Tiny::new("llama", 13).keys.keys().copied().collect();
+    let more = ["rope.dimension_count", "rope.freq_base", "rope.scaling.factor", "vocab_size"];
+    for family in FAMILIES {
+        for key in keys.iter().copied().chain(more) {
+            for value in [0u32, 1, 3, 1 << 22, u32::MAX] {
+                for value in
+                    [Value::from(value), Value::from(value as f32), Value::from(-(value as f32)), Value::from(f32::NAN)]
+                {
+                    let mut model = Tiny::new(family, 13);
+                    model.keys.insert(key, value);
+                    let file = file(&model.bytes());
+                    let need = need(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, 2);
+                    let loaded = load(&file, &mut Reference::new());
+                    assert_eq!(need.is_ok(), loaded.is_ok(), "{family}, {key}: {need:?}, {:?}", loaded.err());
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -21,6 +21,10 @@ pub(crate) fn rope(b: &mut Builder<'_>, hparams: &Hparams, style: RopeStyle) -> 
     let base = positive(&keys, "rope.freq_base")?.unwrap_or(10_000.0);
     let factor = scaling_factor(&keys)?;
     let factors = b.optional_values("rope_freqs.weight", dims / 2).unwrap_or_else(|| vec![1.0; dims / 2]);
+    if let Some(factor) = factors.iter().find(|factor| !(factor.is_finite() && **factor > 0.0)) {
+        let why = format!("{factor} is not a positive number");
+        return Err(LoadError::Key { key: "rope_freqs.weight".to_owned(), why });
+    }
     let frequency = |i: usize| f64::from(base).powf(-2.0 * i as f64 / dims as f64) / f64::from(factor);
     let scaled = factors.iter().enumerate().map(|(i, &factor)| (frequency(i) / f64::from(factor)) as f32);
     let inverse_frequencies: Vec<f32> = scaled.collect();

@@ -7,11 +7,8 @@ use super::Verb;
 use crate::{Repo, process, python, workspace};
 
 /// The row of this verb.
-pub const VERB: Verb = Verb {
-    name: "bench",
-    about: "Measure against llama.cpp in turns: `bench decode [--rounds N] [--tokens N]`",
-    run,
-};
+pub const VERB: Verb =
+    Verb { name: "bench", about: "Measure against llama.cpp in turns: `bench decode [--rounds N] [--tokens N]`", run };
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let llama_bench = llama_bench(repo)?;

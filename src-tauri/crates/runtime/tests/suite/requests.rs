@@ -1,60 +1,11 @@
 //! The engine as its callers meet it, with a small random model: batches, cache, cancellation, keep-alive, failing files.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cairn_hardware::Machine;
-use cairn_runtime::{
-    Engine, EngineConfig, Event, Finish, FinishReason, GenerateError, KeepAlive, Lease, LoadError, LoadOptions,
-    Request, Sampling, Source,
-};
+use cairn_runtime::{Engine, EngineConfig, FinishReason, GenerateError, KeepAlive, LoadError, Request, Source};
 use tempfile::TempDir;
-use tokio::sync::mpsc::Receiver;
 
-fn config() -> EngineConfig {
-    EngineConfig {
-        machine: Machine::probe(),
-        kernel: None,
-        kv_budget_bytes: Some(64 << 20),
-        parallel: 4,
-        max_loaded: 2,
-        max_queue: 16,
-        keep_alive: KeepAlive::Forever,
-        seed: 1,
-    }
-}
-
-fn model(folder: &TempDir, seed: u64) -> PathBuf {
-    let path = folder.path().join(format!("{seed}.gguf"));
-    let spec = cairn_testkit::ModelSpec { seed, ..cairn_testkit::tiny_llama() };
-    cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
-    path
-}
-
-async fn lease(engine: &Engine, path: &Path) -> Lease {
-    let id = path.display().to_string();
-    engine.acquire(id, Source::File(path.to_owned()), LoadOptions::default(), None).await.expect("the model loads")
-}
-
-fn prompt(seed: u32, tokens: u32) -> Vec<u32> {
-    (0..tokens).map(|at| (seed * 7919 + at * 31) % 300).collect()
-}
-
-fn greedy(prompt: Vec<u32>, tokens: u32) -> Request {
-    let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
-    Request { prompt, sampling, max_tokens: Some(tokens), ..Request::default() }
-}
-
-/// The whole answer.
-async fn answer(mut events: Receiver<Event>) -> Result<Finish, GenerateError> {
-    loop {
-        match events.recv().await.expect("an answer ends with its end") {
-            Event::Text(_) => {}
-            Event::Done(finish) => return Ok(finish),
-            Event::Failed(error) => return Err(error),
-        }
-    }
-}
+use crate::common::{answer, config, greedy, lease, model, prompt};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_at_once_equal_answers_alone() {
@@ -169,8 +120,40 @@ async fn a_file_that_changes_fails_the_answer_and_loads_anew() {
     assert!(matches!(error, GenerateError::ModelVanished(_) | GenerateError::Unloaded), "{error}");
     drop(held);
     let id = path.display().to_string();
-    let cut = engine.acquire(id, Source::File(path.clone()), LoadOptions::default(), None).await;
+    let cut = engine.acquire(id, Source::File(path.clone()), Default::default(), None).await;
     assert!(matches!(cut, Err(LoadError::File(_))), "a cut file is refused");
     std::fs::write(&path, whole).expect("the folder is writable");
     answer(lease(&engine, &path).await.generate(greedy(prompt(1, 50), 5))).await.expect("a whole one loads");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
+    let folder = TempDir::new().expect("a temporary folder can be made");
+    let engine = Engine::start(EngineConfig { max_loaded: 1, ..config() }).expect("the best variant runs");
+    let (steady, other) = (model(&folder, 30), model(&folder, 31));
+    let mut held = lease(&engine, &steady).await;
+    let waits = tokio::spawn({
+        let engine = engine.clone();
+        async move { lease(&engine, &other).await }
+    });
+    for _ in 0..100 {
+        // The next lease is asked for before the last one ends, so that the model is never idle.
+        let next = tokio::spawn({
+            let (engine, steady) = (engine.clone(), steady.clone());
+            async move { lease(&engine, &steady).await }
+        });
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        if waits.is_finished() {
+            break;
+        }
+        if next.is_finished() {
+            held = next.await.expect("leasing does not panic");
+        } else {
+            drop(held);
+            waits.await.expect("the other model loads");
+            next.await.expect("then the first one loads again");
+            return;
+        }
+    }
+    panic!("the other model must have been let in");
 }

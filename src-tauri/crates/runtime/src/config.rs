@@ -1,0 +1,56 @@
+//! What an engine is told: at its start, and with each request for a model.
+
+use std::path::PathBuf;
+
+use cairn_hardware::Machine;
+
+use crate::keep_alive::KeepAlive;
+
+/// A model's identity: requests with the same one share a loaded model.
+pub type ModelId = String;
+
+/// Where a model's bytes are.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// A GGUF file.
+    File(PathBuf),
+    /// Part of this program.
+    Builtin {
+        /// What errors call it.
+        name: &'static str,
+        /// A whole GGUF file, aligned to 64 bytes.
+        bytes: &'static [u8],
+    },
+}
+
+/// What an engine is set up with.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// What this machine has.
+    pub machine: Machine,
+    /// Forces a kernel variant by name; otherwise the best usable one.
+    pub kernel: Option<String>,
+    /// Bytes that KV pages of all models may take; otherwise a quarter of the memory.
+    pub kv_budget_bytes: Option<u64>,
+    /// Requests that one model computes at once; zero counts as one.
+    pub parallel: usize,
+    /// Models that may be loaded at once; zero counts as one.
+    pub max_loaded: usize,
+    /// Requests that may wait for one model.
+    pub max_queue: usize,
+    /// For requests that name none.
+    pub keep_alive: KeepAlive,
+    /// Source of the seeds of requests that name none.
+    pub seed: u64,
+}
+
+/// What a request asks of a load.
+#[derive(Clone, Debug, Default)]
+pub struct LoadOptions {
+    /// Tokens that prompt and answer may have together; at most what the model was trained for.
+    pub context_tokens: Option<u32>,
+    /// Compute threads, at most one per usable core; that many where nothing is asked for.
+    pub threads: Option<usize>,
+    /// Load even if memory looks too small.
+    pub force: bool,
+}

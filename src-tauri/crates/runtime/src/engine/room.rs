@@ -1,0 +1,72 @@
+//! Room for another model: which loaded one goes, and the threads that compute.
+
+use std::sync::{Arc, Weak};
+
+use cairn_hardware::Machine;
+use cairn_models::ModelFile;
+use cairn_tensor::Team;
+
+use super::{DEFAULT_CONTEXT_TOKENS, Engine};
+use crate::config::LoadOptions;
+use crate::error::LoadError;
+use crate::loaded::check_memory;
+
+impl Engine {
+    /// Unloads until there is a place and memory for another model: idle ones first, the next to expire before others.
+    /// Where all are busy, one of them takes no more requests and is waited for, or steady requests would keep it for ever.
+    pub(super) async fn make_room(&self, id: &str, file: &ModelFile, options: &LoadOptions) -> Result<(), LoadError> {
+        loop {
+            let idle = self.0.idle.notified();
+            let fits = if options.force {
+                Ok(())
+            } else {
+                // Probed anew each time: what was just unloaded counts as free.
+                check_memory(file, options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS), &Machine::probe())
+            };
+            if let Err(error @ LoadError::Model(_)) = fits {
+                return Err(error);
+            }
+            {
+                let mut entries = self.0.entries();
+                let replaces = entries.contains_key(id);
+                if !replaces && entries.len() < self.0.config.max_loaded && (fits.is_ok() || entries.is_empty()) {
+                    return fits;
+                }
+                let victim = entries
+                    .iter_mut()
+                    .filter(|(key, _)| !replaces || key.as_str() == id)
+                    .min_by_key(|(_, entry)| (entry.leases > 0, !entry.leaving, entry.keep_alive, entry.expires));
+                let (key, entry) = victim.expect("there is no room, so something is loaded");
+                if entry.leases == 0 {
+                    tracing::info!(id = %key, by = %id, "model unloaded to make room");
+                    let key = key.clone();
+                    entries.remove(&key);
+                    continue;
+                }
+                if !entry.leaving {
+                    tracing::info!(id = %key, by = %id, "model ends its answers to make room");
+                    entry.leaving = true;
+                }
+            }
+            idle.await;
+        }
+    }
+
+    /// Compute threads for these options. More than one per core would wait for each other, and a request may not take as
+    /// many of the system's threads as it likes.
+    pub(super) fn threads(&self, options: &LoadOptions) -> usize {
+        let cores = self.0.config.machine.cpu.usable_cores.len();
+        options.threads.unwrap_or(cores).min(cores).max(1)
+    }
+
+    /// The compute team of this size; models with the same size share it.
+    pub(super) fn team(&self, threads: usize) -> std::io::Result<Arc<Team>> {
+        let mut teams = self.0.teams.lock().expect("no code panics while it holds the teams");
+        if let Some(team) = teams.get(&threads).and_then(Weak::upgrade) {
+            return Ok(team);
+        }
+        let team = Arc::new(Team::new(threads, &self.0.config.machine.cpu.usable_cores)?);
+        teams.insert(threads, Arc::downgrade(&team));
+        Ok(team)
+    }
+}

@@ -1,0 +1,55 @@
+//! An engine with small random models, and requests of it.
+
+use std::path::{Path, PathBuf};
+
+use cairn_hardware::Machine;
+use cairn_runtime::{
+    Engine, EngineConfig, Event, Finish, GenerateError, KeepAlive, Lease, LoadOptions, Request, Sampling, Source,
+};
+use tempfile::TempDir;
+use tokio::sync::mpsc::Receiver;
+
+pub(crate) fn config() -> EngineConfig {
+    EngineConfig {
+        machine: Machine::probe(),
+        kernel: None,
+        kv_budget_bytes: Some(64 << 20),
+        parallel: 4,
+        max_loaded: 2,
+        max_queue: 16,
+        keep_alive: KeepAlive::Forever,
+        seed: 1,
+    }
+}
+
+pub(crate) fn model(folder: &TempDir, seed: u64) -> PathBuf {
+    let path = folder.path().join(format!("{seed}.gguf"));
+    let spec = cairn_testkit::ModelSpec { seed, ..cairn_testkit::tiny_llama() };
+    cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
+    path
+}
+
+pub(crate) async fn lease(engine: &Engine, path: &Path) -> Lease {
+    let id = path.display().to_string();
+    engine.acquire(id, Source::File(path.to_owned()), LoadOptions::default(), None).await.expect("the model loads")
+}
+
+pub(crate) fn prompt(seed: u32, tokens: u32) -> Vec<u32> {
+    (0..tokens).map(|at| (seed * 7919 + at * 31) % 300).collect()
+}
+
+pub(crate) fn greedy(prompt: Vec<u32>, tokens: u32) -> Request {
+    let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
+    Request { prompt, sampling, max_tokens: Some(tokens), ..Request::default() }
+}
+
+/// The whole answer.
+pub(crate) async fn answer(mut events: Receiver<Event>) -> Result<Finish, GenerateError> {
+    loop {
+        match events.recv().await.expect("an answer ends with its end") {
+            Event::Text(_) => {}
+            Event::Done(finish) => return Ok(finish),
+            Event::Failed(error) => return Err(error),
+        }
+    }
+}

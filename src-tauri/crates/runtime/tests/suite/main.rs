@@ -1,0 +1,6 @@
+//! The engine from outside.
+
+mod common;
+mod hostile;
+mod requests;
+mod stress;
