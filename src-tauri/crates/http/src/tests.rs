@@ -136,14 +136,18 @@ async fn a_chat_streams() {
         r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"options":{"temperature":0,"num_predict":3}}"#;
     check!(daemon.post("/api/chat", request).await, @r##"
     200 application/x-ndjson
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"&"},"done":false}
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\u000b"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\f"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\r"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"length","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":3,"eval_duration":NS}
     "##);
     // All of the prompt but its last token is found computed.
     check!(daemon.post("/api/chat", request).await, @r##"
     200 application/x-ndjson
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"&"},"done":false}
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","total_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS,"cached_tokens":17}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\u000b"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\f"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\r"},"done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"length","total_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":3,"eval_duration":NS,"cached_tokens":17}
     "##);
 }
 
@@ -154,7 +158,7 @@ async fn a_chat_in_one_piece() {
                       "options":{"temperature":0,"num_predict":3},"unknown":1}"#;
     check!(daemon.post("/api/chat", request).await, @r##"
     200 application/json; charset=utf-8
-    {"model":"M:latest","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"&"},"done":true,"done_reason":"stop","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
+    {"model":"M:latest","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\u000b\f\r"},"done":true,"done_reason":"length","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":3,"eval_duration":NS}
     "##);
 }
 
@@ -164,20 +168,21 @@ async fn generate_streams_and_goes_on() {
     let request = r#"{"model":"m","prompt":"hi","options":{"temperature":0,"num_predict":2}}"#;
     check!(daemon.post("/api/generate", request).await, @r##"
     200 application/x-ndjson
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"&","done":false}
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"","done":true,"done_reason":"stop","context":[509,510,117,115,273,10,104,105,511,10,510,308,115,289,116,264,116,10,38,509],"total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"\u000b","done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"\f","done":false}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"","done":true,"done_reason":"length","context":[509,510,117,115,273,10,104,105,511,10,510,308,115,289,116,264,116,10,11,12],"total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS}
     "##);
     let request =
         r#"{"model":"m","prompt":"hi","raw":true,"stream":false,"options":{"temperature":0,"num_predict":2}}"#;
     check!(daemon.post("/api/generate", request).await, @r##"
     200 application/json; charset=utf-8
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":" ca f","done":true,"done_reason":"length","total_duration":NS,"prompt_eval_count":3,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS,"cached_tokens":1}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"jk","done":true,"done_reason":"length","total_duration":NS,"prompt_eval_count":3,"prompt_eval_duration":NS,"eval_count":2,"eval_duration":NS,"cached_tokens":1}
     "##);
     let request =
         r#"{"model":"m","prompt":"hi","context":[1,2],"stream":false,"options":{"temperature":0,"num_predict":1}}"#;
     check!(daemon.post("/api/generate", request).await, @r##"
     200 application/json; charset=utf-8
-    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"more","done":true,"done_reason":"length","context":[1,2,510,117,115,273,10,104,105,511,10,510,308,115,289,116,264,116,10,417],"total_duration":NS,"prompt_eval_count":19,"prompt_eval_duration":NS,"eval_count":1,"eval_duration":NS}
+    {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","response":"\u000b","done":true,"done_reason":"length","context":[1,2,510,117,115,273,10,104,105,511,10,510,308,115,289,116,264,116,10,11],"total_duration":NS,"prompt_eval_count":19,"prompt_eval_duration":NS,"eval_count":1,"eval_duration":NS}
     "##);
 }
 
