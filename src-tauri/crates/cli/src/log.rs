@@ -4,7 +4,7 @@
 //! are logged nowhere in this program.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -32,7 +32,11 @@ pub(crate) fn start(setting: &Setting, to_stderr: bool) {
         Ok(file) => (Some(file), None),
         Err(error) => (None, Some(error)),
     };
-    let stderr = (to_stderr || file.is_none()).then(|| tracing_subscriber::fmt::layer().with_writer(io::stderr));
+    let stderr = (to_stderr || file.is_none()).then(|| {
+        let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
+        // The layer heeds NO_COLOR by itself, and does not know whether a terminal reads it.
+        if io::stderr().is_terminal() { layer } else { layer.with_ansi(false) }
+    });
     let file = file.map(|file| tracing_subscriber::fmt::layer().with_ansi(false).with_writer(file));
     tracing_subscriber::registry().with(filter(&setting.settings.log)).with(stderr).with(file).init();
     if let Some(error) = failure {
