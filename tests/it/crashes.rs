@@ -27,31 +27,6 @@ fn ask(model: &str, tokens: u32) -> serde_json::Value {
     })
 }
 
-#[test]
-fn a_killed_daemon_leaves_nothing_behind_that_hinders_the_next() {
-    let home = Home::new();
-    for _ in 0..3 {
-        let daemon = home.serve();
-        let mut stream = daemon.post_streaming("/api/chat", &ask("pebble", 500));
-        await_text(&mut stream);
-        kill(daemon.child.id(), "-KILL");
-    }
-    let daemon = home.serve();
-    let answer = daemon.post("/api/chat", &ask("pebble", 40)).expect("the daemon answers");
-    assert!(answer.contains("\"done\":true"), "{answer}");
-}
-
-#[test]
-fn a_client_that_leaves_frees_its_place() {
-    let home = Home::new().with("OLLAMA_NUM_PARALLEL", "1");
-    let daemon = home.serve();
-    for _ in 0..5 {
-        await_text(&mut daemon.post_streaming("/api/chat", &ask("pebble", 100_000)));
-    }
-    let answer = daemon.post("/api/chat", &ask("pebble", 5)).expect("the daemon answers");
-    assert!(answer.contains("\"done\":true"), "{answer}");
-}
-
 /// A model file large enough that an answer of it takes a while.
 fn model_file(home: &Home) -> PathBuf {
     let path = home.folder.path().join("model.gguf");
@@ -70,6 +45,34 @@ fn open(home: &Home, path: &std::path::Path) -> String {
 
 fn answers(daemon: &Daemon<'_>) {
     let answer = daemon.post("/api/chat", &ask("pebble", 20)).expect("the daemon lives");
+    assert!(answer.contains("\"done\":true"), "{answer}");
+}
+
+#[test]
+fn a_killed_daemon_leaves_nothing_behind_that_hinders_the_next() {
+    let home = Home::new();
+    let path = model_file(&home);
+    for _ in 0..3 {
+        let daemon = home.serve();
+        let name = open(&home, &path);
+        await_text(&mut daemon.post_streaming("/api/chat", &ask(&name, 100_000)));
+        kill(daemon.child.id(), "-KILL");
+    }
+    let daemon = home.serve();
+    open(&home, &path);
+    answers(&daemon);
+}
+
+#[test]
+fn a_client_that_leaves_frees_its_place() {
+    let home = Home::new().with("OLLAMA_NUM_PARALLEL", "1");
+    let path = model_file(&home);
+    let daemon = home.serve();
+    let name = open(&home, &path);
+    for _ in 0..5 {
+        await_text(&mut daemon.post_streaming("/api/chat", &ask(&name, 100_000)));
+    }
+    let answer = daemon.post("/api/chat", &ask(&name, 5)).expect("the daemon answers");
     assert!(answer.contains("\"done\":true"), "{answer}");
 }
 

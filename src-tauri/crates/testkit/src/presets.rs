@@ -43,7 +43,8 @@ pub fn tiny_qwen3() -> ModelSpec {
     }
 }
 
-/// A Llama of some 14 million weights that takes seconds for a long answer, so that something can happen meanwhile.
+/// A Llama of some 30 million weights whose answers take seconds, so that something can happen meanwhile: tokens follow
+/// each other upwards, and it is a long way to the one that ends an answer.
 pub fn slow_llama() -> ModelSpec {
     ModelSpec {
         name: "slow llama".to_owned(),
@@ -52,6 +53,7 @@ pub fn slow_llama() -> ModelSpec {
         heads: 8,
         kv_heads: 4,
         ffn: 2048,
+        vocab: 16_384,
         context: 32_768,
         types: Types::All(DType::Q8_0),
         ..tiny_llama()
