@@ -107,10 +107,11 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Sends a signal.
-pub(crate) fn kill(pid: u32, signal: &str) {
-    // The process may have ended by itself, which is as good.
-    let _ = Command::new("kill").args([signal, &pid.to_string()]).stderr(Stdio::null()).status();
+/// Sends a signal, and says whether there was a process to take it. The shell's own `kill`, because the program of that
+/// name is not on every machine.
+pub(crate) fn kill(pid: u32, signal: &str) -> bool {
+    let words = ["-c", "kill \"$0\" \"$1\"", signal, &pid.to_string()];
+    Command::new("sh").args(words).stderr(Stdio::null()).status().expect("a shell starts").success()
 }
 
 /// A running `cairn serve`; killed when dropped.

@@ -56,7 +56,7 @@ fn a_killed_daemon_leaves_nothing_behind_that_hinders_the_next() {
         let daemon = home.serve();
         let name = open(&home, &path);
         await_text(&mut daemon.post_streaming("/api/chat", &ask(&name, 100_000)));
-        kill(daemon.child.id(), "-KILL");
+        assert!(kill(daemon.child.id(), "-KILL"), "it is still answering");
     }
     let daemon = home.serve();
     open(&home, &path);

@@ -67,7 +67,7 @@ fn ctrl_c_ends_a_question_and_its_answer() {
     let words = ["run", "--nowordwrap", &path.to_string_lossy(), "hello"];
     let mut child = home.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cairn starts");
     child.stdout.as_mut().expect("it is piped").read_exact(&mut [0]).expect("the answer begins");
-    kill(child.id(), "-INT");
+    assert!(kill(child.id(), "-INT"), "it is still answering");
     let output = child.wait_with_output().expect("cairn ends");
     assert_eq!(output.status.code(), Some(1), "an answer that was cut short is no success");
     assert_eq!(text(&output.stderr), "Error: interrupted\n", "it says why");
