@@ -59,15 +59,14 @@ impl Environment {
 /// Downloads the source of a package and unpacks it; returns its folder.
 pub(crate) fn source(python: &Path, package: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     let (name, version) = package.split_once("==").context("a package is given with its version")?;
-    let name = name.replace('-', "_");
-    let unpacked = folder.join(format!("{name}-{version}"));
+    let archived = format!("{}-{version}", name.replace('-', "_"));
+    let unpacked = folder.join(&archived);
     if !unpacked.exists() {
         std::fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
         let mut pip = Command::new(python);
-        pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", ":all:", "--no-build-isolation"]);
-        // Only the archive is wanted; what its build would need is fetched by whoever builds it.
-        pip.args(["--dest"]).arg(folder).arg(package);
-        let archive = folder.join(format!("{name}-{version}.tar.gz"));
+        pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
+        pip.args(["--no-binary", name, "--dest"]).arg(folder).arg(package);
+        let archive = folder.join(format!("{archived}.tar.gz"));
         if !archive.exists() {
             process::run(&mut pip)?;
         }
