@@ -4,16 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use cairn_kv::{Budget, Cache};
-use cairn_tensor::{Backend, Batch, BufferId, Cpu, Limits, PlanId, Row, Team};
+use cairn_models::ModelFile;
+use cairn_tensor::{Cpu, Team};
+use it::evaluate::Evaluator;
 
 /// A model that is ready to run.
 pub(crate) struct Loaded {
-    backend: Cpu,
-    plan: PlanId,
-    logits: BufferId,
-    cache: Cache,
-    row: Vec<f32>,
+    evaluator: Evaluator,
+    team: Arc<Team>,
+    variant: &'static str,
 }
 
 /// Threads that the engine uses here.
@@ -28,44 +27,26 @@ impl Loaded {
         let cores = &machine.cpu.usable_cores;
         let variant = cairn_kernels::usable(&machine.cpu.features)[0];
         let team = Arc::new(Team::new(cores.len(), cores)?);
-        team.pin_caller();
-        let mut backend = Cpu::new(variant, team);
-        let file = cairn_models::ModelFile::open(path)?;
-        let model = cairn_models::load(&file, &mut backend)?;
-        let layout = model.plan.page_layout(backend.caps().kv_element_bytes);
-        let logits = model.plan.logits.expect("every family's plan ends in logits");
-        let plan = backend.prepare(model.plan, Limits { rows: 512, logit_rows: 1 })?;
-        let cache = Cache::new(layout, Arc::new(Budget::new(1 << 30)));
-        Ok(Self { backend, plan, logits, cache, row: vec![0.0; model.hparams.vocab] })
+        let file = ModelFile::open(path)?;
+        let evaluator = Evaluator::with_logit_rows(&file, Box::new(Cpu::new(variant, Arc::clone(&team))), 1)?;
+        Ok(Self { evaluator, team, variant: variant.name })
     }
 
     /// The kernel variant in use.
     pub(crate) fn variant(&self) -> &'static str {
-        self.backend.caps().variant
+        self.variant
     }
 
-    /// Generates greedily from one token, in a context of its own; returns tokens per second.
+    /// Generates greedily from one token, from an empty context; returns tokens per second. A thread of its own is pinned
+    /// for it: a program that is started from a pinned thread, such as the peer, would be held on that one core.
     pub(crate) fn decode(&mut self, tokens: usize) -> anyhow::Result<f64> {
-        self.cache.clear();
-        let mut token = 1;
-        let (seq, _) = self.cache.open(&[token]);
-        let mut batch = Batch::default();
-        batch.tables.push(Vec::new());
-        let started = Instant::now();
-        for slot in 0..tokens {
-            self.cache.reserve(&mut self.backend, seq, 1)?;
-            batch.rows.clear();
-            batch.rows.push(Row::text(0, token, slot as u32, true));
-            batch.tables[0].clear();
-            batch.tables[0].extend_from_slice(self.cache.pages(seq));
-            self.backend.run(self.plan, &batch)?;
-            self.cache.advance(seq, &[token]);
-            self.backend.read(self.plan, self.logits, 0..1, &mut self.row);
-            let best = self.row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
-            token = best.expect("a vocabulary is never empty").0 as u32;
-        }
-        let rate = tokens as f64 / started.elapsed().as_secs_f64();
-        self.cache.discard(seq);
-        Ok(rate)
+        let Self { evaluator, team, .. } = self;
+        let generate = move || {
+            team.pin_caller();
+            let started = Instant::now();
+            evaluator.greedy(&[1], tokens)?;
+            Ok(tokens as f64 / started.elapsed().as_secs_f64())
+        };
+        std::thread::scope(|scope| scope.spawn(generate).join().expect("generating does not panic"))
     }
 }

@@ -29,11 +29,16 @@ pub fn cpu(variant: &'static Variant, threads: usize) -> anyhow::Result<Box<dyn 
 }
 
 impl Evaluator {
-    /// Loads a model file into a backend.
-    pub fn new(file: &ModelFile, mut backend: Box<dyn Backend>) -> anyhow::Result<Self> {
+    /// Loads a model file into a backend, for the logits of whole batches.
+    pub fn new(file: &ModelFile, backend: Box<dyn Backend>) -> anyhow::Result<Self> {
+        Self::with_logit_rows(file, backend, BATCH_ROWS)
+    }
+
+    /// As [`Evaluator::new`], with room for the logits of so many rows of a batch: those of a large vocabulary take much.
+    pub fn with_logit_rows(file: &ModelFile, mut backend: Box<dyn Backend>, logit_rows: usize) -> anyhow::Result<Self> {
         let model = cairn_models::load(file, backend.as_mut())?;
         let logits = model.plan.logits.context("the plan ends in logits")?;
-        let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows: BATCH_ROWS })?;
+        let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows })?;
         Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0 })
     }
 
