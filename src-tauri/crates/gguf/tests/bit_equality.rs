@@ -4,8 +4,21 @@ use std::path::Path;
 
 use cairn_gguf::DType;
 
-const TYPES: [DType; 8] =
-    [DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q5_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
+const TYPES: [DType; 13] = [
+    DType::F16,
+    DType::BF16,
+    DType::Q8_0,
+    DType::Q4_0,
+    DType::Q5_0,
+    DType::Q4_1,
+    DType::Q5_1,
+    DType::IQ4_NL,
+    DType::IQ4_XS,
+    DType::MXFP4,
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+];
 
 fn fixture(name: &str) -> Vec<u8> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
@@ -37,7 +50,10 @@ fn encoding_equals_the_recorded_blocks() {
     for dtype in TYPES {
         let mut encoded = Vec::new();
         if dtype.encode(&x, &mut encoded).is_err() {
-            assert!(matches!(dtype, DType::Q4_K | DType::Q5_K), "{dtype} must have an encoder");
+            assert!(
+                matches!(dtype, DType::Q4_K | DType::Q5_K | DType::IQ4_NL | DType::IQ4_XS),
+                "{dtype} must have an encoder"
+            );
             continue;
         }
         let expected = fixture(&format!("{dtype}.encode.blocks"));

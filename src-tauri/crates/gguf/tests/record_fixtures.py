@@ -19,15 +19,21 @@ from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES
 
 SEED = 20240229
+# The first types and the values to encode come from one generator, one after the other.
 BLOCKS = {T.F16: 2048, T.BF16: 2048, T.Q8_0: 48, T.Q4_0: 64, T.Q5_0: 64, T.Q4_K: 12, T.Q5_K: 12, T.Q6_K: 12}
+# Each later type has a generator of its own, so that one more type changes no other fixture.
+LATER_BLOCKS = {T.Q4_1: 64, T.Q5_1: 64, T.IQ4_NL: 64, T.IQ4_XS: 12, T.MXFP4: 64}
 # Where in a block its f16 scales are: bits there are random only as far as they make finite numbers.
 SCALES = {T.F16: [0], T.Q8_0: [0], T.Q4_0: [0], T.Q5_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
+SCALES |= {T.Q4_1: [0, 2], T.Q5_1: [0, 2], T.IQ4_NL: [0], T.IQ4_XS: [0]}
+ENCODED = (T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q5_0, T.Q4_1, T.Q5_1, T.MXFP4)
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
 
 
 def blocks(rng: np.random.Generator, kind: T) -> np.ndarray:
     block_bytes = GGML_QUANT_SIZES[kind][1]
-    out = rng.integers(0, 256, (BLOCKS[kind], block_bytes), dtype=np.uint8)
+    count = (BLOCKS | LATER_BLOCKS)[kind]
+    out = rng.integers(0, 256, (count, block_bytes), dtype=np.uint8)
     for at in SCALES.get(kind, []):
         # Half of the scales are of usual size, half are any finite number, subnormal ones included.
         bits = rng.integers(0, 0x7C00, len(out), dtype=np.uint16) | (rng.integers(0, 2, len(out), dtype=np.uint16) << 15)
@@ -36,6 +42,9 @@ def blocks(rng: np.random.Generator, kind: T) -> np.ndarray:
     if kind == T.BF16:
         values = out.view("<u2")
         values[(values & 0x7F80) == 0x7F80] = 0x7F80
+    if kind == T.MXFP4:
+        # The exponents whose scales are subnormal, those beside them, and the largest.
+        out[:6, 0] = (0, 1, 2, 3, 254, 255)
     return out
 
 
@@ -67,15 +76,16 @@ def encode_q6_k(x: np.ndarray) -> bytes | None:
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     rng = np.random.default_rng(SEED)
-    for kind in BLOCKS:
-        encoded = blocks(rng, kind)
+    for kind in BLOCKS | LATER_BLOCKS:
+        encoded = blocks(rng if kind in BLOCKS else np.random.default_rng([SEED, kind.value]), kind)
         (FOLDER / f"{kind.name}.decode.blocks").write_bytes(encoded.tobytes())
-        decoded = quants.dequantize(encoded, kind).astype("<f4")
+        with np.errstate(over="ignore"):
+            decoded = quants.dequantize(encoded, kind).astype("<f4")
         (FOLDER / f"{kind.name}.decode.f32").write_bytes(decoded.tobytes())
     x = values(rng)
     (FOLDER / "encode.f32").write_bytes(x.astype("<f4").tobytes())
-    for kind in (T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q5_0):
-        with np.errstate(over="ignore"):
+    for kind in ENCODED:
+        with np.errstate(over="ignore", divide="ignore"):
             (FOLDER / f"{kind.name}.encode.blocks").write_bytes(quants.quantize(x, kind).tobytes())
     q6_k = encode_q6_k(x)
     if q6_k is not None:

@@ -32,6 +32,9 @@ fn encoding_loses_no_more_than_the_grid_allows() {
         (DType::Q8_0, 6.0e-3),
         (DType::Q4_0, 0.10),
         (DType::Q5_0, 0.05),
+        (DType::Q4_1, 0.09),
+        (DType::Q5_1, 0.045),
+        (DType::MXFP4, 0.14),
         (DType::Q6_K, 0.022),
     ];
     let x = weights(8192);
