@@ -68,8 +68,12 @@ fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
     let mut acc = 0.0f32;
     for (block, values) in column.values.iter().enumerate() {
         let dot = products(&row.quants[32 * block..32 * (block + 1)], values);
-        let scale = row.scales[block] * f32::from_le_bytes(column.scales[block]);
-        acc = (dot as f32).mul_add(scale, acc);
+        let scale = f32::from_le_bytes(column.scales[block]);
+        acc = (dot as f32).mul_add(row.scales[block] * scale, acc);
+        if let Some(minimum) = row.minimum_scales.get(block) {
+            let sum = i32::from_le_bytes(column.sums[block]);
+            acc = (sum as f32).mul_add(minimum * scale, acc);
+        }
     }
     acc
 }

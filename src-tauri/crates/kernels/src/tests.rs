@@ -12,8 +12,22 @@ use cairn_hardware::Machine;
 use crate::{Format, Variant};
 
 /// Every type of weights.
-const TYPES: [DType; 9] =
-    [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q5_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
+const TYPES: [DType; 14] = [
+    DType::F32,
+    DType::F16,
+    DType::BF16,
+    DType::Q8_0,
+    DType::Q4_0,
+    DType::Q5_0,
+    DType::Q4_1,
+    DType::Q5_1,
+    DType::IQ4_NL,
+    DType::IQ4_XS,
+    DType::MXFP4,
+    DType::Q4_K,
+    DType::Q5_K,
+    DType::Q6_K,
+];
 
 /// The variants that this machine can run.
 fn usable() -> Vec<&'static Variant> {
@@ -59,22 +73,27 @@ impl Noise {
         }
         let mut bytes: Vec<u8> = (0..rows * dtype.row_bytes(k)).map(|_| self.bits() as u8).collect();
         for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
-            for &offset in scale_offsets(dtype) {
-                let scale = half::f16::from_f32(self.unit() * 0.01);
-                block[offset..offset + 2].copy_from_slice(&scale.to_le_bytes());
-            }
+            set_scales(dtype, block, || self.unit() * 0.01);
         }
         bytes
     }
 }
 
-/// Where a block keeps its binary16 scales.
-fn scale_offsets(dtype: DType) -> &'static [usize] {
-    match dtype {
-        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 => &[0],
-        DType::Q4_K | DType::Q5_K => &[0, 2],
+/// Sets each of a block's scales to the next of `scale`, or to the power of two below it where the type has no others.
+fn set_scales(dtype: DType, block: &mut [u8], mut scale: impl FnMut() -> f32) {
+    let offsets: &[usize] = match dtype {
+        DType::MXFP4 => {
+            // The exponent's bias is that of binary32, and the scale half of what it says.
+            block[0] = (scale().abs().to_bits() >> 23) as u8 + 1;
+            return;
+        }
+        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 | DType::IQ4_NL | DType::IQ4_XS => &[0],
+        DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K => &[0, 2],
         DType::Q6_K => &[208],
-        _ => &[],
+        other => unreachable!("{other:?} has no scales"),
+    };
+    for &offset in offsets {
+        block[offset..offset + 2].copy_from_slice(&half::f16::from_f32(scale()).to_le_bytes());
     }
 }
 
