@@ -26,6 +26,8 @@ pub(super) trait Kind {
     type Block: AsRef<[u8]> + 'static;
     /// Elements in a block.
     const BLOCK: usize = Self::DTYPE.block();
+    /// Bytes of a block, here because a look-up in the types' table is done anew wherever a kernel asks.
+    const BYTES: usize = Self::DTYPE.block_bytes();
     /// Whether blocks have minima: one that is added (Q4_1, Q5_1), or one per sub-block that is taken off (Q4_K, Q5_K).
     const MINIMA: bool = matches!(Self::DTYPE, DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K);
     /// Whether unsigned quants take all eight bits: then the sum of two products with activations may not fit 16 bits.

@@ -19,13 +19,12 @@ const STRIP: usize = 8;
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm256_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
-            prefetch(m.weights, next + STRIP * bytes * block, STRIP * bytes);
+            prefetch(m.weights, next + STRIP * T::BYTES * block, STRIP * T::BYTES);
             let a = load256(values);
             let mut dots = [_mm256_setzero_si256(); STRIP];
             let mut scales = [0; STRIP];
@@ -56,7 +55,6 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
@@ -68,7 +66,7 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
             let mut scales = [0; STRIP];
             let mut minimum_scales = [0; STRIP];
             for (r, row) in rows.into_iter().enumerate() {
-                prefetch(m.weights, next + bytes * (STRIP * block + r), bytes);
+                prefetch(m.weights, next + T::BYTES * (STRIP * block + r), T::BYTES);
                 let bytes = row[block].as_ref();
                 scales[r] = scale_bits::<T>(bytes);
                 if T::MINIMA {
@@ -92,10 +90,15 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
 
 /// The blocks of a strip's rows, the last row standing in for those past it.
 // Closures in a function with target features have them too, and are then not inlined where the library calls them;
-// so this has none, and the loops above use none.
+// so this has none, and the loops above use none. An array that the library filled would hide that all rows have
+// `blocks` blocks, and each use of one would be checked again.
 #[inline(always)]
 fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
-    std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
+    let mut rows = [T::blocks(m.row(first), blocks); STRIP];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = T::blocks(m.row((first + r).min(m.rows - 1)), blocks);
+    }
+    rows
 }
 
 /// Partial sums of a block's scaled products, and of its minima times the activations' sums.

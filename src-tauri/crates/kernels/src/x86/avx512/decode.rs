@@ -9,7 +9,7 @@ use std::arch::x86_64::*;
 use cairn_gguf::DType;
 
 use super::super::memory::{at, load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
-use super::super::quants::{Kind, minimum_scale_bits, raised, scale_bits, scales_and_minima, sub_scales_128, unsigned};
+use super::super::quants::{Kind, minimum_scale_bits, raised, scale_bits, scales_and_minima, sub_scales_128};
 use super::{join, transpose_quarters};
 use crate::matmul::MatMul;
 
@@ -20,31 +20,35 @@ const STRIP: usize = 16;
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm512_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
-            prefetch(m.weights, next + STRIP * bytes * block, STRIP * bytes);
-            let a = _mm512_broadcast_i64x4(load256(values));
+            prefetch(m.weights, next + STRIP * T::BYTES * block, STRIP * T::BYTES);
+            let a = [_mm512_broadcast_i32x4(load128(at(values, 0))), _mm512_broadcast_i32x4(load128(at(values, 16)))];
             let mut scales = [0; STRIP];
             let mut minima = [0; STRIP];
-            let mut dots = [_mm512_setzero_si512(); STRIP / 2];
-            for (i, dot) in dots.iter_mut().enumerate() {
-                // Rows r and r + 4 in one register, as `reduce_halves` wants them.
-                let r = i + i / 4 * 4;
-                let (low, high) = (rows[r][block].as_ref(), rows[r + 4][block].as_ref());
-                *dot = _mm512_dpbusd_epi32(*dot, join(unsigned::<T>(low, 0), unsigned::<T>(high, 0)), a);
-                scales[r] = scale_bits::<T>(low);
-                scales[r + 4] = scale_bits::<T>(high);
-                if T::MINIMA {
-                    minima[r] = minimum_scale_bits(low);
-                    minima[r + 4] = minimum_scale_bits(high);
+            let mut dots = [_mm512_setzero_si512(); STRIP / 4];
+            for (r, dot) in dots.iter_mut().enumerate() {
+                // Row r + 4 * quarter, so that a reduction of quarters gives the rows in order.
+                let blocks = [
+                    rows[r][block].as_ref(),
+                    rows[r + 4][block].as_ref(),
+                    rows[r + 8][block].as_ref(),
+                    rows[r + 12][block].as_ref(),
+                ];
+                let [low, high] = four_rows::<T>(blocks);
+                *dot = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(*dot, low, a[0]), high, a[1]);
+                for (quarter, block) in blocks.into_iter().enumerate() {
+                    scales[r + 4 * quarter] = scale_bits::<T>(block);
+                    if T::MINIMA {
+                        minima[r + 4 * quarter] = minimum_scale_bits(block);
+                    }
                 }
             }
             let sum = i32::from_le_bytes(column.sums[block]);
-            let dot = _mm512_sub_epi32(reduce_halves(dots), _mm512_set1_epi32(T::OFFSET * sum));
+            let dot = _mm512_sub_epi32(add_quarters(dots), _mm512_set1_epi32(T::OFFSET * sum));
             let a_scale = broadcast(column.scales[block]);
             let scale = _mm512_mul_ps(widened::<T>(scales), a_scale);
             acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, acc);
@@ -61,7 +65,6 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
@@ -78,7 +81,7 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
             let mut minima = [[0; 4]; 4];
             let mut quads = [_mm512_setzero_si512(); 4];
             for (q, quad) in quads.iter_mut().enumerate() {
-                prefetch(m.weights, next + bytes * (STRIP * block + 4 * q), 4 * bytes);
+                prefetch(m.weights, next + T::BYTES * (STRIP * block + 4 * q), 4 * T::BYTES);
                 let mut dots = [_mm512_setzero_si512(); 4];
                 for (r, dot) in dots.iter_mut().enumerate() {
                     let bytes = rows[4 * q + r][block].as_ref();
@@ -115,10 +118,57 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
 
 /// The blocks of a strip's rows, the last row standing in for those past it.
 // Closures in a function with target features have them too, and are then not inlined where the library calls them;
-// so this has none, and the loops above use none.
+// so this has none, and the loops above use none. An array that the library filled would hide that all rows have
+// `blocks` blocks, and each use of one would be checked again.
 #[inline(always)]
 fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
-    std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
+    let mut rows = [T::blocks(m.row(first), blocks); STRIP];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = T::blocks(m.row((first + r).min(m.rows - 1)), blocks);
+    }
+    rows
+}
+
+/// The lower and upper halves of a block of each of four rows, unsigned, one row to a quarter.
+#[inline]
+#[target_feature(enable = "avx2,avx512f,avx512bw")]
+fn four_rows<T: Kind>(blocks: [&[u8]; 4]) -> [__m512i; 2] {
+    if matches!(T::DTYPE, DType::Q8_0) {
+        let sign = _mm512_set1_epi8(-128);
+        return [_mm512_xor_si512(gather(blocks, 2), sign), _mm512_xor_si512(gather(blocks, 18), sign)];
+    }
+    let bytes = gather(blocks, T::NIBBLES);
+    let mask = _mm512_set1_epi8(15);
+    let low = _mm512_and_si512(bytes, mask);
+    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask);
+    match T::DTYPE {
+        DType::Q4_0 | DType::Q4_1 => [low, high],
+        DType::Q5_0 | DType::Q5_1 => {
+            let (low_bits, high_bits) = fifths::<T>(blocks);
+            let bit = _mm512_set1_epi8(16);
+            [_mm512_mask_add_epi8(low, low_bits, low, bit), _mm512_mask_add_epi8(high, high_bits, high, bit)]
+        }
+        _ => {
+            let grid = _mm512_broadcast_i32x4(load128(const { &raised(T::GRID, T::OFFSET) }));
+            [_mm512_shuffle_epi8(grid, low), _mm512_shuffle_epi8(grid, high)]
+        }
+    }
+}
+
+/// Sixteen bytes of each of four blocks.
+#[inline]
+#[target_feature(enable = "avx2,avx512f")]
+fn gather(blocks: [&[u8]; 4], start: usize) -> __m512i {
+    let low = _mm256_set_m128i(load128(at(blocks[1], start)), load128(at(blocks[0], start)));
+    join(low, _mm256_set_m128i(load128(at(blocks[3], start)), load128(at(blocks[2], start))))
+}
+
+/// The fifth bits of four blocks' lower and upper halves.
+#[inline(always)]
+fn fifths<T: Kind>(blocks: [&[u8]; 4]) -> (u64, u64) {
+    let half = |block: usize, half: usize| u64::from(u16::from_le_bytes(*at(blocks[block], T::NIBBLES - 4 + 2 * half)));
+    let join = |i: usize| half(0, i) | half(1, i) << 16 | half(2, i) << 32 | half(3, i) << 48;
+    (join(0), join(1))
 }
 
 /// The two sub-blocks that register `i` of a block's quants holds: the nibbles of 64 consecutive bytes.
@@ -246,14 +296,6 @@ fn fold_quarters(x: [__m512i; 4]) -> __m512i {
 fn fold(a: __m512i, b: __m512i) -> __m512i {
     let even = _mm512_shuffle_i32x4::<0b10_00_10_00>(a, b);
     _mm512_add_epi32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b))
-}
-
-/// The sums of rows 0 to 15 from halves of registers: 0 | 4, 1 | 5, 2 | 6, 3 | 7, 8 | 12, and so on.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn reduce_halves(x: [__m512i; 8]) -> __m512i {
-    let [low, high] = x.as_chunks::<4>().0 else { unreachable!("eight are two times four") };
-    fold(add_quarters(*low), add_quarters(*high))
 }
 
 /// Sixteen blocks' scales as floats.
