@@ -1,6 +1,6 @@
 //! The grids of types whose 4-bit quants are indices into a table, and the scale that is a bare exponent.
 //!
-//! `IQ4` is ggml's non-linear grid (`kvalues_iq4nl`), denser around zero, where weights are. `E2M1` holds the sixteen
+//! `IQ4` is ggml's non-linear grid (`kvalues_iq4nl`), denser around zero, where weights are. `E2M1_TWICE` holds the sixteen
 //! values of the four-bit float of the Open Compute Project's microscaling formats, doubled so that they are integers;
 //! the scale beside them is therefore half of what its bits say.
 //! <https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf>
@@ -8,8 +8,8 @@
 /// The values of a quant of IQ4_NL and IQ4_XS, ascending.
 pub const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
-/// Twice the values of a quant of MXFP4: a sign bit above seven magnitudes and zero.
-pub const E2M1: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+/// Twice the values of a quant of MXFP4 and NVFP4: a sign bit above seven magnitudes and zero.
+pub const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Half of the power of two that the exponent `e` stands for, `2^(e - 128)`: exact for all of them, the smallest two as
 /// subnormals. ggml gives the not-a-number of the format, 255, no meaning of its own, so neither does this.

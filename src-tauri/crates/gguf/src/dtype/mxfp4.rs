@@ -3,11 +3,11 @@
 //! ```text
 //! byte  0   1                 17
 //!       +---+------------------+     e: u8
-//!       | e | b0 b1 ...    b15 |     x[i]      = E2M1[b[i] & 15] * 2^(e - 128)      i = 0..16
-//!       +---+------------------+     x[i + 16] = E2M1[b[i] >> 4] * 2^(e - 128)
+//!       | e | b0 b1 ...    b15 |     x[i]      = E2M1_TWICE[b[i] & 15] * 2^(e - 128)      i = 0..16
+//!       +---+------------------+     x[i + 16] = E2M1_TWICE[b[i] >> 4] * 2^(e - 128)
 //! ```
 
-use super::codebook::{E2M1, half_e8m0, pair};
+use super::codebook::{E2M1_TWICE, half_e8m0, pair};
 
 const BLOCK: usize = 32;
 const BYTES: usize = 17;
@@ -18,7 +18,7 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
         let d = half_e8m0(block[0]);
         let (low, high) = out.split_at_mut(BLOCK / 2);
         for ((&b, low), high) in block[1..].iter().zip(low).zip(high) {
-            [*low, *high] = pair(&E2M1, b).map(|value| d * value);
+            [*low, *high] = pair(&E2M1_TWICE, b).map(|value| d * value);
         }
     }
 }
@@ -42,8 +42,8 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
 /// The index of the value whose product with `d` is nearest to `x`.
 fn nearest(x: f32, d: f32) -> u8 {
     let error = |value: i8| (d * f32::from(value) - x).abs();
-    let mut best = (0, error(E2M1[0]));
-    for (index, &value) in (0u8..).zip(&E2M1) {
+    let mut best = (0, error(E2M1_TWICE[0]));
+    for (index, &value) in (0u8..).zip(&E2M1_TWICE) {
         if error(value) < best.1 {
             best = (index, error(value));
         }

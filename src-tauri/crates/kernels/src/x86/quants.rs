@@ -11,7 +11,7 @@ use std::arch::x86_64::{
 };
 
 use cairn_gguf::DType;
-use cairn_gguf::dtype::codebook::{E2M1, IQ4, half_e8m0};
+use cairn_gguf::dtype::codebook::{E2M1_TWICE, IQ4, half_e8m0};
 
 use super::memory::{at, load128, load256};
 use crate::portable::arith::widen;
@@ -37,7 +37,7 @@ pub(super) trait Kind {
     /// Where nibbles start: in all types that have but nibbles and perhaps fifth bits before them, they end a block.
     const NIBBLES: usize = Self::DTYPE.block_bytes() - Self::BLOCK / 2;
     /// What nibbles stand for in types where they are indices.
-    const GRID: [i8; 16] = if matches!(Self::DTYPE, DType::MXFP4) { E2M1 } else { IQ4 };
+    const GRID: [i8; 16] = if matches!(Self::DTYPE, DType::MXFP4) { E2M1_TWICE } else { IQ4 };
     /// The first `blocks` blocks of a row. With one `blocks` for all rows, a loop over blocks needs no further checks.
     fn blocks(row: &[u8], blocks: usize) -> &[Self::Block];
 }
