@@ -4,9 +4,10 @@
 //! the whole file or only its beginning.
 
 use cairn_gguf::{Gguf, Tensor, describe};
+use cairn_testkit::allocation::most;
 
-use crate::allocation::{MOST_BYTES, most};
-
+/// The most memory that reading a head may take at one time, whatever is in it.
+const MOST_BYTES: usize = 64 << 20;
 /// Longer rows are not decoded: time goes into the file's structure instead.
 const MAX_ROW_ELEMENTS: u64 = 1 << 16;
 

@@ -4,8 +4,8 @@
 //! A target is one module with a function from bytes, one row in [`TARGETS`] and one program that hands it to libFuzzer.
 //! `cargo xtask fuzz TARGET` builds and runs the programs, with coverage to guide them; the inputs that reach most lie in
 //! `corpus/TARGET`, with those that once broke a promise, and an ordinary test runs all of them.
+#![forbid(unsafe_code)]
 
-pub mod allocation;
 pub mod gguf;
 pub mod template;
 pub mod tokenizer;

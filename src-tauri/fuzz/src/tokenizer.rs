@@ -241,7 +241,7 @@ fn wrong(input: &mut Unstructured<'_>) -> Result<Value> {
         0 => Value::F64(input.arbitrary()?),
         1 => Value::I64(input.arbitrary()?),
         2 => Value::String(text(input, 3)?),
-        3 => Value::Array(Array::String(vec![text(input, 3)?])),
+        3 => vec![text(input, 3)?].into(),
         4 => Value::Array(Array::F32(vec![input.arbitrary()?])),
         5 => Value::Array(Array::Array(vec![Array::U8(Vec::new())])),
         _ => Value::Array(Array::I64(vec![input.arbitrary()?])),

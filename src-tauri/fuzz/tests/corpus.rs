@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use cairn_fuzz::TARGETS;
-use cairn_fuzz::allocation::Counting;
+use cairn_testkit::allocation::Counting;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;

@@ -1,7 +1,7 @@
 //! Hands the target `gguf` to libFuzzer, with an allocator that counts.
 #![no_main]
 
-use cairn_fuzz::allocation::Counting;
+use cairn_testkit::allocation::Counting;
 use libfuzzer_sys::fuzz_target;
 
 #[global_allocator]

@@ -70,7 +70,7 @@ fn paths_that_are_no_models_are_refused_by_what_they_are() {
     assert_eq!(scene.refusal(&scene.folder.path().join("none")), "DIR/none: no such file");
     assert_eq!(scene.refusal(scene.folder.path()), "DIR: is a directory; a model is one GGUF file");
     assert_eq!(scene.refusal(&put("empty", b"")), "DIR/empty: the file is empty");
-    let text = "DIR/text: not a GGUF file: it must start with \"GGUF\", it starts with \"Once\"";
+    let text = "DIR/text: not a GGUF file: it must start with \"GGUF\" at offset 0, where it has \"Once\"";
     assert_eq!(scene.refusal(&put("text", b"Once upon a time")), text);
     let len = scene.len();
     scene.cut(len - 1);
