@@ -202,7 +202,7 @@ pub enum Error {
         offset: u64,
     },
     /// A tensor type that this engine does not read.
-    #[error("{place}: type {id}{} at offset {offset} is not known", given_up(*.id))]
+    #[error("{place}: type {id} at offset {offset} is {}", type_fault(*id))]
     DType {
         /// The tensor.
         place: Place,
@@ -303,21 +303,6 @@ pub enum Error {
     },
 }
 
-/// The name of a type that ggml once had, for a text.
-fn given_up(id: u32) -> &'static str {
-    match id {
-        4 => " (Q4_2, which ggml has given up)",
-        5 => " (Q4_3, which ggml has given up)",
-        31 => " (Q4_0_4_4, which ggml has given up)",
-        32 => " (Q4_0_4_8, which ggml has given up)",
-        33 => " (Q4_0_8_8, which ggml has given up)",
-        36 => " (IQ4_NL_4_4, which ggml has given up)",
-        37 => " (IQ4_NL_4_8, which ggml has given up)",
-        38 => " (IQ4_NL_8_8, which ggml has given up)",
-        _ => "",
-    }
-}
-
 /// Why elements cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
@@ -337,4 +322,9 @@ pub enum EncodeError {
         /// Elements in a block.
         block: usize,
     },
+}
+
+/// What is wrong with a type that is not read.
+fn type_fault(id: u32) -> String {
+    DType::refused_name(id).map_or("unknown".to_owned(), |name| format!("{name}, which is not read"))
 }

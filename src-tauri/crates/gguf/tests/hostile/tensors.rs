@@ -48,30 +48,30 @@ fn types() -> Vec<Broken> {
         typed(4).refused(
             "type Q4_2",
             "tensor `w`",
-            "tensor `w`: type 4 (Q4_2, which ggml has given up) at offset 45 is not known",
+            "tensor `w`: type 4 at offset 45 is Q4_2, which is not read",
         ),
         typed(5).refused(
             "type Q4_3",
             "tensor `w`",
-            "tensor `w`: type 5 (Q4_3, which ggml has given up) at offset 45 is not known",
+            "tensor `w`: type 5 at offset 45 is Q4_3, which is not read",
         ),
         typed(31).refused(
             "type Q4_0_4_4",
             "tensor `w`",
-            "tensor `w`: type 31 (Q4_0_4_4, which ggml has given up) at offset 45 is not known",
+            "tensor `w`: type 31 at offset 45 is Q4_0_4_4, which is not read",
         ),
         typed(33).refused(
             "type Q4_0_8_8",
             "tensor `w`",
-            "tensor `w`: type 33 (Q4_0_8_8, which ggml has given up) at offset 45 is not known",
+            "tensor `w`: type 33 at offset 45 is Q4_0_8_8, which is not read",
         ),
         typed(36).refused(
             "type IQ4_NL_4_4",
             "tensor `w`",
-            "tensor `w`: type 36 (IQ4_NL_4_4, which ggml has given up) at offset 45 is not known",
+            "tensor `w`: type 36 at offset 45 is IQ4_NL_4_4, which is not read",
         ),
-        typed(1000).refused("type 1000", "tensor `w`", "tensor `w`: type 1000 at offset 45 is not known"),
-        typed(u32::MAX).refused("type 2^32 - 1", "tensor `w`", "tensor `w`: type 4294967295 at offset 45 is not known"),
+        typed(1000).refused("type 1000", "tensor `w`", "tensor `w`: type 1000 at offset 45 is unknown"),
+        typed(u32::MAX).refused("type 2^32 - 1", "tensor `w`", "tensor `w`: type 4294967295 at offset 45 is unknown"),
         rows(Q8_0, 100).refused(
             "rows of 100 in Q8_0",
             "tensor `w`",
