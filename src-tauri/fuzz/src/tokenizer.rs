@@ -4,7 +4,8 @@
 //! tokens out of a small alphabet, and which keys are there, missing, of a wrong type or out of range. The metadata go
 //! through a file, as those of a real model do.
 //!
-//! The promises: no panic, ids below the vocabulary's size, and the same text whether ids are decoded at once or one by one.
+//! The promises: no panic, ids below the vocabulary's size, and the same text whether ids are decoded at once or one by one
+//! but for the blank in front of the first word.
 
 use arbitrary::{Result, Unstructured};
 use cairn_gguf::{Array, Gguf, Value, Writer};
@@ -138,7 +139,10 @@ fn check_decoding(tokenizer: &Tokenizer, ids: &[u32]) {
     let mut decoder = tokenizer.decoder();
     let mut streamed: String = ids.iter().map(|&id| decoder.push(id)).collect();
     streamed.push_str(&decoder.finish());
-    assert_eq!(streamed, tokenizer.decode(ids), "one by one or at once is the same text");
+    // One by one, ids go on from a text, so that the blank in front of the first word is one.
+    let decoded = tokenizer.decode(ids);
+    let is_same = streamed == decoded || streamed.strip_prefix(' ') == Some(decoded.as_str());
+    assert!(is_same, "one by one {streamed:?}, at once {decoded:?}");
 }
 
 /// A file without tensors, whose metadata describe a tokenizer, for better or worse.

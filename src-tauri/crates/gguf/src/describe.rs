@@ -52,18 +52,23 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     }
 
     writeln!(out, "\nTensors")?;
+    let is_split = gguf.tensors().iter().any(|tensor| tensor.part > 0);
     let rows: Vec<_> = gguf.tensors().iter().map(|tensor| (tensor.name.escape_debug().to_string(), tensor)).collect();
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(WIDEST_NAME);
     for (name, tensor) in rows {
         let dims: Vec<String> = tensor.dims.iter().map(u64::to_string).collect();
         let (dims, dtype) = (dims.join(" x "), tensor.dtype);
-        writeln!(out, "  {name:width$}  {dtype:7} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
+        write!(out, "  {name:width$}  {dtype:7} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
+        if is_split {
+            write!(out, " of part {}", tensor.part + 1)?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }
 
 /// The description as one JSON object, of a file of `file_len` bytes. A long array appears as
-/// `{"type", "length", "first"}`.
+/// `{"type", "length", "first"}`; a tensor's `part` is the file that its `offset` counts from, from 0.
 pub fn json(gguf: &Gguf, file_len: u64) -> String {
     let metadata: Map<String, Json> =
         gguf.metadata().iter().map(|(key, value)| (key.to_owned(), json_value(value))).collect();
@@ -82,7 +87,7 @@ pub fn json(gguf: &Gguf, file_len: u64) -> String {
         .map(|tensor| {
             json!({
                 "name": tensor.name, "type": tensor.dtype.name(), "dims": tensor.dims,
-                "offset": tensor.offset, "bytes": tensor.bytes,
+                "part": tensor.part, "offset": tensor.offset, "bytes": tensor.bytes,
             })
         })
         .collect();

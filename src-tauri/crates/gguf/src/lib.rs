@@ -16,6 +16,7 @@ pub mod dtype;
 pub mod error;
 pub mod metadata;
 pub mod reader;
+pub mod split;
 pub mod strings;
 pub mod value;
 pub mod write;

@@ -68,6 +68,8 @@ pub struct Tensor {
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
+    /// The file that it lies in, for a model [in several](crate::split); else 0.
+    pub part: usize,
 }
 
 impl Tensor {
@@ -129,6 +131,17 @@ impl Gguf {
     /// The tensor table in the file's order.
     pub fn tensors(&self) -> &[Tensor] {
         &self.tensors
+    }
+
+    /// The tensor table alone.
+    pub(crate) fn into_tensors(self) -> Vec<Tensor> {
+        self.tensors
+    }
+
+    /// Adds a tensor, whose name is new, at the end of the table.
+    pub(crate) fn add(&mut self, tensor: Tensor) {
+        self.index.insert(tensor.name.clone(), self.tensors.len());
+        self.tensors.push(tensor);
     }
 
     /// The tensor of this name.
@@ -227,7 +240,7 @@ fn tensor(cursor: &mut Cursor<'_>, row: u64, alignment: u64) -> Result<Tensor, E
     if !offset.is_multiple_of(alignment) {
         return Err(Error::Misaligned { place: place(), offset: at, data_offset: offset, alignment });
     }
-    Ok(Tensor { name: name.to_owned(), dtype, dims, offset, bytes })
+    Ok(Tensor { name: name.to_owned(), dtype, dims, offset, bytes, part: 0 })
 }
 
 /// Makes a tensor's offset count from the start of the file.
@@ -247,7 +260,8 @@ fn place_in_file(tensor: &mut Tensor, data_offset: u64, file_len: u64) -> Result
 
 fn check_overlaps(tensors: &[Tensor]) -> Result<(), Error> {
     let mut by_offset: Vec<&Tensor> = tensors.iter().collect();
-    by_offset.sort_unstable_by_key(|tensor| tensor.offset);
+    // Unlike a stable sort, this one allocates nothing.
+    by_offset.sort_unstable_by_key(|tensor| (tensor.offset, tensor.bytes));
     for (earlier, later) in by_offset.iter().zip(by_offset.iter().skip(1)) {
         // Both ends were checked against the file's size, so the sum does not overflow.
         let end = earlier.offset + earlier.bytes;

@@ -45,16 +45,8 @@ fn types() -> Vec<Broken> {
     let typed = |kind: u32| one().shape("w", &[256]).here().u32(kind).u64(0).data(512);
     let rows = |kind: u32, elements: u64| one().tensor("w", &[elements, 2], kind, 0).at(37).data(1024);
     vec![
-        typed(4).refused(
-            "type Q4_2",
-            "tensor `w`",
-            "tensor `w`: type 4 at offset 45 is Q4_2, which is not read",
-        ),
-        typed(5).refused(
-            "type Q4_3",
-            "tensor `w`",
-            "tensor `w`: type 5 at offset 45 is Q4_3, which is not read",
-        ),
+        typed(4).refused("type Q4_2", "tensor `w`", "tensor `w`: type 4 at offset 45 is Q4_2, which is not read"),
+        typed(5).refused("type Q4_3", "tensor `w`", "tensor `w`: type 5 at offset 45 is Q4_3, which is not read"),
         typed(31).refused(
             "type Q4_0_4_4",
             "tensor `w`",
