@@ -1,5 +1,6 @@
 //! Byte-pair merging: a word starts as single bytes, and the best-ranked neighbouring pair is joined until no pair has a rank
-//! (Sennrich et al. 2016, arXiv:1508.07909, on bytes as in GPT-2).
+//! (Sennrich et al. 2016, arXiv:1508.07909, on bytes as in GPT-2). Some vocabularies start from characters instead, and spell
+//! those that they lack as bytes, `<0xAB>`.
 //!
 //! **Invariant:** of pairs with the same rank the leftmost is joined first, for short and long words alike, so both ways of
 //! merging give the same ids. Symbols are numbered apart from tokens, because a merge may build a symbol that is no token.
@@ -9,14 +10,15 @@ use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::alphabet;
+use crate::blanks::BLANK;
 use crate::error::Error;
-use crate::vocab::Vocab;
+use crate::vocab::{Vocab, byte_name};
 
 /// No symbol, no token, no rank.
 const NONE: u32 = u32::MAX;
 
-/// Words of at most this many bytes are merged by looking through all pairs each time, which beats a heap up to here.
-const SHORT_BYTES: usize = 32;
+/// Words of at most this many symbols are merged by looking through all pairs each time, which beats a heap up to here.
+const SHORT_SYMBOLS: usize = 32;
 
 /// What joining two symbols gives.
 #[derive(Debug, Clone, Copy)]
@@ -25,13 +27,30 @@ struct Merge {
     joined: u32,
 }
 
+/// This bit and the code of a character that is no symbol. No merge has such a symbol.
+const FOREIGN: u32 = 1 << 31;
+
+/// What a word is cut into before anything is joined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Bytes, which the vocabulary writes in its own alphabet.
+    Bytes,
+    /// Characters, which the vocabulary writes as they are.
+    Characters,
+}
+
 /// The merges of a vocabulary, over symbols.
 #[derive(Debug)]
 pub(crate) struct Merges {
-    /// The symbol that each byte starts as.
+    start: Start,
+    /// The symbol that each byte starts as, or is spelled as.
     bytes: Vec<u32>,
+    /// The symbol that each character starts as, where words start as characters.
+    characters: HashMap<char, u32>,
     /// The token that each symbol is, or none.
     tokens: Vec<u32>,
+    /// The texts of the symbols that are no tokens, which come after all others.
+    texts: Vec<String>,
     pairs: HashMap<u64, Merge, BuildHasherDefault<PairHasher>>,
 }
 
@@ -64,61 +83,100 @@ struct Candidate {
 
 impl Merges {
     /// Reads the merges; parts and results that are no tokens become symbols of their own.
-    pub(crate) fn build(vocab: &Vocab) -> Result<Merges, Error> {
+    pub(crate) fn build(vocab: &Vocab, start: Start) -> Result<Merges, Error> {
         if vocab.merges.is_empty() {
             return Err(Error::NoMerges);
         }
         // Later tokens win where two have the same text.
         let mut symbols: HashMap<&str, u32> = HashMap::with_capacity(vocab.tokens.len());
         symbols.extend(vocab.tokens.iter().map(String::as_str).zip(0..));
-        let tokens = (0..).take(vocab.tokens.len()).collect();
-        let mut merges = Merges { bytes: Vec::with_capacity(256), tokens, pairs: HashMap::default() };
+        let tokens: Vec<u32> = (0..).take(vocab.tokens.len()).collect();
 
         // Symbols beyond the vocabulary own their text, so they have a table of their own.
         let mut extra: HashMap<String, u32> = HashMap::new();
-        let mut symbol = |text: &str, tokens: &mut Vec<u32>| {
+        let mut texts: Vec<String> = Vec::new();
+        let mut symbol = |text: &str| {
             if let Some(&known) = symbols.get(text).or_else(|| extra.get(text)) {
                 return known;
             }
-            let new = tokens.len() as u32;
-            tokens.push(NONE);
+            let new = (tokens.len() + texts.len()) as u32;
+            texts.push(text.to_owned());
             extra.insert(text.to_owned(), new);
             new
         };
-        for letter in alphabet::letters() {
-            let byte = symbol(letter.encode_utf8(&mut [0; 4]), &mut merges.tokens);
-            merges.bytes.push(byte);
-        }
-        merges.pairs.reserve(vocab.merges.len());
+        let bytes = match start {
+            Start::Bytes => alphabet::letters().iter().map(|letter| symbol(letter.encode_utf8(&mut [0; 4]))).collect(),
+            Start::Characters => spelled_bytes(vocab),
+        };
+        let mut pairs: HashMap<u64, Merge, _> = HashMap::with_capacity_and_hasher(vocab.merges.len(), Default::default());
         let mut joined = String::new();
         for (rank, (index, merge)) in (0..).zip(vocab.merges.iter().enumerate()) {
             let (left, right) = parts(merge).ok_or_else(|| Error::Merge { index, merge: merge.clone() })?;
             joined.clear();
             joined.extend([left, right]);
-            let left = symbol(left, &mut merges.tokens);
-            let right = symbol(right, &mut merges.tokens);
-            let joined = symbol(&joined, &mut merges.tokens);
-            merges.pairs.entry(pair(left, right)).or_insert(Merge { rank, joined });
+            let (left, right, joined) = (symbol(left), symbol(right), symbol(&joined));
+            pairs.entry(pair(left, right)).or_insert(Merge { rank, joined });
         }
-        Ok(merges)
+        let mut characters = HashMap::new();
+        if start == Start::Characters {
+            let all = vocab.tokens.iter().map(String::as_str).chain(texts.iter().map(String::as_str)).zip(0..);
+            characters.extend(all.filter_map(|(text, symbol)| Some((only_character(text)?, symbol))));
+        }
+        let mut tokens = tokens;
+        tokens.resize(tokens.len() + texts.len(), NONE);
+        Ok(Merges { start, bytes, characters, tokens, texts, pairs })
     }
 
     /// Appends the tokens of one word.
-    pub(crate) fn encode(&self, word: &[u8], scratch: &mut Scratch, ids: &mut Vec<u32>) {
+    pub(crate) fn encode(&self, word: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) {
         scratch.symbols.clear();
-        scratch.symbols.extend(word.iter().filter_map(|&byte| self.bytes.get(usize::from(byte))));
-        if word.len() <= SHORT_BYTES {
+        match self.start {
+            Start::Bytes => {
+                scratch.symbols.extend(word.bytes().filter_map(|byte| self.bytes.get(usize::from(byte))));
+            }
+            Start::Characters => scratch.symbols.extend(word.chars().map(|letter| {
+                let known = self.characters.get(&letter).copied();
+                known.unwrap_or(FOREIGN | u32::from(letter))
+            })),
+        }
+        if scratch.symbols.len() <= SHORT_SYMBOLS {
             self.join_short(scratch);
         } else {
             self.join_long(scratch);
         }
         for &symbol in &scratch.symbols {
             match self.tokens.get(symbol as usize) {
-                // Only a vocabulary that lacks bytes or results of its own merges gets here; what it cannot say is left out.
-                None | Some(&NONE) => {}
-                Some(&token) => ids.push(token),
+                Some(&token) if token != NONE => ids.push(token),
+                _ => self.spell(symbol, ids),
             }
         }
+    }
+
+    /// Appends the tokens of the bytes of a symbol that is no token. A vocabulary that lacks those as well cannot say it, and it
+    /// is left out.
+    #[cold]
+    fn spell(&self, symbol: u32, ids: &mut Vec<u32>) {
+        let mut letter = [0; 4];
+        let after_tokens = (symbol as usize).checked_sub(self.tokens.len() - self.texts.len());
+        let text = match char::from_u32(symbol ^ FOREIGN) {
+            Some(foreign) => &*foreign.encode_utf8(&mut letter),
+            None => after_tokens.and_then(|at| self.texts.get(at)).map_or("", String::as_str),
+        };
+        let mut bytes = Vec::with_capacity(text.len());
+        match self.start {
+            Start::Bytes => alphabet::bytes_of(text, &mut bytes),
+            Start::Characters => bytes.extend_from_slice(text.as_bytes()),
+        }
+        let tokens = bytes.iter().filter_map(|&byte| self.tokens.get(*self.bytes.get(usize::from(byte))? as usize));
+        ids.extend(tokens.filter(|&&token| token != NONE));
+    }
+
+    /// Whether no merge joins something to a blank behind it, in SentencePiece's writing. Then words can be merged each alone.
+    pub(crate) fn keep_to_words(vocab: &Vocab) -> bool {
+        !vocab.merges.iter().any(|merge| {
+            let (left, right) = parts(merge).unwrap_or_default();
+            right.starts_with(BLANK) && !left.ends_with(BLANK)
+        })
     }
 
     fn find(&self, left: u32, right: u32) -> Option<Merge> {
@@ -201,6 +259,23 @@ impl Merges {
     }
 }
 
+/// The tokens `<0xAB>` by their byte, or none.
+fn spelled_bytes(vocab: &Vocab) -> Vec<u32> {
+    let mut bytes = vec![NONE; 256];
+    for (id, text) in (0..).zip(&vocab.tokens) {
+        if let Some(place) = byte_name(text).and_then(|byte| bytes.get_mut(usize::from(byte))) {
+            *place = id;
+        }
+    }
+    bytes
+}
+
+/// The character that a text consists of.
+fn only_character(text: &str) -> Option<char> {
+    let mut letters = text.chars();
+    letters.next().filter(|_| letters.next().is_none())
+}
+
 /// The two parts of a merge. The first character may itself be a blank, so the separator is looked for after it.
 fn parts(merge: &str) -> Option<(&str, &str)> {
     let first = merge.chars().next()?.len_utf8();
@@ -247,14 +322,14 @@ mod tests {
 
     fn encode(merges: &Merges, word: &str) -> Vec<u32> {
         let mut ids = Vec::new();
-        merges.encode(word.as_bytes(), &mut Scratch::default(), &mut ids);
+        merges.encode(word, &mut Scratch::default(), &mut ids);
         ids
     }
 
     fn check(word: &str, wanted: &[u32]) {
         let vocab =
             vocab(&["a", "b", "c", "ab", "bc", "abc", "aa", "ca"], &["b c", "a a", "a bc", "x y", "xy a", "a b"]);
-        let merges = Merges::build(&vocab).expect("the merges are well-formed");
+        let merges = Merges::build(&vocab, Start::Bytes).expect("the merges are well-formed");
         assert_eq!(encode(&merges, word), wanted, "{word:?}");
     }
 
@@ -264,15 +339,26 @@ mod tests {
         check("aaa", &[6, 0]);
         check("aab", &[6, 1]);
         check("abab", &[3, 3]);
-        check("xyab", &[1]);
+        check("xyab", &[0, 1]);
         check("", &[]);
         check("cxb", &[2, 1]);
     }
 
     #[test]
+    fn characters_that_are_no_tokens_are_spelled() {
+        let tokens = ["é", "▁", "▁é", "<0xE6>", "<0xBC>", "<0xA2>", "x"];
+        let vocab = vocab(&tokens, &["▁ é", "x é"]);
+        let merges = Merges::build(&vocab, Start::Characters).expect("the merges are well-formed");
+        for (word, wanted) in [("▁é漢", [2, 3, 4, 5].as_slice()), ("é▁", &[0, 1]), ("y", &[]), ("xé", &[])] {
+            assert_eq!(encode(&merges, word), wanted, "{word:?}");
+        }
+        assert!(Merges::keep_to_words(&vocab), "no merge goes on after a blank");
+    }
+
+    #[test]
     fn a_merge_needs_two_parts() {
         for merge in ["", "a", "ab", " "] {
-            let result = Merges::build(&vocab(&["a"], &[merge]));
+            let result = Merges::build(&vocab(&["a"], &[merge]), Start::Bytes);
             assert_eq!(result.err(), Some(Error::Merge { index: 0, merge: merge.to_owned() }), "{merge:?}");
         }
     }
@@ -284,7 +370,7 @@ mod tests {
             word in "[a-d]{0,60}",
         ) {
             let tokens: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).into_iter().chain(merges.iter().map(|merge| merge.replace(' ', ""))).collect();
-            let merges = Merges::build(&Vocab { tokens, merges, ..Vocab::default() }).expect("well-formed");
+            let merges = Merges::build(&Vocab { tokens, merges, ..Vocab::default() }, Start::Bytes).expect("well-formed");
             let start: Vec<u32> = word.bytes().map(|byte| merges.bytes[usize::from(byte)]).collect();
             let mut short = Scratch { symbols: start.clone(), ..Scratch::default() };
             merges.join_short(&mut short);
