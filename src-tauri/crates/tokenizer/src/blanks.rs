@@ -23,22 +23,42 @@ pub(crate) fn unescape(text: &str, into: &mut Vec<u8>) {
     }
 }
 
-/// Whether a text has a [`BLANK`] after another character. If no piece of a vocabulary does, a text may be cut before each run
-/// of blanks without changing what is merged: nothing reaches over such a place.
-pub(crate) fn has_inner_blank(text: &str) -> bool {
-    text.trim_start_matches(BLANK).contains(BLANK)
+/// The characters after which `text` goes on with a [`BLANK`]. Where no piece of a vocabulary has a character so, a text may be
+/// cut behind it without changing what is merged: nothing reaches over such a place.
+pub(crate) fn before_blanks(text: &str) -> impl Iterator<Item = char> {
+    let after = text.chars().skip(1);
+    text.chars().zip(after).filter(|&(letter, next)| next == BLANK && letter != BLANK).map(|(letter, _)| letter)
 }
 
-/// Cuts `text`, which starts at `offset` of what the caller counts in, before each run of [`BLANK`]s.
-pub(crate) fn words(text: &str, offset: usize, emit: &mut impl FnMut(Range<usize>)) {
-    let mut start = 0;
-    while start < text.len() {
-        let rest = text.get(start..).unwrap_or_default();
-        let blanks = rest.len() - rest.trim_start_matches(BLANK).len();
-        let word = rest.get(blanks..).unwrap_or_default();
-        let end = start + blanks + word.find(BLANK).unwrap_or(word.len());
-        emit(offset + start..offset + end);
-        start = end;
+/// Where texts may be cut into words, each of which begins with blanks.
+#[derive(Debug)]
+pub(crate) struct Words {
+    /// Characters that belong together with a blank behind them, ascending.
+    joined: Vec<char>,
+}
+
+impl Words {
+    /// Cuts before each run of blanks, except behind these characters.
+    pub(crate) fn new(mut joined: Vec<char>) -> Words {
+        joined.sort_unstable();
+        joined.dedup();
+        Words { joined }
+    }
+
+    /// Cuts `text`, which starts at `offset` of what the caller counts in.
+    pub(crate) fn cut(&self, text: &str, offset: usize, emit: &mut impl FnMut(Range<usize>)) {
+        let (mut start, mut end) = (0, 0);
+        while end < text.len() {
+            let rest = text.get(end..).unwrap_or_default();
+            let word = rest.trim_start_matches(BLANK);
+            end += rest.len() - word.len();
+            end += word.find(BLANK).unwrap_or(word.len());
+            let last = text.get(..end).and_then(|word| word.chars().next_back()).unwrap_or(BLANK);
+            if end == text.len() || self.joined.binary_search(&last).is_err() {
+                emit(offset + start..offset + end);
+                start = end;
+            }
+        }
     }
 }
 
@@ -46,18 +66,20 @@ pub(crate) fn words(text: &str, offset: usize, emit: &mut impl FnMut(Range<usize
 mod tests {
     use super::*;
 
-    fn check(text: &str, wanted: &[&str]) {
+    fn check(joined: &[char], text: &str, wanted: &[&str]) {
         let mut got = Vec::new();
-        words(text, 0, &mut |range| got.push(&text[range]));
-        assert_eq!(got, wanted, "{text:?}");
+        Words::new(joined.to_vec()).cut(text, 0, &mut |range| got.push(&text[range]));
+        assert_eq!(got, wanted, "{text:?} with {joined:?} joined");
     }
 
     #[test]
     fn words_begin_with_blanks() {
-        check("", &[]);
-        check("▁a▁b", &["▁a", "▁b"]);
-        check("ab▁▁▁c▁", &["ab", "▁▁▁c", "▁"]);
-        check("▁▁", &["▁▁"]);
+        check(&[], "", &[]);
+        check(&[], "▁a▁b", &["▁a", "▁b"]);
+        check(&[], "ab▁▁▁c▁", &["ab", "▁▁▁c", "▁"]);
+        check(&[], "▁▁", &["▁▁"]);
+        check(&['>', 'b'], "a▁b▁c>▁▁d▁", &["a", "▁b▁c>▁▁d", "▁"]);
+        check(&['b'], "ab▁", &["ab▁"]);
     }
 
     #[test]
@@ -71,9 +93,9 @@ mod tests {
     }
 
     #[test]
-    fn inner_blanks() {
-        for (text, wanted) in [("", false), ("▁", false), ("▁▁ab", false), ("a▁", true), ("▁a▁b", true)] {
-            assert_eq!(has_inner_blank(text), wanted, "{text:?}");
+    fn characters_before_blanks() {
+        for (text, wanted) in [("", ""), ("▁", ""), ("▁▁ab", ""), ("a▁", "a"), ("▁a▁▁b▁c", "ab")] {
+            assert_eq!(before_blanks(text).collect::<String>(), wanted, "{text:?}");
         }
     }
 }

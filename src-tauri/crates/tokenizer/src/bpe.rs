@@ -7,25 +7,19 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::alphabet;
 use crate::blanks::BLANK;
 use crate::error::Error;
+use crate::letters::{Borders, Letters};
+use crate::pairs::{Merge, NO_MERGE, NO_RANK, Pairs, pair};
 use crate::vocab::{Vocab, byte_name};
 
 /// No symbol, no token, no rank.
 const NONE: u32 = u32::MAX;
 
 /// Words of at most this many symbols are merged by looking through all pairs each time, which beats a heap up to here.
-const SHORT_SYMBOLS: usize = 32;
-
-/// What joining two symbols gives.
-#[derive(Debug, Clone, Copy)]
-struct Merge {
-    rank: u32,
-    joined: u32,
-}
+const SHORT_SYMBOLS: usize = 64;
 
 /// This bit and the code of a character that is no symbol. No merge has such a symbol.
 const FOREIGN: u32 = 1 << 31;
@@ -45,20 +39,25 @@ pub(crate) struct Merges {
     start: Start,
     /// The symbol that each byte starts as, or is spelled as.
     bytes: Vec<u32>,
-    /// The symbol that each character starts as, where words start as characters.
-    characters: HashMap<char, u32>,
+    /// The symbol that each character starts as, or is joined to before anything else.
+    letters: Letters,
+    borders: Borders,
     /// The token that each symbol is, or none.
     tokens: Vec<u32>,
     /// The texts of the symbols that are no tokens, which come after all others.
     texts: Vec<String>,
-    pairs: HashMap<u64, Merge, BuildHasherDefault<PairHasher>>,
+    pairs: Pairs,
+    /// The merges of two bytes, which each word begins with, without a hash: by the first byte times 256 plus the second.
+    byte_pairs: Vec<Merge>,
 }
 
 /// Room for merging, kept between words.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     symbols: Vec<u32>,
-    ranks: Vec<Option<Merge>>,
+    /// The merge of each symbol with the next, in two lists, so that the least rank is found several at a time.
+    ranks: Vec<u32>,
+    joined: Vec<u32>,
     chain: Vec<Link>,
     queue: BinaryHeap<Reverse<Candidate>>,
 }
@@ -104,40 +103,75 @@ impl Merges {
             extra.insert(text.to_owned(), new);
             new
         };
-        let bytes = match start {
+        let bytes: Vec<u32> = match start {
             Start::Bytes => alphabet::letters().iter().map(|letter| symbol(letter.encode_utf8(&mut [0; 4]))).collect(),
             Start::Characters => spelled_bytes(vocab),
         };
-        let mut pairs: HashMap<u64, Merge, _> = HashMap::with_capacity_and_hasher(vocab.merges.len(), Default::default());
+        let mut pairs = Pairs::with_capacity(vocab.merges.len());
         let mut joined = String::new();
         for (rank, (index, merge)) in (0..).zip(vocab.merges.iter().enumerate()) {
             let (left, right) = parts(merge).ok_or_else(|| Error::Merge { index, merge: merge.clone() })?;
             joined.clear();
             joined.extend([left, right]);
             let (left, right, joined) = (symbol(left), symbol(right), symbol(&joined));
-            pairs.entry(pair(left, right)).or_insert(Merge { rank, joined });
+            pairs.add(left, right, Merge { rank, joined });
         }
-        let mut characters = HashMap::new();
-        if start == Start::Characters {
-            let all = vocab.tokens.iter().map(String::as_str).chain(texts.iter().map(String::as_str)).zip(0..);
-            characters.extend(all.filter_map(|(text, symbol)| Some((only_character(text)?, symbol))));
-        }
+        let byte_pairs = match start {
+            Start::Bytes => bytes.iter().flat_map(|&left| bytes.iter().map(move |&right| (left, right))).collect(),
+            Start::Characters => Vec::new(),
+        };
+        let byte_pairs = byte_pairs.into_iter().map(|(left, right)| pairs.find(left, right)).collect();
         let mut tokens = tokens;
         tokens.resize(tokens.len() + texts.len(), NONE);
-        Ok(Merges { start, bytes, characters, tokens, texts, pairs })
+        let (letters, borders) = (Letters::new(), Borders::default());
+        let mut merges = Merges { start, bytes, letters, borders, tokens, texts, pairs, byte_pairs };
+        match start {
+            Start::Bytes => merges.find_letters(vocab),
+            Start::Characters => {
+                let all = vocab.tokens.iter().chain(&merges.texts).zip(0..);
+                let letters = all.filter_map(|(text, symbol)| Some((only_character(text)?, symbol)));
+                letters.for_each(|(letter, symbol)| merges.letters.insert(letter, symbol));
+            }
+        }
+        Ok(merges)
+    }
+
+    /// Notes the characters whose bytes are joined to one symbol, and the merges that cross the borders of characters.
+    fn find_letters(&mut self, vocab: &Vocab) {
+        let mut scratch = Scratch::default();
+        let (mut left, mut right) = (Vec::new(), Vec::new());
+        for text in &vocab.tokens {
+            left.clear();
+            alphabet::bytes_of(text, &mut left);
+            let Some(letter) = str::from_utf8(&left).ok().and_then(only_character) else { continue };
+            self.start_as_bytes(&left, &mut scratch);
+            self.join_short(&mut scratch);
+            if let &[symbol] = scratch.symbols.as_slice() {
+                self.letters.insert(letter, symbol);
+            }
+        }
+        for merge in &vocab.merges {
+            let Some((one, other)) = parts(merge) else { continue };
+            (left.clear(), right.clear());
+            alphabet::bytes_of(one, &mut left);
+            alphabet::bytes_of(other, &mut right);
+            self.borders.add(&left, &right);
+        }
     }
 
     /// Appends the tokens of one word.
     pub(crate) fn encode(&self, word: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) {
-        scratch.symbols.clear();
         match self.start {
-            Start::Bytes => {
-                scratch.symbols.extend(word.bytes().filter_map(|byte| self.bytes.get(usize::from(byte))));
+            Start::Bytes if word.is_ascii() || !self.start_as_letters(word, scratch) => {
+                self.start_as_bytes(word.as_bytes(), scratch);
             }
-            Start::Characters => scratch.symbols.extend(word.chars().map(|letter| {
-                let known = self.characters.get(&letter).copied();
-                known.unwrap_or(FOREIGN | u32::from(letter))
-            })),
+            Start::Bytes => {}
+            Start::Characters => {
+                scratch.symbols.clear();
+                let symbols = word.chars().map(|letter| self.letters.find(letter).unwrap_or(FOREIGN | u32::from(letter)));
+                scratch.symbols.extend(symbols);
+                self.rank(scratch);
+            }
         }
         if scratch.symbols.len() <= SHORT_SYMBOLS {
             self.join_short(scratch);
@@ -149,6 +183,42 @@ impl Merges {
                 Some(&token) if token != NONE => ids.push(token),
                 _ => self.spell(symbol, ids),
             }
+        }
+    }
+
+    /// The symbols of the bytes of a word, with their ranks.
+    fn start_as_bytes(&self, word: &[u8], scratch: &mut Scratch) {
+        let Scratch { symbols, ranks, joined, .. } = scratch;
+        (symbols.clear(), ranks.clear(), joined.clear());
+        symbols.extend(word.iter().filter_map(|&byte| self.bytes.get(usize::from(byte))));
+        for two in word.array_windows::<2>() {
+            let merge = self.byte_pairs.get(usize::from(u16::from_be_bytes(*two))).copied().unwrap_or(NO_MERGE);
+            ranks.push(merge.rank);
+            joined.push(merge.joined);
+        }
+    }
+
+    /// The symbols of the characters of a word, with their ranks; false when it must start as bytes.
+    fn start_as_letters(&self, word: &str, scratch: &mut Scratch) -> bool {
+        scratch.symbols.clear();
+        for (at, letter) in word.char_indices() {
+            match self.letters.find(letter) {
+                Some(symbol) if !self.borders.crossed(word.as_bytes(), at) => scratch.symbols.push(symbol),
+                _ => return false,
+            }
+        }
+        self.rank(scratch);
+        true
+    }
+
+    /// Looks up the merges of all neighbours.
+    fn rank(&self, scratch: &mut Scratch) {
+        let Scratch { symbols, ranks, joined, .. } = scratch;
+        (ranks.clear(), joined.clear());
+        for &[left, right] in symbols.array_windows() {
+            let merge = self.pairs.find(left, right);
+            ranks.push(merge.rank);
+            joined.push(merge.joined);
         }
     }
 
@@ -171,46 +241,24 @@ impl Merges {
         ids.extend(tokens.filter(|&&token| token != NONE));
     }
 
-    /// Whether no merge joins something to a blank behind it, in SentencePiece's writing. Then words can be merged each alone.
-    pub(crate) fn keep_to_words(vocab: &Vocab) -> bool {
-        !vocab.merges.iter().any(|merge| {
-            let (left, right) = parts(merge).unwrap_or_default();
-            right.starts_with(BLANK) && !left.ends_with(BLANK)
-        })
-    }
-
-    fn find(&self, left: u32, right: u32) -> Option<Merge> {
-        self.pairs.get(&pair(left, right)).copied()
-    }
-
     /// Joins in place, looking for the best pair anew after each join; `ranks[i]` is for symbols i and i + 1.
     fn join_short(&self, scratch: &mut Scratch) {
-        let Scratch { symbols, ranks, .. } = scratch;
-        let look = |symbols: &[u32], at: usize| match symbols.get(at..) {
-            Some(&[left, right, ..]) => self.find(left, right),
-            _ => None,
-        };
-        ranks.clear();
-        ranks.extend((0..symbols.len().saturating_sub(1)).map(|at| look(symbols, at)));
+        let Scratch { symbols, ranks, joined, .. } = scratch;
         loop {
-            let mut best: Option<(usize, Merge)> = None;
-            for (at, merge) in ranks.iter().enumerate() {
-                if let Some(merge) = merge
-                    && best.is_none_or(|(_, found)| merge.rank < found.rank)
-                {
-                    best = Some((at, *merge));
-                }
-            }
-            let Some((at, merge)) = best else { return };
-            if let Some(symbol) = symbols.get_mut(at) {
-                *symbol = merge.joined;
-            }
-            symbols.remove(at + 1);
+            let best = ranks.iter().copied().min().unwrap_or(NO_RANK);
+            let Some(at) = ranks.iter().position(|&rank| rank == best).filter(|_| best != NO_RANK) else { return };
             ranks.remove(at);
+            let symbol = joined.remove(at);
+            symbols.remove(at + 1);
+            if let Some(place) = symbols.get_mut(at) {
+                *place = symbol;
+            }
             for place in [at.checked_sub(1), Some(at)].into_iter().flatten() {
-                let found = look(symbols, place);
-                if let Some(rank) = ranks.get_mut(place) {
-                    *rank = found;
+                if let (Some(&[left, right, ..]), Some(rank), Some(symbol)) =
+                    (symbols.get(place..), ranks.get_mut(place), joined.get_mut(place))
+                {
+                    let merge = self.pairs.find(left, right);
+                    (*rank, *symbol) = (merge.rank, merge.joined);
                 }
             }
         }
@@ -218,25 +266,30 @@ impl Merges {
 
     /// Joins with a queue of candidates. A candidate is stale when either of its symbols has changed since it was queued.
     fn join_long(&self, scratch: &mut Scratch) {
-        let Scratch { symbols, chain, queue, .. } = scratch;
-        chain.clear();
-        queue.clear();
+        let Scratch { symbols, ranks, joined, chain, queue } = scratch;
         let Ok(count) = u32::try_from(symbols.len()) else { return };
+        chain.clear();
         chain.extend((0..count).zip(symbols.iter()).map(|(at, &symbol)| Link {
             symbol,
             before: at.wrapping_sub(1),
             after: if at + 1 < count { at + 1 } else { NONE },
         }));
+        let first = (0..).zip(symbols.array_windows()).zip(ranks.iter().zip(joined.iter()));
+        let first = first.filter(|(_, (rank, _))| **rank != NO_RANK).map(|((left, &[one, two]), (&rank, &joined))| {
+            Reverse(Candidate { rank, left, right: left + 1, pair: pair(one, two), joined })
+        });
+        let mut heap = std::mem::take(queue).into_vec();
+        heap.clear();
+        heap.extend(first);
+        *queue = BinaryHeap::from(heap);
         let offer = |chain: &[Link], left: u32, right: u32, queue: &mut BinaryHeap<Reverse<Candidate>>| {
-            if let (Some(first), Some(second)) = (chain.get(left as usize), chain.get(right as usize))
-                && let Some(Merge { rank, joined }) = self.find(first.symbol, second.symbol)
-            {
-                queue.push(Reverse(Candidate { rank, left, right, pair: pair(first.symbol, second.symbol), joined }));
+            if let (Some(first), Some(second)) = (chain.get(left as usize), chain.get(right as usize)) {
+                let Merge { rank, joined } = self.pairs.find(first.symbol, second.symbol);
+                if rank != NO_RANK {
+                    queue.push(Reverse(Candidate { rank, left, right, pair: pair(first.symbol, second.symbol), joined }));
+                }
             }
         };
-        for left in 0..count {
-            offer(chain, left, left + 1, queue);
-        }
         while let Some(Reverse(Candidate { left, right, pair: wanted, joined, .. })) = queue.pop() {
             let (Some(&first), Some(&second)) = (chain.get(left as usize), chain.get(right as usize)) else { continue };
             if first.symbol == NONE || second.symbol == NONE || pair(first.symbol, second.symbol) != wanted {
@@ -257,6 +310,12 @@ impl Merges {
         symbols.clear();
         symbols.extend(chain.iter().map(|link| link.symbol).filter(|&symbol| symbol != NONE));
     }
+}
+
+/// The characters after which a merge takes a blank, in SentencePiece's writing.
+pub(crate) fn before_blanks(merges: &[String]) -> Vec<char> {
+    let joins = merges.iter().filter_map(|merge| parts(merge)).filter(|(_, right)| right.starts_with(BLANK));
+    joins.filter_map(|(left, _)| left.chars().next_back()).filter(|&letter| letter != BLANK).collect()
 }
 
 /// The tokens `<0xAB>` by their byte, or none.
@@ -281,33 +340,6 @@ fn parts(merge: &str) -> Option<(&str, &str)> {
     let first = merge.chars().next()?.len_utf8();
     let at = first + merge.get(first..)?.find(' ')?;
     Some((merge.get(..at)?, merge.get(at + 1..)?))
-}
-
-fn pair(left: u32, right: u32) -> u64 {
-    u64::from(left) << 32 | u64::from(right)
-}
-
-/// Mixes a pair of symbols: two multiplications by odd constants with the halves folded between (splitmix64's finish).
-#[derive(Debug, Default)]
-struct PairHasher(u64);
-
-impl Hasher for PairHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(self.0 ^ u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        self.0 = mixed ^ (mixed >> 31);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 #[cfg(test)]
@@ -352,7 +384,8 @@ mod tests {
         for (word, wanted) in [("▁é漢", [2, 3, 4, 5].as_slice()), ("é▁", &[0, 1]), ("y", &[]), ("xé", &[])] {
             assert_eq!(encode(&merges, word), wanted, "{word:?}");
         }
-        assert!(Merges::keep_to_words(&vocab), "no merge goes on after a blank");
+        assert!(before_blanks(&vocab.merges).is_empty(), "no merge goes on after a blank");
+        assert_eq!(before_blanks(&["> ▁a".to_owned(), "▁ ▁".to_owned()]), ['>'], "this one does");
     }
 
     #[test]
@@ -369,14 +402,33 @@ mod tests {
             merges in prop::collection::vec("[a-d]{1,3} [a-d]{1,3}", 1..30),
             word in "[a-d]{0,60}",
         ) {
-            let tokens: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).into_iter().chain(merges.iter().map(|merge| merge.replace(' ', ""))).collect();
+            let joined = merges.iter().map(|merge| merge.replace(' ', ""));
+            let tokens: Vec<String> = ["a", "b", "c", "d"].map(str::to_owned).into_iter().chain(joined).collect();
             let merges = Merges::build(&Vocab { tokens, merges, ..Vocab::default() }, Start::Bytes).expect("well-formed");
-            let start: Vec<u32> = word.bytes().map(|byte| merges.bytes[usize::from(byte)]).collect();
-            let mut short = Scratch { symbols: start.clone(), ..Scratch::default() };
+            let (mut short, mut long) = (Scratch::default(), Scratch::default());
+            merges.start_as_bytes(word.as_bytes(), &mut short);
+            merges.start_as_bytes(word.as_bytes(), &mut long);
             merges.join_short(&mut short);
-            let mut long = Scratch { symbols: start, ..Scratch::default() };
             merges.join_long(&mut long);
             prop_assert_eq!(short.symbols, long.symbols, "the two ways of merging {:?} differ", word);
+        }
+
+        #[test]
+        fn characters_equal_bytes(
+            merges in prop::collection::vec("[bÃĤ©ªå¥æ]{1,3} [bÃĤ©ªå¥æ]{1,3}", 1..40),
+            word in "[béêå\u{e5a5}\u{5965}]{0,12}",
+        ) {
+            let joined = merges.iter().map(|merge| merge.replace(' ', ""));
+            let tokens: Vec<String> = alphabet::letters().iter().map(char::to_string).chain(joined).collect();
+            let merges = Merges::build(&Vocab { tokens, merges, ..Vocab::default() }, Start::Bytes).expect("well-formed");
+            let mut scratch = Scratch::default();
+            merges.start_as_bytes(word.as_bytes(), &mut scratch);
+            merges.join_short(&mut scratch);
+            let wanted = scratch.symbols.clone();
+            if merges.start_as_letters(&word, &mut scratch) {
+                merges.join_short(&mut scratch);
+                prop_assert_eq!(scratch.symbols, wanted, "{:?}", word);
+            }
         }
     }
 }

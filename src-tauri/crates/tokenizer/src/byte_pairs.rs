@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
-use crate::blanks;
-use crate::bpe::{Merges, Scratch, Start};
+use crate::blanks::{self, Words};
+use crate::bpe::{Merges, Scratch, Start, before_blanks};
 use crate::error::Error;
 use crate::pieces::{Index, Pieces};
 use crate::pre::{PreTokenizer, WholeWords};
@@ -17,8 +17,8 @@ pub(crate) struct BytePairs {
     pre: PreTokenizer,
     merges: Merges,
     whole_words: Option<Whole>,
-    /// Whether a line may be cut before blanks.
-    cut_words: bool,
+    /// Where lines may be cut into words, when blanks are written as `▁`.
+    words: Option<Words>,
 }
 
 /// Words that are tokens as they stand.
@@ -48,8 +48,8 @@ impl BytePairs {
             });
             Whole { texts, index }
         });
-        let cut_words = pre.start == Start::Characters && Merges::keep_to_words(vocab);
-        Ok(BytePairs { pre, merges, whole_words, cut_words })
+        let words = (pre.start == Start::Characters).then(|| Words::new(before_blanks(&vocab.merges)));
+        Ok(BytePairs { pre, merges, whole_words, words })
     }
 
     /// Whether BOS is usual where the file does not say.
@@ -82,12 +82,11 @@ impl BytePairs {
                 }
             });
         };
-        if self.cut_words {
-            self.pre.words(&text, |line| {
-                blanks::words(text.get(line.clone()).unwrap_or_default(), line.start, &mut word);
-            });
-        } else {
-            self.pre.words(&text, word);
+        match &self.words {
+            None => self.pre.words(&text, word),
+            Some(words) => self.pre.words(&text, |line| {
+                words.cut(text.get(line.clone()).unwrap_or_default(), line.start, &mut word);
+            }),
         }
     }
 }

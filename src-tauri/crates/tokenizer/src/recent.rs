@@ -1,5 +1,7 @@
 //! Words of a text that were encoded already. Text repeats itself, and copying ids is several times faster than finding them.
 
+use crate::hash;
+
 /// Words by a hash of their bytes, one per slot: the newest stays.
 pub(crate) struct Recent<'t> {
     slots: Vec<(&'t [u8], usize, usize)>,
@@ -31,12 +33,9 @@ impl<'t> Recent<'t> {
     }
 }
 
-/// FNV-1a over the word, folded to a slot.
+/// The slot of a word. No seed is needed, as a collision only costs the copy.
 fn slot_of(word: &[u8]) -> usize {
-    let hash = word
-        .iter()
-        .fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3));
-    (hash ^ (hash >> 32)) as usize % Recent::SLOTS
+    hash::of_bytes(word, 0) as usize % Recent::SLOTS
 }
 
 #[cfg(test)]

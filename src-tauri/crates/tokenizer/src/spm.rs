@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::blanks;
+use crate::blanks::{self, Words};
 use crate::pieces::{Index, Pieces};
 use crate::recent::Recent;
 use crate::trie::LONGEST_BYTES;
@@ -30,8 +30,7 @@ pub(crate) struct SentencePiece {
     unknown: Option<u32>,
     space_prefix: bool,
     longest_bytes: usize,
-    /// Whether a text may be cut before blanks.
-    cut_words: bool,
+    words: Words,
 }
 
 /// A piece of the text, in a chain from which joined pieces drop out.
@@ -90,7 +89,7 @@ impl SentencePiece {
             unknown,
             space_prefix,
             longest_bytes: joined().map(str::len).max().unwrap_or(0),
-            cut_words: !joined().any(blanks::has_inner_blank),
+            words: Words::new(joined().flat_map(blanks::before_blanks).collect()),
             texts,
             index,
         }
@@ -104,11 +103,8 @@ impl SentencePiece {
         }
         blanks::escape(part, &mut text);
         let mut scratch = Scratch::default();
-        if !self.cut_words {
-            return self.join(&text, &mut scratch, ids);
-        }
         let mut recent = Recent::for_text(&text);
-        blanks::words(&text, 0, &mut |range| {
+        self.words.cut(&text, 0, &mut |range| {
             let word = text.get(range).unwrap_or_default();
             recent.ids_of(word.as_bytes(), ids, |ids| self.join(word, &mut scratch, ids));
         });
