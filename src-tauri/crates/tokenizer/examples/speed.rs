@@ -25,8 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let parts = parts(&text);
         let ids = tokenizer.encode(&text, Special::default());
         let megabytes = text.len() as f64 / 1e6;
-        let whole = megabytes / best_seconds(&[&text], |text| drop(black_box(tokenizer.encode(text, Special::default()))));
-        let in_parts = megabytes / best_seconds(&parts, |part| drop(black_box(tokenizer.encode(part, Special::default()))));
+        let whole =
+            megabytes / best_seconds(&[&text], |text| drop(black_box(tokenizer.encode(text, Special::default()))));
+        let in_parts =
+            megabytes / best_seconds(&parts, |part| drop(black_box(tokenizer.encode(part, Special::default()))));
         let decode = ids.len() as f64 / 1e6 / best_seconds(&[&ids], |ids| drop(black_box(tokenizer.decode(ids))));
         let density = text.len() as f64 / ids.len().max(1) as f64;
         println!("{whole:12.1} {in_parts:12.1} {density:12.2} {decode:14.1}  {path}");

@@ -168,7 +168,8 @@ impl Merges {
             Start::Bytes => {}
             Start::Characters => {
                 scratch.symbols.clear();
-                let symbols = word.chars().map(|letter| self.letters.find(letter).unwrap_or(FOREIGN | u32::from(letter)));
+                let symbols =
+                    word.chars().map(|letter| self.letters.find(letter).unwrap_or(FOREIGN | u32::from(letter)));
                 scratch.symbols.extend(symbols);
                 self.rank(scratch);
             }
@@ -286,7 +287,13 @@ impl Merges {
             if let (Some(first), Some(second)) = (chain.get(left as usize), chain.get(right as usize)) {
                 let Merge { rank, joined } = self.pairs.find(first.symbol, second.symbol);
                 if rank != NO_RANK {
-                    queue.push(Reverse(Candidate { rank, left, right, pair: pair(first.symbol, second.symbol), joined }));
+                    queue.push(Reverse(Candidate {
+                        rank,
+                        left,
+                        right,
+                        pair: pair(first.symbol, second.symbol),
+                        joined,
+                    }));
                 }
             }
         };

@@ -52,7 +52,8 @@ impl Charsmap {
         let bad = |reason| Error::Charsmap { reason };
         let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| bad("it ends within its length"))?;
         let length = u32::from_le_bytes(*length) as usize;
-        let (trie, replacements) = rest.split_at_checked(length).ok_or_else(|| bad("its trie reaches beyond its end"))?;
+        let (trie, replacements) =
+            rest.split_at_checked(length).ok_or_else(|| bad("its trie reaches beyond its end"))?;
         let (units, odd) = trie.as_chunks::<4>();
         if units.is_empty() || !odd.is_empty() {
             return Err(bad("its trie is not a number of 32-bit units"));

@@ -7,7 +7,9 @@ pub enum Error {
     #[error("the file's tokenizer: {0}")]
     Metadata(#[from] cairn_gguf::Error),
     /// `tokenizer.ggml.model` names a kind of tokenizer that is not implemented.
-    #[error("`tokenizer.ggml.model`: {model:?} is not supported (supported: \"gpt2\", \"gemma4\", \"llama\", \"bert\", \"t5\")")]
+    #[error(
+        "`tokenizer.ggml.model`: {model:?} is not supported (supported: \"gpt2\", \"gemma4\", \"llama\", \"bert\", \"t5\")"
+    )]
     UnknownModel {
         /// The name in the file.
         model: String,

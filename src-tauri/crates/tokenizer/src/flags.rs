@@ -30,7 +30,13 @@ impl Flags {
     /// WordPiece, as in BERT: a text always stands between CLS and SEP, whatever a file's flags say, as in llama.cpp.
     pub(crate) fn word_piece(vocab: &Vocab) -> Flags {
         let ids = Defaults { bos: vocab.class.or(Some(101)), eos: None, unknown: Some(100), separator: Some(102) };
-        Flags { add_bos: true, add_eos: false, add_separator: true, add_space_prefix: false, ..ids.settle(vocab, NOTHING) }
+        Flags {
+            add_bos: true,
+            add_eos: false,
+            add_separator: true,
+            add_space_prefix: false,
+            ..ids.settle(vocab, NOTHING)
+        }
     }
 
     /// Unigram, as in T5.
@@ -67,7 +73,8 @@ struct Defaults {
 
 impl Defaults {
     fn settle(self, vocab: &Vocab, add: Flags) -> Flags {
-        let or = |given: Option<u32>, usual: Option<u32>| given.or(usual.filter(|&id| (id as usize) < vocab.tokens.len()));
+        let or =
+            |given: Option<u32>, usual: Option<u32>| given.or(usual.filter(|&id| (id as usize) < vocab.tokens.len()));
         Flags {
             bos: or(vocab.bos, self.bos),
             eos: or(vocab.eos, self.eos),
@@ -93,11 +100,18 @@ mod tests {
 
     #[test]
     fn silence_means_the_first_model_of_the_kind() {
-        let llama = Flags { bos: Some(1), eos: Some(2), unknown: Some(0), add_bos: true, add_space_prefix: true, ..NOTHING };
+        let llama =
+            Flags { bos: Some(1), eos: Some(2), unknown: Some(0), add_bos: true, add_space_prefix: true, ..NOTHING };
         check(Flags::sentence_piece, 32_000, |_| {}, llama);
         check(Flags::sentence_piece, 2, |_| {}, Flags { eos: None, ..llama });
-        let bert =
-            Flags { bos: Some(101), unknown: Some(100), separator: Some(102), add_bos: true, add_separator: true, ..NOTHING };
+        let bert = Flags {
+            bos: Some(101),
+            unknown: Some(100),
+            separator: Some(102),
+            add_bos: true,
+            add_separator: true,
+            ..NOTHING
+        };
         check(Flags::word_piece, 30_522, |_| {}, bert);
         check(Flags::unigram, 32_100, |_| {}, Flags { eos: Some(1), unknown: Some(2), add_eos: true, ..NOTHING });
         check(|vocab| Flags::byte_pairs(vocab, true), 50_000, |_| {}, Flags { add_bos: true, ..NOTHING });

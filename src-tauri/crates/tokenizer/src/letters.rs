@@ -82,7 +82,9 @@ impl Borders {
         match self.merges.get(&[last, first]) {
             None => false,
             Some(Sides::Many) => true,
-            Some(Sides::Few(sides)) => sides.iter().any(|(left, right)| before.ends_with(left) && after.starts_with(right)),
+            Some(Sides::Few(sides)) => {
+                sides.iter().any(|(left, right)| before.ends_with(left) && after.starts_with(right))
+            }
         }
     }
 }

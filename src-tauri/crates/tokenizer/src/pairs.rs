@@ -91,6 +91,10 @@ mod tests {
             assert_eq!(found, Merge { rank: n, joined: n + 7 }, "pair {n}; the first of two equal pairs stays");
         }
         assert_eq!(pairs.find(40, 0), NO_MERGE, "no such pair");
-        assert_eq!(Pairs::with_capacity(0).find(0, 0), NO_MERGE, "an empty table holds nothing, not even the pair 0, 0");
+        assert_eq!(
+            Pairs::with_capacity(0).find(0, 0),
+            NO_MERGE,
+            "an empty table holds nothing, not even the pair 0, 0"
+        );
     }
 }

@@ -57,7 +57,13 @@ impl SpecialTokens {
         let mut turns: Vec<(String, u32)> = tokens.iter().map(|&(id, text)| (text.to_owned(), id)).collect();
         turns.sort_by_key(|(text, id)| (Reverse(text.len()), *id));
         let longest_bytes = texts.map(str::len).max().unwrap_or(0);
-        Ok(Some(SpecialTokens { finder, ids: tokens.iter().map(|&(id, _)| id).collect(), longest_bytes, turns, strips }))
+        Ok(Some(SpecialTokens {
+            finder,
+            ids: tokens.iter().map(|&(id, _)| id).collect(),
+            longest_bytes,
+            turns,
+            strips,
+        }))
     }
 
     /// Calls `part` with the parts of `text`, in order.
@@ -227,7 +233,10 @@ mod tests {
 
     #[test]
     fn no_tokens_no_set() {
-        assert!(SpecialTokens::build(&[], StripRule::Nothing).expect("nothing to build").is_none(), "an empty set is no set");
+        assert!(
+            SpecialTokens::build(&[], StripRule::Nothing).expect("nothing to build").is_none(),
+            "an empty set is no set"
+        );
     }
 
     proptest! {

@@ -71,7 +71,8 @@ impl SentencePiece {
         }
         let joins = |id: u32| {
             let kind = kinds.get(id as usize);
-            matches!(kind, Some(Kind::Normal | Kind::UserDefined | Kind::Unused)) && texts.get(id).len() <= LONGEST_BYTES
+            matches!(kind, Some(Kind::Normal | Kind::UserDefined | Kind::Unused))
+                && texts.get(id).len() <= LONGEST_BYTES
         };
         let index = Index::build(&texts, joins);
         let mut bytes = vec![NONE; 256];

@@ -105,9 +105,8 @@ mod tests {
         trie.prefixes(text.as_bytes(), |length, id| got.push((length, id)));
         let begins = |length: usize| text.as_bytes().get(..length);
         let last = |prefix: &[u8]| texts.iter().rposition(|known| known.as_bytes() == prefix);
-        let wanted: Vec<(usize, u32)> = (1..=text.len())
-            .filter_map(|length| Some((length, last(begins(length)?)? as u32)))
-            .collect();
+        let wanted: Vec<(usize, u32)> =
+            (1..=text.len()).filter_map(|length| Some((length, last(begins(length)?)? as u32))).collect();
         assert_eq!(got, wanted, "{texts:?} in front of {text:?}");
         assert_eq!(trie.longest(text.as_bytes()), wanted.last().copied(), "the longest of them");
     }

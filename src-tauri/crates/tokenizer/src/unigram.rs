@@ -45,7 +45,13 @@ impl Unigram {
         unknown: Option<u32>,
         space_prefix: bool,
     ) -> Result<Unigram, Error> {
-        let named = || (0..).zip(&vocab.tokens).zip(&vocab.scores).zip(kinds).map(|(((id, text), score), kind)| (id, text, *score, *kind));
+        let named = || {
+            (0..)
+                .zip(&vocab.tokens)
+                .zip(&vocab.scores)
+                .zip(kinds)
+                .map(|(((id, text), score), kind)| (id, text, *score, *kind))
+        };
         let worst = named().filter(|named| named.3 == Kind::Normal).fold(f32::MAX, |worst, named| worst.min(named.2));
         let pieces = named().filter(|named| matches!(named.3, Kind::Normal | Kind::UserDefined | Kind::Unused));
         Ok(Unigram {

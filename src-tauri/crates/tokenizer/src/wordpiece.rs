@@ -49,7 +49,8 @@ impl WordPiece {
             let text = named.filter(|(_, kind)| matches!(kind, Kind::Normal | Kind::UserDefined | Kind::Unused));
             text.map(|((id, text), _)| (id, text.as_str()))
         };
-        let as_published = !pieces().any(|(_, text)| text.starts_with(BLANK)) && pieces().any(|(_, text)| text.starts_with("##"));
+        let as_published =
+            !pieces().any(|(_, text)| text.starts_with(BLANK)) && pieces().any(|(_, text)| text.starts_with("##"));
         let mut texts = Vec::new();
         for (id, text) in pieces() {
             texts.push(match text.strip_prefix("##").filter(|rest| as_published && !rest.is_empty()) {
