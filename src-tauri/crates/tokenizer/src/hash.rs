@@ -44,7 +44,7 @@ mod tests {
         let texts: Vec<String> = (0..20_000).map(|n| format!("{n}{}", "x".repeat(n % 19))).collect();
         let hashes: HashSet<u64> = texts.iter().map(|text| of_bytes(text.as_bytes(), 1) >> 24).collect();
         assert!(hashes.len() > 19_990, "{} different of {}", hashes.len(), texts.len());
-        let hashes: HashSet<u64> = (0..20_000).map(|n| of_number(n << 32 | n % 7, 1) >> 24).collect();
+        let hashes: HashSet<u64> = (0..20_000).map(|n| of_number((n << 32) | (n % 7), 1) >> 24).collect();
         assert!(hashes.len() > 19_990, "{} different of 20000 pairs", hashes.len());
     }
 

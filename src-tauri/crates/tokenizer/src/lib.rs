@@ -91,7 +91,7 @@ impl Tokenizer {
         let strips = StripRule::of(&vocab);
         let special = |wanted: &[Kind]| {
             let named = (0..).zip(&vocab.tokens).zip(&kinds);
-            let chosen = named.filter(|((_, text), kind)| !text.is_empty() && wanted.contains(kind));
+            let chosen = named.filter(|(_, kind)| wanted.contains(kind));
             SpecialTokens::build(&chosen.map(|((id, text), _)| (id, text.as_str())).collect::<Vec<_>>(), strips)
         };
         Ok(Tokenizer {

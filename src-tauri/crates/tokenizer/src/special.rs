@@ -8,9 +8,10 @@
 //! away is not there for the tokens that come later.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::error::Error;
 use crate::strip::{StripRule, is_space};
@@ -26,6 +27,12 @@ pub(crate) struct SpecialTokens {
     turns: Vec<(String, u32)>,
     strips: StripRule,
 }
+
+/// Tokens of at most this many bytes in all are searched for with a table of every step.
+const SMALL_BYTES: usize = 1 << 14;
+
+/// The longest special token that is cut out of texts, several times the longest in published vocabularies.
+pub(crate) const LONGEST_BYTES: usize = 1024;
 
 /// Finds of one cluster that are kept, some megabytes; a text of ordinary words has clusters of a handful.
 const CROWD: usize = 1 << 16;
@@ -46,13 +53,18 @@ struct Find {
 }
 
 impl SpecialTokens {
-    /// A set of the tokens given, none of which may be empty; nothing when there are none.
+    /// A set of the tokens given, without those that are empty or longer than [`LONGEST_BYTES`]; nothing when none are left.
     pub(crate) fn build(tokens: &[(u32, &str)], strips: StripRule) -> Result<Option<SpecialTokens>, Error> {
+        let fitting = |(_, text): &&(u32, &str)| !text.is_empty() && text.len() <= LONGEST_BYTES;
+        let tokens: Vec<(u32, &str)> = tokens.iter().filter(fitting).copied().collect();
         if tokens.is_empty() {
             return Ok(None);
         }
         let texts = tokens.iter().map(|&(_, text)| text);
-        let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts.clone());
+        // The fastest automaton has a row of a kibibyte for each byte of the tokens, so it is only for few.
+        let bytes: usize = texts.clone().map(str::len).sum();
+        let kind = if bytes <= SMALL_BYTES { None } else { Some(AhoCorasickKind::ContiguousNFA) };
+        let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(texts.clone());
         let finder = finder.map_err(|error| Error::SpecialTokens { reason: error.to_string() })?;
         let mut turns: Vec<(String, u32)> = tokens.iter().map(|&(id, text)| (text.to_owned(), id)).collect();
         turns.sort_by_key(|(text, id)| (Reverse(text.len()), *id));
@@ -103,10 +115,18 @@ impl SpecialTokens {
         }
     }
 
+    /// The tokens that stand anywhere in `text`.
+    fn present(&self, text: &str) -> HashSet<u32> {
+        let found = self.finder.find_overlapping_iter(text);
+        found.filter_map(|found| self.ids.get(found.pattern().as_usize()).copied()).collect()
+    }
+
     /// The same for the text from `from` on, by looking for one token after the other in what those before left.
     fn split_by_turns(&self, text: &str, from: usize, part: &mut impl FnMut(Part)) {
-        let mut parts = vec![Part::Text(from..text.len())];
-        for (token, id) in &self.turns {
+        let whole = (from < text.len()).then_some(Part::Text(from..text.len()));
+        let mut parts: Vec<Part> = whole.into_iter().collect();
+        let present = self.present(text.get(from..).unwrap_or_default());
+        for (token, id) in self.turns.iter().filter(|(_, id)| present.contains(id)) {
             let mut finer = Vec::with_capacity(parts.len());
             for part in parts {
                 let Part::Text(range) = part else {
@@ -233,10 +253,11 @@ mod tests {
 
     #[test]
     fn no_tokens_no_set() {
-        assert!(
-            SpecialTokens::build(&[], StripRule::Nothing).expect("nothing to build").is_none(),
-            "an empty set is no set"
-        );
+        let long = "x".repeat(LONGEST_BYTES + 1);
+        for tokens in [[].as_slice(), &[(0, "")], &[(0, &long)]] {
+            let set = SpecialTokens::build(tokens, StripRule::Nothing).expect("nothing to build");
+            assert!(set.is_none(), "an empty set is no set");
+        }
     }
 
     proptest! {

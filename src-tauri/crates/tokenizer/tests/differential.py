@@ -3,8 +3,8 @@
 
     differential.py IDS COUNT SEED FILE.gguf...      (needs llama-cpp-python; IDS is the built example)
 
-Texts are drawn by kind (`texts.py`), so that a difference says what it is about. Every text is encoded as plain text, with special tokens
-read, and with BOS and EOS added. Prints one row for each vocabulary and kind with differences, and a few of those.
+Texts are drawn by kind (`texts.py`), so that a difference says what it is about. Every text is encoded as plain text, with
+special tokens read, and with BOS and EOS added. Prints one row for each vocabulary and kind with differences, and a few of those.
 """
 
 import ctypes
@@ -16,6 +16,7 @@ import sys
 import llama_cpp
 
 from texts import KINDS
+
 
 class Peer:
     def __init__(self, path):

@@ -190,3 +190,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn endless_special_tokens_cost_no_more_than_they_are_long() {
+    // A table of every step would take a kibibyte for each of these bytes, which is ten gibibytes.
+    let long: Vec<(String, i32)> = (0..10).map(|n| (format!("<{n}{}>", "é漢🦙".repeat(120_000)), 4)).collect();
+    let tokenizer = vocabulary("gpt-2", &long);
+    assert_eq!(tokenizer.encode("a", Special::default()).len(), 1, "the rest of the vocabulary works");
+}
