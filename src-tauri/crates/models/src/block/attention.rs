@@ -48,7 +48,7 @@ pub(crate) fn attention(b: &mut Builder<'_>, hparams: &Hparams, stream: Stream, 
     let state = b.plan.state(State { kind: StateKind::Full, kv_heads, head_dim });
     b.push(Op::StoreKv { state, k, v });
     let scale = 1.0 / (head_dim as f32).sqrt();
-    b.push(Op::Attention { state, q, heads, scale, softcap: None, out });
+    b.push(Op::Attention { state, q, heads, scale, softcap: None, sinks: None, out });
     let projections = vec![b.projection(&name("attn_output"), heads * head_dim, stream.branch)];
     b.push(Op::MatMul { x: out, projections });
     stream.add(b);

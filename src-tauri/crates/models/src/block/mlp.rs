@@ -1,6 +1,6 @@
 //! The gated feed-forward block (SwiGLU: Shazeer, arXiv 2002.05202).
 
-use cairn_tensor::{BufferId, Op};
+use cairn_tensor::{BufferId, Glu, Op};
 
 use super::Stream;
 use crate::build::Builder;
@@ -28,7 +28,7 @@ pub(crate) fn gated_mlp(b: &mut Builder<'_>, hparams: &Hparams, stream: Stream, 
     let parts = [("ffn_gate", gate), ("ffn_up", up)];
     let projections = parts.map(|(part, out)| b.projection(&name(part), hparams.embedding_length, out)).to_vec();
     b.push(Op::MatMul { x: stream.branch, projections });
-    b.push(Op::SwiGlu { gate, up, out: gate });
+    b.push(Op::Glu { activation: Glu::Silu, gate, up, out: gate });
     let projections = vec![b.projection(&name("ffn_down"), hparams.feed_forward_length, stream.branch)];
     b.push(Op::MatMul { x: gate, projections });
     stream.add(b);
