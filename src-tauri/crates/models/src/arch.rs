@@ -1,6 +1,8 @@
 //! The families of models that can be run: one file each, one row each.
 
 mod llama;
+mod olmo2;
+mod qwen2;
 mod qwen3;
 
 #[cfg(test)]
@@ -24,7 +26,14 @@ pub trait Architecture: Sync {
 }
 
 /// All families.
-pub const ALL: &[&dyn Architecture] = &[&llama::Llama, &qwen3::Qwen3];
+// rustfmt would put them all in one line, on which every change meets every other.
+#[rustfmt::skip]
+pub const ALL: &[&dyn Architecture] = &[
+    &llama::Llama,
+    &olmo2::Olmo2,
+    &qwen2::Qwen2,
+    &qwen3::Qwen3,
+];
 
 /// The family of this name.
 pub(crate) fn find(name: &str) -> Result<&'static dyn Architecture, LoadError> {
