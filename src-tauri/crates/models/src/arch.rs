@@ -1,7 +1,11 @@
 //! The families of models that can be run: one file each, one row each.
 
+mod gemma2;
+mod gemma3;
+mod granite;
 mod llama;
 mod olmo2;
+mod phi3;
 mod qwen2;
 mod qwen3;
 
@@ -29,8 +33,12 @@ pub trait Architecture: Sync {
 // rustfmt would put them all in one line, on which every change meets every other.
 #[rustfmt::skip]
 pub const ALL: &[&dyn Architecture] = &[
+    &gemma2::Gemma2,
+    &gemma3::Gemma3,
+    &granite::Granite,
     &llama::Llama,
     &olmo2::Olmo2,
+    &phi3::Phi3,
     &qwen2::Qwen2,
     &qwen3::Qwen3,
 ];

@@ -6,7 +6,7 @@
 use crate::backend::{BackendError, Limits};
 use crate::batch::{Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
-use crate::plan::{Buffer, BufferId, Op, Plan, Rows, State, StateId, StateKind};
+use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows, State, StateId, StateKind};
 use crate::weight::{Weight, WeightId};
 
 /// Checks that a weight's bytes are those of its shape.
@@ -110,6 +110,13 @@ impl Plans<'_> {
                 require(width % group == 0, || format!("{width} elements are not whole groups of {group}"))?;
                 require(*eps >= 0.0, || format!("eps is {eps}"))
             }
+            Op::LayerNorm { x, weight, bias, eps, out } => {
+                self.alike(*x, *out)?;
+                let width = self.buffer(*x)?.width;
+                self.vector(*weight, width)?;
+                bias.map_or(Ok(()), |bias| self.vector(bias, width))?;
+                require(*eps >= 0.0, || format!("eps is {eps}"))
+            }
             Op::MatMul { x, projections } => {
                 let input = self.buffer(*x)?;
                 require(!projections.is_empty(), || "there is nothing to multiply by".into())?;
@@ -147,20 +154,34 @@ impl Plans<'_> {
                 self.batch_rows(*k, kv_heads * head_dim)?;
                 self.batch_rows(*v, kv_heads * head_dim)
             }
-            Op::Attention { state, q, heads, out, .. } => {
+            Op::Attention { state, q, heads, softcap, sinks, out, .. } => {
                 let State { kv_heads, head_dim, .. } = self.state(*state)?;
                 require(*heads > 0 && kv_heads > 0 && heads % kv_heads == 0, || {
                     format!("{heads} query heads do not share {kv_heads} key/value heads evenly")
                 })?;
                 self.batch_rows(*q, heads * head_dim)?;
                 self.batch_rows(*out, heads * head_dim)?;
+                sinks.map_or(Ok(()), |sinks| self.vector(sinks, *heads))?;
+                softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))?;
                 Self::apart(*q, *out)
             }
-            Op::SwiGlu { gate, up, out } => {
+            Op::Glu { activation, gate, up, out } => {
+                if let Glu::Clamped { alpha, limit } = activation {
+                    require(alpha.is_finite() && *limit > 0.0, || format!("the gate is {activation:?}"))?;
+                }
                 self.alike(*gate, *up)?;
                 self.alike(*gate, *out)?;
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
+            }
+            Op::Gelu { x } => self.buffer(*x).map(drop),
+            Op::Scale { x, factor } => {
+                self.buffer(*x)?;
+                require(factor.is_finite(), || format!("the factor is {factor}"))
+            }
+            Op::Softcap { x, cap } => {
+                self.buffer(*x)?;
+                require(*cap > 0.0, || format!("the cap is {cap}"))
             }
             Op::Add { x, y } => {
                 self.alike(*x, *y)?;

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `schedule` | ops to phases, barriers, how work is split |
 //! | `step` | one run on one thread: the ops that work row by row |
+//! | `elements` | activations, element by element |
 //! | `product` | matrix products |
 //! | `attention` | attention by spans |
 //! | `pool` | pages |
@@ -18,6 +19,7 @@
 //! on where a prompt was cut, nor on the number of threads.
 
 mod attention;
+mod elements;
 mod pool;
 mod product;
 mod schedule;

@@ -78,6 +78,22 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
+/// The activation of a gated feed-forward block (Shazeer, arXiv 2002.05202).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Glu {
+    /// `silu(gate) * up` with `silu(x) = x / (1 + exp(-x))`.
+    Silu,
+    /// `gelu(gate) * up` with the gelu of [`Op::Gelu`].
+    Gelu,
+    /// `g / (1 + exp(-alpha * g)) * (u + 1)` with `g = min(gate, limit)` and `u = clamp(up, -limit, limit)`.
+    Clamped {
+        /// Steepness of the sigmoid.
+        alpha: f32,
+        /// Where both inputs are cut; above zero.
+        limit: f32,
+    },
+}
+
 /// One product of an op that multiplies the same input by several weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projection {
@@ -110,6 +126,20 @@ pub enum Op {
         eps: f32,
         /// Elements normalised together: the row's width, or one head.
         group: usize,
+        /// Output, as wide as `x`.
+        out: BufferId,
+    },
+    /// `out = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias` over each row (Ba et al., arXiv 1607.06450).
+    /// `out` may be `x`.
+    LayerNorm {
+        /// Input.
+        x: BufferId,
+        /// `[width]`.
+        weight: WeightId,
+        /// `[width]`.
+        bias: Option<WeightId>,
+        /// Added to the variance.
+        eps: f32,
         /// Output, as wide as `x`.
         out: BufferId,
     },
@@ -151,17 +181,41 @@ pub enum Op {
         scale: f32,
         /// `cap * tanh(score / cap)` where set.
         softcap: Option<f32>,
+        /// `[heads]`: a further score of each query head, as it stands, that takes its share of the softmax and has no
+        /// value.
+        sinks: Option<WeightId>,
         /// Receives `[rows, heads * head_dim]`. Not `q`.
         out: BufferId,
     },
-    /// `out = silu(gate) * up` (Shazeer, arXiv 2002.05202). `out` may be `gate`.
-    SwiGlu {
+    /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
+    Glu {
+        /// Which one.
+        activation: Glu,
         /// Gate.
         gate: BufferId,
         /// Linear part, as wide as the gate.
         up: BufferId,
         /// Output.
         out: BufferId,
+    },
+    /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x³)))` in place (Hendrycks & Gimpel, arXiv 1606.08415).
+    Gelu {
+        /// Input and output.
+        x: BufferId,
+    },
+    /// `x *= factor` in place.
+    Scale {
+        /// Input and output.
+        x: BufferId,
+        /// Any finite number.
+        factor: f32,
+    },
+    /// `x = cap * tanh(x / cap)` in place.
+    Softcap {
+        /// Input and output.
+        x: BufferId,
+        /// Above zero.
+        cap: f32,
     },
     /// `x += y`.
     Add {

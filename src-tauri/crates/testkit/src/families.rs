@@ -46,6 +46,50 @@ const PLAIN: Family = Family {
     logit_scale: 1.0,
 };
 
+/// Tokens of windows: neither whole pages nor spans, and less than the longest prompt.
+const WINDOW: u32 = 100;
+
+/// Gemma 2: windows in every second layer, caps on scores and logits.
+pub static GEMMA2: Family = Family {
+    name: "gemma2",
+    tied: Some(true),
+    keys: |_| {
+        vec![
+            ("attention.sliding_window", WINDOW.into()),
+            ("attn_logit_softcapping", 5f32.into()),
+            ("final_logit_softcapping", 30f32.into()),
+        ]
+    },
+    embedding_scale: |spec| (spec.width as f32).sqrt(),
+    ..PLAIN
+};
+
+/// Gemma 3: windows with a rotation of their own in every second layer; published ones have them in five of six.
+pub static GEMMA3: Family = Family {
+    name: "gemma3",
+    rope_base: 1_000_000.0,
+    keys: |_| vec![("attention.sliding_window", WINDOW.into()), ("attention.sliding_window_pattern", 2u32.into())],
+    embedding_scale: |spec| (spec.width as f32).sqrt(),
+    ..PLAIN
+};
+
+/// Granite: four factors.
+pub static GRANITE: Family = Family {
+    name: "granite",
+    keys: |_| {
+        vec![
+            ("embedding_scale", 12f32.into()),
+            ("residual_scale", 0.22f32.into()),
+            ("attention.scale", 0.1f32.into()),
+            ("logit_scale", 8f32.into()),
+        ]
+    },
+    embedding_scale: |_| 12.0,
+    residual_scale: 0.22,
+    logit_scale: 1.0 / 8.0,
+    ..PLAIN
+};
+
 /// Llama: interleaved RoPE.
 pub static LLAMA: Family = Family { name: "llama", adds_bos: true, ..PLAIN };
 
@@ -64,11 +108,18 @@ pub static QWEN2: Family = Family {
 /// OLMo 2: norms over what is added, and over whole rows of queries and keys.
 pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
 
+/// Phi 3: fused tensors.
+pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
+
 /// All families, in the order of `cairn_models::ALL`.
 #[rustfmt::skip]
 pub static ALL: &[&Family] = &[
+    &GEMMA2,
+    &GEMMA3,
+    &GRANITE,
     &LLAMA,
     &OLMO2,
+    &PHI3,
     &QWEN2,
     &QWEN3,
 ];

@@ -102,7 +102,7 @@ impl Attention {
         }
         let state = b.plan.state(State { kind, kv_heads, head_dim });
         b.push(Op::StoreKv { state, k, v });
-        b.push(Op::Attention { state, q, heads, scale, softcap, out });
+        b.push(Op::Attention { state, q, heads, scale, softcap, sinks: None, out });
         let projections = vec![b.projection(&name("attn_output"), heads * head_dim, stream.branch)];
         b.push(Op::MatMul { x: out, projections });
         stream.leave(b, Part::ATTENTION, layer);

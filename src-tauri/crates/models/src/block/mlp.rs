@@ -1,6 +1,6 @@
 //! The gated feed-forward block (SwiGLU: Shazeer, arXiv 2002.05202).
 
-use cairn_tensor::{BufferId, Op};
+use cairn_tensor::{BufferId, Glu, Op};
 
 use super::Stream;
 use super::stream::Part;
@@ -10,6 +10,7 @@ use crate::hparams::Hparams;
 /// The parameters and buffers of a model's gated MLPs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gated {
+    activation: Glu,
     /// Whether one tensor, `ffn_up`, holds the gate's rows and then the linear part's.
     fused: bool,
     gate: BufferId, // [rows, feed_forward]
@@ -19,7 +20,11 @@ pub(crate) struct Gated {
 impl Gated {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let (gate, up) = (b.buffer(hparams.feed_forward_length), b.buffer(hparams.feed_forward_length));
-        Self { fused: false, gate, up }
+        Self { activation: Glu::Silu, fused: false, gate, up }
+    }
+
+    pub(crate) fn activation(self, activation: Glu) -> Self {
+        Self { activation, ..self }
     }
 
     pub(crate) fn fused(self) -> Self {
@@ -28,7 +33,7 @@ impl Gated {
 
     /// `residual += down(activation(gate(x)) * up(x))` with `x` as the stream gives it.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Self { fused, gate, up } = self;
+        let &Self { activation, fused, gate, up } = self;
         let (width, inner) = (hparams.embedding_length, hparams.feed_forward_length);
         let name = |part: &str| format!("blk.{layer}.{part}");
         let x = stream.enter(b, Part::MLP, layer);
@@ -39,7 +44,7 @@ impl Gated {
             [("ffn_gate", gate), ("ffn_up", up)].map(|(part, out)| b.projection(&name(part), width, out))
         };
         b.push(Op::MatMul { x, projections: projections.to_vec() });
-        b.push(Op::SwiGlu { gate, up, out: gate });
+        b.push(Op::Glu { activation, gate, up, out: gate });
         let projections = vec![b.projection(&name("ffn_down"), inner, stream.branch)];
         b.push(Op::MatMul { x: gate, projections });
         stream.leave(b, Part::MLP, layer);

@@ -16,6 +16,8 @@ pub(crate) struct Stream {
     /// What a part reads from the stream, normalised, and then what it adds to it; `[rows, embedding]`.
     pub(crate) branch: BufferId,
     norms: Norms,
+    /// Factor on what is added.
+    scale: Option<f32>,
     width: usize,
     eps: f32,
 }
@@ -47,11 +49,15 @@ impl Stream {
     /// A stream from which parts read normalised, and to which they add as it is.
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let (width, eps) = (hparams.embedding_length, hparams.rms_epsilon);
-        Self { residual: b.buffer(width), branch: b.buffer(width), norms: Norms::Before, width, eps }
+        Self { residual: b.buffer(width), branch: b.buffer(width), norms: Norms::Before, scale: None, width, eps }
     }
 
     pub(crate) fn norms(self, norms: Norms) -> Self {
         Self { norms, ..self }
+    }
+
+    pub(crate) fn scale(self, scale: Option<f32>) -> Self {
+        Self { scale, ..self }
     }
 
     /// Begins a part: the buffer that it reads.
@@ -69,6 +75,9 @@ impl Stream {
     pub(crate) fn leave(&self, b: &mut Builder<'_>, part: Part, layer: usize) {
         if matches!(self.norms, Norms::After | Norms::Both) {
             self.norm(b, &format!("blk.{layer}.{}.weight", part.after), self.branch);
+        }
+        if let Some(factor) = self.scale {
+            b.push(Op::Scale { x: self.branch, factor });
         }
         b.push(Op::Add { x: self.residual, y: self.branch });
     }

@@ -104,7 +104,7 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
         let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
         match op {
             Op::Embed { out, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)])),
-            Op::RmsNorm { x, out, .. } => {
+            Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
             Op::MatMul { x, projections } => {
@@ -128,10 +128,12 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let to = [Place::Buffer(*out), Place::Partials];
                 schedule.push(own, accesses(None, &[Place::Buffer(*q), Place::Pages], &to));
             }
-            Op::SwiGlu { gate, up, out } => {
+            Op::Glu { gate, up, out, .. } => {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
             }
+            Op::Gelu { x } | Op::Softcap { x, .. } => schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)])),
+            Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Add { x, y } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*y)], &[Place::Buffer(*x)]));
             }
@@ -224,7 +226,7 @@ mod tests {
     fn attention_meets_the_store_before_it_and_the_next_store_meets_attention() {
         let store = Op::StoreKv { state: crate::StateId(0), k: BufferId(1), v: BufferId(2) };
         let (q, out, state) = (BufferId(0), BufferId(3), crate::StateId(0));
-        let attention = Op::Attention { state, q, heads: 1, scale: 1.0, softcap: None, out };
+        let attention = Op::Attention { state, q, heads: 1, scale: 1.0, softcap: None, sinks: None, out };
         check(vec![store.clone(), attention, store], &[false, true, true]);
     }
 

@@ -14,9 +14,6 @@ use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::{Weight, WeightId};
 
-/// Elements of which element-wise work is cut in multiples: four cache lines.
-const CHUNK: usize = 64;
-
 /// What all threads of a run see.
 #[derive(Debug)]
 pub(super) struct Step<'a> {
@@ -87,13 +84,24 @@ impl Step<'_> {
                 let weight = &self.vectors[weight.0 as usize][..*group];
                 self.norm(worker, [*x, *out], weight, *eps);
             }
+            Op::LayerNorm { x, weight, bias, eps, out } => {
+                let [weight, bias] = [Some(*weight), *bias].map(|id| id.map(|id| &self.vectors[id.0 as usize][..]));
+                self.layer_norm(worker, [*x, *out], weight.expect("every norm has a weight"), bias, *eps);
+            }
             Op::MatMul { projections, .. } => {
                 projections.iter().for_each(|projection| self.multiply(worker, scratch, projection));
             }
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
-            Op::SwiGlu { gate, up, out } => self.swiglu(worker, *gate, *up, *out),
+            Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
+            Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
+            Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
+            Op::Scale { x, factor } => {
+                for row in self.own_rows(worker, *x) {
+                    (self.variant.scale)(&mut self.buffer(*x).write(worker, self.row(*x, row)), *factor);
+                }
+            }
             Op::Add { x, y } => {
                 for row in self.own_rows(worker, *x) {
                     let y = self.buffer(*y).read(worker, self.row(*y, row));
@@ -183,6 +191,19 @@ impl Step<'_> {
         }
     }
 
+    fn layer_norm(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], weight: &[f32], bias: Option<&[f32]>, eps: f32) {
+        for row in self.own_rows(worker, x) {
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            if x != out {
+                to.copy_from_slice(&self.buffer(x).read(worker, self.row(x, row)));
+            }
+            (self.variant.layer_norm)(&mut to, weight, eps);
+            if let Some(bias) = bias {
+                (self.variant.add)(&mut to, bias);
+            }
+        }
+    }
+
     fn rotate(&self, worker: &Worker<'_>, x: BufferId, head_dim: usize, rope: usize) {
         let Rope { style, inverse_frequencies, .. } = &self.prepared.plan.ropes[rope];
         let pairs = inverse_frequencies.len();
@@ -209,26 +230,6 @@ impl Step<'_> {
                     (self.variant.to_f16)(from, &mut to);
                 }
             }
-        }
-    }
-
-    /// Split by chunks of elements, for one row of a wide layer is worth more than one thread.
-    fn swiglu(&self, worker: &Worker<'_>, gate: BufferId, up: BufferId, out: BufferId) {
-        let width = self.width(gate);
-        let chunks_per_row = width.div_ceil(CHUNK);
-        let mut own = part(self.rows(gate) * chunks_per_row, worker.threads(), worker.index());
-        while !own.is_empty() {
-            let row = own.start / chunks_per_row;
-            let end = own.end.min((row + 1) * chunks_per_row);
-            let columns = [own.start, end].map(|chunk| ((chunk - row * chunks_per_row) * CHUNK).min(width));
-            own.start = end;
-            let range = row * width + columns[0]..row * width + columns[1];
-            let up = self.buffer(up).read(worker, range.clone());
-            let mut to = self.buffer(out).write(worker, range.clone());
-            if gate != out {
-                to.copy_from_slice(&self.buffer(gate).read(worker, range));
-            }
-            (self.variant.swiglu)(&mut to, &up);
         }
     }
 }

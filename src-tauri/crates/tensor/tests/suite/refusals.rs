@@ -2,7 +2,7 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Limits, Op, PageId, Plan, Projection, Reference, Rope, RopeStyle, Row,
+    Backend, BackendError, Batch, BufferId, Glu, Limits, Op, PageId, Plan, Projection, Reference, Rope, RopeStyle, Row,
     Rows, State, StateId, StateKind, Weight, WeightId,
 };
 
@@ -59,11 +59,30 @@ fn steps() {
     check(Op::Rope { x, head_dim: 16, rope: 1 }, "there is no rotation 1");
     check(Op::StoreKv { state: StateId(0), k: x, v: narrow }, "buffer 2 is");
     check(Op::StoreKv { state: StateId(1), k: x, v: y }, "there is no state 1");
-    let attention = |heads, out| Op::Attention { state: StateId(0), q: x, heads, scale: 1.0, softcap: None, out };
+    let attend = |heads, softcap, sinks: Option<u32>, out| {
+        let (state, sinks) = (StateId(0), sinks.map(WeightId));
+        Op::Attention { state, q: x, heads, scale: 1.0, softcap, sinks, out }
+    };
+    let attention = |heads, out| attend(heads, None, None, out);
     check(attention(3, y), "3 query heads do not share 2 key/value heads evenly");
     check(attention(4, y), "buffer 0 is");
     check(attention(2, x), "buffer 0 is both read and written");
-    check(Op::SwiGlu { gate: x, up: y, out: y }, "buffer 1 is both read and written");
+    check(attend(2, None, Some(1), y), "is 1 x 32, not a vector of 2");
+    check(attend(2, Some(0.0), None, y), "the cap on scores is 0");
+    let glu = |activation, up, out| Op::Glu { activation, gate: x, up, out };
+    check(glu(Glu::Silu, y, y), "buffer 1 is both read and written");
+    check(glu(Glu::Gelu, x, x), "buffer 0 is both read and written");
+    check(glu(Glu::Clamped { alpha: 1.0, limit: f32::NAN }, y, x), "the gate is Clamped");
+    let layer_norm = |weight, bias: Option<u32>, out| {
+        let (weight, bias) = (WeightId(weight), bias.map(WeightId));
+        Op::LayerNorm { x, weight, bias, eps: 1e-5, out }
+    };
+    check(layer_norm(0, None, y), "is 10 x 32, not a vector of 32");
+    check(layer_norm(1, Some(0), y), "is 10 x 32, not a vector of 32");
+    check(layer_norm(1, None, narrow), "buffers 0 and 2 differ");
+    check(Op::Gelu { x: BufferId(9) }, "there is no buffer 9");
+    check(Op::Scale { x, factor: f32::INFINITY }, "the factor is inf");
+    check(Op::Softcap { x, cap: 0.0 }, "the cap is 0");
     check(Op::Add { x, y: last }, "buffers 0 and 3 differ");
     check(Op::Gather { x, out: y }, "buffer 1 is");
 }
