@@ -51,7 +51,7 @@ pub fn all() -> Vec<Case> {
 }
 
 fn case(types: &str, spec: ModelSpec) -> Case {
-    Case { name: format!("{} {types}", spec.architecture.name()), spec }
+    Case { name: format!("{} {types}", spec.family.name), spec }
 }
 
 /// A prompt of ordinary tokens, the same for every model of this vocabulary.

@@ -6,7 +6,7 @@ use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Stream, attention, embed, gated_mlp, logits, mlp};
+use crate::block::{Attention, Gated, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -19,21 +19,20 @@ impl Architecture for Llama {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
-        let hparams = Hparams::read(b)?;
+        let mut hparams = Hparams::read(b)?;
         if let Some(experts @ 1..) = Keys::new(b.metadata())?.u32("expert_count")? {
             return Err(LoadError::Unsupported { what: format!("a llama model with {experts} experts") });
         }
-        let rope = rope(b, &hparams, RopeStyle::Interleaved)?;
+        let rope = rope(b, &mut hparams, RopeStyle::Interleaved)?;
         let stream = Stream::new(b, &hparams);
-        let at = Attention::new(b, &hparams, rope, false);
-        let mlp = mlp::Gated::new(b, &hparams);
-
-        embed(b, &hparams, stream);
+        let attention = Attention::new(b, &hparams, rope);
+        let mlp = Gated::new(b, &hparams);
+        embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
-            attention(b, &hparams, stream, &at, layer);
-            gated_mlp(b, &hparams, stream, &mlp, layer);
+            attention.push(b, &hparams, &stream, layer);
+            mlp.push(b, &hparams, &stream, layer);
         }
-        logits(b, &hparams, stream);
+        logits(b, &hparams, &stream);
         Ok(hparams)
     }
 }

@@ -26,7 +26,7 @@ fn tokens(count: usize) -> Vec<u32> {
 /// Logits of every position, computed in batches of these sizes.
 fn run(model: &Tiny, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
-    let Model { plan, hparams } = load(&file(&model.bytes()), &mut backend).expect("the model is whole");
+    let Model { plan, hparams } = load(&file(&model.bytes()), 4096, &mut backend).expect("the model is whole");
     let logits = plan.logits.expect("every family has logits");
     let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
@@ -111,7 +111,7 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
     model.tensors.remove("blk.1.attn_k_norm.weight");
     model.tensors.remove("output_norm.weight");
     model.add(&mut Noise(9), "blk.0.ffn_down.weight", &[WIDTH, FEED_FORWARD]);
-    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err("three tensors are wrong");
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("three tensors are wrong");
     let LoadError::Tensors { faults } = &error else { panic!("{error}") };
     let shape = |dims: [usize; 2]| dims.map(|dim| dim as u64).to_vec();
     let wanted = [
@@ -133,7 +133,7 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
 fn refuses(change: impl FnOnce(&mut Tiny), text: &str) {
     let mut model = Tiny::new("llama", 10);
     change(&mut model);
-    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err(text);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(text);
     assert_eq!(error.to_string(), text, "the error says what is wrong");
 }
 
@@ -182,7 +182,7 @@ fn extreme_metadata_are_refused_or_run() {
                     model.keys.insert(key, value);
                     let file = file(&model.bytes());
                     let need = need(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, 2);
-                    let loaded = load(&file, &mut Reference::new());
+                    let loaded = load(&file, 4096, &mut Reference::new());
                     assert_eq!(need.is_ok(), loaded.is_ok(), "{family}, {key}: {need:?}, {:?}", loaded.err());
                 }
             }
@@ -194,7 +194,7 @@ fn extreme_metadata_are_refused_or_run() {
 fn a_part_of_a_split_model_is_refused_as_that() {
     let mut writer = cairn_gguf::Writer::default();
     writer.set("general.architecture", "llama").set("split.count", 3u16);
-    let error = load(&file(&writer.finish()), &mut Reference::new()).expect_err("two more files are needed");
+    let error = load(&file(&writer.finish()), 4096, &mut Reference::new()).expect_err("two more files are needed");
     assert_eq!(error.to_string(), "a model that is split into 3 files is not supported", "not a list of tensors");
 }
 
@@ -217,7 +217,7 @@ fn need_counts_weights_pages_and_activations() {
 fn a_long_list_of_missing_tensors_is_cut_short() {
     let mut model = Tiny::new("llama", 12);
     model.keys.insert("block_count", 4096u32.into());
-    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err("nearly all blocks are missing");
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("nearly all blocks are missing");
     let text = error.to_string();
     assert!(text.starts_with("36846 tensors do not fit the model: `blk.2.attn_norm.weight` is missing; "), "{text}");
     assert!(text.ends_with("; and 36746 more"), "{text}");
