@@ -24,6 +24,7 @@ fn main() -> anyhow::Result<()> {
     let mut folder = PathBuf::from("target/parity");
     let mut python = None;
     let mut record = None;
+    let mut only = String::new();
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
@@ -31,7 +32,8 @@ fn main() -> anyhow::Result<()> {
             "--folder" => folder = value.into(),
             "--python" => python = Some(PathBuf::from(value)),
             "--record" => record = Some(PathBuf::from(value)),
-            _ => bail!("{flag} is not known; there are --folder, --python, --record"),
+            "--only" => only = value,
+            _ => bail!("{flag} is not known; there are --folder, --only, --python, --record"),
         }
     }
     let python = python.context("--python PATH is needed; `cargo xtask parity` sets it up and passes it")?;
@@ -41,7 +43,7 @@ fn main() -> anyhow::Result<()> {
     let variants = cairn_kernels::usable(&features);
     println!("{}", table::head(variants.iter().map(|variant| variant.name)));
     let mut failed = 0;
-    for case in cases::all() {
+    for case in cases::all().into_iter().filter(|case| case.name.starts_with(&only)) {
         let row = compare(&case, &folder, &mut peer, &variants, record.as_deref())
             .with_context(|| format!("the case {}", case.name))?;
         println!("{row}");

@@ -2,7 +2,7 @@
 //! that people really pull.
 
 use cairn_gguf::DType;
-use cairn_testkit::families::{self, Family, GEMMA3, PHI3, QWEN2};
+use cairn_testkit::families::{self, Family, GEMMA3, MIXTRAL, PHI3, QWEN2};
 use cairn_testkit::{ModelSpec, RopeScaling, Types, tiny, tiny_llama, tiny_qwen3};
 
 /// One model.
@@ -48,6 +48,10 @@ pub fn all() -> Vec<Case> {
         // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0. Models of this width have no output matrix.
         let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, tied: true, ..model };
         cases.push(case("Q4_K_M width 896", narrow));
+    }
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        let types = format!("{} with experts", dtype.name());
+        cases.push(case(&types, ModelSpec { types: Types::All(dtype), ..tiny(&MIXTRAL) }));
     }
     // Published ones are tied, and have five layers with a window to one without.
     cases.push(case("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, layers: 4, ..tiny(&GEMMA3) }));
