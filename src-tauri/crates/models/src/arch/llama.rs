@@ -1,5 +1,6 @@
 //! Llama (Touvron et al., arXiv 2302.13971) and what is built like it: Llama 2 and 3, Mistral, TinyLlama, SmolLM, Pebble.
 //!
+//! Windows are not read, as in llama.cpp: its converter writes none for this family, not even for Mistral 7B 0.1, which has one.
 //! GGUF writers permute the query and key rows of this family, so that neighbouring elements form RoPE's pairs.
 
 use cairn_tensor::RopeStyle;
