@@ -15,8 +15,13 @@ use crate::weights;
 
 /// How much larger than size-keeping the query and key matrices are, or the norms over their heads.
 const ATTENTION_GAIN: f32 = 1.5;
-/// The weights of norms over what is added to the stream: with them a block adds as much as without.
-const POST_NORM_GAIN: f32 = 0.65;
+/// The same where values are in the same matrix, which should not grow.
+const FUSED_GAIN: f32 = 1.2;
+/// How much larger than size-keeping routers are. Which of two experts with nearly equal logits is used, rounding decides; it
+/// shall not matter much, so the last expert that is used shall mostly weigh little.
+const ROUTER_GAIN: f32 = 4.0;
+/// The weights of norms over what is added to the stream: with them a block adds no more than without.
+const POST_NORM_GAIN: f32 = 0.5;
 /// The deviation of biases.
 const BIAS_DEVIATION: f32 = 0.2;
 /// The deviation of the logits, which the last norm's weights bring about.
@@ -147,7 +152,9 @@ impl<'a> Tensors<'a, '_> {
             (_, "post_attention_norm" | "post_ffw_norm") => self.norm(name, elements, POST_NORM_GAIN),
             _ if dims.len() == 1 => self.norm(name, elements, 1.0),
             // Where queries and keys are normalised again, the gain is in those norms.
-            (_, "attn_q" | "attn_k" | "attn_qkv") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
+            (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
+            (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
+            (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
             _ => self.matrix(name, dims, 1.0),
         }
     }

@@ -1,6 +1,7 @@
 //! Llama (Touvron et al., arXiv 2302.13971) and what is built like it: Llama 2 and 3, Mistral, TinyLlama, SmolLM,
 //! Pebble; Mixtral (arXiv 2401.04088) has experts, each as wide as an MLP.
 //!
+//! Windows are not read, as in llama.cpp: its converter writes none for this family, not even for Mistral 7B 0.1, which has one.
 //! GGUF writers permute the query and key rows of this family, so that neighbouring elements form RoPE's pairs.
 
 use cairn_tensor::RopeStyle;
