@@ -2,7 +2,7 @@
 //! that people really pull.
 
 use cairn_gguf::DType;
-use cairn_testkit::families::{self, Family, GEMMA3, PHI3, QWEN2};
+use cairn_testkit::families::{self, Family, GEMMA3, GPT_OSS, MIXTRAL, PHI3, QWEN2};
 use cairn_testkit::{ModelSpec, RopeScaling, Types, tiny, tiny_llama, tiny_qwen3};
 
 /// One model.
@@ -54,6 +54,13 @@ pub fn all() -> Vec<Case> {
         let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, tied: true, ..model };
         cases.push(mix("Q4_K_M width 896", narrow));
     }
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        let types = format!("{dtype} with experts");
+        cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&MIXTRAL) }));
+    }
+    // As published ones are.
+    let mixed = |name: &str| if name.contains("_exps") { DType::MXFP4 } else { DType::Q8_0 };
+    cases.push(mix("MXFP4 experts", ModelSpec { types: Types::By(mixed), ..tiny(&GPT_OSS) }));
     // Published ones are tied.
     cases.push(mix("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, ..tiny(&GEMMA3) }));
     for (name, model, rope_scaling) in [

@@ -2,12 +2,14 @@
 
 mod gemma2;
 mod gemma3;
+mod gpt_oss;
 mod granite;
 mod llama;
 mod olmo2;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen3moe;
 
 #[cfg(test)]
 mod tests;
@@ -35,12 +37,14 @@ pub trait Architecture: Sync {
 pub const ALL: &[&dyn Architecture] = &[
     &gemma2::Gemma2,
     &gemma3::Gemma3,
+    &gpt_oss::GptOss,
     &granite::Granite,
     &llama::Llama,
     &olmo2::Olmo2,
     &phi3::Phi3,
     &qwen2::Qwen2,
     &qwen3::Qwen3,
+    &qwen3moe::Qwen3Moe,
 ];
 
 /// The family of this name.

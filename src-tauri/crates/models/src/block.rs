@@ -2,6 +2,7 @@
 
 pub(crate) mod attention;
 pub(crate) mod ends;
+pub(crate) mod experts;
 pub(crate) mod mlp;
 pub(crate) mod rope;
 pub(crate) mod stream;
@@ -9,5 +10,6 @@ pub(crate) mod window;
 
 pub(crate) use attention::{Attention, QueryKeyNorm};
 pub(crate) use ends::{embed, logits};
+pub(crate) use experts::Experts;
 pub(crate) use mlp::Gated;
 pub(crate) use stream::{Norms, Stream};

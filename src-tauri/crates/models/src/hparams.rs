@@ -7,7 +7,7 @@ use crate::error::LoadError;
 
 /// More than any model has; keeps products of a few of these far from overflow, and lists of tensors short.
 const MAX_LAYERS: u32 = 4096;
-const MAX_WIDTH: u32 = 1 << 22;
+pub(crate) const MAX_WIDTH: u32 = 1 << 22;
 
 /// What a model's metadata say about its shape.
 #[derive(Clone, Debug, PartialEq)]

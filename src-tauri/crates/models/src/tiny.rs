@@ -28,8 +28,13 @@ pub(crate) const WINDOW: usize = 20;
 impl Tiny {
     /// A model whose weights follow from the seed. The head size is not the width over the heads.
     pub(crate) fn new(architecture: &str, seed: u64) -> Self {
-        let is_it = |family: &&&Family| family.name == architecture;
-        let family = cairn_testkit::families::ALL.iter().find(is_it).expect("testkit writes every family");
+        let is_it = |family: &&&'static Family| family.name == architecture;
+        Self::of(cairn_testkit::families::ALL.iter().find(is_it).expect("testkit writes every family"), seed)
+    }
+
+    /// The same, with what testkit knows of the family.
+    pub(crate) fn of(family: &'static Family, seed: u64) -> Self {
+        let architecture = family.name;
         let spec = ModelSpec {
             layers: LAYERS as u64,
             width: WIDTH as u64,

@@ -3,6 +3,8 @@
 //! Backends index without further checks afterwards; so whatever a model file or a caller can get wrong is refused here,
 //! with the step or the row that is wrong. Nothing here computes, so the fast backend and its oracle share it.
 
+mod experts;
+
 use crate::backend::{BackendError, Limits};
 use crate::batch::{Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
@@ -32,7 +34,7 @@ struct Plans<'a> {
 pub(crate) fn plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> {
     let plans = Plans { plan, weights };
     for (step, op) in plan.ops.iter().enumerate() {
-        plans.op(op).map_err(|why| BackendError::Plan { step, why })?;
+        plans.op(step, op).map_err(|why| BackendError::Plan { step, why })?;
     }
     let end = plan.ops.len();
     if let Some(empty) = plan.buffers.iter().position(|buffer| buffer.width == 0) {
@@ -100,7 +102,7 @@ impl Plans<'_> {
         require(a != b, || format!("buffer {} is both read and written", a.0))
     }
 
-    fn op(&self, op: &Op) -> Result<(), String> {
+    fn op(&self, step: usize, op: &Op) -> Result<(), String> {
         match op {
             Op::Embed { table, out } => self.batch_rows(*out, self.weight(*table)?.cols),
             Op::RmsNorm { x, weight, eps, group, out } => {
@@ -138,6 +140,18 @@ impl Plans<'_> {
                     }
                 }
                 Ok(())
+            }
+            Op::Route { logits, used, scale, out, .. } => self.route(*logits, *used, *scale, *out),
+            Op::MatMulId { x, routes, experts, projections } => {
+                let routes = self.routes(step, *routes, *x)?;
+                require(routes.experts == *experts, || {
+                    format!("{} experts were routed, not {experts}", routes.experts)
+                })?;
+                self.experts(routes, *x, projections)
+            }
+            Op::Combine { x, routes, out } => {
+                let routes = self.routes(step, *routes, *x)?;
+                self.combine(routes, *x, *out)
             }
             Op::Rope { x, head_dim, rope } => {
                 let width = self.buffer(*x)?.width;

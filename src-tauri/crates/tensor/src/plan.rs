@@ -94,6 +94,18 @@ pub enum Glu {
     },
 }
 
+/// How a router's logits become the weights of the experts that are used (Shazeer et al., arXiv 1701.06538).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gating {
+    /// Each chosen expert's share of the softmax over all experts.
+    Softmax {
+        /// Whether the shares are then divided by their sum.
+        renormalise: bool,
+    },
+    /// The softmax over the chosen experts alone.
+    SoftmaxOfChosen,
+}
+
 /// One product of an op that multiplies the same input by several weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projection {
@@ -149,6 +161,41 @@ pub enum Op {
         x: BufferId,
         /// At least one.
         projections: Vec<Projection>,
+    },
+    /// Chooses the experts of each row: those with the largest logits, in descending order, ties to the lower index.
+    Route {
+        /// `[rows, experts]`.
+        logits: BufferId,
+        /// How many are chosen.
+        used: usize,
+        /// How they are weighed.
+        gating: Gating,
+        /// Factor on the weights.
+        scale: f32,
+        /// Receives `[rows, 2 * used]`: the experts' indices as whole numbers, then their weights. Not `logits`.
+        out: BufferId,
+    },
+    /// For each expert that a row has chosen, each projection's `out = x · weightᵀ + bias` with the expert's own part of the
+    /// weight and the bias. `x` is converted once for all of them.
+    MatMulId {
+        /// `[rows, width]`, the same for all experts of a row, or `[rows, used * width]`, one part for each.
+        x: BufferId,
+        /// What [`Op::Route`] left.
+        routes: BufferId,
+        /// How many there are to choose from.
+        experts: usize,
+        /// At least one: weights `[experts * out width, width]`, biases `[experts, out width]`, outputs
+        /// `[rows, used * out width]` in the order of the routes.
+        projections: Vec<Projection>,
+    },
+    /// `out` = the sum over a row's experts, in the order of the routes, of weight times `x`.
+    Combine {
+        /// `[rows, used * width]`.
+        x: BufferId,
+        /// What [`Op::Route`] left.
+        routes: BufferId,
+        /// Receives `[rows, width]`. Not `x`.
+        out: BufferId,
     },
     /// Rotates every head of `x` in place by its row's position.
     Rope {
@@ -231,6 +278,16 @@ pub enum Op {
         /// Receives `[logit rows, width]`.
         out: BufferId,
     },
+}
+
+impl Op {
+    /// The input and the weights of an op that multiplies matrices.
+    pub(crate) fn product(&self) -> Option<(BufferId, &[Projection])> {
+        match self {
+            Self::MatMul { x, projections } | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
+            _ => None,
+        }
+    }
 }
 
 /// A forward pass.

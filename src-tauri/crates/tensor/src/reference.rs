@@ -7,6 +7,7 @@
 //! **Invariant:** a row's result depends on nothing but its own sequence, because no sum here ever spans two rows.
 
 mod arithmetic;
+mod experts;
 
 use std::ops::Range;
 
@@ -167,6 +168,19 @@ impl Step<'_> {
             Op::MatMul { x, projections } => {
                 let x = self.copy(*x);
                 projections.iter().for_each(|projection| self.multiply(&x, projection));
+            }
+            Op::Route { logits, used, gating, scale, out } => {
+                let (logits, width) = (self.copy(*logits), self.width(*logits));
+                let routes = logits.chunks(width).flat_map(|row| experts::route(row, *used, *gating, *scale));
+                self.buffers[out.0 as usize] = routes.collect();
+            }
+            Op::MatMulId { x, routes, experts, projections } => {
+                projections.iter().for_each(|projection| self.multiply_experts(*x, *routes, *experts, projection));
+            }
+            Op::Combine { x, routes, out } => {
+                let (parts, widths) = (self.copy(*x), [*x, *routes].map(|id| self.width(id)));
+                let rows = parts.chunks(widths[0]).zip(self.buffers[routes.0 as usize].chunks(widths[1]));
+                self.buffers[out.0 as usize] = rows.flat_map(|(x, routes)| experts::combine(x, routes)).collect();
             }
             Op::Rope { x, head_dim, rope } => {
                 let rope = &self.plan.ropes[*rope];

@@ -49,6 +49,20 @@ const PLAIN: Family = Family {
 /// Tokens of windows: neither whole pages nor spans, and less than the longest prompt.
 const WINDOW: u32 = 100;
 
+/// Experts of those that have them, and how many a row uses.
+const EXPERTS: u32 = 8;
+const USED_EXPERTS: u32 = 2;
+
+/// The keys of experts that are half as wide as an MLP.
+fn experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
+    let width = u32::try_from(spec.ffn / 2).expect("a model's counts fit into a u32");
+    vec![
+        ("expert_count", EXPERTS.into()),
+        ("expert_used_count", USED_EXPERTS.into()),
+        ("expert_feed_forward_length", width.into()),
+    ]
+}
+
 /// Gemma 2: windows in every second layer, caps on scores and logits.
 pub static GEMMA2: Family = Family {
     name: "gemma2",
@@ -73,6 +87,21 @@ pub static GEMMA3: Family = Family {
     ..PLAIN
 };
 
+/// gpt-oss: sinks, windows in every second layer, biases everywhere, clamped experts.
+pub static GPT_OSS: Family = Family {
+    name: "gpt-oss",
+    pre_tokenizer: "gpt-4o",
+    tied: Some(false),
+    rope_base: 150_000.0,
+    keys: |spec| {
+        let mut keys = experts(spec);
+        keys.push(("attention.sliding_window", WINDOW.into()));
+        keys
+    },
+    has: |name| name.ends_with(".bias") && name != "output.bias",
+    ..PLAIN
+};
+
 /// Granite: four factors.
 pub static GRANITE: Family = Family {
     name: "granite",
@@ -93,8 +122,15 @@ pub static GRANITE: Family = Family {
 /// Llama: interleaved RoPE.
 pub static LLAMA: Family = Family { name: "llama", adds_bos: true, ..PLAIN };
 
+/// Llama with experts, each as wide as an MLP: Mixtral.
+pub static MIXTRAL: Family =
+    Family { keys: |_| vec![("expert_count", EXPERTS.into()), ("expert_used_count", USED_EXPERTS.into())], ..LLAMA };
+
 /// Qwen 3: RoPE over halves, and an RMSNorm over each head of queries and keys.
 pub static QWEN3: Family = Family { name: "qwen3", pre_tokenizer: "qwen2", rope_base: 1_000_000.0, ..PLAIN };
+
+/// Qwen 3 with experts.
+pub static QWEN3MOE: Family = Family { name: "qwen3moe", keys: experts, ..QWEN3 };
 
 /// Qwen 2: biases on queries, keys and values.
 pub static QWEN2: Family = Family {
@@ -116,10 +152,12 @@ pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
 pub static ALL: &[&Family] = &[
     &GEMMA2,
     &GEMMA3,
+    &GPT_OSS,
     &GRANITE,
     &LLAMA,
     &OLMO2,
     &PHI3,
     &QWEN2,
     &QWEN3,
+    &QWEN3MOE,
 ];

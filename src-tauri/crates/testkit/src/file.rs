@@ -17,6 +17,9 @@ use crate::weights;
 const ATTENTION_GAIN: f32 = 1.5;
 /// The same where values are in the same matrix, which should not grow.
 const FUSED_GAIN: f32 = 1.2;
+/// How much larger than size-keeping routers are. Which of two experts with nearly equal logits is used, rounding decides; it
+/// shall not matter much, so the last expert that is used shall mostly weigh little.
+const ROUTER_GAIN: f32 = 4.0;
 /// The weights of norms over what is added to the stream: with them a block adds no more than without.
 const POST_NORM_GAIN: f32 = 0.5;
 /// The deviation of biases.
@@ -151,6 +154,7 @@ impl<'a> Tensors<'a, '_> {
             // Where queries and keys are normalised again, the gain is in those norms.
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
             (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
+            (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
             _ => self.matrix(name, dims, 1.0),
         }
     }

@@ -63,6 +63,11 @@ fn check(what: &str, model: &Tiny, rotation: &Rotation) {
     }
 }
 
+/// Llama with experts: no family of its own.
+fn mixtral(seed: u64) -> Tiny {
+    Tiny::of(&cairn_testkit::families::MIXTRAL, seed)
+}
+
 /// The rotation of a model whose metadata scale nothing.
 fn plain(model: &Tiny) -> Rotation {
     Rotation::plain(model.number("rope.freq_base").expect("testkit writes it"))
@@ -89,6 +94,8 @@ fn every_family_computes_what_its_paper_says() {
         }
         check(&format!("{family}, with biases"), &biased, &plain(&biased));
     }
+    let mixtral = mixtral(1);
+    check("llama with experts", &mixtral, &plain(&mixtral));
 }
 
 #[test]
@@ -137,19 +144,22 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
         // Read in parts by some families, and twice where it is the output matrix too.
         let fused = model.tensors.remove("blk.1.attn_qkv.weight").is_some();
         model.tensors.remove("token_embd.weight");
-        model.add(&mut Noise(9), "blk.0.ffn_down.weight", &[WIDTH, FEED_FORWARD]);
+        let down = ["blk.0.ffn_down.weight", "blk.0.ffn_down_exps.weight"];
+        let down = down.into_iter().find(|name| model.tensors.contains_key(*name)).expect("every family has an MLP");
+        let need = model.tensors[down].0.clone();
+        let mut have = need.clone();
+        have.swap(0, 1);
+        model.add(&mut Noise(9), down, &have.iter().map(|&dim| dim as usize).collect::<Vec<_>>());
         let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("tensors are wrong");
         let LoadError::Tensors { faults } = &error else { panic!("{error}") };
         let missing = |name: &str| TensorFault::Missing { name: name.into() };
-        let shape = |dims: [usize; 2]| dims.map(|dim| dim as u64).to_vec();
-        let (need, have) = (shape([FEED_FORWARD, WIDTH]), shape([WIDTH, FEED_FORWARD]));
-        let down = TensorFault::Shape { name: "blk.0.ffn_down.weight".into(), need, have };
+        let text = format!("`{down}` must be {need:?}, is {have:?}");
+        let down = TensorFault::Shape { name: down.into(), need, have };
         let mut wanted = vec![missing("token_embd.weight"), down];
         wanted.extend(fused.then(|| missing("blk.1.attn_qkv.weight")));
         wanted.extend([missing("blk.1.attn_output.weight"), missing("output_norm.weight")]);
         assert_eq!(faults[..], wanted, "{family}: each once, in the order of the forward pass");
-        let text = "`blk.0.ffn_down.weight` must be [40, 24], is [24, 40]";
-        assert!(error.to_string().contains(text), "the text lists them too: {error}");
+        assert!(error.to_string().contains(&text), "the text lists them too: {error}");
     }
 }
 
@@ -177,7 +187,15 @@ fn metadata_that_fit_no_model_are_refused_by_name() {
     refuses(set("attention.head_count", 0), text);
     let text = "metadata key `llama.rope.dimension_count`: 9 is not an even number up to the head's 8 elements";
     refuses(set("rope.dimension_count", 9), text);
-    refuses(set("expert_count", 8), "a llama model with 8 experts is not supported");
+    refuses(set("expert_count", 8), "metadata key `llama.expert_used_count` is missing");
+    let experts = |count: u32, used: u32| {
+        move |model: &mut Tiny| {
+            model.set("expert_count", count);
+            model.set("expert_used_count", used);
+        }
+    };
+    refuses(experts(8, 9), "metadata key `llama.expert_used_count`: 9 is not in 1 to 8");
+    refuses(experts(65537, 1), "metadata key `llama.expert_count`: 65537 is not in 1 to 65536");
     refuses(|model| model.set("rope.scaling.type", "su"), "RoPE scaling `su` is not supported");
     let text = "metadata key `llama.rope.freq_base`: -1 is not a positive number";
     refuses(|model| model.set("rope.freq_base", -1f32), text);

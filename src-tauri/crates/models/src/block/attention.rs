@@ -1,7 +1,7 @@
 //! Grouped-query attention (Ainslie et al., arXiv 2305.13245) with rotary positions.
 //!
 //! What families differ in: norms of queries and keys before they are rotated (Henry et al., arXiv 2010.04245), the factor
-//! and the cap on scores, layers that see a window only, and whether queries, keys and values are one tensor.
+//! and the cap on scores, sinks, layers that see a window only, and whether queries, keys and values are one tensor.
 
 use cairn_tensor::{BufferId, Op, Projection, State, StateKind};
 
@@ -21,6 +21,8 @@ pub(crate) struct Attention {
     norm: QueryKeyNorm,
     scale: f32,
     softcap: Option<f32>,
+    /// Whether each query head has a sink.
+    sinks: bool,
     /// Whether `attn_qkv` is expected, not the three by themselves.
     fused: bool,
     q: BufferId,   // [rows, heads * head_dim]
@@ -47,7 +49,7 @@ impl Attention {
         let (q, k, v, out) = (b.buffer(wide), b.buffer(narrow), b.buffer(narrow), b.buffer(wide));
         let scale = 1.0 / (hparams.head_dim as f32).sqrt();
         let (norm, softcap) = (QueryKeyNorm::None, None);
-        Self { rope: rope.into(), windows: None, norm, scale, softcap, fused: false, q, k, v, out }
+        Self { rope: rope.into(), windows: None, norm, scale, softcap, sinks: false, fused: false, q, k, v, out }
     }
 
     pub(crate) fn norm(self, norm: QueryKeyNorm) -> Self {
@@ -67,6 +69,11 @@ impl Attention {
     /// Caps scores: `cap * tanh(score / cap)`.
     pub(crate) fn softcap(self, softcap: Option<f32>) -> Self {
         Self { softcap, ..self }
+    }
+
+    /// A score of its own for each query head, that takes part in the softmax (Xiao et al., arXiv 2309.17453).
+    pub(crate) fn sinks(self) -> Self {
+        Self { sinks: true, ..self }
     }
 
     /// Gives some layers a window, and a rotation of their own.
@@ -102,7 +109,8 @@ impl Attention {
         }
         let state = b.plan.state(State { kind, kv_heads, head_dim });
         b.push(Op::StoreKv { state, k, v });
-        b.push(Op::Attention { state, q, heads, scale, softcap, sinks: None, out });
+        let sinks = self.sinks.then(|| b.vector(&name("attn_sinks.weight"), heads));
+        b.push(Op::Attention { state, q, heads, scale, softcap, sinks, out });
         let projections = vec![b.projection(&name("attn_output"), heads * head_dim, stream.branch)];
         b.push(Op::MatMul { x: out, projections });
         stream.leave(b, Part::ATTENTION, layer);

@@ -42,6 +42,8 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) const ATTENTION: Self = Self { before: "attn_norm", after: "post_attention_norm" };
+    /// The MLP of models that name its norm after what stands before it.
+    pub(crate) const MLP_AFTER_ATTENTION: Self = Self { before: "post_attention_norm", after: "post_ffw_norm" };
     pub(crate) const MLP: Self = Self { before: "ffn_norm", after: "post_ffw_norm" };
 }
 

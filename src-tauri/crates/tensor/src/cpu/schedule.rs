@@ -79,7 +79,7 @@ fn accesses(rows: Option<Rows>, reads: &[Place], writes: &[Place]) -> Vec<Access
 /// The formats that the products at a step need, each once.
 pub(super) fn formats(op: &Op, weights: &[Weight]) -> Vec<Format> {
     let mut formats = Vec::new();
-    if let Op::MatMul { projections, .. } = op {
+    if let Some((_, projections)) = op.product() {
         for projection in projections {
             let format = Format::of(weights[projection.weight.0 as usize].dtype);
             if !formats.contains(&format) {
@@ -107,16 +107,26 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
             Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
-            Op::MatMul { x, projections } => {
+            Op::MatMul { x, projections } | Op::MatMulId { x, projections, .. } => {
                 let formats = formats(op, weights);
                 for format in &formats {
                     let to = [Place::Columns(*format)];
                     let work = Work::Convert { step, format: *format };
                     schedule.push(work, accesses(rows_of(*x), &[Place::Buffer(*x)], &to));
                 }
-                let from: Vec<Place> = formats.into_iter().map(Place::Columns).collect();
+                let mut from: Vec<Place> = formats.into_iter().map(Place::Columns).collect();
+                if let Op::MatMulId { routes, .. } = op {
+                    from.push(Place::Buffer(*routes));
+                }
                 let to: Vec<Place> = projections.iter().map(|projection| Place::Buffer(projection.out)).collect();
                 schedule.push(own, accesses(None, &from, &to));
+            }
+            Op::Route { logits, out, .. } => {
+                schedule.push(own, accesses(rows_of(*logits), &[Place::Buffer(*logits)], &[Place::Buffer(*out)]));
+            }
+            Op::Combine { x, routes, out } => {
+                let from = [Place::Buffer(*x), Place::Buffer(*routes)];
+                schedule.push(own, accesses(rows_of(*out), &from, &[Place::Buffer(*out)]));
             }
             Op::Rope { x, rope, .. } => {
                 schedule.push(own, accesses(batch, &[Place::Angles(*rope)], &[Place::Buffer(*x)]));

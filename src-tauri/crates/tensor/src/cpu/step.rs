@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
 
 use super::attention;
+use super::experts::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::schedule::{Work, part};
 use super::{Prepared, product, row_bytes};
@@ -32,6 +33,8 @@ pub(super) struct Scratch {
     pub(super) product: ProductScratch,
     /// For unpacked pages and scores.
     pub(super) attend: AttendScratch,
+    /// For routing, and for the columns of one expert.
+    pub(super) experts: ExpertScratch,
     /// Results of a strip of weight rows, `[batch rows, strip]`.
     pub(super) tile: Vec<f32>,
     /// A block's queries, `[queries, head_dim]`.
@@ -48,7 +51,8 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Makes room for a plan.
-    pub(super) fn fit(&mut self, plan: &Plan, rows: usize, block_rows: usize) {
+    pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize, block_rows: usize) {
+        self.experts.fit(plan, weights, rows);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
         grow(&mut self.tile, rows * product::STRIP);
         let elements = attention::block_elements(plan, block_rows);
@@ -91,6 +95,9 @@ impl Step<'_> {
             Op::MatMul { projections, .. } => {
                 projections.iter().for_each(|projection| self.multiply(worker, scratch, projection));
             }
+            Op::Route { .. } => self.route(worker, &mut scratch.experts, op),
+            Op::MatMulId { .. } => self.multiply_experts(worker, scratch, op),
+            Op::Combine { x, routes, out } => self.combine(worker, [*x, *routes, *out]),
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),

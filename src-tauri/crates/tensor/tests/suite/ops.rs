@@ -13,22 +13,22 @@ const SLOTS: usize = 720;
 
 /// A plan under construction on one backend. Inputs are look-ups in random tables, so that all backends start from equal
 /// bits.
-struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     backend: &'a mut dyn Backend,
-    plan: Plan,
+    pub(crate) plan: Plan,
     random: Random,
 }
 
 impl Bench<'_> {
     /// A buffer that holds a random row for each token.
-    fn input(&mut self, width: usize) -> BufferId {
+    pub(crate) fn input(&mut self, width: usize) -> BufferId {
         let table = self.weight(DType::F32, VOCABULARY, width, 2.0);
         let out = self.plan.buffer(Rows::Batch, width);
         self.plan.push(Op::Embed { table, out });
         out
     }
 
-    fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> cairn_tensor::WeightId {
+    pub(crate) fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> cairn_tensor::WeightId {
         let weight = matrix(&mut self.random, dtype, rows, cols, scale);
         self.backend.upload(weight).expect("the bytes are those of the shape")
     }
@@ -70,13 +70,13 @@ fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId
 }
 
 /// Holds an op's outputs against the oracle's.
-fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
+pub(crate) fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
     compare(what, bound, |backend| outputs(backend, &build));
 }
 
 /// Holds every variant on one and three threads against the oracle: the error's root mean square relative to the oracle's
 /// must stay within `bound`.
-fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
+pub(crate) fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
     let exact = outputs(&mut Reference::new());
     for variant in all_variants() {
         for threads in [1, 3] {

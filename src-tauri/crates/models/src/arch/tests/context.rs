@@ -85,6 +85,7 @@ fn windows(family: &str, layers: usize, set: &[(&str, Value)]) -> Vec<StateKind>
 fn windows_come_in_the_pattern_of_the_family_or_of_the_file() {
     let (w, full) = (StateKind::Window(20), StateKind::Full);
     assert_eq!(windows("gemma2", 4, &[]), [w, full, w, full], "every second layer");
+    assert_eq!(windows("gpt-oss", 3, &[]), [w, full, w], "every second layer");
     assert_eq!(windows("gemma3", 7, &[]), [w, w, w, w, w, full, w], "five of six layers");
     let window = ("attention.sliding_window", Value::from(20u32));
     assert_eq!(windows("olmo2", 5, std::slice::from_ref(&window)), [w, w, w, full, w], "three of four layers");
@@ -93,7 +94,7 @@ fn windows_come_in_the_pattern_of_the_family_or_of_the_file() {
     assert_eq!(windows("gemma3", 4, &[period]), [w, w, full, w], "the file's period");
     let flags = ("attention.sliding_window_pattern", Value::from(vec![false, true, false]));
     assert_eq!(windows("gemma3", 3, &[flags]), [full, w, full], "the file's flags");
-    for family in ["llama", "phi3", "qwen2", "qwen3"] {
+    for family in ["llama", "phi3", "qwen2", "qwen3", "qwen3moe"] {
         assert_eq!(
             windows(family, 2, std::slice::from_ref(&window)),
             [full, full],

@@ -31,7 +31,10 @@ struct Paper {
     /// Whether a layer sees a window only, and its rotation.
     window: fn(usize) -> bool,
     local_base: Option<f64>,
-    gelu: bool,
+    /// Of gate and linear part.
+    activation: fn(f64, f64) -> f64,
+    /// The norm before the MLP or the experts.
+    mlp_norm: &'static str,
     embedding_scale: f64,
     attention_scale: f64,
     attention_cap: Option<f64>,
@@ -47,7 +50,8 @@ fn paper(family: &str) -> Paper {
         query_key_norm: None,
         window: |_| false,
         local_base: None,
-        gelu: false,
+        activation: |gate, up| gate / (1.0 + (-gate).exp()) * up,
+        mlp_norm: "ffn_norm",
         embedding_scale: 1.0,
         attention_scale: 1.0 / (HEAD_DIM as f64).sqrt(),
         attention_cap: None,
@@ -57,13 +61,25 @@ fn paper(family: &str) -> Paper {
     let gemma = Paper {
         adds_normalised: true,
         window: |layer| layer % 2 == 0,
-        gelu: true,
+        activation: |gate, up| {
+            let root = (2.0 / std::f64::consts::PI).sqrt();
+            0.5 * gate * (1.0 + (root * (gate + 0.044715 * gate.powi(3))).tanh()) * up
+        },
         embedding_scale: (WIDTH as f64).sqrt(),
         ..plain
     };
     match family {
         "gemma2" => Paper { attention_cap: Some(5.0), logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
         "gemma3" => Paper { query_key_norm: Some(|_| HEAD_DIM), local_base: Some(10_000.0), ..gemma },
+        "gpt-oss" => Paper {
+            window: |layer| layer % 2 == 0,
+            activation: |gate, up| {
+                let (gate, up) = (gate.min(7.0), up.clamp(-7.0, 7.0));
+                gate / (1.0 + (-f64::from(1.702f32) * gate).exp()) * (up + 1.0)
+            },
+            mlp_norm: "post_attention_norm",
+            ..plain
+        },
         "granite" => Paper {
             neighbours: true,
             embedding_scale: 12.0,
@@ -79,7 +95,7 @@ fn paper(family: &str) -> Paper {
             query_key_norm: Some(|heads| heads * HEAD_DIM),
             ..plain
         },
-        "qwen3" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
+        "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi3" | "qwen2" => plain,
         other => panic!("no paper of {other} is written down here"),
     }
@@ -98,8 +114,8 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         let read: Rows = xs.iter().map(|x| block.read(x, "attn_norm")).collect();
         for (x, mixed) in xs.iter_mut().zip(block.attend(&read, rotation)) {
             block.add(x, block.project(&mixed, "attn_output", 0..WIDTH), "post_attention_norm");
-            let inner = block.inner(&block.read(x, "ffn_norm"));
-            block.add(x, block.project(&inner, "ffn_down", 0..WIDTH), "post_ffw_norm");
+            let branch = block.mlp(&block.read(x, paper.mlp_norm));
+            block.add(x, branch, "post_ffw_norm");
         }
     }
     let output = model.tensors.get("output.weight").map_or(embedding, |(_, values)| values);
@@ -178,7 +194,9 @@ impl Block<'_> {
                     paper.attention_cap.map_or(score, |cap| cap * (score / cap).tanh())
                 };
                 let weights: Vec<f64> = seen.clone().map(|at| score(at).exp()).collect();
-                let total: f64 = weights.iter().sum();
+                let sinks = self.model.tensors.get(&self.name("attn_sinks.weight"));
+                let sink = sinks.map_or(0.0, |(_, sinks)| f64::from(sinks[head]).exp());
+                let total = weights.iter().sum::<f64>() + sink;
                 let element = |i| seen.clone().zip(&weights).map(|(at, w)| w / total * vs[at][group][i]).sum::<f64>();
                 mixed.extend((0..HEAD_DIM).map(element));
             }
@@ -187,7 +205,11 @@ impl Block<'_> {
         qs.iter().enumerate().map(mix).collect()
     }
 
-    fn inner(&self, x: &[f64]) -> Vec<f64> {
+    /// The MLP, or the experts in its place.
+    fn mlp(&self, x: &[f64]) -> Vec<f64> {
+        if self.model.tensors.contains_key(&self.name("ffn_gate_inp.weight")) {
+            return self.experts(x);
+        }
         let fused = !self.model.tensors.contains_key(&self.name("ffn_gate.weight"));
         let (gate, up) = match fused {
             true => {
@@ -195,11 +217,31 @@ impl Block<'_> {
             }
             false => (self.project(x, "ffn_gate", 0..FEED_FORWARD), self.project(x, "ffn_up", 0..FEED_FORWARD)),
         };
-        let activation = |x: f64| match self.paper.gelu {
-            true => 0.5 * x * (1.0 + ((2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3))).tanh()),
-            false => x / (1.0 + (-x).exp()),
-        };
-        gate.iter().zip(&up).map(|(&gate, up)| activation(gate) * up).collect()
+        self.project(&self.activate(&gate, &up), "ffn_down", 0..WIDTH)
+    }
+
+    fn activate(&self, gate: &[f64], up: &[f64]) -> Vec<f64> {
+        gate.iter().zip(up).map(|(&gate, &up)| (self.paper.activation)(gate, up)).collect()
+    }
+
+    /// Shares of a softmax over all experts, divided by the sum of the chosen, are a softmax over the chosen.
+    fn experts(&self, x: &[f64]) -> Vec<f64> {
+        let [count, used] = ["expert_count", "expert_used_count"].map(|key| self.model.number(key).expect("it is set"));
+        let rows = |part: &str| self.model.tensors[&self.name(&format!("{part}.weight"))].0[1] as usize;
+        let inner = rows("ffn_up_exps");
+        let logits = self.project(x, "ffn_gate_inp", 0..count as usize);
+        let mut ranked: Vec<usize> = (0..logits.len()).collect();
+        ranked.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+        ranked.truncate(used as usize);
+        let total: f64 = ranked.iter().map(|&expert| logits[expert].exp()).sum();
+        let mut sum = vec![0.0; WIDTH];
+        for expert in ranked {
+            let of = |x: &[f64], part: &str, rows: usize| self.project(x, part, expert * rows..(expert + 1) * rows);
+            let hidden = self.activate(&of(x, "ffn_gate_exps", inner), &of(x, "ffn_up_exps", inner));
+            let down = of(&hidden, "ffn_down_exps", WIDTH);
+            sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += logits[expert].exp() / total * y);
+        }
+        sum
     }
 }
 
