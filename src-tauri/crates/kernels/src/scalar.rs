@@ -38,10 +38,18 @@ pub(crate) fn decode_row(dtype: DType, row: &[u8], out: &mut [f32]) {
     dtype.decode(row, out);
 }
 
-fn matmul(mut m: MatMul<'_>) {
+fn matmul(m: MatMul<'_>) {
     m.check();
     match m.columns.format {
         Format::F32 => portable::float::matmul::<Plain, 1, 1>(m),
+        Format::Q8x32 | Format::Q8x256 => quantised(m),
+    }
+}
+
+/// Products of quantised weights of any type.
+pub(crate) fn quantised(mut m: MatMul<'_>) {
+    match m.columns.format {
+        Format::F32 => unreachable!("the columns of quantised weights are quantised"),
         Format::Q8x32 => rows(&mut m, dot_32),
         Format::Q8x256 => rows(&mut m, dot_256),
     }

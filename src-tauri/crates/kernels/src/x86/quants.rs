@@ -11,39 +11,8 @@ use std::arch::x86_64::{
 
 use cairn_gguf::DType;
 
-use super::memory::{at, load128, load256};
-
-/// A quantised type of weights, known when a kernel is compiled.
-pub(super) trait Kind {
-    /// The type.
-    const DTYPE: DType;
-    /// What was added to make the quants unsigned.
-    const OFFSET: i32;
-    /// The bytes of a block.
-    type Block: AsRef<[u8]> + 'static;
-    /// Elements in a block.
-    const BLOCK: usize = Self::DTYPE.block();
-    /// Whether blocks have minima (Q4_K, Q5_K).
-    const MINIMA: bool = matches!(Self::DTYPE, DType::Q4_K | DType::Q5_K);
-    /// The first `blocks` blocks of a row. With one `blocks` for all rows, a loop over blocks needs no further checks.
-    fn blocks(row: &[u8], blocks: usize) -> &[Self::Block];
-}
-
-macro_rules! kinds {
-    ($($name:ident = $dtype:ident + $offset:literal)*) => { $(
-        pub(super) struct $name;
-        impl Kind for $name {
-            const DTYPE: DType = DType::$dtype;
-            const OFFSET: i32 = $offset;
-            type Block = [u8; DType::$dtype.block_bytes()];
-            #[inline(always)]
-            fn blocks(row: &[u8], blocks: usize) -> &[Self::Block] {
-                &row.as_chunks().0[..blocks]
-            }
-        }
-    )* };
-}
-kinds! { Q80 = Q8_0 + 128  Q40 = Q4_0 + 8  Q50 = Q5_0 + 16  Q4K = Q4_K + 0  Q5K = Q5_K + 0  Q6K = Q6_K + 32 }
+use super::memory::{load128, load256};
+use crate::block::{Kind, at};
 
 /// The elements `32 * sub..32 * (sub + 1)` of a block, unsigned.
 #[inline]
@@ -107,32 +76,4 @@ fn sixteens(bits: u32) -> __m256i {
     let bytes = _mm256_shuffle_epi8(_mm256_set1_epi32(bits as i32), spread);
     let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
     _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit), _mm256_set1_epi8(16))
-}
-
-/// The eight scales and eight minima of Q4_K and Q5_K, a byte each.
-#[inline(always)]
-pub(super) fn scales_and_minima(block: &[u8]) -> (u64, u64) {
-    let word = |i: usize| u32::from_le_bytes(*at(block, 4 + 4 * i));
-    let (a, b, c) = (word(0), word(1), word(2));
-    let join = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-    let upper = |low: u32, high: u32| low & 0x0f0f_0f0f | (high >> 2) & 0x3030_3030;
-    (join(a & 0x3f3f_3f3f, upper(c, a)), join(b & 0x3f3f_3f3f, upper(c >> 4, b)))
-}
-
-/// The sixteen signed scales of Q6_K.
-#[inline(always)]
-pub(super) fn sub_scales(block: &[u8]) -> &[u8; 16] {
-    at(block, 192)
-}
-
-/// The bits of a block's scale.
-#[inline(always)]
-pub(super) fn scale<T: Kind>(block: &[u8]) -> u16 {
-    u16::from_le_bytes(*at(block, if matches!(T::DTYPE, DType::Q6_K) { 208 } else { 0 }))
-}
-
-/// The bits of a block's scale of minima.
-#[inline(always)]
-pub(super) fn minimum_scale(block: &[u8]) -> u16 {
-    u16::from_le_bytes(*at(block, 2))
 }

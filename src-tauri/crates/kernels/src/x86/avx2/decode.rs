@@ -5,9 +5,9 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{at, load_u16x8, load128, load256, prefetch, store_f32x8};
-use super::super::quants::{Kind, minimum_scale, scale, scales_and_minima, sub_scales};
+use super::super::memory::{load_u16x8, load128, load256, prefetch, store_f32x8};
 use super::{offset, pairs, products, weights};
+use crate::block::{Kind, at, minimum_scale, scale, scales_and_minima, sub_scales};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
