@@ -9,6 +9,8 @@ use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny}
 const BITS: &[(&str, u32, u64)] = &[
     ("avx512-vnni", 1001, 5176291818490734597),
     ("avx2-fma-f16c", 1001, 5176291818490734597),
+    ("dotprod", 1001, 5176291818490734597),
+    ("neon", 1001, 5176291818490734597),
     ("scalar", 1001, 11645330565623324970),
 ];
 
