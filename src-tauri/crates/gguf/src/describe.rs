@@ -46,7 +46,7 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     for (dtype, share) in mix(gguf) {
         let Share { tensors, bytes, .. } = share;
         let percent = percent(bytes, gguf);
-        writeln!(out, "  {dtype:5} {tensors:5} tensors  {bytes:>14} bytes ({:>9})  {percent:5.1} %", size(bytes))?;
+        writeln!(out, "  {dtype:7} {tensors:5} tensors  {bytes:>14} bytes ({:>9})  {percent:5.1} %", size(bytes))?;
     }
 
     writeln!(out, "\nTensors")?;
@@ -55,7 +55,7 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     for (name, tensor) in rows {
         let dims: Vec<String> = tensor.dims.iter().map(u64::to_string).collect();
         let (dims, dtype) = (dims.join(" x "), tensor.dtype);
-        writeln!(out, "  {name:width$}  {dtype:5} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
+        writeln!(out, "  {name:width$}  {dtype:7} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
     }
     Ok(())
 }

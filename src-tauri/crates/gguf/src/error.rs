@@ -180,7 +180,7 @@ pub enum Error {
         offset: u64,
     },
     /// A tensor type that this engine does not read.
-    #[error("{place}: type {id} at offset {offset} is unknown")]
+    #[error("{place}: type {id} at offset {offset} is {}", type_fault(*id))]
     DType {
         /// The tensor.
         place: Place,
@@ -294,4 +294,9 @@ pub enum EncodeError {
         /// Elements in a block.
         block: usize,
     },
+}
+
+/// What is wrong with a type that is not read.
+fn type_fault(id: u32) -> String {
+    DType::refused_name(id).map_or("unknown".to_owned(), |name| format!("{name}, which is not read"))
 }

@@ -164,12 +164,23 @@ fn broken_tensor_tables() {
     check(one().tensor("w", &[], F32, 0).data(64), "tensor `w`: 0 dimensions at offset 33; 1 to 4 are read");
     check(one().tensor("w", &[1; 5], F32, 0).data(64), "tensor `w`: 5 dimensions at offset 33; 1 to 4 are read");
     check(one().tensor("w", &[4, 0], F32, 0).data(64), "tensor `w`: dimension 1 at offset 45 is 0");
-    check(one().tensor("w", &[4], 4, 0).data(64), "tensor `w`: type 4 at offset 45 is unknown");
+    check(one().tensor("w", &[4], 4, 0).data(64), "tensor `w`: type 4 at offset 45 is Q4_2, which is not read");
+    check(one().tensor("w", &[4], 41, 0).data(64), "tensor `w`: type 41 at offset 45 is Q1_0, which is not read");
+    check(one().tensor("w", &[4], 43, 0).data(64), "tensor `w`: type 43 at offset 45 is unknown");
     check(one().tensor("w", &[4], u32::MAX, 0).data(64), "tensor `w`: type 4294967295 at offset 45 is unknown");
     check(
         one().tensor("w", &[100, 2], Q8_0, 0).data(512),
         "tensor `w`: rows of 100 elements are not whole blocks; Q8_0 has 32 elements in a block",
     );
+    for dtype in DType::all().filter(|dtype| dtype.block() > 1) {
+        let (block, half) = (dtype.block(), dtype.block() / 2);
+        check(
+            one().tensor("w", &[half as u64, 2], dtype.ggml_id(), 0).data(512),
+            &format!(
+                "tensor `w`: rows of {half} elements are not whole blocks; {dtype} has {block} elements in a block"
+            ),
+        );
+    }
     check(
         one().tensor("w", &[1 << 33, 1 << 33], F32, 0).data(64),
         "tensor `w`: dimensions [8589934592, 8589934592] at offset 37 have more elements than any file holds",
