@@ -10,6 +10,7 @@ pub mod prove;
 pub mod run;
 pub mod setup;
 pub mod test;
+pub mod test_arm;
 pub mod tidy;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ pub const ALL: &[Verb] = &[
     bench::VERB,
     prove::VERB,
     check_os::VERB,
+    test_arm::VERB,
 ];
 
 /// Refuses arguments, for verbs that take none.
