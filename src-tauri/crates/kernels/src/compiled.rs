@@ -20,11 +20,35 @@ macro_rules! kernels {
             fn rope(x: &mut [f32], cos: &[f32], sin: &[f32], interleaved: bool) {
                 portable::elementwise::rope::<$arith>(x, cos, sin, interleaved)
             }
+            fn layer_norm(x: &mut [f32], weight: &[f32], eps: f32) {
+                portable::elementwise::layer_norm::<$arith>(x, weight, eps)
+            }
+            fn softmax(x: &mut [f32]) {
+                portable::elementwise::softmax::<$arith>(x)
+            }
             fn swiglu(gate: &mut [f32], up: &[f32]) {
-                portable::elementwise::swiglu::<$arith>(gate, up)
+                portable::activation::swiglu::<$arith>(gate, up)
+            }
+            fn geglu(gate: &mut [f32], up: &[f32]) {
+                portable::activation::geglu::<$arith>(gate, up)
+            }
+            fn clamped_glu(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
+                portable::activation::clamped_glu::<$arith>(gate, up, alpha, limit)
+            }
+            fn gelu(x: &mut [f32]) {
+                portable::activation::gelu::<$arith>(x)
+            }
+            fn scale(x: &mut [f32], factor: f32) {
+                portable::elementwise::scale(x, factor)
+            }
+            fn softcap(x: &mut [f32], cap: f32) {
+                portable::activation::softcap::<$arith>(x, cap)
             }
             fn add(x: &mut [f32], y: &[f32]) {
                 portable::elementwise::add(x, y)
+            }
+            fn add_scaled(x: &mut [f32], y: &[f32], factor: f32) {
+                portable::elementwise::add_scaled::<$arith>(x, y, factor)
             }
             fn to_f16(x: &[f32], out: &mut [u16]) {
                 portable::elementwise::to_f16::<$arith>(x, out)

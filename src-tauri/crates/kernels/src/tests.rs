@@ -1,6 +1,7 @@
 //! Every usable variant against itself (any cut of the work gives the same bits), against the scalar one and against
 //! oracles in `f64`.
 
+mod activation;
 mod attention;
 mod dispatch;
 mod elementwise;

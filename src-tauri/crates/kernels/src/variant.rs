@@ -36,10 +36,27 @@ pub struct Variant {
     /// Rotates the first `2 * cos.len()` elements of one head: `(x, cos, sin, interleaved)`. Pairs are (2i, 2i + 1) where
     /// interleaved, (i, i + cos.len()) otherwise; elements past them stay.
     pub rope: fn(&mut [f32], &[f32], &[f32], bool),
+    /// `x = (x - mean(x)) / sqrt(variance(x) + eps) * weight`: `(x, weight, eps)`, both of one length.
+    pub layer_norm: fn(&mut [f32], &[f32], f32),
+    /// `x = exp(x) / sum(exp(x))`.
+    pub softmax: fn(&mut [f32]),
     /// `gate = gate / (1 + exp(-gate)) * up`.
     pub swiglu: fn(&mut [f32], &[f32]),
+    /// `gate = gelu(gate) * up`, with the tanh form of [`Variant::gelu`].
+    pub geglu: fn(&mut [f32], &[f32]),
+    /// `gate = g / (1 + exp(-alpha * g)) * (u + 1)` with `g` the gate up to `limit` and `u` what lies between `-limit` and
+    /// `limit` of `up`: `(gate, up, alpha, limit)`.
+    pub clamped_glu: fn(&mut [f32], &[f32], f32, f32),
+    /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`.
+    pub gelu: fn(&mut [f32]),
+    /// `x *= factor`.
+    pub scale: fn(&mut [f32], f32),
+    /// `x = cap * tanh(x / cap)`.
+    pub softcap: fn(&mut [f32], f32),
     /// `x += y`.
     pub add: fn(&mut [f32], &[f32]),
+    /// `x += factor * y`.
+    pub add_scaled: fn(&mut [f32], &[f32], f32),
     /// Rounds to binary16, ties to even.
     pub to_f16: fn(&[f32], &mut [u16]),
     /// Attention over one span of positions.

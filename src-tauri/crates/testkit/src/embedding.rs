@@ -33,6 +33,11 @@ const BLOCK_VARIANCE: f32 = 0.85;
 
 /// The deviation of an embedding's elements, and of the output matrix's.
 pub(crate) fn deviation(spec: &ModelSpec) -> f32 {
+    in_stream(spec) * spec.family.residual_scale / (spec.family.embedding_scale)(spec)
+}
+
+/// The deviation of an embedding's elements in the stream, where blocks add to it as they are.
+fn in_stream(spec: &ModelSpec) -> f32 {
     // The share s of the stream is embedding / sqrt(embedding^2 + blocks^2), and s * sqrt(width) the successor's deviations.
     let squared = SUCCESSOR_DEVIATIONS * SUCCESSOR_DEVIATIONS;
     (spec.layers as f32 * BLOCK_VARIANCE * squared / (spec.width as f32 - squared)).sqrt()
