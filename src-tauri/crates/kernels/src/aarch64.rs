@@ -21,7 +21,7 @@ pub(crate) use dotprod::DOTPROD;
 pub(crate) use neon::NEON;
 pub(crate) use panel::Panel;
 
-use crate::block::{Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
+use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
 use crate::matmul::MatMul;
 
 /// Products of signed bytes.
@@ -38,6 +38,11 @@ fn quantised<D: Dot>(mut m: MatMul<'_>) {
         DType::Q8_0 => typed::<Q80, D>(&mut m),
         DType::Q4_0 => typed::<Q40, D>(&mut m),
         DType::Q5_0 => typed::<Q50, D>(&mut m),
+        DType::Q4_1 => typed::<Q41, D>(&mut m),
+        DType::Q5_1 => typed::<Q51, D>(&mut m),
+        DType::IQ4_NL => typed::<Iq4Nl, D>(&mut m),
+        DType::IQ4_XS => typed::<Iq4Xs, D>(&mut m),
+        DType::MXFP4 => typed::<Mxfp4, D>(&mut m),
         DType::Q4_K => typed::<Q4K, D>(&mut m),
         DType::Q5_K => typed::<Q5K, D>(&mut m),
         DType::Q6_K => typed::<Q6K, D>(&mut m),

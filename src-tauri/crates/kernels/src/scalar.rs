@@ -92,8 +92,12 @@ fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
     for (index, (quants, scale)) in row.quants.chunks_exact(group).zip(&row.scales).enumerate() {
         let (block, at) = (index * group / 32, index * group % 32);
         let dot = products(quants, &column.values[block][at..at + group]);
-        let scale = scale * f32::from_le_bytes(column.scales[block]);
-        acc = (dot as f32).mul_add(scale, acc);
+        let a_scale = f32::from_le_bytes(column.scales[block]);
+        acc = (dot as f32).mul_add(scale * a_scale, acc);
+        if let Some(minimum) = row.minimum_scales.get(index) {
+            let sum = i32::from_le_bytes(column.sums[block]);
+            acc = (sum as f32).mul_add(minimum * a_scale, acc);
+        }
     }
     acc
 }

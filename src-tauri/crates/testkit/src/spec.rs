@@ -134,10 +134,12 @@ impl ModelSpec {
             wanted => wanted,
         };
         let fits = |dtype: DType| row_elements.is_multiple_of(dtype.block() as u64);
-        // As llama.cpp falls back; its Q5_1 for Q5_K is not among our types, and Q8_0 loses less.
+        // As llama.cpp falls back.
         let fallback = match wanted {
             DType::Q4_K => DType::Q5_0,
-            DType::Q5_K | DType::Q6_K => DType::Q8_0,
+            DType::Q5_K => DType::Q5_1,
+            DType::Q6_K => DType::Q8_0,
+            DType::IQ4_XS => DType::IQ4_NL,
             _ => DType::F16,
         };
         [wanted, fallback].into_iter().find(|&dtype| fits(dtype)).unwrap_or(DType::F16)
@@ -163,12 +165,17 @@ impl ModelSpec {
             Types::All(DType::F32) => 0,
             Types::All(DType::F16) => 1,
             Types::All(DType::Q4_0) => 2,
+            Types::All(DType::Q4_1) => 3,
             Types::All(DType::Q8_0) => 7,
             Types::All(DType::Q5_0) => 8,
+            Types::All(DType::Q5_1) => 9,
             Types::All(DType::Q4_K) => 14,
             Types::All(DType::Q5_K) => 16,
             Types::All(DType::Q6_K) => 18,
+            Types::All(DType::IQ4_NL) => 25,
+            Types::All(DType::IQ4_XS) => 30,
             Types::All(DType::BF16) => 32,
+            Types::All(DType::MXFP4) => 38,
             Types::All(DType::Q2_K) => 10,
             Types::All(DType::Q3_K) => 11,
             Types::All(DType::IQ2_XXS) => 19,

@@ -5,11 +5,14 @@
 
 use std::arch::aarch64::*;
 
+use cairn_gguf::DType;
+use cairn_gguf::dtype::codebook::half_e8m0;
+
 use super::lanes::halves;
-use super::memory::{load_i8x16, load_pair, load_u16x4, store_f32x4};
+use super::memory::{load_f32x4, load_i8x16, load_pair, load_u16x4, store_f32x4};
 use super::quants::weights;
 use super::{Dot, dot_32, dot_minima, sums_by_32, totals};
-use crate::block::{Kind, at, minimum_scale, scale, scales_and_minima, sub_scales};
+use crate::block::{Kind, at, iq4_scales, minimum_scale_bits, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
@@ -26,19 +29,27 @@ pub(super) fn blocks_32<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
             let a = load_pair(values);
             let mut dots = [vdupq_n_s32(0); STRIP];
             let mut scales = [0; STRIP];
-            for ((dot, scale_out), row) in dots.iter_mut().zip(&mut scales).zip(rows) {
+            let mut minima = [0; STRIP];
+            for (r, row) in rows.into_iter().enumerate() {
                 let block = row[block].as_ref();
-                *dot = dot_32::<D>(weights::<T>(block, 0), a);
-                *scale_out = scale::<T>(block);
+                dots[r] = dot_32::<D>(weights::<T>(block, 0), a);
+                scales[r] = scale_bits::<T>(block);
+                if T::MINIMA {
+                    minima[r] = minimum_scale_bits(block);
+                }
             }
-            let scale = vmulq_n_f32(halves(load_u16x4(&scales)), f32::from_le_bytes(column.scales[block]));
-            acc = vfmaq_f32(acc, vcvtq_f32_s32(totals(dots)), scale);
+            let a_scale = f32::from_le_bytes(column.scales[block]);
+            acc = vfmaq_f32(acc, vcvtq_f32_s32(totals(dots)), vmulq_n_f32(widened_scales::<T>(scales), a_scale));
+            if T::MINIMA {
+                let sum = i32::from_le_bytes(column.sums[block]) as f32;
+                acc = vfmaq_n_f32(acc, vmulq_n_f32(halves(load_u16x4(&minima)), a_scale), sum);
+            }
         }
         write(m, first, acc);
     }
 }
 
-/// The K-quants.
+/// Types with blocks of 256.
 #[target_feature(enable = "neon")]
 pub(super) fn blocks_256<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
@@ -53,16 +64,20 @@ pub(super) fn blocks_256<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
             let mut minimum_scales = [0; STRIP];
             for (r, row) in rows.into_iter().enumerate() {
                 let bytes = row[block].as_ref();
-                scales[r] = scale::<T>(bytes);
+                scales[r] = scale_bits::<T>(bytes);
                 if T::MINIMA {
-                    (dots[r], minima[r]) = with_minima::<T, D>(bytes, values, sums);
-                    minimum_scales[r] = minimum_scale(bytes);
+                    let (sub_scales, sub_minima) = scales_and_minima(bytes);
+                    dots[r] = scaled_by_32::<T, D>(bytes, values, widened(sub_scales));
+                    minima[r] = dot_minima(widened(sub_minima), sums);
+                    minimum_scales[r] = minimum_scale_bits(bytes);
+                } else if T::SUB == 32 {
+                    dots[r] = scaled_by_32::<T, D>(bytes, values, vmovl_s8(vcreate_s8(iq4_scales(bytes))));
                 } else {
-                    dots[r] = without_minima::<T, D>(bytes, values);
+                    dots[r] = scaled_by_16::<T, D>(bytes, values);
                 }
             }
             let a_scale = f32::from_le_bytes(column.scales[block]);
-            let scale = vmulq_n_f32(halves(load_u16x4(&scales)), a_scale);
+            let scale = vmulq_n_f32(widened_scales::<T>(scales), a_scale);
             acc = vfmaq_f32(acc, vcvtq_f32_s32(totals(dots)), scale);
             if T::MINIMA {
                 let scale = vmulq_n_f32(halves(load_u16x4(&minimum_scales)), a_scale);
@@ -80,12 +95,10 @@ fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::B
     std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
 }
 
-/// Partial sums of a block's scaled products, and of its minima times the activations' sums.
+/// Partial sums of a block's products, scaled by 32 elements.
 #[inline]
 #[target_feature(enable = "neon")]
-fn with_minima<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256], sums: int16x8_t) -> (int32x4_t, int32x4_t) {
-    let (scales, minima) = scales_and_minima(block);
-    let scales = widened(scales);
+fn scaled_by_32<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256], scales: int16x8_t) -> int32x4_t {
     let mut dot = vdupq_n_s32(0);
     for (half, scales) in [vmovl_s16(vget_low_s16(scales)), vmovl_high_s16(scales)].into_iter().enumerate() {
         let mut dots = [dot; 4];
@@ -95,14 +108,14 @@ fn with_minima<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256], sums: int16x8_
         }
         dot = add_scaled(dot, dots, scales);
     }
-    (dot, dot_minima(widened(minima), sums))
+    dot
 }
 
-/// Partial sums of a block's scaled products.
+/// Partial sums of a block's products, scaled by 16 elements.
 #[inline]
 #[target_feature(enable = "neon")]
-fn without_minima<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256]) -> int32x4_t {
-    let scales = load_i8x16(sub_scales(block));
+fn scaled_by_16<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256]) -> int32x4_t {
+    let scales = load_i8x16(at(block, 192));
     let (low, high) = (vmovl_s8(vget_low_s8(scales)), vmovl_high_s8(scales));
     let scales =
         [vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)), vmovl_high_s16(high)];
@@ -117,6 +130,21 @@ fn without_minima<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256]) -> int32x4_
         dot = add_scaled(dot, dots, scales);
     }
     dot
+}
+
+/// What [`scale_bits`] stand for.
+#[inline]
+#[target_feature(enable = "neon")]
+fn widened_scales<T: Kind>(bits: [u16; STRIP]) -> float32x4_t {
+    if matches!(T::DTYPE, DType::MXFP4) {
+        let mut scales = [0.0; STRIP];
+        for (scale, bits) in scales.iter_mut().zip(bits) {
+            *scale = half_e8m0(bits as u8);
+        }
+        load_f32x4(&scales)
+    } else {
+        halves(load_u16x4(&bits))
+    }
 }
 
 /// Eight unsigned bytes as `i16`.

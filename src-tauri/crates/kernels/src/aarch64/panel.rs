@@ -2,7 +2,7 @@
 
 use super::memory::store_i8x16;
 use super::quants::weights;
-use crate::block::{Kind, minimum_scale, scale, scales_and_minima, sub_scales};
+use crate::block::{Kind, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 use crate::portable::arith::widen;
 
 /// Rows of a panel.
@@ -15,9 +15,9 @@ pub(crate) struct Panel {
     pub(super) quants: Vec<[[u8; 32]; ROWS]>,
     /// Per block.
     pub(super) scales: Vec<[f32; ROWS]>,
-    /// Per block, Q4_K and Q5_K.
+    /// Per block, types with minima.
     pub(super) minimum_scales: Vec<[f32; ROWS]>,
-    /// K-quants, per block: the integer scale of each 32 elements, eight of them (Q4_K, Q5_K), or of each 16.
+    /// Blocks of 256, per block: the integer scale of each 16 elements.
     pub(super) sub_scales: Vec<[[i32; 16]; ROWS]>,
     /// Q4_K and Q5_K, per block: the minimum of each 32 elements.
     pub(super) minima: Vec<[[i16; 8]; ROWS]>,
@@ -35,12 +35,17 @@ impl Panel {
         }
         if T::MINIMA {
             self.minimum_scales.resize(blocks, [0.0; ROWS]);
+        }
+        if T::BLOCK == 256 && T::MINIMA {
             self.minima.resize(blocks, [[0; 8]; ROWS]);
         }
         for (r, row) in rows.into_iter().enumerate() {
             for (index, block) in T::blocks(row, blocks).iter().enumerate() {
                 let block = block.as_ref();
-                self.scales[index][r] = widen(scale::<T>(block));
+                self.scales[index][r] = scale::<T>(block);
+                if T::MINIMA {
+                    self.minimum_scales[index][r] = widen(minimum_scale_bits(block));
+                }
                 if T::BLOCK == 256 {
                     self.heads::<T>(index, r, block);
                 }
@@ -53,19 +58,18 @@ impl Panel {
         }
     }
 
-    /// What a block of a K-quant has besides its scale.
+    /// The integer scales and minima of a block of 256.
     #[inline(always)]
     fn heads<T: Kind>(&mut self, index: usize, r: usize, block: &[u8]) {
         let scales = &mut self.sub_scales[index][r];
         if T::MINIMA {
             let (subs, minima) = scales_and_minima(block);
-            for (out, sub) in scales.iter_mut().zip(subs.to_le_bytes()) {
-                *out = i32::from(sub);
+            for (out, sub) in scales.as_chunks_mut().0.iter_mut().zip(subs.to_le_bytes()) {
+                *out = [i32::from(sub); 2];
             }
             self.minima[index][r] = minima.to_le_bytes().map(i16::from);
-            self.minimum_scales[index][r] = widen(minimum_scale(block));
         } else {
-            *scales = sub_scales(block).map(|scale| i32::from(scale as i8));
+            *scales = sub_scales::<T>(block).map(i32::from);
         }
     }
 }

@@ -63,7 +63,7 @@ fn columns_256<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize)
 #[inline]
 #[target_feature(enable = "neon")]
 fn tile<T: Kind, D: Dot, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
-    let acc = if T::BLOCK == 32 { tile_32::<D, N>(m, panel, column) } else { tile_256::<T, D, N>(m, panel, column) };
+    let acc = if T::BLOCK == 32 { tile_32::<T, D, N>(m, panel, column) } else { tile_256::<T, D, N>(m, panel, column) };
     let count = ROWS.min(m.rows - first);
     for (n, acc) in acc.into_iter().enumerate() {
         let start = (column + n) * m.out_stride + first;
@@ -73,7 +73,7 @@ fn tile<T: Kind, D: Dot, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, firs
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn tile_32<D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
+fn tile_32<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
     let blocks = m.k / 32;
     let columns: [_; N] = columns_32(m, column, blocks);
     let mut acc = [vdupq_n_f32(0.0); N];
@@ -87,8 +87,12 @@ fn tile_32<D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize)
         }
         let w_scale = load_f32x4(scales);
         for ((acc, dots), column) in acc.iter_mut().zip(dots).zip(columns) {
-            let scale = vmulq_n_f32(w_scale, f32::from_le_bytes(column.scales[block]));
-            *acc = vfmaq_f32(*acc, vcvtq_f32_s32(totals(dots)), scale);
+            let a_scale = f32::from_le_bytes(column.scales[block]);
+            *acc = vfmaq_f32(*acc, vcvtq_f32_s32(totals(dots)), vmulq_n_f32(w_scale, a_scale));
+            if T::MINIMA {
+                let sum = i32::from_le_bytes(column.sums[block]) as f32;
+                *acc = vfmaq_n_f32(*acc, vmulq_n_f32(load_f32x4(&panel.minimum_scales[block]), a_scale), sum);
+            }
         }
     }
     acc
@@ -109,8 +113,8 @@ fn tile_256<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, colu
                 let w = load_pair(w);
                 for (dots, column) in dots.iter_mut().zip(columns) {
                     let a = load_pair(at(&column.values[block], 32 * sub));
-                    dots[r] = if T::MINIMA {
-                        vmlaq_n_s32(dots[r], dot_32::<D>(w, a), sub_scales[r][sub])
+                    dots[r] = if T::SUB == 32 {
+                        vmlaq_n_s32(dots[r], dot_32::<D>(w, a), sub_scales[r][2 * sub])
                     } else {
                         let first = vmlaq_n_s32(dots[r], D::dot(zero, w[0], a[0]), sub_scales[r][2 * sub]);
                         vmlaq_n_s32(first, D::dot(zero, w[1], a[1]), sub_scales[r][2 * sub + 1])

@@ -4,8 +4,8 @@ use std::arch::aarch64::*;
 
 use cairn_gguf::DType;
 
-use super::memory::{load_pair, load_u8x16};
-use crate::block::{Kind, at};
+use super::memory::{load_i8x16, load_pair, load_u8x16};
+use crate::block::{Kind, at, raised};
 
 /// The elements `32 * sub..32 * (sub + 1)` of a block.
 #[inline]
@@ -13,14 +13,19 @@ use crate::block::{Kind, at};
 pub(super) fn weights<T: Kind>(block: &[u8], sub: usize) -> [int8x16_t; 2] {
     match T::DTYPE {
         DType::Q8_0 => load_pair(at(block, 2)),
-        DType::Q4_0 => signed::<T>(nibbles(at(block, 2))),
-        DType::Q5_0 => {
-            let [low, high] = nibbles(at(block, 6));
-            let &[a, b, c, d] = at(block, 2);
+        DType::Q4_0 | DType::Q4_1 => signed::<T>(nibbles::<T>(block, sub)),
+        DType::Q5_0 | DType::Q5_1 => {
+            let [low, high] = nibbles::<T>(block, sub);
+            let &[a, b, c, d] = at(block, T::NIBBLES - 4);
             signed::<T>([vorrq_u8(low, sixteens(a, b)), vorrq_u8(high, sixteens(c, d))])
         }
-        DType::Q4_K => signed::<T>([half_nibbles(block, 16, sub, 0), half_nibbles(block, 16, sub, 1)]),
-        DType::Q5_K => signed::<T>([with_fifth_bits(block, sub, 0), with_fifth_bits(block, sub, 1)]),
+        DType::IQ4_NL | DType::IQ4_XS | DType::MXFP4 => {
+            let grid = load_i8x16(const { &raised(T::GRID, 0) });
+            let [low, high] = nibbles::<T>(block, sub);
+            [vqtbl1q_s8(grid, low), vqtbl1q_s8(grid, high)]
+        }
+        DType::Q4_K => signed::<T>([half_nibbles::<T>(block, sub, 0), half_nibbles::<T>(block, sub, 1)]),
+        DType::Q5_K => signed::<T>([with_fifth_bits::<T>(block, sub, 0), with_fifth_bits::<T>(block, sub, 1)]),
         _ => signed::<T>([six_bits(block, sub, 0), six_bits(block, sub, 1)]),
     }
 }
@@ -33,11 +38,11 @@ fn signed<T: Kind>([low, high]: [uint8x16_t; 2]) -> [int8x16_t; 2] {
     [vsubq_s8(vreinterpretq_s8_u8(low), offset), vsubq_s8(vreinterpretq_s8_u8(high), offset)]
 }
 
-/// Low nibbles, then high ones.
+/// Of sixteen bytes, low nibbles, then high ones.
 #[inline]
 #[target_feature(enable = "neon")]
-fn nibbles(bytes: &[u8; 16]) -> [uint8x16_t; 2] {
-    let bytes = load_u8x16(bytes);
+fn nibbles<T: Kind>(block: &[u8], sub: usize) -> [uint8x16_t; 2] {
+    let bytes = load_u8x16(at(block, T::NIBBLES + 16 * sub));
     [vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes)]
 }
 
@@ -60,17 +65,17 @@ fn sixteens(low: u8, high: u8) -> uint8x16_t {
 /// Low (even `sub`) or high nibbles of one half of the 32 bytes that two sub-blocks share.
 #[inline]
 #[target_feature(enable = "neon")]
-fn half_nibbles(block: &[u8], start: usize, sub: usize, half: usize) -> uint8x16_t {
-    let bytes = load_u8x16(at(block, start + 32 * (sub / 2) + 16 * half));
+fn half_nibbles<T: Kind>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
+    let bytes = load_u8x16(at(block, T::NIBBLES + 32 * (sub / 2) + 16 * half));
     vandq_u8(shifted(bytes, 4 * (sub % 2)), vdupq_n_u8(15))
 }
 
 /// One half of a sub-block of Q5_K.
 #[inline]
 #[target_feature(enable = "neon")]
-fn with_fifth_bits(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
+fn with_fifth_bits<T: Kind>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
     let set = vtstq_u8(load_u8x16(at(block, 16 + 16 * half)), vdupq_n_u8(1 << sub));
-    vorrq_u8(half_nibbles(block, 48, sub, half), vandq_u8(set, vdupq_n_u8(16)))
+    vorrq_u8(half_nibbles::<T>(block, sub, half), vandq_u8(set, vdupq_n_u8(16)))
 }
 
 /// One half of 32 elements of Q6_K: four bits in one place, two in another.
