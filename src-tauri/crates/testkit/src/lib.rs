@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod embedding;
+mod faulty_disk;
 pub mod presets;
 pub mod random;
 pub mod spec;
@@ -16,6 +17,7 @@ pub mod weights;
 
 mod file;
 
+pub use faulty_disk::FaultyDisk;
 pub use file::{write, write_file, write_sparse};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny_llama, tiny_qwen3};
 pub use random::Random;
