@@ -11,7 +11,7 @@ use std::path::Path;
 
 use cairn_disk::{Disk, Lock, Mode};
 
-use crate::{Config, Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
+use crate::{Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
 pub use bring::{Brought, Progress, Stage, Way};
 pub use error::WriteError;
 
@@ -48,19 +48,19 @@ impl<'a> LibraryWriter<'a> {
         Ok(layer)
     }
 
-    /// Names contents that are in the library: from now on there is such a model. A model of that name gives way only with
-    /// `replace`; the same one again changes nothing.
+    /// Names contents that are in the library: from now on there is such a model, described by `config`, which is JSON. A
+    /// model of that name gives way only with `replace`; the same one again changes nothing.
     ///
     /// # Errors
     /// [`WriteError::NameTaken`], or when contents are missing, or the disk refuses.
     pub fn save(
         &self,
         name: &ModelRef,
-        config: &Config,
+        config: &[u8],
         layers: &[Layer],
         replace: bool,
     ) -> Result<StoredModel, WriteError> {
-        let config = self.put(LayerKind::config(), &config.to_json())?;
+        let config = self.put(LayerKind::config(), config)?;
         let bytes = Manifest::to_json(&config, layers);
         let _turn = self.turn()?;
         for layer in layers.iter().chain([&config]) {

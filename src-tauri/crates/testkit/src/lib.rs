@@ -8,13 +8,13 @@
 #![forbid(unsafe_code)]
 
 pub mod embedding;
-mod faulty_disk;
 pub mod presets;
 pub mod random;
 pub mod spec;
 pub mod vocabulary;
 pub mod weights;
 
+mod faulty_disk;
 mod file;
 
 pub use faulty_disk::FaultyDisk;

@@ -55,7 +55,7 @@ fn name(text: &str) -> ModelRef {
 
 fn import(writer: &LibraryWriter<'_>, path: &Path, to: &str, replace: bool) -> Result<Brought, WriteError> {
     let brought = writer.bring(path, false, &mut |_| true)?;
-    writer.save(&name(to), &Config::default(), std::slice::from_ref(&brought.layer), replace)?;
+    writer.save(&name(to), b"{}", std::slice::from_ref(&brought.layer), replace)?;
     Ok(brought)
 }
 
@@ -76,7 +76,7 @@ fn a_file_becomes_a_model_once() {
     assert_eq!(brought.layer.digest, Digest::of(&contents), "known by its digest");
     assert!(seen.is_sorted() && seen.last() == Some(&3_000_000), "progress is told: {seen:?}");
     let layers = std::slice::from_ref(&brought.layer);
-    let model = writer.save(&name("Tiny"), &Config::default(), layers, false).unwrap();
+    let model = writer.save(&name("Tiny"), b"{}", layers, false).unwrap();
     assert_eq!(model.name.to_string(), "Tiny:latest", "spelled as it was given");
     assert_eq!(fs::read(fixture.library.blob(&brought.layer).unwrap()).unwrap(), contents, "its contents");
 
@@ -107,7 +107,7 @@ fn a_deleted_model_takes_only_its_own_with_it() {
     let path = fixture.file("file", b"shared");
     let layer = import(&writer, &path, "a", false).unwrap().layer;
     let system = writer.put(LayerKind::System, b"Be brief.").unwrap();
-    writer.save(&name("me/b:v1"), &Config::default(), &[layer.clone(), system.clone()], false).unwrap();
+    writer.save(&name("me/b:v1"), b"{}", &[layer.clone(), system.clone()], false).unwrap();
     assert!(writer.delete(&name("nobody")).unwrap().is_none(), "there is no such model");
     assert_eq!(writer.delete(&name("ME/B:V1")).unwrap().unwrap().name.to_string(), "me/b:v1", "in any spelling");
     assert!(fixture.library.blob(&system).is_err() && fixture.library.blob(&layer).is_ok(), "what is shared stays");
