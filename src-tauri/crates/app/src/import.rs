@@ -9,8 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cairn_disk::RealDisk;
-use cairn_store::{Brought, Config, Layer, LibraryWriter, ModelRef, Progress};
-pub use cairn_store::Way;
+use cairn_store::{Brought, Config, Layer, LibraryWriter, ModelRef, Progress, Way};
 use tokio::sync::mpsc;
 
 use crate::catalog::{has_chat_template, is_pebble};

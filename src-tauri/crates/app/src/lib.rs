@@ -27,13 +27,15 @@ mod ps;
 pub mod settings;
 mod show;
 mod summary;
+mod verify;
 
 use std::sync::Arc;
 
 use cairn_hardware::Machine;
 use cairn_runtime::{Engine, EngineConfig};
 
-pub use answer::{Answer, Cost, Done, Event, Reason};
+pub use answer::{Answer, Cost, Done, Event, Reason, Said};
+pub use cairn_runtime::{Likely, Logprob};
 pub use chat::{Chat, Message};
 pub use clock::Clock;
 pub use create::{Create, CreateEvent};
@@ -41,13 +43,15 @@ pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
 pub use head::{Head, read as read_head};
-pub use import::{Import, ImportEvent, Imported, Way};
+pub use cairn_store::{Progress, Stage, Way};
+pub use import::{Import, ImportEvent, Imported};
 pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use settings::{Address, Settings};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
+pub use verify::{DamagedTensor, Verified, verify};
 
 pub use catalog::Opened;
 

@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod keep_alive;
 mod loaded;
+mod logprobs;
 mod random;
 mod request;
 mod sampler;
@@ -22,4 +23,6 @@ pub use config::{EngineConfig, LoadOptions, ModelId, Source};
 pub use engine::{Engine, Lease, Loaded};
 pub use error::LoadError;
 pub use keep_alive::KeepAlive;
-pub use request::{Event, Finish, FinishReason, GenerateError, Request, Sampling};
+pub use request::{
+    Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Request, Sampling, Text,
+};
