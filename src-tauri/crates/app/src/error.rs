@@ -197,14 +197,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_row() {
-        for kind in [
-            Kind::BadRequest,
-            Kind::NotFound,
-            Kind::Conflict,
-            Kind::Unsupported,
-            Kind::Busy,
-            Kind::Internal,
-        ] {
+        for kind in [Kind::BadRequest, Kind::NotFound, Kind::Conflict, Kind::Unsupported, Kind::Busy, Kind::Internal] {
             assert_eq!(kind.row().kind, kind, "its own row");
         }
     }

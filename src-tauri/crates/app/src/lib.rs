@@ -36,6 +36,7 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use cairn_runtime::{Likely, Logprob};
+pub use cairn_store::{Progress, Stage, Way};
 pub use chat::{Chat, Message};
 pub use clock::Clock;
 pub use create::{Create, CreateEvent};
@@ -43,7 +44,6 @@ pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
 pub use head::{Head, read as read_head};
-pub use cairn_store::{Progress, Stage, Way};
 pub use import::{Import, ImportEvent, Imported};
 pub use load::Reply;
 pub use places::{NoHome, Places, System};

@@ -139,11 +139,7 @@ impl Manifest {
             size: u64,
         }
         fn json(layer: &Layer) -> JsonLayer<'_> {
-            JsonLayer {
-                media_type: layer.kind.media_type(),
-                digest: layer.digest.to_string(),
-                size: layer.size_bytes,
-            }
+            JsonLayer { media_type: layer.kind.media_type(), digest: layer.digest.to_string(), size: layer.size_bytes }
         }
         let manifest = Json {
             schema_version: 2,

@@ -127,8 +127,7 @@ impl LibraryWriter<'_> {
                 }
                 self.check_room(source.stamp.0)?;
                 let mut write = |bytes: &[u8]| Ok(draft.write(bytes)?);
-                let digest =
-                    read(&source.file, &source.path, source.stamp.0, Stage::Copying, watch, &mut write)?;
+                let digest = read(&source.file, &source.path, source.stamp.0, Stage::Copying, watch, &mut write)?;
                 source.check()?;
                 (digest, Way::Copied { reason: refused.source.to_string() })
             }

@@ -70,10 +70,7 @@ impl Session {
                 });
                 let own = own.collect::<String>();
                 let own = if own.is_empty() { "No parameters were set in this session.\n".to_owned() } else { own };
-                format!(
-                    "Of the model:\n{}\nOf this session:\n{own}",
-                    some(&shown.parameters, "parameters"),
-                )
+                format!("Of the model:\n{}\nOf this session:\n{own}", some(&shown.parameters, "parameters"),)
             }
         })
     }
@@ -81,8 +78,7 @@ impl Session {
     /// Goes on with another model.
     pub(super) async fn load(&mut self, text: &str) -> anyhow::Result<String> {
         let named = model::name(&self.client, text).await?;
-        let request =
-            GenerateRequest { model: named.name.clone(), keep_alive: self.keep_alive, ..Default::default() };
+        let request = GenerateRequest { model: named.name.clone(), keep_alive: self.keep_alive, ..Default::default() };
         let loaded: anyhow::Result<GenerateChunk> = self.client.post("/api/generate", &request).await;
         match loaded {
             Ok(_) => {}
