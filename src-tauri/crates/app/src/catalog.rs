@@ -45,7 +45,7 @@ pub(crate) enum Origin<'a> {
     /// A file that a client opened.
     Opened,
     /// A library has it.
-    Stored(&'a Library, StoredModel),
+    Stored(&'a Library, Box<StoredModel>),
 }
 
 /// A model, with all that a request to it needs.
@@ -148,7 +148,7 @@ impl Catalog {
         }
         for library in &self.libraries {
             if let Some(stored) = library.find(name)? {
-                return Ok(Some(Origin::Stored(library, stored)));
+                return Ok(Some(Origin::Stored(library, Box::new(stored))));
             }
         }
         Ok(None)

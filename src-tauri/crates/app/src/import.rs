@@ -87,6 +87,9 @@ impl App {
 
     fn import_now(&self, import: &Import, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Imported, Error> {
         let head = head::read(&import.path)?;
+        if head.gguf.metadata().u32("split.count").ok().flatten() > Some(1) {
+            return Err(Error::Unsupported("importing a model that is split into several files"));
+        }
         let name = match &import.name {
             Some(text) => text.parse()?,
             None => name::of_file(&head.gguf, &import.path),

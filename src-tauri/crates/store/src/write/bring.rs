@@ -85,32 +85,6 @@ impl LibraryWriter<'_> {
         Ok(Brought { layer: Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 }, way })
     }
 
-    /// Brings in contents that `write` produces, of `size_bytes` in all.
-    ///
-    /// # Errors
-    /// Those of `write`, and when they do not fit or the disk refuses.
-    pub fn produce(
-        &self,
-        size_bytes: u64,
-        reason: &str,
-        write: &mut dyn FnMut(&mut dyn FnMut(&[u8]) -> Result<(), WriteError>) -> Result<(), WriteError>,
-    ) -> Result<Brought, WriteError> {
-        self.check_room(size_bytes)?;
-        let mut draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
-        let mut hash = sha2::Sha256::new();
-        let mut written_bytes = 0;
-        write(&mut |bytes| {
-            hash.update(bytes);
-            written_bytes += bytes.len() as u64;
-            Ok(draft.write(bytes)?)
-        })?;
-        let digest = Digest::of_hash(hash);
-        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: written_bytes };
-        let present = self.keep(draft, &layer)?;
-        let way = if present { Way::Present } else { Way::Copied { reason: reason.to_owned() } };
-        Ok(Brought { layer, way })
-    }
-
     fn share_or_copy(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
         let mut draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
         let (digest, way) = match draft.reflink(&source.file) {

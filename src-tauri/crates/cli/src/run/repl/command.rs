@@ -170,7 +170,6 @@ fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
     let Some((_, kind)) = Options::KNOWN.iter().find(|(known, _)| *known == name) else {
         return Err(format!("Unknown parameter '{name}'. {}", known_names()));
     };
-    let unquoted = |text: &str| unquoted(text);
     let one = || match values {
         [value] => Ok(unquoted(value)),
         _ => Err(format!("Parameter '{name}' has one value.")),
