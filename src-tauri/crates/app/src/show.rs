@@ -169,7 +169,7 @@ fn json_array(array: &Array) -> Value {
         Array::I32(x) => json!(x),
         Array::F32(x) => x.iter().map(|x| float(*x)).collect(),
         Array::Bool(x) => json!(x),
-        Array::String(x) => json!(x),
+        Array::String(x) => x.iter().collect(),
         Array::U64(x) => json!(x),
         Array::I64(x) => json!(x),
         Array::F64(x) => json!(x),

@@ -10,19 +10,38 @@
 mod bfloat16;
 mod float16;
 mod float32;
+mod grids;
+mod integers;
+mod iq1_m;
+mod iq1_s;
+mod iq2_s;
+mod iq2_xs;
+mod iq2_xxs;
+mod iq3_s;
+mod iq3_xxs;
 mod k_scales;
 mod numbers;
+mod nvfp4;
+mod q2_k;
+mod q3_k;
 mod q4_0;
 mod q4_k;
 mod q5_0;
 mod q5_k;
 mod q6_k;
 mod q8_0;
+mod q8_1;
+mod q8_k;
+mod tq1_0;
+mod tq2_0;
+mod two_bits;
 
 #[cfg(test)]
 mod tests;
 
 use crate::error::EncodeError;
+pub use integers::{Integers, Minima};
+pub use nvfp4::{E2M1_TWICE, ue4m3_half};
 
 /// The type of a tensor's elements, named as in ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +65,34 @@ pub enum DType {
     Q5_K,
     /// 256 6-bit values, sixteen 8-bit scales.
     Q6_K,
+    /// 256 2-bit values, sixteen 4-bit scales and minima.
+    Q2_K,
+    /// 256 3-bit values, sixteen 6-bit scales.
+    Q3_K,
+    /// 256 values of a grid, eight 4-bit scales: 2.06 bits a value.
+    IQ2_XXS,
+    /// 256 values of a grid, sixteen 4-bit scales: 2.31 bits a value.
+    IQ2_XS,
+    /// 256 values of a grid, sixteen 4-bit scales: 2.56 bits a value.
+    IQ2_S,
+    /// 256 values of a grid, eight 4-bit scales: 3.06 bits a value.
+    IQ3_XXS,
+    /// 256 values of a grid, eight 4-bit scales: 3.44 bits a value.
+    IQ3_S,
+    /// 256 values of a ternary grid, eight 3-bit scales: 1.56 bits a value.
+    IQ1_S,
+    /// 256 values of a ternary grid, sixteen 3-bit scales: 1.75 bits a value.
+    IQ1_M,
+    /// 256 ternary values with one f16 scale: 1.69 bits a value.
+    TQ1_0,
+    /// 256 ternary values with one f16 scale: 2.06 bits a value.
+    TQ2_0,
+    /// 64 4-bit floats, four 8-bit floats as scales.
+    NVFP4,
+    /// 32 int8 with an f16 scale and their sum; ggml's activations, not a type for weights.
+    Q8_1,
+    /// 256 int8 with an f32 scale and sums; ggml's activations, not a type for weights.
+    Q8_K,
     /// Signed 8-bit integer; not a type for weights.
     I8,
     /// Signed 16-bit integer; not a type for weights.
@@ -80,7 +127,7 @@ struct Row {
 
 /// One row per type, in the order of [`DType`]'s variants (a test holds that), so that a lookup is an index.
 #[rustfmt::skip]
-static TABLE: [Row; 14] = [
+static TABLE: [Row; 28] = [
     Row { dtype: DType::F32,  ggml_id: 0,  name: "F32",  block: 1,   block_bytes: 4,   weight: true,  decode: float32::decode,       encode: Some(float32::encode) },
     Row { dtype: DType::F16,  ggml_id: 1,  name: "F16",  block: 1,   block_bytes: 2,   weight: true,  decode: float16::decode,       encode: Some(float16::encode) },
     Row { dtype: DType::BF16, ggml_id: 30, name: "BF16", block: 1,   block_bytes: 2,   weight: true,  decode: bfloat16::decode,      encode: Some(bfloat16::encode) },
@@ -90,6 +137,20 @@ static TABLE: [Row; 14] = [
     Row { dtype: DType::Q4_K, ggml_id: 12, name: "Q4_K", block: 256, block_bytes: 144, weight: true,  decode: q4_k::decode,        encode: None },
     Row { dtype: DType::Q5_K, ggml_id: 13, name: "Q5_K", block: 256, block_bytes: 176, weight: true,  decode: q5_k::decode,        encode: None },
     Row { dtype: DType::Q6_K, ggml_id: 14, name: "Q6_K", block: 256, block_bytes: 210, weight: true,  decode: q6_k::decode,        encode: Some(q6_k::encode) },
+    Row { dtype: DType::Q2_K,    ggml_id: 10, name: "Q2_K",    block: 256, block_bytes: 84,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, q2_k::read), encode: None },
+    Row { dtype: DType::Q3_K,    ggml_id: 11, name: "Q3_K",    block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, q3_k::read), encode: None },
+    Row { dtype: DType::IQ2_XXS, ggml_id: 16, name: "IQ2_XXS", block: 256, block_bytes: 66,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_xxs::read), encode: None },
+    Row { dtype: DType::IQ2_XS,  ggml_id: 17, name: "IQ2_XS",  block: 256, block_bytes: 74,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_xs::read), encode: None },
+    Row { dtype: DType::IQ2_S,   ggml_id: 22, name: "IQ2_S",   block: 256, block_bytes: 82,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_s::read), encode: None },
+    Row { dtype: DType::IQ3_XXS, ggml_id: 18, name: "IQ3_XXS", block: 256, block_bytes: 98,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_xxs::read), encode: None },
+    Row { dtype: DType::IQ3_S,   ggml_id: 21, name: "IQ3_S",   block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_s::read), encode: None },
+    Row { dtype: DType::IQ1_S,   ggml_id: 19, name: "IQ1_S",   block: 256, block_bytes: 50,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq1_s::read), encode: None },
+    Row { dtype: DType::IQ1_M,   ggml_id: 29, name: "IQ1_M",   block: 256, block_bytes: 56,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq1_m::read), encode: None },
+    Row { dtype: DType::TQ1_0,   ggml_id: 34, name: "TQ1_0",   block: 256, block_bytes: 54,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, tq1_0::read), encode: Some(tq1_0::encode) },
+    Row { dtype: DType::TQ2_0,   ggml_id: 35, name: "TQ2_0",   block: 256, block_bytes: 66,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, tq2_0::read), encode: Some(tq2_0::encode) },
+    Row { dtype: DType::NVFP4,   ggml_id: 40, name: "NVFP4",   block: 64,  block_bytes: 36,  weight: true,  decode: nvfp4::decode, encode: None },
+    Row { dtype: DType::Q8_1,    ggml_id: 9,  name: "Q8_1",    block: 32,  block_bytes: 36,  weight: false, decode: q8_1::decode, encode: None },
+    Row { dtype: DType::Q8_K,    ggml_id: 15, name: "Q8_K",    block: 256, block_bytes: 292, weight: false, decode: q8_k::decode, encode: None },
     Row { dtype: DType::I8,   ggml_id: 24, name: "I8",   block: 1,   block_bytes: 1,   weight: false, decode: numbers::decode_i8,  encode: None },
     Row { dtype: DType::I16,  ggml_id: 25, name: "I16",  block: 1,   block_bytes: 2,   weight: false, decode: numbers::decode_i16, encode: None },
     Row { dtype: DType::I32,  ggml_id: 26, name: "I32",  block: 1,   block_bytes: 4,   weight: false, decode: numbers::decode_i32, encode: None },
@@ -111,6 +172,23 @@ impl DType {
     /// The type that ggml numbers `id`, or `None` for a type that this engine does not read.
     pub fn from_ggml_id(id: u32) -> Option<DType> {
         TABLE.iter().find(|row| row.ggml_id == id).map(|row| row.dtype)
+    }
+
+    /// The name of a type that ggml has or had, but that is not read here.
+    pub(crate) const fn refused_name(id: u32) -> Option<&'static str> {
+        Some(match id {
+            4 => "Q4_2",
+            5 => "Q4_3",
+            31 => "Q4_0_4_4",
+            32 => "Q4_0_4_8",
+            33 => "Q4_0_8_8",
+            36 => "IQ4_NL_4_4",
+            37 => "IQ4_NL_4_8",
+            38 => "IQ4_NL_8_8",
+            41 => "Q1_0",
+            42 => "Q2_0",
+            _ => return None,
+        })
     }
 
     /// The number that stands for the type in a file.
@@ -150,6 +228,28 @@ impl DType {
     pub fn decode(self, blocks: &[u8], out: &mut [f32]) {
         self.assert_fits(blocks, out.len());
         (self.row().decode)(blocks, out);
+    }
+
+    /// One block as integers, without loss, for the 256-element types that [`Integers`] describes; `None` for others.
+    ///
+    /// # Panics
+    /// When `block` is not exactly the bytes of one block.
+    pub fn integers(self, block: &[u8]) -> Option<Integers> {
+        self.assert_fits(block, self.block());
+        match self {
+            DType::Q2_K => integers::first(block, q2_k::read),
+            DType::Q3_K => integers::first(block, q3_k::read),
+            DType::IQ2_XXS => integers::first(block, iq2_xxs::read),
+            DType::IQ2_XS => integers::first(block, iq2_xs::read),
+            DType::IQ2_S => integers::first(block, iq2_s::read),
+            DType::IQ3_XXS => integers::first(block, iq3_xxs::read),
+            DType::IQ3_S => integers::first(block, iq3_s::read),
+            DType::IQ1_S => integers::first(block, iq1_s::read),
+            DType::IQ1_M => integers::first(block, iq1_m::read),
+            DType::TQ1_0 => integers::first(block, tq1_0::read),
+            DType::TQ2_0 => integers::first(block, tq2_0::read),
+            _ => None,
+        }
     }
 
     /// Encodes `x` and appends its blocks to `out`, bit for bit as ggml's reference encoder does.

@@ -39,8 +39,11 @@ impl Format {
     pub const fn of(dtype: DType) -> Self {
         match dtype {
             DType::F32 | DType::F16 | DType::BF16 => Self::F32,
-            DType::Q8_0 | DType::Q4_0 | DType::Q5_0 => Self::Q8x32,
+            DType::Q8_0 | DType::Q4_0 | DType::Q5_0 | DType::NVFP4 => Self::Q8x32,
             DType::Q4_K | DType::Q5_K | DType::Q6_K => Self::Q8x256,
+            DType::Q2_K | DType::Q3_K | DType::TQ1_0 | DType::TQ2_0 | DType::IQ1_S | DType::IQ1_M => Self::Q8x256,
+            DType::IQ2_XXS | DType::IQ2_XS | DType::IQ2_S | DType::IQ3_XXS | DType::IQ3_S => Self::Q8x256,
+            DType::Q8_1 | DType::Q8_K => panic!("a type of activations"),
             DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => panic!("not a type of weights"),
         }
     }

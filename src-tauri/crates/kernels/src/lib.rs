@@ -9,9 +9,10 @@
 //! column for a product, one query and its visible positions for attention. How many rows and columns are computed
 //! together, where a caller cuts them and how many threads it uses never change a bit.
 //!
-//! - *Quantised weights*: the integer sum of a whole block is complete (in the K-quants, after the sub-blocks' scales
-//!   were applied in integers) before one `acc = fma(f32(sum), weight scale * activation scale, acc)`; blocks ascend;
-//!   minima take one further fma per block. All variants give the same bits.
+//! - *Quantised weights*: the integer sum of a whole block is complete (in blocks of 256, after the sub-blocks' scales
+//!   were applied in integers; in NVFP4, whose sub-blocks have floats as scales, of a sub-block) before one
+//!   `acc = fma(f32(sum), weight scale * activation scale, acc)`; blocks ascend; minima take one further fma per block.
+//!   All variants give the same bits.
 //! - *Float weights*: sixteen lanes over `k`, ascending, and one tree at the end. Variants agree within rounding.
 //! - *Attention*: spans of 256 absolute positions, each from scratch, merged ascending by one function.
 //! - *Element-wise*: an element's result depends on no other element, so tails use the same expression.

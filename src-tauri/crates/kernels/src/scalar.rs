@@ -38,17 +38,28 @@ pub(crate) fn decode_row(dtype: DType, row: &[u8], out: &mut [f32]) {
     dtype.decode(row, out);
 }
 
-fn matmul(mut m: MatMul<'_>) {
+fn matmul(m: MatMul<'_>) {
     m.check();
     match m.columns.format {
         Format::F32 => portable::float::matmul::<Plain, 1, 1>(m),
+        Format::Q8x32 | Format::Q8x256 => quantised(m),
+    }
+}
+
+/// Products with quantised weights. The variants with vector kernels come here with the types for which they have none;
+/// all of this is inlined, so that it is compiled with their instructions.
+#[inline(always)]
+pub(crate) fn quantised(mut m: MatMul<'_>) {
+    match m.columns.format {
         Format::Q8x32 => rows(&mut m, dot_32),
         Format::Q8x256 => rows(&mut m, dot_256),
+        Format::F32 => unreachable!("floats are no quantised weights"),
     }
 }
 
 /// Unpacks each row once and multiplies it with every column.
-fn rows(m: &mut MatMul<'_>, dot: fn(&Row, &Columns<'_>, usize) -> f32) {
+#[inline(always)]
+fn rows(m: &mut MatMul<'_>, dot: impl Fn(&Row, &Columns<'_>, usize) -> f32) {
     let mut unpacked = std::mem::take(&mut m.scratch.row);
     for row in 0..m.rows {
         unpacked.read(m.dtype, m.row(row));
@@ -59,21 +70,27 @@ fn rows(m: &mut MatMul<'_>, dot: fn(&Row, &Columns<'_>, usize) -> f32) {
     m.scratch.row = unpacked;
 }
 
+#[inline(always)]
 fn products(weights: &[i8], values: &[u8]) -> i32 {
     weights.iter().zip(values).map(|(&w, &a)| i32::from(w) * i32::from(a as i8)).sum()
 }
 
+#[inline(always)]
 fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
     let column = columns.q8x32(column);
+    // Elements that share a scale of the weights, and a sum.
+    let group = if row.scales.len() > column.scales.len() { 16 } else { 32 };
     let mut acc = 0.0f32;
-    for (block, values) in column.values.iter().enumerate() {
-        let dot = products(&row.quants[32 * block..32 * (block + 1)], values);
-        let scale = row.scales[block] * f32::from_le_bytes(column.scales[block]);
+    for (index, (quants, scale)) in row.quants.chunks_exact(group).zip(&row.scales).enumerate() {
+        let (block, at) = (index * group / 32, index * group % 32);
+        let dot = products(quants, &column.values[block][at..at + group]);
+        let scale = scale * f32::from_le_bytes(column.scales[block]);
         acc = (dot as f32).mul_add(scale, acc);
     }
     acc
 }
 
+#[inline(always)]
 fn dot_256(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
     let column = columns.q8x256(column);
     let mut acc = 0.0f32;

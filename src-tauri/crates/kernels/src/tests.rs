@@ -12,8 +12,9 @@ use cairn_hardware::Machine;
 use crate::{Format, Variant};
 
 /// Every type of weights.
-const TYPES: [DType; 9] =
-    [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q5_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
+fn types() -> impl Iterator<Item = DType> {
+    DType::all().filter(|dtype| dtype.is_weight())
+}
 
 /// The variants that this machine can run.
 fn usable() -> Vec<&'static Variant> {
@@ -59,22 +60,36 @@ impl Noise {
         }
         let mut bytes: Vec<u8> = (0..rows * dtype.row_bytes(k)).map(|_| self.bits() as u8).collect();
         for block in bytes.chunks_exact_mut(dtype.block_bytes()) {
-            for &offset in scale_offsets(dtype) {
-                let scale = half::f16::from_f32(self.unit() * 0.01);
-                block[offset..offset + 2].copy_from_slice(&scale.to_le_bytes());
-            }
+            set_scales(dtype, block, || half::f16::from_f32(self.unit() * 0.01).to_bits());
         }
         bytes
     }
 }
 
-/// Where a block keeps its binary16 scales.
-fn scale_offsets(dtype: DType) -> &'static [usize] {
-    match dtype {
+/// Sets the binary16 scales of a block; the scales of NVFP4 are numbers whatever their bits.
+fn set_scales(dtype: DType, block: &mut [u8], mut scale: impl FnMut() -> u16) {
+    let offsets: &[usize] = match dtype {
+        DType::F32 | DType::F16 | DType::BF16 | DType::NVFP4 => &[],
         DType::Q8_0 | DType::Q4_0 | DType::Q5_0 => &[0],
         DType::Q4_K | DType::Q5_K => &[0, 2],
         DType::Q6_K => &[208],
-        _ => &[],
+        DType::Q2_K => &[80, 82],
+        DType::Q3_K => &[108],
+        DType::IQ2_XXS | DType::IQ2_XS | DType::IQ2_S | DType::IQ3_XXS | DType::IQ3_S | DType::IQ1_S => &[0],
+        DType::TQ1_0 => &[52],
+        DType::TQ2_0 => &[64],
+        DType::IQ1_M => {
+            // Four bits on top of each of four words.
+            let scale = scale();
+            for (j, byte) in block[48..].iter_mut().skip(1).step_by(2).enumerate() {
+                *byte = *byte & 15 | ((scale >> (4 * j) & 15) << 4) as u8;
+            }
+            return;
+        }
+        other => unreachable!("{other} is not a type of weights"),
+    };
+    for &offset in offsets {
+        block[offset..offset + 2].copy_from_slice(&scale().to_le_bytes());
     }
 }
 

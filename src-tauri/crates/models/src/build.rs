@@ -139,8 +139,6 @@ impl<'a> Builder<'a> {
             self.faults.push(TensorFault::DType { name, dtype: tensor.dtype });
             return None;
         }
-        let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
-        let bytes = self.file.bytes().slice(range).expect("the reader checked that every tensor lies in the file");
-        Some((tensor, bytes))
+        Some((tensor, self.file.tensor_bytes(tensor)))
     }
 }

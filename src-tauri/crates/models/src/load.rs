@@ -80,9 +80,6 @@ pub fn need(
 /// Runs the file's family.
 fn build<'a>(file: &'a ModelFile, backend: Option<&'a mut dyn Backend>) -> Result<(Hparams, Plan, u64), LoadError> {
     let metadata = file.gguf().metadata();
-    if let Some(parts @ 2..) = metadata.u32("split.count")? {
-        return Err(LoadError::Unsupported { what: format!("a model that is split into {parts} files") });
-    }
     let keys = Keys::new(metadata)?;
     let family = arch::find(keys.architecture())?;
     let mut b = Builder::new(file, backend);

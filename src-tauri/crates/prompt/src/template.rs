@@ -4,28 +4,32 @@
 //! that: blocks are trimmed, nothing is escaped, values print the Python way ([`python`]), and strings have Python's methods. A
 //! template may refuse a conversation by `raise_exception`; its words are then the error.
 //!
-//! **Invariant:** a template is input from strangers. Its steps, its depth and its output are bounded, so every rendering ends.
+//! **Invariant:** a template is input from strangers. Its steps, its depth, its memory and its output are bounded, so every
+//! rendering ends.
+//!
+//! | module | what |
+//! |---|---|
+//! | `engine` | the set-up, compiling and running |
+//! | `budget` | what one rendering may use |
+//! | `operators`, `filters` | those that need watching |
+//! | `python` | how Python prints and writes JSON |
+//! | `clock` | dates for `strftime_now` |
 
+mod budget;
 pub(crate) mod clock;
+mod engine;
+mod filters;
+mod operators;
 mod python;
 
 use std::collections::BTreeMap;
-use std::io;
-use std::panic::{self, AssertUnwindSafe};
 
-use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{AutoEscape, Environment, ErrorKind};
+use minijinja::{Environment, ErrorKind};
 
 use crate::message::Message;
 use clock::Moment;
 
-/// Steps of the template engine: the longest published templates take a few thousand for a long conversation.
-const MAX_STEPS: u64 = 20_000_000;
-/// Nested calls of macros and blocks; each takes about a kilobyte of stack.
-const MAX_DEPTH: usize = 100;
-/// Bytes of a rendered conversation: more than fits any model's context.
-const MAX_OUTPUT_BYTES: usize = 64 << 20;
 /// Bytes of a template; the largest published one has 17 thousand.
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 
@@ -61,7 +65,7 @@ pub enum Error {
     /// The template, its steps or its output are larger than any real one's.
     #[error("the chat template exceeds the limit on its {what}")]
     TooLarge {
-        /// `source`, `steps` or `output`.
+        /// `source`, `steps`, `memory` or `output`.
         what: &'static str,
     },
 }
@@ -110,12 +114,9 @@ pub struct Capabilities {
 pub struct Template {
     environment: Environment<'static>,
     source: String,
+    /// What the engine reads in its place.
+    readable: String,
 }
-
-/// The words of `raise_exception`, told apart from the engine's own errors by their type.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-struct Refusal(String);
 
 impl Template {
     /// Parses a Jinja template.
@@ -126,11 +127,10 @@ impl Template {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(Error::TooLarge { what: "source" });
         }
-        let mut environment = environment();
-        environment
-            .add_template_owned("chat", without_generation_marks(source))
-            .map_err(|error| Error::Syntax { reason: error.to_string() })?;
-        Ok(Template { environment, source: source.to_owned() })
+        let invalid = |reason: String| Error::Syntax { reason };
+        let read = engine::readable(source).ok_or_else(|| invalid("the template engine broke off".to_owned()))?;
+        let readable = read.map_err(|error| invalid(error.to_string()))?;
+        Ok(Template { environment: engine::environment(), source: source.to_owned(), readable })
     }
 
     /// The template for models that carry none: ChatML.
@@ -154,43 +154,12 @@ impl Template {
     /// # Errors
     /// When the template refuses the conversation, fails on it, or exceeds a limit.
     pub fn render(&self, input: &Render<'_>) -> Result<String, Error> {
-        let template =
-            self.environment.get_template("chat").map_err(|error| Error::Syntax { reason: error.to_string() })?;
-        let mut output = Output::default();
-        // The engine has bugs of its own (3.0.5 panics on `[][::-1]`), and a template can reach them; state that a panic could
-        // leave half changed is dropped here with it.
-        let run = || template.render_captured_to(context(input), &mut output).map(drop);
-        let Ok(result) = panic::catch_unwind(AssertUnwindSafe(run)) else {
-            return Err(Error::Failed { reason: "the template engine broke off".to_owned() });
-        };
-        match result {
-            Ok(()) => String::from_utf8(output.bytes).map_err(|error| Error::Failed { reason: error.to_string() }),
-            Err(_) if output.is_full => Err(Error::TooLarge { what: "output" }),
-            Err(error) => Err(classify(&error)),
+        match engine::render(&self.environment, &self.readable, context(input)) {
+            Some(Ok(text)) => Ok(text),
+            Some(Err(error)) => Err(classify(&error)),
+            None => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
         }
     }
-}
-
-/// An engine set up as `transformers` sets up Jinja2.
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    if let Ok(syntax) = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build() {
-        environment.set_syntax(syntax);
-    }
-    environment.set_auto_escape_callback(|_| AutoEscape::None);
-    environment.set_fuel(Some(MAX_STEPS));
-    environment.set_recursion_limit(MAX_DEPTH);
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.set_formatter(python::print);
-    environment.add_filter("tojson", python::to_json);
-    environment.add_filter("length", python::length);
-    environment.add_filter("count", python::length);
-    environment.add_filter("string", python::string);
-    environment.add_test("iterable", python::is_iterable);
-    environment.add_function("raise_exception", |words: String| -> Result<Value, minijinja::Error> {
-        Err(minijinja::Error::new(ErrorKind::InvalidOperation, "refused").with_source(Refusal(words)))
-    });
-    environment
 }
 
 /// The variables that `transformers` gives to a template.
@@ -223,8 +192,11 @@ fn context(input: &Render<'_>) -> Value {
 fn classify(error: &minijinja::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = cause {
-        if let Some(Refusal(words)) = inner.downcast_ref() {
+        if let Some(engine::Refusal(words)) = inner.downcast_ref() {
             return Error::Refused { reason: words.clone() };
+        }
+        if let Some(budget::Exceeded(what)) = inner.downcast_ref() {
+            return Error::TooLarge { what };
         }
         if let Some(inner) = inner.downcast_ref::<minijinja::Error>()
             && inner.kind() == ErrorKind::OutOfFuel
@@ -234,53 +206,6 @@ fn classify(error: &minijinja::Error) -> Error {
         cause = inner.source();
     }
     Error::Failed { reason: error.to_string() }
-}
-
-/// The template without `{% generation %}` and `{% endgeneration %}`, which mark the assistant's words for training. They are
-/// made conditions that always hold, so that the white space around them is treated as before.
-fn without_generation_marks(source: &str) -> String {
-    let mut plain = String::with_capacity(source.len());
-    let mut rest = source;
-    while let Some((before, after)) = rest.split_once("{%") {
-        plain.push_str(before);
-        plain.push_str("{%");
-        let sign = after.len() - after.trim_start_matches(['-', '+']).len();
-        let space = after.get(sign..).map_or(0, |inner| inner.len() - inner.trim_start().len());
-        let (lead, inner) = after.split_at_checked(sign + space).unwrap_or(("", after));
-        let word = inner.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default();
-        let becomes = match word {
-            "generation" => "if true",
-            "endgeneration" => "endif",
-            word => word,
-        };
-        plain.push_str(lead);
-        plain.push_str(becomes);
-        rest = inner.get(word.len()..).unwrap_or_default();
-    }
-    plain.push_str(rest);
-    plain
-}
-
-/// Collects the output up to the limit.
-#[derive(Debug, Default)]
-struct Output {
-    bytes: Vec<u8>,
-    is_full: bool,
-}
-
-impl io::Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.bytes.len() + bytes.len() > MAX_OUTPUT_BYTES {
-            self.is_full = true;
-            return Err(io::Error::other("the output is too long"));
-        }
-        self.bytes.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[cfg(test)]

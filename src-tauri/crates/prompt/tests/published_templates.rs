@@ -92,14 +92,6 @@ fn in_full(recorded: &Value) -> BTreeMap<String, Value> {
     recorded.iter().map(|(case, value)| (case.clone(), expand(value))).collect()
 }
 
-/// Templates that are known to differ, and in which cases.
-const KNOWN: &[(&str, &[&str])] = &[
-    // It joins strings marked as safe with others by `+`, upon which Jinja2 escapes the others for HTML, surely not on purpose.
-    ("meetkai-functionary-medium-v3.1.jinja", &["tools", "called"]),
-    // `messages[::-1]` of no messages makes the engine panic, which becomes an error.
-    ("Reka-Edge.jinja", &["nobody"]),
-];
-
 /// How a rendering relates to what was recorded. Where Python fails by an error of its own, such as a loop over `None`, we may
 /// fail or be lenient; what a template refuses, we must refuse in its words.
 fn verdict(got: &Result<String, Error>, wanted: &Value) -> &'static str {
@@ -116,7 +108,7 @@ fn verdict(got: &Result<String, Error>, wanted: &Value) -> &'static str {
     }
 }
 
-/// Renders every recorded template in `folder` with every case, and names those that differ, apart from the known ones.
+/// Renders every recorded template in `folder` with every case, and names those that differ.
 fn check(folder: &Path, recording: &str) {
     let (cases, tools) = (json("cases.json"), json("tools.json"));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -132,12 +124,7 @@ fn check(folder: &Path, recording: &str) {
         for case in cases.as_array().expect("a list of cases") {
             let case_name = case["name"].as_str().expect("a case has a name");
             let (got, wanted) = (render(&source, case, &tools), &wanted[case_name]);
-            let is_known = KNOWN.iter().any(|(file, cases)| file == name && cases.contains(&case_name));
-            let verdict = match (verdict(&got, wanted), is_known) {
-                (verdict, false) => verdict,
-                ("different", true) => "known to differ",
-                (_, true) => panic!("{name}, {case_name} is listed as known to differ, but agrees"),
-            };
+            let verdict = verdict(&got, wanted);
             *counts.entry(verdict).or_default() += 1;
             if verdict == "different" {
                 differ.push(format!("{name}, {case_name}:\n  got    {got:?}\n  wanted {wanted}"));

@@ -34,8 +34,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!(
-        "write_model llama|qwen3|llama896|llama1b|qwen06b F32|F16|BF16|Q8_0|Q4_0|Q5_0|Q4_K|Q5_K|Q6_K|Q4_K_M FILE"
-    );
+    let types: Vec<&str> = DType::all().filter(|dtype| dtype.is_weight()).map(DType::name).collect();
+    eprintln!("write_model llama|qwen3|llama896|llama1b|qwen06b {}|Q4_K_M FILE", types.join("|"));
     ExitCode::FAILURE
 }

@@ -20,7 +20,7 @@ use cairn_gguf::DType;
 
 use crate::random::Random;
 use crate::spec::ModelSpec;
-use crate::weights::{fill, write_matrix};
+use crate::weights::{fill, put_q3_k_scales, write_matrix};
 
 /// Elements whose signs change together: a block of the smaller types, a sub-block of the K-quants.
 pub const GROUP: usize = 32;
@@ -117,8 +117,61 @@ fn negate_odd_groups(dtype: DType, row: &mut [u8]) {
                 odd.for_each(|scale| *scale = scale.wrapping_neg());
             }
         }
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => {
+        // Sub-blocks are centred as in Q4_K. Of the four groups that share bytes, odd ones have the bits 2, 3 and 6, 7.
+        DType::Q2_K => {
+            let quants = row.chunks_exact_mut(block_bytes).flat_map(|block| &mut block[16..80]);
+            quants.for_each(|byte| *byte ^= 0b1100_1100);
+        }
+        DType::Q3_K => {
+            for block in row.chunks_exact_mut(block_bytes) {
+                let mut scales = dtype.integers(block).expect("Q3_K has integers").scales;
+                scales.iter_mut().enumerate().filter(|(at, _)| at / 2 % 2 == 1).for_each(|(_, scale)| *scale = -*scale);
+                put_q3_k_scales(block, scales);
+            }
+        }
+        // A value and its negative add up to two: in TQ2_0 of the two bits, in TQ1_0 of a digit to the base 3.
+        DType::TQ2_0 => {
+            for byte in row.chunks_exact_mut(block_bytes).flat_map(|block| &mut block[..64]) {
+                *byte = *byte & 0b0011_0011 | (0b1000_1000 - (*byte & 0b1100_1100));
+            }
+        }
+        DType::TQ1_0 => {
+            for block in row.chunks_exact_mut(block_bytes) {
+                let mut values = [0.0; 256];
+                dtype.decode(block, &mut values);
+                values.chunks_mut(GROUP).skip(1).step_by(2).flatten().for_each(|x| *x = -*x);
+                let mut negated = Vec::with_capacity(block_bytes);
+                dtype.encode(&values, &mut negated).expect("TQ1_0 has an encoder");
+                block.copy_from_slice(&negated);
+            }
+        }
+        // Signs have bits of their own: the four bytes of a group, or 28 bits of them.
+        DType::IQ2_XXS => negate_signs(row, block_bytes, 6, 8, 0x0fff_ffff),
+        DType::IQ3_XXS => negate_signs(row, block_bytes, 66, 4, 0x0fff_ffff),
+        DType::IQ2_S => negate_signs(row, block_bytes, 34, 4, !0),
+        DType::IQ3_S => negate_signs(row, block_bytes, 74, 4, !0),
+        DType::IQ2_XS => {
+            let words = row.chunks_exact_mut(block_bytes).flat_map(|block| block[2..66].chunks_exact_mut(2));
+            words.enumerate().filter(|(at, _)| at / 4 % 2 == 1).for_each(|(_, word)| word[1] ^= 0xfe);
+        }
+        // The signs of the second 32 of 64 elements.
+        DType::NVFP4 => {
+            row.chunks_exact_mut(block_bytes).flat_map(|block| &mut block[20..]).for_each(|byte| *byte ^= 0x88);
+        }
+        DType::IQ1_S | DType::IQ1_M => unreachable!("{dtype} has no negative of each vector: see ModelSpec::dtype"),
+        DType::Q8_1 | DType::Q8_K | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => {
             unreachable!("{dtype} is not a type for weights")
+        }
+    }
+}
+
+/// Flips the bits `mask` of the `u32` of each odd group of 32 elements; the first stands at `start` in a block, the next
+/// one `stride` bytes on.
+fn negate_signs(row: &mut [u8], block_bytes: usize, start: usize, stride: usize, mask: u32) {
+    for block in row.chunks_exact_mut(block_bytes) {
+        for group in (1..8).step_by(2) {
+            let signs = block[start + stride * group..].first_chunk_mut().expect("each group has four bytes of signs");
+            *signs = (u32::from_le_bytes(*signs) ^ mask).to_le_bytes();
         }
     }
 }
@@ -150,6 +203,9 @@ mod tests {
             assert_eq!(output[1..], embedding[..299], "{dtype}: a row of the embedding is the output's next");
             assert_eq!(output[0], embedding[299], "{dtype}: and the last one its first");
 
+            if matches!(dtype, DType::IQ1_S | DType::IQ1_M) {
+                continue;
+            }
             let tied = rows(dtype, write_tied);
             let largest = tied[0].iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
             for (at, (even, odd)) in tied[0].iter().zip(&tied[1]).enumerate() {

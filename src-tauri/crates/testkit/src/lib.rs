@@ -5,8 +5,8 @@
 //! vocabulary with a chat template, so that the peer loads them too.
 //!
 //! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`embedding`].
-#![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod embedding;
 pub mod presets;
 pub mod random;
@@ -16,9 +16,11 @@ pub mod weights;
 
 mod faulty_disk;
 mod file;
+mod split;
 
 pub use faulty_disk::FaultyDisk;
 pub use file::{write, write_file, write_sparse};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny_llama, tiny_qwen3};
 pub use random::Random;
 pub use spec::{Architecture, ModelSpec, RopeScaling, Types};
+pub use split::split;

@@ -121,6 +121,12 @@ impl ModelSpec {
             Types::Q4KM => self.q4_k_m(name),
             Types::By(choose) => choose(name),
         };
+        // A tied embedding is built on negatives, which not every vector of IQ1's grid has. llama.cpp does not quantise it to
+        // IQ1 either.
+        let wanted = match wanted {
+            DType::IQ1_S | DType::IQ1_M if self.tied && name == "token_embd.weight" => DType::Q5_K,
+            wanted => wanted,
+        };
         let fits = |dtype: DType| row_elements.is_multiple_of(dtype.block() as u64);
         // As llama.cpp falls back; its Q5_1 for Q5_K is not among our types, and Q8_0 loses less.
         let fallback = match wanted {
@@ -157,6 +163,18 @@ impl ModelSpec {
             Types::All(DType::Q5_K) => 16,
             Types::All(DType::Q6_K) => 18,
             Types::All(DType::BF16) => 32,
+            Types::All(DType::Q2_K) => 10,
+            Types::All(DType::Q3_K) => 11,
+            Types::All(DType::IQ2_XXS) => 19,
+            Types::All(DType::IQ2_XS) => 20,
+            Types::All(DType::IQ3_XXS) => 23,
+            Types::All(DType::IQ1_S) => 24,
+            Types::All(DType::IQ3_S) => 26,
+            Types::All(DType::IQ2_S) => 28,
+            Types::All(DType::IQ1_M) => 31,
+            Types::All(DType::TQ1_0) => 36,
+            Types::All(DType::TQ2_0) => 37,
+            Types::All(DType::NVFP4) => 39,
             Types::All(_) | Types::By(_) => 1024, // LLAMA_FTYPE_GUESSED: not said in the file
         }
     }
@@ -191,6 +209,9 @@ mod tests {
         assert_eq!(spec.dtype("blk.0.attn_q.weight", 896), DType::Q5_0, "Q4_K at a width of 896");
         assert_eq!(spec.dtype("output.weight", 896), DType::Q8_0, "Q6_K at a width of 896");
         assert_eq!(spec.dtype("token_embd.weight", 40), DType::F16, "nothing else fits 40");
+        let one_bit = |tied| ModelSpec { tied, types: Types::All(DType::IQ1_S), ..tiny_llama() };
+        assert_eq!(one_bit(true).dtype("token_embd.weight", 256), DType::Q5_K, "a tied embedding needs negatives");
+        assert_eq!(one_bit(false).dtype("token_embd.weight", 256), DType::IQ1_S, "one of its own does not");
     }
 
     #[test]

@@ -89,10 +89,91 @@ fn fill_block(dtype: DType, deviation: f32, random: &mut Random, block: &mut [u8
             }
             put_f16(&mut block[208..], deviation / spread(64.0) / mean * wobble(random));
         }
-        DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => {
+        DType::NVFP4 => {
+            random.fill(block);
+            // The levels of the quants (0, 1, 2, 3, 4, 6, 8, 12, both signs) have this deviation, and scales are doubled.
+            let d = 2.0 * deviation / (274.0f32 / 8.0).sqrt();
+            for scale in &mut block[..4] {
+                *scale = ue4m3(d * wobble(random), random);
+            }
+        }
+        DType::Q2_K | DType::Q3_K | DType::TQ1_0 | DType::TQ2_0 | DType::IQ1_S | DType::IQ1_M => {
+            fill_measured(dtype, deviation * wobble(random), random, block);
+        }
+        DType::IQ2_XXS | DType::IQ2_XS | DType::IQ2_S | DType::IQ3_XXS | DType::IQ3_S => {
+            fill_measured(dtype, deviation * wobble(random), random, block);
+        }
+        DType::Q8_1 | DType::Q8_K | DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => {
             unreachable!("refused before the first block")
         }
     }
+}
+
+/// Types whose levels are uneven: the deviation of the random quants is measured, then the block's scale chosen by it.
+fn fill_measured(dtype: DType, deviation: f32, random: &mut Random, block: &mut [u8]) {
+    random.fill(block);
+    match dtype {
+        // With a minimum equal to the scale and dmin = 1.5 d, every sub-block is centred on 0.
+        DType::Q2_K => block[..16].iter_mut().for_each(|byte| *byte = 0x88 | *byte & 7 | (*byte & 7) << 4),
+        // Scales of 16 to 31 and both signs, so that there is a negative of each.
+        DType::Q3_K => {
+            let scales = std::array::from_fn(|_| sign(random) as i8 * (16 + random.below(16)) as i8);
+            put_q3_k_scales(block, scales);
+        }
+        // Three of four codes are values.
+        DType::TQ2_0 => block[..64].iter_mut().for_each(|byte| {
+            *byte = (0..4).fold(0, |byte, _| byte << 2 | random.below(3) as u8);
+        }),
+        _ => {}
+    }
+    put_scale(dtype, 1.0, block);
+    let mut values = [0.0; 256];
+    dtype.decode(block, &mut values);
+    let measured = (values.iter().map(|x| x * x).sum::<f32>() / 256.0).sqrt();
+    // The levels of some types are not quite even around 0, so the sign is random to keep the mean there.
+    put_scale(dtype, deviation / measured * sign(random), block);
+}
+
+/// Sets the scale of a block, and of its minima.
+fn put_scale(dtype: DType, d: f32, block: &mut [u8]) {
+    match dtype {
+        DType::Q2_K => {
+            put_f16(&mut block[80..82], d);
+            put_f16(&mut block[82..84], 1.5 * f16::from_f32(d).to_f32());
+        }
+        // A quarter of the bits on top of each of four words.
+        DType::IQ1_M => {
+            let bits = f16::from_f32(d).to_bits();
+            for (j, word) in block[48..].chunks_exact_mut(2).enumerate() {
+                word[1] = word[1] & 15 | ((bits >> (4 * j) & 15) << 4) as u8;
+            }
+        }
+        DType::Q3_K => put_f16(&mut block[108..], d),
+        DType::TQ1_0 => put_f16(&mut block[52..], d),
+        DType::TQ2_0 => put_f16(&mut block[64..], d),
+        _ => put_f16(&mut block[..2], d),
+    }
+}
+
+/// Writes the sixteen 6-bit scales of a block of Q3_K, -32 to 31.
+pub(crate) fn put_q3_k_scales(block: &mut [u8], scales: [i8; 16]) {
+    let codes = scales.map(|scale| (scale + 32) as u8);
+    for l in 0..8 {
+        block[96 + l] = codes[l] & 15 | (codes[8 + l] & 15) << 4;
+    }
+    for l in 0..4 {
+        block[104 + l] = (0..4).fold(0, |byte, pair| byte | codes[4 * pair + l] >> 4 << (2 * pair));
+    }
+}
+
+/// A byte that stands for `x` as an 8-bit float of four bits of exponent, of the two around it one at random: the nearest
+/// would be too far off in the mean where `x` is small.
+fn ue4m3(x: f32, random: &mut Random) -> u8 {
+    // Below 2^-6 the steps stay as they are.
+    let exponent = x.log2().floor().clamp(-6.0, 8.0);
+    let steps = x / (exponent - 3.0).exp2() + (random.next_u64() >> 40) as f32 / (1u64 << 24) as f32;
+    // Eight steps are one exponent, also where rounding up gives one more.
+    (8 * (exponent as i32 + 6) + steps as i32).clamp(0, 0x7e) as u8
 }
 
 /// Q4_K and Q5_K: `step` is the wanted distance of neighbouring values, `middle` the quant that shall mean 0.

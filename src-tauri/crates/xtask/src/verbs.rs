@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check_os;
 pub mod ci;
+pub mod fuzz;
 pub mod generate;
 pub mod lint;
 pub mod parity;
@@ -38,6 +39,7 @@ pub const ALL: &[Verb] = &[
     tidy::VERB,
     parity::VERB,
     bench::VERB,
+    fuzz::VERB,
     prove::VERB,
     check_os::VERB,
 ];

@@ -34,12 +34,12 @@ Metadata
   long                  "{}"... (200 bytes)
 
 Types
-  F32       1 tensors             128 bytes (   0.1 kB)    3.3 %
-  Q8_0      1 tensors            3808 bytes (   3.8 kB)   96.7 %
+  F32         1 tensors             128 bytes (   0.1 kB)    3.3 %
+  Q8_0        1 tensors            3808 bytes (   3.8 kB)   96.7 %
 
 Tensors
-  norm    F32                     32             128 bytes at {}
-  matrix  Q8_0              32 x 112            3808 bytes at {}
+  norm    F32                       32             128 bytes at {}
+  matrix  Q8_0                32 x 112            3808 bytes at {}
 "#,
         file_len as f64 / 1e3,
         gguf.data_offset,

@@ -20,6 +20,10 @@ fn rows_stand_where_lookups_expect_them() {
         assert_eq!(DType::from_ggml_id(row.ggml_id), Some(row.dtype), "{}: the number leads back", row.name);
     }
     assert_eq!(DType::from_ggml_id(4), None, "a number that ggml retired");
+    for id in 0..64 {
+        let known = DType::from_ggml_id(id).is_some();
+        assert!(!(known && DType::refused_name(id).is_some()), "{id}: what is read is not refused");
+    }
 }
 
 #[test]
@@ -33,6 +37,8 @@ fn encoding_loses_no_more_than_the_grid_allows() {
         (DType::Q4_0, 0.10),
         (DType::Q5_0, 0.05),
         (DType::Q6_K, 0.022),
+        (DType::TQ1_0, 0.9),
+        (DType::TQ2_0, 0.9),
     ];
     let x = weights(8192);
     for (dtype, bound) in bounds {

@@ -1,6 +1,7 @@
 //! One row of any quantised type as plain integers. The layouts are drawn in `cairn_gguf::dtype`, one file per type.
 
 use cairn_gguf::DType;
+use cairn_gguf::dtype::{E2M1_TWICE, ue4m3_half};
 
 use crate::portable::arith::widen;
 
@@ -9,13 +10,13 @@ use crate::portable::arith::widen;
 pub(crate) struct Row {
     /// One per element, offsets already taken off.
     pub(super) quants: Vec<i8>,
-    /// One per block.
+    /// One per block; NVFP4: one per 16 elements, since those floats have no common integer scale.
     pub(super) scales: Vec<f32>,
-    /// K-quants: one per 16 elements.
+    /// Blocks of 256: one per 16 elements.
     pub(super) sub_scales: Vec<i32>,
-    /// Q4_K and Q5_K: one per block; empty for types without minima.
+    /// Q2_K, Q4_K and Q5_K: one per block; empty for types without minima.
     pub(super) minimum_scales: Vec<f32>,
-    /// Q4_K and Q5_K: one per 16 elements.
+    /// Q2_K, Q4_K and Q5_K: one per 16 elements.
     pub(super) sub_minima: Vec<i32>,
 }
 
@@ -35,7 +36,8 @@ impl Row {
                 DType::Q4_K => self.q4_k(block),
                 DType::Q5_K => self.q5_k(block),
                 DType::Q6_K => self.q6_k(block),
-                other => unreachable!("{other:?} is not a quantised type of weights"),
+                DType::NVFP4 => self.nvfp4(block),
+                other => self.integers(other, block),
             }
         }
     }
@@ -89,6 +91,27 @@ impl Row {
                     (low | high << 4) as i8 - 32
                 }));
             }
+        }
+    }
+
+    fn nvfp4(&mut self, block: &[u8]) {
+        let (scales, quants) = block.split_at(4);
+        self.scales.extend(scales.iter().map(|&byte| ue4m3_half(byte)));
+        for bytes in quants.chunks_exact(8) {
+            self.quants.extend(bytes.iter().map(|&b| E2M1_TWICE[usize::from(b & 15)]));
+            self.quants.extend(bytes.iter().map(|&b| E2M1_TWICE[usize::from(b >> 4)]));
+        }
+    }
+
+    /// The types whose definition is in integers already.
+    fn integers(&mut self, dtype: DType, block: &[u8]) {
+        let integers = dtype.integers(block).expect("every other quantised type of weights has integers");
+        self.scales.push(integers.d);
+        self.sub_scales.extend(integers.scales.map(i32::from));
+        self.quants.extend(integers.quants);
+        if let Some(minima) = integers.minima {
+            self.minimum_scales.push(minima.d);
+            self.sub_minima.extend(minima.values.map(i32::from));
         }
     }
 

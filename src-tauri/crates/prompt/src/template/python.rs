@@ -3,30 +3,29 @@
 //! `None`, `True` and `False` have capitals, floats always show a point, and lists and dictionaries print as Python writes them
 //! in source. JSON has a blank after `,` and `:` and keeps every character that JSON allows.
 
+use std::borrow::Cow;
+
 use minijinja::value::{Kwargs, Value, ValueKind};
-use minijinja::{Error, ErrorKind, Output, State};
+use minijinja::{Error, ErrorKind};
 
-/// Nested lists and dictionaries that are printed; deeper ones are an error.
-const MAX_NESTING: usize = 100;
+use super::budget::{MAX_NESTING, MAX_TEXT_BYTES, exceeded};
 
-/// Prints `{{ value }}`.
-pub(super) fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+/// Python's `str`, without a copy of what is a text already.
+pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
     if let Some(text) = value.as_str() {
-        return out.write_str(text).map_err(Error::from);
+        return Ok(Cow::Borrowed(text));
     }
     let mut text = String::new();
     write_str(&mut text, value)?;
-    out.write_str(&text).map_err(Error::from)
+    Ok(Cow::Owned(text))
 }
 
 /// The filter `string`.
 pub(super) fn string(value: &Value) -> Result<Value, Error> {
-    if value.as_str().is_some() {
-        return Ok(value.clone());
-    }
-    let mut text = String::new();
-    write_str(&mut text, value)?;
-    Ok(Value::from(text))
+    Ok(match text(value)? {
+        Cow::Borrowed(_) => value.clone(),
+        Cow::Owned(text) => Value::from(text),
+    })
 }
 
 /// The filter `length`; what is undefined has none, as in Jinja2.
@@ -43,8 +42,8 @@ pub(super) fn is_iterable(value: &Value) -> bool {
     value.is_undefined() || value.as_str().is_some() || (!value.is_none() && value.try_iter().is_ok())
 }
 
-/// Python's `str`.
-fn write_str(into: &mut String, value: &Value) -> Result<(), Error> {
+/// Python's `str`, after what is in `into`.
+pub(super) fn write_str(into: &mut String, value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => into.push_str(text),
         None => write_repr(into, value, 0)?,
@@ -57,6 +56,9 @@ fn write_repr(into: &mut String, value: &Value, depth: usize) -> Result<(), Erro
     if depth > MAX_NESTING {
         return Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deeply to print"));
     }
+    if into.len() > MAX_TEXT_BYTES {
+        return Err(exceeded("memory"));
+    }
     match value.kind() {
         ValueKind::Undefined => {}
         ValueKind::None => into.push_str("None"),
@@ -64,12 +66,17 @@ fn write_repr(into: &mut String, value: &Value, depth: usize) -> Result<(), Erro
         ValueKind::Number => into.push_str(&number(value)),
         ValueKind::String => quote(into, value.as_str().unwrap_or_default()),
         ValueKind::Seq | ValueKind::Iterable => {
-            into.push('[');
+            let is_tuple = value.is_tuple();
+            into.push(if is_tuple { '(' } else { '[' });
             for (index, item) in value.try_iter()?.enumerate() {
                 into.push_str(if index > 0 { ", " } else { "" });
                 write_repr(into, &item, depth + 1)?;
             }
-            into.push(']');
+            into.push_str(match (is_tuple, value.len()) {
+                (true, Some(1)) => ",)",
+                (true, _) => ")",
+                (false, _) => "]",
+            });
         }
         ValueKind::Map => {
             into.push('{');
@@ -163,13 +170,16 @@ pub(super) fn to_json(value: &Value, positional: Option<bool>, options: Kwargs) 
     options.assert_all_used()?;
     let mut text = String::new();
     json.write(&mut text, value, 0)?;
-    Ok(Value::from_safe_string(text))
+    Ok(Value::from(text))
 }
 
 impl Json {
     fn write(&self, into: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
         if depth > MAX_NESTING {
             return Err(Error::new(ErrorKind::BadSerialization, "a value is nested too deeply for JSON"));
+        }
+        if into.len() > MAX_TEXT_BYTES {
+            return Err(exceeded("memory"));
         }
         match value.kind() {
             ValueKind::None => into.push_str("null"),

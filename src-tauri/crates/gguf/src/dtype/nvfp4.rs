@@ -1,0 +1,45 @@
+//! NVFP4: 64 values of 4 bits in four sub-blocks of 16, each with an 8-bit float as its scale.
+//!
+//! ```text
+//! byte  0               4                          36
+//!       +---------------+--------------------------+     d: 4 x UE4M3, the scale of elements 16 j..16 (j + 1)
+//!       | d0 d1 d2 d3   | 8 bytes for each 16      |     x[i]     = (d / 2) * E2M1_TWICE[b[i] & 15]    i = 0..8
+//!       +---------------+--------------------------+     x[i + 8] = (d / 2) * E2M1_TWICE[b[i] >> 4]
+//! ```
+//!
+//! E2M1 and E4M3, of which UE4M3 is the half without a sign:
+//! <https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf>.
+
+/// What the sixteen codes of E2M1 stand for (sign, two bits of exponent, one of mantissa), times two: integers.
+pub const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Half of what a byte stands for as UE4M3: four bits of exponent, biased by 7, and three of mantissa. The highest bit
+/// is not looked at, except that 0x7f is not a number and counts as zero, and 0xff is a number, as in ggml.
+pub fn ue4m3_half(byte: u8) -> f32 {
+    let (exponent, mantissa) = (u32::from(byte >> 3 & 15), byte & 7);
+    match exponent {
+        _ if byte == 0x7f => 0.0,
+        0 => f32::from(mantissa) * f32::from_bits((127 - 10) << 23),
+        _ => f32::from(8 + mantissa) * f32::from_bits((127 - 11 + exponent) << 23),
+    }
+}
+
+/// Low nibbles give the first half of a sub-block, high nibbles the second.
+pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<36>().0.iter().zip(out.as_chunks_mut::<64>().0) {
+        let (scales, quants) = block.split_at(4);
+        let subs = quants.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<16>().0);
+        for (&scale, (quants, out)) in scales.iter().zip(subs) {
+            let d = ue4m3_half(scale);
+            let codes = quants.iter().map(|byte| byte & 15).chain(quants.iter().map(|byte| byte >> 4));
+            for (out, code) in out.iter_mut().zip(codes) {
+                *out = d * f32::from(e2m1_twice(code));
+            }
+        }
+    }
+}
+
+#[expect(clippy::indexing_slicing, reason = "four bits are an index of sixteen codes")]
+fn e2m1_twice(code: u8) -> i8 {
+    E2M1_TWICE[usize::from(code & 15)]
+}
