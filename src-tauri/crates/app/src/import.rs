@@ -3,6 +3,7 @@
 //! The file is checked as the engine would load it before anything is written. What has been brought in when a later step
 //! fails is taken out again.
 
+mod merge;
 mod name;
 
 use std::path::PathBuf;
@@ -87,9 +88,6 @@ impl App {
 
     fn import_now(&self, import: &Import, watch: &mut dyn FnMut(Progress) -> bool) -> Result<Imported, Error> {
         let head = head::read(&import.path)?;
-        if head.gguf.metadata().u32("split.count").ok().flatten() > Some(1) {
-            return Err(Error::Unsupported("importing a model that is split into several files"));
-        }
         let name = match &import.name {
             Some(text) => text.parse()?,
             None => name::of_file(&head.gguf, &import.path),
@@ -98,7 +96,11 @@ impl App {
         self.engine.check(&import.path)?;
         let library = self.catalog.own_library();
         let writer = LibraryWriter::open(library, &RealDisk)?;
-        let Brought { layer, way } = writer.bring(&import.path, import.link, watch)?;
+        let Brought { layer, way } = match head.paths.len() {
+            0 | 1 => writer.bring(&import.path, import.link, watch)?,
+            _ if import.link => return Err(Error::Unsupported("a hard link to a model in several files")),
+            _ => merge::bring(&writer, &head, &import.path, watch)?,
+        };
         let config = config(Details::of_file(&head.gguf)).to_json();
         let saved = writer.save(&name, &config, std::slice::from_ref(&layer), import.force);
         let saved = saved.inspect_err(|_| give_back(&writer, &layer, &way))?;

@@ -52,20 +52,21 @@ impl fmt::Display for DamagedTensor {
     }
 }
 
-/// Reads the tensors of the file at `path`. `watch` is told the bytes that are done, and those there are.
+/// Reads the tensors of the model at `path`, all its parts. `watch` is told the bytes that are done, and those there are.
 ///
 /// # Errors
 /// [`Error::File`] when it cannot be read, or is no GGUF file.
 pub fn verify(path: &Path, watch: &mut dyn FnMut(u64, u64)) -> Result<Verified, Error> {
     let failed = |reason: String| Error::File { path: path.to_owned(), reason };
     let head = head::read(path)?;
-    let mut file = File::open(path).map_err(|error| failed(error.to_string()))?;
+    let files = head.paths.iter().map(File::open).collect::<Result<Vec<_>, _>>();
+    let mut files = files.map_err(|error| failed(error.to_string()))?;
     let tensors = head.gguf.tensors();
     let total: u64 = tensors.iter().map(|tensor| tensor.bytes).sum();
     let mut done = 0;
     let mut damaged = Vec::new();
     for tensor in tensors {
-        let found = read(&mut file, tensor, &mut |bytes| {
+        let found = read(&mut files[tensor.part], tensor, &mut |bytes| {
             done += bytes;
             watch(done, total);
         });

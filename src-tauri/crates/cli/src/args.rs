@@ -122,7 +122,7 @@ pub(crate) struct Stop {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
-    /// Path of a GGUF file
+    /// Path of a GGUF file; of a split one, any of its parts
     pub(crate) file: std::path::PathBuf,
     /// What the model is to be called; as the file calls itself if absent
     pub(crate) name: Option<String>,

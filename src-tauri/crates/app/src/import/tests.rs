@@ -94,6 +94,26 @@ async fn what_cannot_be_loaded_is_refused_and_leaves_nothing() {
 }
 
 #[tokio::test]
+async fn the_parts_of_a_split_model_become_one_file() {
+    let fixture = fixture();
+    let whole = fixture.file("whole.gguf", 1);
+    let expected = fixture.import(&whole, Some("whole"), false).await.unwrap();
+    let path = |number: usize| fixture.folder.path().join(format!("m-{number:05}-of-00003.gguf"));
+    for (number, part) in (1..).zip(cairn_testkit::split(&fs::read(&whole).unwrap(), 3)) {
+        fs::write(path(number), part).unwrap();
+    }
+    let imported = fixture.import(&path(2), Some("parts"), false).await.unwrap();
+    let reason = "its 3 files become one".to_owned();
+    // The same tensors in the same order may come to the very same file.
+    assert!([Way::Copied { reason }, Way::Present].contains(&imported.way), "{:?}", imported.way);
+    assert_eq!(imported.size_bytes, expected.size_bytes, "as long as the whole one");
+    fixture.app.load("parts", false, None).await.expect("it loads");
+    fs::remove_file(path(3)).unwrap();
+    let error = fixture.import(&path(1), Some("less"), false).await.expect_err("a part is missing");
+    assert!(error.contains("m-00003-of-00003.gguf"), "{error}");
+}
+
+#[tokio::test]
 async fn names_that_are_taken() {
     let fixture = fixture();
     let (one, two) = (fixture.file("one.gguf", 1), fixture.file("two.gguf", 2));

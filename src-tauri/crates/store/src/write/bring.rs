@@ -5,7 +5,7 @@
 //! made read-only first, and only made when asked for.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -83,6 +83,30 @@ impl LibraryWriter<'_> {
         let source = Source::open(path)?;
         let (digest, way) = if link { self.link(&source, watch)? } else { self.share_or_copy(&source, watch)? };
         Ok(Brought { layer: Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 }, way })
+    }
+
+    /// Brings in contents that `fill` writes, `size_bytes` of them; `reason` says why they are no copy of one file.
+    ///
+    /// # Errors
+    /// Those of `fill`, said of `path`, and when they do not fit or the disk refuses; nothing has changed then.
+    pub fn produce(
+        &self,
+        path: &Path,
+        size_bytes: u64,
+        reason: &str,
+        fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Brought, WriteError> {
+        self.check_room(size_bytes)?;
+        let draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
+        let hash = sha2::Sha256::new();
+        let mut sink = Sink { draft, hash, done_bytes: 0, total_bytes: size_bytes, watch, failed: None };
+        if let Err(source) = fill(&mut sink) {
+            return Err(sink.failed.unwrap_or_else(|| WriteError::Source { path: path.to_owned(), source }));
+        }
+        let layer = Layer { kind: LayerKind::Model, digest: Digest::of_hash(sink.hash), size_bytes: sink.done_bytes };
+        let present = self.keep(sink.draft, &layer)?;
+        Ok(Brought { layer, way: if present { Way::Present } else { Way::Copied { reason: reason.to_owned() } } })
     }
 
     fn share_or_copy(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
@@ -163,6 +187,38 @@ impl LibraryWriter<'_> {
             Err(error) if error.source.kind() == io::ErrorKind::CrossesDevices => Err(two()),
             Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Takes contents that are written by somebody else's rules.
+struct Sink<'a, 'w> {
+    draft: Box<dyn Draft>,
+    hash: sha2::Sha256,
+    done_bytes: u64,
+    total_bytes: u64,
+    watch: &'a mut Watch<'w>,
+    /// What the writer, who knows only its own errors, could not be told.
+    failed: Option<WriteError>,
+}
+
+impl Write for Sink<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.done_bytes += bytes.len() as u64;
+        let progress = Progress { stage: Stage::Copying, done_bytes: self.done_bytes, total_bytes: self.total_bytes };
+        self.hash.update(bytes);
+        let written = match (self.watch)(progress) {
+            true => self.draft.write(bytes).map_err(WriteError::from),
+            false => Err(WriteError::Cancelled),
+        };
+        written.map(|()| bytes.len()).map_err(|error| {
+            let told = io::Error::other(error.to_string());
+            self.failed = Some(error);
+            told
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

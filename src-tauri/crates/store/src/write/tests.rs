@@ -182,6 +182,26 @@ fn an_interrupted_import_leaves_nothing() {
     }
 }
 
+#[test]
+fn contents_that_are_written_piece_by_piece() {
+    let fixture = fixture();
+    let writer = fixture.writer();
+    let produce = |fill: &mut dyn FnMut(&mut dyn std::io::Write) -> std::io::Result<()>, goes_on: bool| {
+        writer.produce(Path::new("parts"), 6, "they are two", fill, &mut |_| goes_on)
+    };
+    let two = &mut |out: &mut dyn std::io::Write| out.write_all(b"one").and_then(|()| out.write_all(b"two"));
+    let brought = produce(two, true).unwrap();
+    assert_eq!(brought.layer.digest, Digest::of(b"onetwo"), "all pieces");
+    assert_eq!(brought.way, Way::Copied { reason: "they are two".to_owned() }, "and why");
+    assert_eq!(produce(two, true).unwrap().way, Way::Present, "once is enough");
+    let before = fixture.blobs();
+    assert!(matches!(produce(two, false), Err(WriteError::Cancelled)), "interrupted");
+    let unread = &mut |_: &mut dyn std::io::Write| Err(std::io::ErrorKind::InvalidData.into());
+    let error = produce(unread, true).expect_err("it could not be read").to_string();
+    assert!(error.starts_with("could not read parts"), "{error}");
+    assert_eq!(fixture.blobs(), before, "no draft stays");
+}
+
 /// The disk fails after each number of steps in turn: what is listed is whole, and the next attempt succeeds.
 #[test]
 fn a_disk_that_fails_anywhere_leaves_no_broken_model() {
