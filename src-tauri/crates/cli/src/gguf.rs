@@ -21,7 +21,7 @@ pub(crate) fn gguf(args: &args::Gguf) -> anyhow::Result<()> {
 }
 
 fn describe(file: &Path, json: bool) -> anyhow::Result<()> {
-    let Head { gguf, file_bytes } = cairn_app::read_head(file)?;
+    let Head { gguf, file_bytes, .. } = cairn_app::read_head(file)?;
     let text = if json { describe::json(&gguf, file_bytes) } else { describe::text(&gguf, file_bytes) };
     output::print(&format!("{}\n", text.trim_end()))
 }
