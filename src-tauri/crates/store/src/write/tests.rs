@@ -169,7 +169,7 @@ fn an_interrupted_import_leaves_nothing() {
     assert!(matches!(writer.bring(&path, false, stop_half_way), Err(WriteError::Cancelled)), "it was interrupted");
     assert!(fixture.blobs().is_empty(), "no draft stays");
     fs::write(fixture.library.blobs().join(".draft.1-1.tmp"), "from a killed program").unwrap();
-    drop(fixture.writer());
+    let _ = fixture.writer();
     assert!(fixture.blobs().is_empty(), "nor one of a program that was killed");
     let changed = &mut |progress: Progress| {
         fs::write(&path, vec![2; 5_000_001]).unwrap();
