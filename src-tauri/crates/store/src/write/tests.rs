@@ -169,7 +169,7 @@ fn an_interrupted_import_leaves_nothing() {
     assert!(matches!(writer.bring(&path, false, stop_half_way), Err(WriteError::Cancelled)), "it was interrupted");
     assert!(fixture.blobs().is_empty(), "no draft stays");
     fs::write(fixture.library.blobs().join(".draft.1-1.tmp"), "from a killed program").unwrap();
-    drop(fixture.writer());
+    let _ = fixture.writer();
     assert!(fixture.blobs().is_empty(), "nor one of a program that was killed");
     let changed = &mut |progress: Progress| {
         fs::write(&path, vec![2; 5_000_001]).unwrap();
@@ -196,7 +196,8 @@ fn contents_that_are_written_piece_by_piece() {
     assert_eq!(produce(two, true).unwrap().way, Way::Present, "once is enough");
     let before = fixture.blobs();
     assert!(matches!(produce(two, false), Err(WriteError::Cancelled)), "interrupted");
-    let unread = &mut |_: &mut dyn std::io::Write| Err(std::io::ErrorKind::InvalidData.into());
+    let unread =
+        &mut |_: &mut dyn std::io::Write| -> std::io::Result<()> { Err(std::io::ErrorKind::InvalidData.into()) };
     let error = produce(unread, true).expect_err("it could not be read").to_string();
     assert!(error.starts_with("could not read parts"), "{error}");
     assert_eq!(fixture.blobs(), before, "no draft stays");
