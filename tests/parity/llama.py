@@ -25,6 +25,7 @@ def evaluate(job):
         n_threads=2,
         logits_all=True,
         flash_attn=False,
+        swa_full=False,
         type_k=cache,
         type_v=cache,
         verbose=False,

@@ -1,9 +1,10 @@
-//! Holds the engine against llama.cpp: `cargo xtask parity [--record]`.
+//! Holds the engine against llama.cpp: `cargo xtask parity [--record] [--only PREFIX]`.
 //!
 //! Every case is computed three times: exactly (`Reference`: dequantised weights, f64 sums), by llama.cpp, and by each kernel
 //! variant that this machine can run. Both approximations are measured against the exact result; ours may be at most a
 //! tenth worse, and greedy tokens must agree wherever the exact result is clear about them. With `--record`, llama.cpp's
-//! logits go into `tests/fixtures/parity`, where the ordinary tests hold the engine against them without Python.
+//! logits go into `tests/fixtures/parity`, where the ordinary tests hold the engine against them without Python. The last
+//! table shows the worst ratio of each family with each type.
 
 mod peer;
 mod record;
@@ -14,16 +15,17 @@ use std::path::PathBuf;
 use anyhow::{Context, bail, ensure};
 use cairn_models::ModelFile;
 use cairn_tensor::Reference;
-use it::cases::{self, Case, GREEDY, PROMPTS};
+use it::cases::{self, Case, GREEDY};
 use it::evaluate::{self, Evaluator};
 
 use crate::peer::Peer;
-use crate::table::{Logits, Row};
+use crate::table::{Cells, Logits, Row};
 
 fn main() -> anyhow::Result<()> {
     let mut folder = PathBuf::from("target/parity");
     let mut python = None;
     let mut record = None;
+    let mut only = String::new();
     let mut args = std::env::args().skip(1);
     while let Some(flag) = args.next() {
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
@@ -31,7 +33,8 @@ fn main() -> anyhow::Result<()> {
             "--folder" => folder = value.into(),
             "--python" => python = Some(PathBuf::from(value)),
             "--record" => record = Some(PathBuf::from(value)),
-            _ => bail!("{flag} is not known; there are --folder, --python, --record"),
+            "--only" => only = value,
+            _ => bail!("{flag} is not known; there are --folder, --only, --python, --record"),
         }
     }
     let python = python.context("--python PATH is needed; `cargo xtask parity` sets it up and passes it")?;
@@ -41,12 +44,16 @@ fn main() -> anyhow::Result<()> {
     let variants = cairn_kernels::usable(&features);
     println!("{}", table::head(variants.iter().map(|variant| variant.name)));
     let mut failed = 0;
-    for case in cases::all() {
-        let row = compare(&case, &folder, &mut peer, &variants, record.as_deref())
-            .with_context(|| format!("the case {}", case.name))?;
+    let mut cells = Cells::default();
+    for case in cases::all().iter().filter(|case| case.name.starts_with(&only)) {
+        let record = record.as_deref().filter(|_| case.recorded);
+        let row =
+            compare(case, &folder, &mut peer, &variants, record).with_context(|| format!("the case {}", case.name))?;
         println!("{row}");
         failed += usize::from(!row.holds());
+        cells.add(case, &row);
     }
+    println!("\n{cells}");
     ensure!(failed == 0, "{failed} cases do not hold");
     Ok(())
 }
@@ -63,7 +70,7 @@ fn compare(
     cairn_testkit::write_file(&case.spec, &path)?;
     let file = ModelFile::open(&path)?;
     let mut exact = Evaluator::new(&file, Box::new(Reference::new()))?;
-    let mut prompts: Vec<_> = PROMPTS.iter().map(|&tokens| cases::prompt(tokens, case.spec.vocab)).collect();
+    let mut prompts: Vec<_> = case.prompts.iter().map(|&tokens| cases::prompt(tokens, case.spec.vocab)).collect();
     // What is generated is appended, so that all three are asked about the same text.
     prompts[2] = exact.greedy(&prompts[2], GREEDY)?;
 

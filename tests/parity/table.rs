@@ -1,8 +1,9 @@
 //! The measures of one case, and the line that shows them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use cairn_gguf::DType;
 use cairn_testkit::embedding::successor;
 use it::cases::Case;
 use it::evaluate::likeliest;
@@ -135,5 +136,41 @@ impl fmt::Display for Row {
         let percent = |count: usize| 100.0 * count as f64 / *positions as f64;
         write!(f, " {:.1} % | {wrong} | {their_wrong} | {:.1} % | {distinct} |", percent(*clear), percent(*context))?;
         if self.holds() { Ok(()) } else { write!(f, " FAILS") }
+    }
+}
+
+/// The worst ratio of each family with each type.
+#[derive(Default)]
+pub(crate) struct Cells {
+    families: Vec<&'static str>,
+    types: Vec<DType>,
+    cells: BTreeMap<(&'static str, DType), String>,
+}
+
+impl Cells {
+    /// Takes a case's row, if it is a cell.
+    pub(crate) fn add(&mut self, case: &Case, row: &Row) {
+        let (family, Some(dtype)) = (case.spec.family.name, case.cell) else { return };
+        if !self.families.contains(&family) {
+            self.families.push(family);
+        }
+        if !self.types.contains(&dtype) {
+            self.types.push(dtype);
+        }
+        let worst = row.ratios.iter().copied().fold(0.0, f64::max);
+        let fails = if row.holds() { "" } else { " FAILS" };
+        self.cells.insert((family, dtype), format!("{worst:.3}{fails}"));
+    }
+}
+
+impl fmt::Display for Cells {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| worst ratio | {} |\n|---{}|", self.families.join(" | "), "|---".repeat(self.families.len()))?;
+        for dtype in &self.types {
+            let cell = |family: &&'static str| self.cells.get(&(*family, *dtype)).map_or("missing", String::as_str);
+            let cells: Vec<_> = self.families.iter().map(cell).collect();
+            writeln!(f, "| {dtype} | {} |", cells.join(" | "))?;
+        }
+        Ok(())
     }
 }

@@ -2,14 +2,21 @@
 //! that people really pull.
 
 use cairn_gguf::DType;
-use cairn_testkit::{ModelSpec, RopeScaling, Types, tiny_llama, tiny_qwen3};
+use cairn_testkit::families::{self, Family, GEMMA3, GPT_OSS, MIXTRAL, PHI3, QWEN2};
+use cairn_testkit::{ModelSpec, RopeScaling, Types, tiny, tiny_llama, tiny_qwen3};
 
 /// One model.
 pub struct Case {
-    /// Family and types, such as "llama q4_k".
+    /// Family and types, such as "llama Q4_K".
     pub name: String,
     /// The model itself, random from a seed.
     pub spec: ModelSpec,
+    /// Lengths of its prompts, in tokens: those of [`PROMPTS`], or shorter ones.
+    pub prompts: [usize; 4],
+    /// The type of all matrices, where the case is one of family by type.
+    pub cell: Option<DType>,
+    /// Whether its logits are recorded for the ordinary tests.
+    pub recorded: bool,
 }
 
 impl Case {
@@ -26,32 +33,69 @@ impl Case {
 
 /// Lengths of the prompts, in tokens: a single row, less than a page, a page, more than a batch.
 pub const PROMPTS: [usize; 4] = [1, 7, 64, 600];
+/// The same for types that another family has shown with [`PROMPTS`] already: the last goes beyond a page and a window only.
+pub const SHORT_PROMPTS: [usize; 4] = [1, 7, 64, 130];
 /// Tokens that are generated greedily after the third prompt.
 pub const GREEDY: usize = 32;
 
-const TYPES: [DType; 8] =
+/// The types that are recorded for every family. The others are for llama, which shows the types.
+const RECORDED: [DType; 8] =
     [DType::F32, DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0, DType::Q4_K, DType::Q5_K, DType::Q6_K];
 
 /// All cases, in the order of the table.
 pub fn all() -> Vec<Case> {
     let mut cases = Vec::new();
-    for family in [tiny_llama, tiny_qwen3] {
-        for dtype in TYPES {
-            cases.push(case(dtype.name(), ModelSpec { types: Types::All(dtype), tied: false, ..family() }));
-        }
-        cases.push(case("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, layers: 4, ..family() }));
-        // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0. Models of this width have no output matrix.
-        let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, tied: true, ..family() };
-        cases.push(case("Q4_K_M width 896", narrow));
+    for family in families::ALL {
+        cases.extend(DType::all().filter(|dtype| dtype.is_weight()).map(|dtype| cell(family, dtype)));
     }
-    let scaled = |rope_scaling| ModelSpec { rope_scaling, types: Types::All(DType::F32), ..tiny_llama() };
-    cases.push(case("F32 linear rope", scaled(RopeScaling::Linear(4.0))));
-    cases.push(case("F32 llama3 rope", scaled(RopeScaling::Llama3 { factor: 8.0, original_context: 256 })));
+    for model in [tiny_llama(), tiny_qwen3()] {
+        cases.push(mix("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, layers: 4, ..model.clone() }));
+        // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0. Models of this width have no output matrix.
+        let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, tied: true, ..model };
+        cases.push(mix("Q4_K_M width 896", narrow));
+    }
+    for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
+        let types = format!("{dtype} with experts");
+        cases.push(mix(&types, ModelSpec { types: Types::All(dtype), ..tiny(&MIXTRAL) }));
+    }
+    // As published ones are.
+    let mixed = |name: &str| if name.contains("_exps") { DType::MXFP4 } else { DType::Q8_0 };
+    cases.push(mix("MXFP4 experts", ModelSpec { types: Types::By(mixed), ..tiny(&GPT_OSS) }));
+    // Published ones are tied.
+    cases.push(mix("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, ..tiny(&GEMMA3) }));
+    for (name, model, rope_scaling) in [
+        ("F32 linear rope", tiny_llama(), RopeScaling::Linear(4.0)),
+        ("F32 llama3 rope", tiny_llama(), RopeScaling::Llama3 { factor: 8.0, original_context: 256 }),
+        ("F32 yarn rope", tiny(&QWEN2), RopeScaling::Yarn { factor: 4.0, original_context: 512 }),
+        ("F32 long rope", tiny(&PHI3), RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor: 1.2 }),
+        (
+            "F32 short rope",
+            tiny(&PHI3),
+            RopeScaling::Long { factor: 8.0, original_context: 2048, attention_factor: 1.2 },
+        ),
+    ] {
+        cases.push(mix(name, ModelSpec { rope_scaling, types: Types::All(DType::F32), ..model }));
+    }
     cases
 }
 
-fn case(types: &str, spec: ModelSpec) -> Case {
-    Case { name: format!("{} {types}", spec.architecture.name()), spec }
+/// A family with one type for all matrices.
+fn cell(family: &'static Family, dtype: DType) -> Case {
+    // The recordings of these two are older than `tiny`.
+    let (model, prompts) = match family.name {
+        "llama" => (tiny_llama(), PROMPTS),
+        "qwen3" => (tiny_qwen3(), PROMPTS),
+        _ if dtype == DType::F32 => (tiny(family), PROMPTS),
+        _ => (tiny(family), SHORT_PROMPTS),
+    };
+    let spec = ModelSpec { types: Types::All(dtype), tied: family.tied.unwrap_or(false), ..model };
+    let recorded = family.name == "llama" || RECORDED.contains(&dtype);
+    Case { name: format!("{} {dtype}", family.name), spec, prompts, cell: Some(dtype), recorded }
+}
+
+/// Something that is not a cell of family by type.
+fn mix(name: &str, spec: ModelSpec) -> Case {
+    Case { name: format!("{} {name}", spec.family.name), spec, prompts: PROMPTS, cell: None, recorded: true }
 }
 
 /// A prompt of ordinary tokens, the same for every model of this vocabulary.

@@ -12,6 +12,9 @@ use crate::fixture;
 /// The most rows of one batch here.
 const BATCH_ROWS: usize = 512;
 
+/// The context that models are loaded for, as the peer's.
+pub const CONTEXT_TOKENS: usize = 1024;
+
 /// A model that is ready to run.
 pub struct Evaluator {
     backend: Box<dyn Backend>,
@@ -36,7 +39,7 @@ impl Evaluator {
 
     /// As [`Evaluator::new`], with room for the logits of so many rows of a batch: those of a large vocabulary take much.
     pub fn with_logit_rows(file: &ModelFile, mut backend: Box<dyn Backend>, logit_rows: usize) -> anyhow::Result<Self> {
-        let model = cairn_models::load(file, backend.as_mut())?;
+        let model = cairn_models::load(file, CONTEXT_TOKENS, backend.as_mut())?;
         let logits = model.plan.logits.context("the plan ends in logits")?;
         let plan = backend.prepare(model.plan, Limits { rows: BATCH_ROWS, logit_rows })?;
         Ok(Self { backend, plan, logits, vocabulary: model.hparams.vocab, pages: 0 })

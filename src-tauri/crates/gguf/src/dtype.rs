@@ -8,6 +8,7 @@
 //! Numbering and layouts: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md> (`ggml_type`).
 
 mod bfloat16;
+pub mod codebook;
 mod float16;
 mod float32;
 mod grids;
@@ -19,14 +20,19 @@ mod iq2_xs;
 mod iq2_xxs;
 mod iq3_s;
 mod iq3_xxs;
+mod iq4_nl;
+mod iq4_xs;
 mod k_scales;
+mod mxfp4;
 mod numbers;
 mod nvfp4;
 mod q2_k;
 mod q3_k;
 mod q4_0;
+mod q4_1;
 mod q4_k;
 mod q5_0;
+mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
@@ -41,7 +47,7 @@ mod tests;
 
 use crate::error::EncodeError;
 pub use integers::{Integers, Minima};
-pub use nvfp4::{E2M1_TWICE, ue4m3_half};
+pub use nvfp4::ue4m3_half;
 
 /// The type of a tensor's elements, named as in ggml.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +65,16 @@ pub enum DType {
     Q4_0,
     /// 32 5-bit values with one f16 scale.
     Q5_0,
+    /// 32 4-bit values with one f16 scale and one f16 minimum.
+    Q4_1,
+    /// 32 5-bit values with one f16 scale and one f16 minimum.
+    Q5_1,
+    /// 32 indices into a non-linear grid with one f16 scale.
+    IQ4_NL,
+    /// 256 indices into a non-linear grid, eight 6-bit scales.
+    IQ4_XS,
+    /// 32 4-bit floats with a power of two as their scale.
+    MXFP4,
     /// 256 4-bit values, eight 6-bit scales and minima.
     Q4_K,
     /// 256 5-bit values, eight 6-bit scales and minima.
@@ -127,13 +143,18 @@ struct Row {
 
 /// One row per type, in the order of [`DType`]'s variants (a test holds that), so that a lookup is an index.
 #[rustfmt::skip]
-static TABLE: [Row; 28] = [
+static TABLE: [Row; 33] = [
     Row { dtype: DType::F32,  ggml_id: 0,  name: "F32",  block: 1,   block_bytes: 4,   weight: true,  decode: float32::decode,       encode: Some(float32::encode) },
     Row { dtype: DType::F16,  ggml_id: 1,  name: "F16",  block: 1,   block_bytes: 2,   weight: true,  decode: float16::decode,       encode: Some(float16::encode) },
     Row { dtype: DType::BF16, ggml_id: 30, name: "BF16", block: 1,   block_bytes: 2,   weight: true,  decode: bfloat16::decode,      encode: Some(bfloat16::encode) },
     Row { dtype: DType::Q8_0, ggml_id: 8,  name: "Q8_0", block: 32,  block_bytes: 34,  weight: true,  decode: q8_0::decode,        encode: Some(q8_0::encode) },
     Row { dtype: DType::Q4_0, ggml_id: 2,  name: "Q4_0", block: 32,  block_bytes: 18,  weight: true,  decode: q4_0::decode,        encode: Some(q4_0::encode) },
     Row { dtype: DType::Q5_0, ggml_id: 6,  name: "Q5_0", block: 32,  block_bytes: 22,  weight: true,  decode: q5_0::decode,        encode: Some(q5_0::encode) },
+    Row { dtype: DType::Q4_1, ggml_id: 3,  name: "Q4_1", block: 32,  block_bytes: 20,  weight: true,  decode: q4_1::decode,        encode: Some(q4_1::encode) },
+    Row { dtype: DType::Q5_1, ggml_id: 7,  name: "Q5_1", block: 32,  block_bytes: 24,  weight: true,  decode: q5_1::decode,        encode: Some(q5_1::encode) },
+    Row { dtype: DType::IQ4_NL, ggml_id: 20, name: "IQ4_NL", block: 32, block_bytes: 18, weight: true, decode: iq4_nl::decode,     encode: None },
+    Row { dtype: DType::IQ4_XS, ggml_id: 23, name: "IQ4_XS", block: 256, block_bytes: 136, weight: true, decode: iq4_xs::decode,   encode: None },
+    Row { dtype: DType::MXFP4, ggml_id: 39, name: "MXFP4", block: 32, block_bytes: 17, weight: true,  decode: mxfp4::decode,       encode: Some(mxfp4::encode) },
     Row { dtype: DType::Q4_K, ggml_id: 12, name: "Q4_K", block: 256, block_bytes: 144, weight: true,  decode: q4_k::decode,        encode: None },
     Row { dtype: DType::Q5_K, ggml_id: 13, name: "Q5_K", block: 256, block_bytes: 176, weight: true,  decode: q5_k::decode,        encode: None },
     Row { dtype: DType::Q6_K, ggml_id: 14, name: "Q6_K", block: 256, block_bytes: 210, weight: true,  decode: q6_k::decode,        encode: Some(q6_k::encode) },
@@ -308,4 +329,16 @@ fn scale(bytes: [u8; 2]) -> f32 {
 /// The element of the largest magnitude, the first of equals; zero for an empty slice.
 fn largest(x: &[f32]) -> f32 {
     x.iter().fold(0.0, |largest: f32, &x| if x.abs() > largest.abs() { x } else { largest })
+}
+
+/// What starts a block with a minimum, `d` and `m`, and the elements' places on the grid of `levels` steps that `d` spreads
+/// from the least element `m` to the greatest.
+fn grid_above_minimum(x: &[f32; 32], levels: u8) -> ([u8; 4], [u8; 32]) {
+    let least = x.iter().copied().fold(f32::INFINITY, f32::min);
+    let greatest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    let d = (greatest - least) / f32::from(levels);
+    let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
+    let [d0, d1] = half::f16::from_f32(d).to_le_bytes();
+    let [m0, m1] = half::f16::from_f32(least).to_le_bytes();
+    ([d0, d1, m0, m1], x.map(|x| (((x - least) * inverse + 0.5) as u8).min(levels)))
 }

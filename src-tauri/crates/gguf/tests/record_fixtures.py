@@ -26,10 +26,13 @@ BLOCKS = {T.F16: 2048, T.BF16: 2048, T.Q8_0: 48, T.Q4_0: 64, T.Q5_0: 64, T.Q4_K:
 # Types that were added later are drawn from generators of their own, so that what was recorded before stays.
 LATER = {T.Q2_K: 8, T.Q3_K: 8, T.IQ2_XXS: 8, T.IQ2_XS: 8, T.IQ2_S: 8, T.IQ3_XXS: 8, T.IQ3_S: 8, T.IQ1_S: 8, T.IQ1_M: 8}
 LATER |= {T.TQ1_0: 8, T.TQ2_0: 8, T.NVFP4: 24, T.Q8_1: 32, T.Q8_K: 6}
+LATER |= {T.Q4_1: 64, T.Q5_1: 64, T.IQ4_NL: 64, T.IQ4_XS: 12, T.MXFP4: 64}
 # Where in a block its f16 scales are: bits there are random only as far as they make finite numbers.
 SCALES = {T.F16: [0], T.Q8_0: [0], T.Q4_0: [0], T.Q5_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
 SCALES |= {T.Q2_K: [80, 82], T.Q3_K: [108], T.TQ1_0: [52], T.TQ2_0: [64], T.Q8_1: [0, 2]}
+SCALES |= {T.Q4_1: [0, 2], T.Q5_1: [0, 2], T.IQ4_NL: [0], T.IQ4_XS: [0]}
 SCALES |= {kind: [0] for kind in (T.IQ2_XXS, T.IQ2_XS, T.IQ2_S, T.IQ3_XXS, T.IQ3_S, T.IQ1_S)}
+ENCODED = (T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q5_0, T.Q4_1, T.Q5_1, T.MXFP4, T.TQ1_0, T.TQ2_0)
 # `gguf` counts the two numbers at the head of Q8_1 as f32; in ggml they are f16.
 BLOCK_BYTES = {kind: size for kind, (_, size) in GGML_QUANT_SIZES.items()} | {T.Q8_1: 36}
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
@@ -55,6 +58,9 @@ def blocks(rng: np.random.Generator, kind: T) -> np.ndarray:
     if kind == T.BF16:
         values = out.view("<u2")
         values[(values & 0x7F80) == 0x7F80] = 0x7F80
+    if kind == T.MXFP4:
+        # The exponents whose scales are subnormal, those beside them, and the largest.
+        out[:6, 0] = (0, 1, 2, 3, 254, 255)
     return out
 
 
@@ -147,8 +153,8 @@ def main() -> None:
         print(f"{kind.name}: {compare_with_ggml(encoded, decoded, kind)}")
     x = values(rng)
     (FOLDER / "encode.f32").write_bytes(x.astype("<f4").tobytes())
-    for kind in (T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q5_0, T.TQ1_0, T.TQ2_0):
-        with np.errstate(over="ignore"):
+    for kind in ENCODED:
+        with np.errstate(over="ignore", divide="ignore"):
             (FOLDER / f"{kind.name}.encode.blocks").write_bytes(quants.quantize(x, kind).tobytes())
     q6_k = encode_q6_k(x)
     if q6_k is not None:

@@ -4,6 +4,7 @@
 //! target features gets it in its own instructions. The order of operations is spelled out and the compiler may not
 //! change it, so lanes are only a way to write down a fixed order.
 
+pub(crate) mod activation;
 pub(crate) mod arith;
 pub(crate) mod attention;
 pub(crate) mod elementwise;

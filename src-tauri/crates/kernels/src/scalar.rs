@@ -25,8 +25,16 @@ pub(crate) const SCALAR: Variant = Variant {
     rms_norm: |x, weight, eps, out| portable::elementwise::rms_norm::<Plain>(x, weight, eps, out),
     rms_norm_in_place: |x, weight, eps| portable::elementwise::rms_norm_in_place::<Plain>(x, weight, eps),
     rope: |x, cos, sin, interleaved| portable::elementwise::rope::<Plain>(x, cos, sin, interleaved),
-    swiglu: |gate, up| portable::elementwise::swiglu::<Plain>(gate, up),
+    layer_norm: |x, weight, eps| portable::elementwise::layer_norm::<Plain>(x, weight, eps),
+    softmax: |x| portable::elementwise::softmax::<Plain>(x),
+    swiglu: |gate, up| portable::activation::swiglu::<Plain>(gate, up),
+    geglu: |gate, up| portable::activation::geglu::<Plain>(gate, up),
+    clamped_glu: |gate, up, alpha, limit| portable::activation::clamped_glu::<Plain>(gate, up, alpha, limit),
+    gelu: |x| portable::activation::gelu::<Plain>(x),
+    scale: |x, factor| portable::elementwise::scale(x, factor),
+    softcap: |x, cap| portable::activation::softcap::<Plain>(x, cap),
     add: |x, y| portable::elementwise::add(x, y),
+    add_scaled: |x, y, factor| portable::elementwise::add_scaled::<Plain>(x, y, factor),
     to_f16: |x, out| portable::elementwise::to_f16::<Plain>(x, out),
     attend: |span| portable::attention::attend::<Plain>(span),
     merge: |before, span| portable::attention::merge::<Plain>(before, span),
@@ -84,8 +92,12 @@ fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
     for (index, (quants, scale)) in row.quants.chunks_exact(group).zip(&row.scales).enumerate() {
         let (block, at) = (index * group / 32, index * group % 32);
         let dot = products(quants, &column.values[block][at..at + group]);
-        let scale = scale * f32::from_le_bytes(column.scales[block]);
-        acc = (dot as f32).mul_add(scale, acc);
+        let a_scale = f32::from_le_bytes(column.scales[block]);
+        acc = (dot as f32).mul_add(scale * a_scale, acc);
+        if let Some(minimum) = row.minimum_scales.get(index) {
+            let sum = i32::from_le_bytes(column.sums[block]);
+            acc = (sum as f32).mul_add(minimum * a_scale, acc);
+        }
     }
     acc
 }

@@ -1,6 +1,7 @@
 //! Every usable variant against itself (any cut of the work gives the same bits), against the scalar one and against
 //! oracles in `f64`.
 
+mod activation;
 mod attention;
 mod dispatch;
 mod elementwise;
@@ -66,12 +67,18 @@ impl Noise {
     }
 }
 
-/// Sets the binary16 scales of a block; the scales of NVFP4 are numbers whatever their bits.
+/// Sets the scales of a block to binary16 numbers, or MXFP4's to the power of two below one; those of NVFP4 are numbers
+/// whatever their bits.
 fn set_scales(dtype: DType, block: &mut [u8], mut scale: impl FnMut() -> u16) {
     let offsets: &[usize] = match dtype {
         DType::F32 | DType::F16 | DType::BF16 | DType::NVFP4 => &[],
-        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 => &[0],
-        DType::Q4_K | DType::Q5_K => &[0, 2],
+        DType::MXFP4 => {
+            // The exponent's bias is that of binary32, and the scale half of what it says.
+            block[0] = (half::f16::from_bits(scale()).to_f32().abs().to_bits() >> 23) as u8 + 1;
+            return;
+        }
+        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 | DType::IQ4_NL | DType::IQ4_XS => &[0],
+        DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K => &[0, 2],
         DType::Q6_K => &[208],
         DType::Q2_K => &[80, 82],
         DType::Q3_K => &[108],

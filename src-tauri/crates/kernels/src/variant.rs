@@ -3,6 +3,8 @@
 use cairn_gguf::DType;
 use cairn_hardware::Features;
 
+#[cfg(target_arch = "aarch64")]
+use crate::aarch64;
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
 use crate::matmul::MatMul;
@@ -15,7 +17,7 @@ use crate::x86;
 /// Functions of a variant that the processor lacks panic when called; [`usable`] is how a caller gets one that works.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Names the instructions, best known by what settings and screens show: `avx512-vnni`, `avx2-fma-f16c`, `scalar`.
+    /// Names the instructions, best known by what settings and screens show: `avx512-vnni`, `avx2-fma-f16c`, `dotprod`, `scalar`.
     pub name: &'static str,
     /// Rises with every change of a bit of any result.
     pub numerics_rev: u32,
@@ -34,10 +36,27 @@ pub struct Variant {
     /// Rotates the first `2 * cos.len()` elements of one head: `(x, cos, sin, interleaved)`. Pairs are (2i, 2i + 1) where
     /// interleaved, (i, i + cos.len()) otherwise; elements past them stay.
     pub rope: fn(&mut [f32], &[f32], &[f32], bool),
+    /// `x = (x - mean(x)) / sqrt(variance(x) + eps) * weight`: `(x, weight, eps)`, both of one length.
+    pub layer_norm: fn(&mut [f32], &[f32], f32),
+    /// `x = exp(x) / sum(exp(x))`.
+    pub softmax: fn(&mut [f32]),
     /// `gate = gate / (1 + exp(-gate)) * up`.
     pub swiglu: fn(&mut [f32], &[f32]),
+    /// `gate = gelu(gate) * up`, with the tanh form of [`Variant::gelu`].
+    pub geglu: fn(&mut [f32], &[f32]),
+    /// `gate = g / (1 + exp(-alpha * g)) * (u + 1)` with `g` the gate up to `limit` and `u` what lies between `-limit` and
+    /// `limit` of `up`: `(gate, up, alpha, limit)`.
+    pub clamped_glu: fn(&mut [f32], &[f32], f32, f32),
+    /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`.
+    pub gelu: fn(&mut [f32]),
+    /// `x *= factor`.
+    pub scale: fn(&mut [f32], f32),
+    /// `x = cap * tanh(x / cap)`.
+    pub softcap: fn(&mut [f32], f32),
     /// `x += y`.
     pub add: fn(&mut [f32], &[f32]),
+    /// `x += factor * y`.
+    pub add_scaled: fn(&mut [f32], &[f32], f32),
     /// Rounds to binary16, ties to even.
     pub to_f16: fn(&[f32], &mut [u16]),
     /// Attention over one span of positions.
@@ -54,6 +73,10 @@ static ALL: &[Variant] = &[
     x86::AVX512_VNNI,
     #[cfg(target_arch = "x86_64")]
     x86::AVX2_FMA_F16C,
+    #[cfg(target_arch = "aarch64")]
+    aarch64::DOTPROD,
+    #[cfg(target_arch = "aarch64")]
+    aarch64::NEON,
     scalar::SCALAR,
 ];
 

@@ -1,7 +1,15 @@
 //! The families of models that can be run: one file each, one row each.
 
+mod gemma2;
+mod gemma3;
+mod gpt_oss;
+mod granite;
 mod llama;
+mod olmo2;
+mod phi3;
+mod qwen2;
 mod qwen3;
+mod qwen3moe;
 
 #[cfg(test)]
 mod tests;
@@ -24,7 +32,20 @@ pub trait Architecture: Sync {
 }
 
 /// All families.
-pub const ALL: &[&dyn Architecture] = &[&llama::Llama, &qwen3::Qwen3];
+// rustfmt would put them all in one line, on which every change meets every other.
+#[rustfmt::skip]
+pub const ALL: &[&dyn Architecture] = &[
+    &gemma2::Gemma2,
+    &gemma3::Gemma3,
+    &gpt_oss::GptOss,
+    &granite::Granite,
+    &llama::Llama,
+    &olmo2::Olmo2,
+    &phi3::Phi3,
+    &qwen2::Qwen2,
+    &qwen3::Qwen3,
+    &qwen3moe::Qwen3Moe,
+];
 
 /// The family of this name.
 pub(crate) fn find(name: &str) -> Result<&'static dyn Architecture, LoadError> {

@@ -1,13 +1,13 @@
 //! The numbers that a model's metadata state about it.
 
-use cairn_gguf::{Error, Metadata};
+use cairn_gguf::{Error, Metadata, Value};
 
 use crate::build::Builder;
 use crate::error::LoadError;
 
 /// More than any model has; keeps products of a few of these far from overflow, and lists of tensors short.
 const MAX_LAYERS: u32 = 4096;
-const MAX_WIDTH: u32 = 1 << 22;
+pub(crate) const MAX_WIDTH: u32 = 1 << 22;
 
 /// What a model's metadata say about its shape.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,9 @@ pub struct Hparams {
     pub rms_epsilon: f32,
     /// Rows of the embedding table, and width of the logits.
     pub vocab: usize,
+    /// The longest sequence that the model was first trained for, where it computes longer ones otherwise (LongRoPE). States
+    /// of a model that was loaded for long sequences must not be mixed with those of one that was not.
+    pub long_context: Option<usize>,
 }
 
 /// Typed questions for the keys of one architecture.
@@ -62,8 +65,26 @@ impl<'a> Keys<'a> {
         self.metadata.f32(&self.name(key))
     }
 
+    pub(crate) fn bool(&self, key: &str) -> Result<Option<bool>, Error> {
+        self.metadata.bool(&self.name(key))
+    }
+
     pub(crate) fn str(&self, key: &str) -> Result<Option<&'a str>, Error> {
         self.metadata.str(&self.name(key))
+    }
+
+    /// The value of a key, whatever its type.
+    pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
+        self.metadata.get(&self.name(key))
+    }
+
+    /// A number above zero. Zero stands for an absent key in some files.
+    pub(crate) fn positive(&self, key: &str) -> Result<Option<f32>, LoadError> {
+        match self.f32(key)? {
+            None | Some(0.0) => Ok(None),
+            Some(value) if value.is_finite() && value > 0.0 => Ok(Some(value)),
+            Some(value) => Err(self.wrong(key, format!("{value} is not a positive number"))),
+        }
     }
 
     /// An error about the value of a key.
@@ -72,7 +93,7 @@ impl<'a> Keys<'a> {
     }
 
     /// A count of 1 to `most`, or the default where the key is missing; without a default it must be there.
-    fn count(&self, key: &str, default: Option<u32>, most: u32) -> Result<usize, LoadError> {
+    pub(crate) fn count(&self, key: &str, default: Option<u32>, most: u32) -> Result<usize, LoadError> {
         let value = match (self.u32(key)?, default) {
             (Some(value), _) | (None, Some(value)) => value,
             (None, None) => return Err(Error::MissingKey { key: self.name(key) }.into()),
@@ -85,6 +106,11 @@ impl<'a> Keys<'a> {
 }
 
 impl Hparams {
+    /// Whether a model that is loaded for sequences of up to so many tokens computes as for long ones.
+    pub fn is_long(&self, context_tokens: usize) -> bool {
+        self.long_context.is_some_and(|original| context_tokens.min(self.context_length) > original)
+    }
+
     /// Reads the keys that families of the llama line share.
     pub(crate) fn read(b: &Builder<'_>) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
@@ -118,7 +144,12 @@ impl Hparams {
             kv_heads,
             head_dim,
             rms_epsilon,
-            vocab: b.rows_of("token_embd.weight").or_else(|| b.rows_of("output.weight")).unwrap_or(0),
+            vocab: match b.rows_of("token_embd.weight").or_else(|| b.rows_of("output.weight")) {
+                Some(rows) => rows,
+                // Only where there is no file, or one that will be refused.
+                None => keys.u32("vocab_size")?.unwrap_or(0) as usize,
+            },
+            long_context: None,
         })
     }
 }

@@ -1,10 +1,11 @@
 //! From an open file to a model that a backend can run, and what that takes.
 
+use cairn_gguf::Metadata;
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
-use crate::arch;
-use crate::build::Builder;
+use crate::arch::{self, Architecture};
+use crate::build::{Builder, Required, Source};
 use crate::error::LoadError;
 use crate::file::ModelFile;
 use crate::hparams::{Hparams, Keys};
@@ -38,14 +39,15 @@ impl Need {
     }
 }
 
-/// Uploads a model's weights and writes its forward pass.
+/// Uploads a model's weights and writes its forward pass, for sequences of up to `context_tokens`: some models compute long
+/// ones otherwise than short ones ([`Hparams::long_context`]), and what is cached of one must not meet the other.
 ///
 /// # Errors
 /// Where the family is unknown, metadata or tensors do not fit it, the backend refuses a weight, or the file has changed
 /// since it was opened. Only in the last two cases has anything been uploaded.
-pub fn load(file: &ModelFile, backend: &mut dyn Backend) -> Result<Model, LoadError> {
-    build(file, None)?;
-    let (hparams, plan, _) = build(file, Some(backend))?;
+pub fn load(file: &ModelFile, context_tokens: usize, backend: &mut dyn Backend) -> Result<Model, LoadError> {
+    build(file, context_tokens, None)?;
+    let (hparams, plan, _) = build(file, context_tokens, Some(backend))?;
     // Backends decode vectors when they are uploaded.
     file.check()?;
     Ok(Model { plan, hparams })
@@ -62,7 +64,7 @@ pub fn need(
     limits: Limits,
     kv_element_bytes: usize,
 ) -> Result<Need, LoadError> {
-    let (_, plan, weights_bytes) = build(file, None)?;
+    let (_, plan, weights_bytes) = build(file, context_tokens, None)?;
     let layout = plan.page_layout(kv_element_bytes);
     let pages = context_tokens.div_ceil(cairn_tensor::PAGE_TOKENS) as u64;
     let elements = |buffer: &Buffer| match buffer.rows {
@@ -77,13 +79,30 @@ pub fn need(
     })
 }
 
+/// The tensors of a model with these metadata, in the order of its forward pass; of those that a model can do without, the
+/// ones that `has` names. The vocabulary is that of the key `vocab_size`.
+///
+/// # Errors
+/// Where the family is unknown or metadata do not fit it.
+pub fn tensors(metadata: &Metadata, has: &dyn Fn(&str) -> bool) -> Result<Vec<Required>, LoadError> {
+    let mut b = Builder::new(Source::Asking { metadata, has }, 0, None);
+    family(metadata)?.build(&mut b)?;
+    Ok(b.into_required())
+}
+
 /// Runs the file's family.
-fn build<'a>(file: &'a ModelFile, backend: Option<&'a mut dyn Backend>) -> Result<(Hparams, Plan, u64), LoadError> {
+fn build<'a>(
+    file: &'a ModelFile,
+    context_tokens: usize,
+    backend: Option<&'a mut dyn Backend>,
+) -> Result<(Hparams, Plan, u64), LoadError> {
     let metadata = file.gguf().metadata();
-    let keys = Keys::new(metadata)?;
-    let family = arch::find(keys.architecture())?;
-    let mut b = Builder::new(file, backend);
-    let hparams = family.build(&mut b)?;
+    let mut b = Builder::new(Source::File(file), context_tokens, backend);
+    let hparams = family(metadata)?.build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;
     Ok((hparams, plan, weights_bytes))
+}
+
+fn family(metadata: &Metadata) -> Result<&'static dyn Architecture, LoadError> {
+    arch::find(Keys::new(metadata)?.architecture())
 }

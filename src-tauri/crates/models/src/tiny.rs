@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use cairn_gguf::{DType, Value, Writer};
+use cairn_testkit::{Family, ModelSpec};
 
 /// A model file in the making: what the tests change before it is written.
 #[derive(Clone)]
 pub(crate) struct Tiny {
     pub(crate) architecture: String,
     /// Without the architecture's prefix.
-    pub(crate) keys: BTreeMap<&'static str, Value>,
+    pub(crate) keys: BTreeMap<String, Value>,
     /// F32, by name: dimensions (elements of a row first) and values.
     pub(crate) tensors: BTreeMap<String, (Vec<u64>, Vec<f32>)>,
 }
@@ -21,45 +22,58 @@ pub(crate) const HEAD_DIM: usize = 8;
 pub(crate) const FEED_FORWARD: usize = 40;
 pub(crate) const LAYERS: usize = 2;
 pub(crate) const VOCAB: usize = 50;
+/// The window of families that have one: less than a page.
+pub(crate) const WINDOW: usize = 20;
 
 impl Tiny {
     /// A model whose weights follow from the seed. The head size is not the width over the heads.
     pub(crate) fn new(architecture: &str, seed: u64) -> Self {
-        let mut tiny = Self { architecture: architecture.to_owned(), keys: BTreeMap::new(), tensors: BTreeMap::new() };
-        for (key, value) in [
-            ("context_length", 256),
-            ("embedding_length", WIDTH as u32),
-            ("feed_forward_length", FEED_FORWARD as u32),
-            ("block_count", LAYERS as u32),
-            ("attention.head_count", HEADS as u32),
-            ("attention.head_count_kv", KV_HEADS as u32),
-            ("attention.key_length", HEAD_DIM as u32),
-            ("attention.value_length", HEAD_DIM as u32),
-        ] {
-            tiny.keys.insert(key, value.into());
+        let is_it = |family: &&&'static Family| family.name == architecture;
+        Self::of(cairn_testkit::families::ALL.iter().find(is_it).expect("testkit writes every family"), seed)
+    }
+
+    /// The same, with what testkit knows of the family.
+    pub(crate) fn of(family: &'static Family, seed: u64) -> Self {
+        let architecture = family.name;
+        let spec = ModelSpec {
+            layers: LAYERS as u64,
+            width: WIDTH as u64,
+            heads: HEADS as u64,
+            kv_heads: KV_HEADS as u64,
+            head_dim: HEAD_DIM as u64,
+            ffn: FEED_FORWARD as u64,
+            vocab: VOCAB as u64,
+            context: 256,
+            ..cairn_testkit::tiny(family)
+        };
+        let metadata = cairn_testkit::metadata(&spec);
+        let prefix = format!("{architecture}.");
+        let own = |(key, value): (&str, &Value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone()));
+        let keys = metadata.iter().filter_map(own).collect();
+        let mut tiny = Self { architecture: architecture.to_owned(), keys, tensors: BTreeMap::new() };
+        if let Some(window) = tiny.keys.get_mut("attention.sliding_window") {
+            *window = (WINDOW as u32).into();
         }
-        tiny.keys.insert("attention.layer_norm_rms_epsilon", 1e-5f32.into());
         let mut noise = Noise(seed);
-        tiny.add(&mut noise, "token_embd.weight", &[WIDTH, VOCAB]);
-        tiny.add(&mut noise, "output_norm.weight", &[WIDTH]);
-        for layer in 0..LAYERS {
-            let mut part =
-                |name: &str, dims: &[usize]| tiny.add(&mut noise, &format!("blk.{layer}.{name}.weight"), dims);
-            part("attn_norm", &[WIDTH]);
-            part("attn_q", &[WIDTH, HEADS * HEAD_DIM]);
-            part("attn_k", &[WIDTH, KV_HEADS * HEAD_DIM]);
-            part("attn_v", &[WIDTH, KV_HEADS * HEAD_DIM]);
-            part("attn_output", &[HEADS * HEAD_DIM, WIDTH]);
-            part("ffn_norm", &[WIDTH]);
-            part("ffn_gate", &[WIDTH, FEED_FORWARD]);
-            part("ffn_up", &[WIDTH, FEED_FORWARD]);
-            part("ffn_down", &[FEED_FORWARD, WIDTH]);
-            if architecture == "qwen3" {
-                part("attn_q_norm", &[HEAD_DIM]);
-                part("attn_k_norm", &[HEAD_DIM]);
-            }
+        for tensor in crate::tensors(&metadata, &family.has).expect("the metadata are those of the family") {
+            let dims: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
+            tiny.add(&mut noise, &tensor.name, &dims);
         }
         tiny
+    }
+
+    /// Sets a key, which is given without the architecture's prefix.
+    pub(crate) fn set(&mut self, key: &str, value: impl Into<Value>) {
+        self.keys.insert(key.to_owned(), value.into());
+    }
+
+    /// The number under a key.
+    pub(crate) fn number(&self, key: &str) -> Option<f64> {
+        match self.keys.get(key)? {
+            Value::F32(x) => Some(f64::from(*x)),
+            Value::U32(x) => Some(f64::from(*x)),
+            other => panic!("{key} is {other:?}"),
+        }
     }
 
     /// Adds a tensor of random values: around one for vectors, which scale, around zero for matrices.

@@ -146,6 +146,7 @@ impl Engine {
             team: self.team(self.threads(&options)).map_err(LoadError::Thread)?,
             budget: Arc::clone(&inner.budget),
             parallel: inner.config.parallel,
+            context_tokens: options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS),
             seeds: Random::new(inner.seeds.lock().expect("no code panics while it holds the seeds").next()),
             closing: Arc::clone(&inner.closing),
         };
@@ -228,14 +229,16 @@ impl Engine {
             return Ok(None);
         }
         let other_threads = options.threads.is_some() && self.threads(options) != entry.model.threads;
-        if entry.leaving || other_threads {
+        let asked = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
+        let other_length = entry.model.hparams.is_long(asked as usize) != entry.model.long;
+        if entry.leaving || other_threads || other_length {
             return Ok(None);
         }
         if entry.model.queued.load(Ordering::Relaxed) >= self.0.config.max_queue {
             return Err(LoadError::Busy);
         }
         let trained = entry.model.hparams.context_length as u32;
-        entry.context_tokens = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS).min(trained).max(4);
+        entry.context_tokens = asked.min(trained).max(4);
         if let Some(keep_alive) = keep_alive {
             entry.keep_alive = keep_alive;
         }

@@ -28,6 +28,8 @@ pub(crate) struct LoadedModel {
     pub(crate) caps: Caps,
     pub(crate) weights_bytes: u64,
     pub(crate) threads: usize,
+    /// Whether it computes as its family does for long sequences.
+    pub(crate) long: bool,
     pub(crate) load_ns: u64,
     pub(crate) jobs: mpsc::Sender<Job>,
     pub(crate) queued: Arc<AtomicUsize>,
@@ -40,6 +42,8 @@ pub(crate) struct Loading {
     pub(crate) team: Arc<Team>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) parallel: usize,
+    /// Tokens of context that the first request asks for.
+    pub(crate) context_tokens: u32,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
     pub(crate) closing: Arc<AtomicBool>,
@@ -62,7 +66,7 @@ impl LoadedModel {
         }
         let threads = loading.team.threads();
         let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
-        let model = cairn_models::load(&file, &mut backend)?;
+        let model = cairn_models::load(&file, loading.context_tokens as usize, &mut backend)?;
         let (tokens, rows) = (tokenizer.vocab_size(), model.hparams.vocab);
         if tokens > rows {
             // Padding may give the model more rows than there are tokens, but a token without a row cannot be computed.
@@ -103,6 +107,7 @@ impl LoadedModel {
             .map_err(LoadError::Thread)?;
         Ok(Self {
             weights_bytes: weights_bytes(&file),
+            long: model.hparams.is_long(loading.context_tokens as usize),
             file,
             tokenizer,
             template,

@@ -3,10 +3,12 @@
 //! Backends index without further checks afterwards; so whatever a model file or a caller can get wrong is refused here,
 //! with the step or the row that is wrong. Nothing here computes, so the fast backend and its oracle share it.
 
+mod experts;
+
 use crate::backend::{BackendError, Limits};
 use crate::batch::{Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
-use crate::plan::{Buffer, BufferId, Op, Plan, Rows, State, StateId, StateKind};
+use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows, State, StateId, StateKind};
 use crate::weight::{Weight, WeightId};
 
 /// Checks that a weight's bytes are those of its shape.
@@ -32,7 +34,7 @@ struct Plans<'a> {
 pub(crate) fn plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> {
     let plans = Plans { plan, weights };
     for (step, op) in plan.ops.iter().enumerate() {
-        plans.op(op).map_err(|why| BackendError::Plan { step, why })?;
+        plans.op(step, op).map_err(|why| BackendError::Plan { step, why })?;
     }
     let end = plan.ops.len();
     if let Some(empty) = plan.buffers.iter().position(|buffer| buffer.width == 0) {
@@ -100,7 +102,7 @@ impl Plans<'_> {
         require(a != b, || format!("buffer {} is both read and written", a.0))
     }
 
-    fn op(&self, op: &Op) -> Result<(), String> {
+    fn op(&self, step: usize, op: &Op) -> Result<(), String> {
         match op {
             Op::Embed { table, out } => self.batch_rows(*out, self.weight(*table)?.cols),
             Op::RmsNorm { x, weight, eps, group, out } => {
@@ -108,6 +110,13 @@ impl Plans<'_> {
                 self.vector(*weight, *group)?;
                 let width = self.buffer(*x)?.width;
                 require(width % group == 0, || format!("{width} elements are not whole groups of {group}"))?;
+                require(*eps >= 0.0, || format!("eps is {eps}"))
+            }
+            Op::LayerNorm { x, weight, bias, eps, out } => {
+                self.alike(*x, *out)?;
+                let width = self.buffer(*x)?.width;
+                self.vector(*weight, width)?;
+                bias.map_or(Ok(()), |bias| self.vector(bias, width))?;
                 require(*eps >= 0.0, || format!("eps is {eps}"))
             }
             Op::MatMul { x, projections } => {
@@ -132,6 +141,18 @@ impl Plans<'_> {
                 }
                 Ok(())
             }
+            Op::Route { logits, used, scale, out, .. } => self.route(*logits, *used, *scale, *out),
+            Op::MatMulId { x, routes, experts, projections } => {
+                let routes = self.routes(step, *routes, *x)?;
+                require(routes.experts == *experts, || {
+                    format!("{} experts were routed, not {experts}", routes.experts)
+                })?;
+                self.experts(routes, *x, projections)
+            }
+            Op::Combine { x, routes, out } => {
+                let routes = self.routes(step, *routes, *x)?;
+                self.combine(routes, *x, *out)
+            }
             Op::Rope { x, head_dim, rope } => {
                 let width = self.buffer(*x)?.width;
                 self.batch_rows(*x, width)?;
@@ -147,20 +168,34 @@ impl Plans<'_> {
                 self.batch_rows(*k, kv_heads * head_dim)?;
                 self.batch_rows(*v, kv_heads * head_dim)
             }
-            Op::Attention { state, q, heads, out, .. } => {
+            Op::Attention { state, q, heads, softcap, sinks, out, .. } => {
                 let State { kv_heads, head_dim, .. } = self.state(*state)?;
                 require(*heads > 0 && kv_heads > 0 && heads % kv_heads == 0, || {
                     format!("{heads} query heads do not share {kv_heads} key/value heads evenly")
                 })?;
                 self.batch_rows(*q, heads * head_dim)?;
                 self.batch_rows(*out, heads * head_dim)?;
+                sinks.map_or(Ok(()), |sinks| self.vector(sinks, *heads))?;
+                softcap.map_or(Ok(()), |cap| require(cap > 0.0, || format!("the cap on scores is {cap}")))?;
                 Self::apart(*q, *out)
             }
-            Op::SwiGlu { gate, up, out } => {
+            Op::Glu { activation, gate, up, out } => {
+                if let Glu::Clamped { alpha, limit } = activation {
+                    require(alpha.is_finite() && *limit > 0.0, || format!("the gate is {activation:?}"))?;
+                }
                 self.alike(*gate, *up)?;
                 self.alike(*gate, *out)?;
                 Self::apart(*gate, *up)?;
                 Self::apart(*up, *out)
+            }
+            Op::Gelu { x } => self.buffer(*x).map(drop),
+            Op::Scale { x, factor } => {
+                self.buffer(*x)?;
+                require(factor.is_finite(), || format!("the factor is {factor}"))
+            }
+            Op::Softcap { x, cap } => {
+                self.buffer(*x)?;
+                require(*cap > 0.0, || format!("the cap is {cap}"))
             }
             Op::Add { x, y } => {
                 self.alike(*x, *y)?;

@@ -8,7 +8,9 @@
 //! |---|---|
 //! | `schedule` | ops to phases, barriers, how work is split |
 //! | `step` | one run on one thread: the ops that work row by row |
+//! | `elements` | activations, element by element |
 //! | `product` | matrix products |
+//! | `experts` | routing, and the products of each expert with the rows that chose it |
 //! | `attention` | attention by spans |
 //! | `pool` | pages |
 //! | `select` | which variants this machine can run |
@@ -18,6 +20,8 @@
 //! on where a prompt was cut, nor on the number of threads.
 
 mod attention;
+mod elements;
+mod experts;
 mod pool;
 mod product;
 mod schedule;
@@ -35,7 +39,7 @@ use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::Batch;
 use crate::check;
 use crate::page::PageId;
-use crate::plan::{BufferId, Op, Plan, PlanId, Rows};
+use crate::plan::{BufferId, Plan, PlanId, Rows};
 use crate::team::Team;
 use crate::team::share::{Plain, Refused, Shared};
 use crate::weight::{Weight, WeightId};
@@ -73,7 +77,7 @@ struct Prepared {
     next: Vec<AtomicUsize>,
     /// By buffer: `[rows, width]`.
     buffers: Vec<Shared<f32>>,
-    /// Converted activations, `[rows, column bytes]` of the op in progress.
+    /// Converted activations of the op in progress, one column after the other.
     columns: Vec<(Format, Shared<u8>)>,
     /// By rotation: `[rows, cosines then sines]`.
     angles: Vec<Shared<f32>>,
@@ -132,7 +136,7 @@ impl Backend for Cpu {
         let prepared = Prepared::new(plan, limits, &self.weights, threads)?;
         for scratch in &mut self.scratch {
             let scratch = scratch.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-            scratch.fit(&prepared.plan, limits.rows.max(limits.logit_rows), prepared.block_rows);
+            scratch.fit(&prepared.plan, &self.weights, limits.rows.max(limits.logit_rows), prepared.block_rows);
         }
         self.pool.get_or_insert_with(|| Pool::new(layout, threads));
         self.plans.push(prepared);
@@ -194,20 +198,20 @@ impl Prepared {
         };
         let shapes = plan.buffers.iter();
         let buffers: Result<_, _> = shapes.map(|shape| buffer(rows(shape.rows), shape.width, threads)).collect();
-        // Per format: the most rows and the longest columns that any product has.
-        let mut largest: Vec<(Format, usize, usize)> = Vec::new();
+        // Per format: the most bytes that the columns of any product have.
+        let mut largest: Vec<(Format, usize)> = Vec::new();
         for op in &plan.ops {
-            let Op::MatMul { x, .. } = op else { continue };
-            let shape = plan.buffers[x.0 as usize];
+            let Some((x, projections)) = op.product() else { continue };
+            let (shape, k) = (plan.buffers[x.0 as usize], weights[projections[0].weight.0 as usize].cols);
             for format in schedule::formats(op, weights) {
-                let (rows, bytes) = (rows(shape.rows), format.column_bytes(shape.width));
-                match largest.iter_mut().find(|(known, ..)| *known == format) {
-                    Some((_, most, longest)) => (*most, *longest) = (rows.max(*most), bytes.max(*longest)),
-                    None => largest.push((format, rows, bytes)),
+                let bytes = rows(shape.rows).saturating_mul(shape.width / k).saturating_mul(format.column_bytes(k));
+                match largest.iter_mut().find(|(known, _)| *known == format) {
+                    Some((_, most)) => *most = bytes.max(*most),
+                    None => largest.push((format, bytes)),
                 }
             }
         }
-        let columns = largest.into_iter().map(|(format, rows, bytes)| Ok((format, buffer(rows, bytes, threads)?)));
+        let columns = largest.into_iter().map(|(format, bytes)| Ok((format, buffer(1, bytes, threads)?)));
         let columns: Result<_, BackendError> = columns.collect();
         let ropes = plan.ropes.iter();
         let angles: Result<_, _> =

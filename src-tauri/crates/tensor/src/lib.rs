@@ -21,7 +21,7 @@ pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{Batch, Input, Row};
 pub use cpu::Cpu;
 pub use page::{PAGE_TOKENS, PageId, PageLayout};
-pub use plan::{BufferId, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
+pub use plan::{BufferId, Gating, Glu, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
 pub use reference::Reference;
 pub use team::{Team, Worker};
 pub use weight::{Bytes, Weight, WeightId};

@@ -78,6 +78,34 @@ pub struct Rope {
     pub magnitude: f32,
 }
 
+/// The activation of a gated feed-forward block (Shazeer, arXiv 2002.05202).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Glu {
+    /// `silu(gate) * up` with `silu(x) = x / (1 + exp(-x))`.
+    Silu,
+    /// `gelu(gate) * up` with the gelu of [`Op::Gelu`].
+    Gelu,
+    /// `g / (1 + exp(-alpha * g)) * (u + 1)` with `g = min(gate, limit)` and `u = clamp(up, -limit, limit)`.
+    Clamped {
+        /// Steepness of the sigmoid.
+        alpha: f32,
+        /// Where both inputs are cut; above zero.
+        limit: f32,
+    },
+}
+
+/// How a router's logits become the weights of the experts that are used (Shazeer et al., arXiv 1701.06538).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gating {
+    /// Each chosen expert's share of the softmax over all experts.
+    Softmax {
+        /// Whether the shares are then divided by their sum.
+        renormalise: bool,
+    },
+    /// The softmax over the chosen experts alone.
+    SoftmaxOfChosen,
+}
+
 /// One product of an op that multiplies the same input by several weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Projection {
@@ -113,12 +141,61 @@ pub enum Op {
         /// Output, as wide as `x`.
         out: BufferId,
     },
+    /// `out = (x - mean(x)) / sqrt(variance(x) + eps) * weight + bias` over each row (Ba et al., arXiv 1607.06450).
+    /// `out` may be `x`.
+    LayerNorm {
+        /// Input.
+        x: BufferId,
+        /// `[width]`.
+        weight: WeightId,
+        /// `[width]`.
+        bias: Option<WeightId>,
+        /// Added to the variance.
+        eps: f32,
+        /// Output, as wide as `x`.
+        out: BufferId,
+    },
     /// Each projection's `out = x · weightᵀ + bias`. `x` is converted once for all of them.
     MatMul {
         /// Input.
         x: BufferId,
         /// At least one.
         projections: Vec<Projection>,
+    },
+    /// Chooses the experts of each row: those with the largest logits, in descending order, ties to the lower index.
+    Route {
+        /// `[rows, experts]`.
+        logits: BufferId,
+        /// How many are chosen.
+        used: usize,
+        /// How they are weighed.
+        gating: Gating,
+        /// Factor on the weights.
+        scale: f32,
+        /// Receives `[rows, 2 * used]`: the experts' indices as whole numbers, then their weights. Not `logits`.
+        out: BufferId,
+    },
+    /// For each expert that a row has chosen, each projection's `out = x · weightᵀ + bias` with the expert's own part of the
+    /// weight and the bias. `x` is converted once for all of them.
+    MatMulId {
+        /// `[rows, width]`, the same for all experts of a row, or `[rows, used * width]`, one part for each.
+        x: BufferId,
+        /// What [`Op::Route`] left.
+        routes: BufferId,
+        /// How many there are to choose from.
+        experts: usize,
+        /// At least one: weights `[experts * out width, width]`, biases `[experts, out width]`, outputs
+        /// `[rows, used * out width]` in the order of the routes.
+        projections: Vec<Projection>,
+    },
+    /// `out` = the sum over a row's experts, in the order of the routes, of weight times `x`.
+    Combine {
+        /// `[rows, used * width]`.
+        x: BufferId,
+        /// What [`Op::Route`] left.
+        routes: BufferId,
+        /// Receives `[rows, width]`. Not `x`.
+        out: BufferId,
     },
     /// Rotates every head of `x` in place by its row's position.
     Rope {
@@ -151,17 +228,41 @@ pub enum Op {
         scale: f32,
         /// `cap * tanh(score / cap)` where set.
         softcap: Option<f32>,
+        /// `[heads]`: a further score of each query head, as it stands, that takes its share of the softmax and has no
+        /// value.
+        sinks: Option<WeightId>,
         /// Receives `[rows, heads * head_dim]`. Not `q`.
         out: BufferId,
     },
-    /// `out = silu(gate) * up` (Shazeer, arXiv 2002.05202). `out` may be `gate`.
-    SwiGlu {
+    /// `out = activation(gate, up)`, element by element. `out` may be `gate`.
+    Glu {
+        /// Which one.
+        activation: Glu,
         /// Gate.
         gate: BufferId,
         /// Linear part, as wide as the gate.
         up: BufferId,
         /// Output.
         out: BufferId,
+    },
+    /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x³)))` in place (Hendrycks & Gimpel, arXiv 1606.08415).
+    Gelu {
+        /// Input and output.
+        x: BufferId,
+    },
+    /// `x *= factor` in place.
+    Scale {
+        /// Input and output.
+        x: BufferId,
+        /// Any finite number.
+        factor: f32,
+    },
+    /// `x = cap * tanh(x / cap)` in place.
+    Softcap {
+        /// Input and output.
+        x: BufferId,
+        /// Above zero.
+        cap: f32,
     },
     /// `x += y`.
     Add {
@@ -177,6 +278,16 @@ pub enum Op {
         /// Receives `[logit rows, width]`.
         out: BufferId,
     },
+}
+
+impl Op {
+    /// The input and the weights of an op that multiplies matrices.
+    pub(crate) fn product(&self) -> Option<(BufferId, &[Projection])> {
+        match self {
+            Self::MatMul { x, projections } | Self::MatMulId { x, projections, .. } => Some((*x, projections)),
+            _ => None,
+        }
+    }
 }
 
 /// A forward pass.

@@ -7,6 +7,7 @@
 //! **Invariant:** a row's result depends on nothing but its own sequence, because no sum here ever spans two rows.
 
 mod arithmetic;
+mod experts;
 
 use std::ops::Range;
 
@@ -157,9 +158,29 @@ impl Step<'_> {
                 y.chunks_mut(*group).for_each(|x| arithmetic::rms_norm(x, &weight, *eps));
                 self.buffers[out.0 as usize] = y;
             }
+            Op::LayerNorm { x, weight, bias, eps, out } => {
+                let [weight, bias] = [Some(*weight), *bias].map(|id| id.map(|id| self.weight_row(id, 0)));
+                let weight = weight.expect("every norm has a weight");
+                let mut y = self.copy(*x);
+                y.chunks_mut(weight.len()).for_each(|x| arithmetic::layer_norm(x, &weight, bias.as_deref(), *eps));
+                self.buffers[out.0 as usize] = y;
+            }
             Op::MatMul { x, projections } => {
                 let x = self.copy(*x);
                 projections.iter().for_each(|projection| self.multiply(&x, projection));
+            }
+            Op::Route { logits, used, gating, scale, out } => {
+                let (logits, width) = (self.copy(*logits), self.width(*logits));
+                let routes = logits.chunks(width).flat_map(|row| experts::route(row, *used, *gating, *scale));
+                self.buffers[out.0 as usize] = routes.collect();
+            }
+            Op::MatMulId { x, routes, experts, projections } => {
+                projections.iter().for_each(|projection| self.multiply_experts(*x, *routes, *experts, projection));
+            }
+            Op::Combine { x, routes, out } => {
+                let (parts, widths) = (self.copy(*x), [*x, *routes].map(|id| self.width(id)));
+                let rows = parts.chunks(widths[0]).zip(self.buffers[routes.0 as usize].chunks(widths[1]));
+                self.buffers[out.0 as usize] = rows.flat_map(|(x, routes)| experts::combine(x, routes)).collect();
             }
             Op::Rope { x, head_dim, rope } => {
                 let rope = &self.plan.ropes[*rope];
@@ -170,25 +191,30 @@ impl Step<'_> {
                 }
             }
             Op::StoreKv { state, k, v } => self.store(*state, *k, *v),
-            Op::Attention { state, q, heads, scale, softcap, out } => {
+            Op::Attention { state, q, heads, scale, softcap, sinks, out } => {
                 let mut y = self.copy(*out);
                 let head_dim = self.state(*state).head_dim;
                 let (q, width) = (self.copy(*q), heads * head_dim);
+                let sinks = sinks.map(|sinks| self.weight_row(sinks, 0));
                 for (index, row) in self.batch.rows.iter().enumerate() {
                     for head in 0..*heads {
                         let at = index * width + head * head_dim;
                         let kv_head = head / (heads / self.state(*state).kv_heads);
                         let seen = self.visible(*state, row, kv_head);
                         let (q, y) = (&q[at..at + head_dim], &mut y[at..at + head_dim]);
-                        arithmetic::attend(q, &seen, *scale, *softcap, y);
+                        let sink = sinks.as_ref().map(|sinks| sinks[head]);
+                        arithmetic::attend(q, &seen, *scale, *softcap, sink, y);
                     }
                 }
                 self.buffers[out.0 as usize] = y;
             }
-            Op::SwiGlu { gate, up, out } => {
-                let y = self.copy(*gate).iter().zip(&self.copy(*up)).map(|(g, u)| arithmetic::swiglu(*g, *u)).collect();
-                self.buffers[out.0 as usize] = y;
+            Op::Glu { activation, gate, up, out } => {
+                let pairs = self.copy(*gate).into_iter().zip(self.copy(*up));
+                self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();
             }
+            Op::Gelu { x } => self.each(*x, arithmetic::gelu),
+            Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
+            Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
             Op::Add { x, y } => {
                 let y = self.copy(*y);
                 self.buffers[x.0 as usize].iter_mut().zip(y).for_each(|(x, y)| *x += y);
@@ -200,6 +226,11 @@ impl Step<'_> {
                 self.buffers[out.0 as usize] = wanted;
             }
         }
+    }
+
+    /// Replaces each element of a buffer.
+    fn each(&mut self, id: BufferId, formula: impl Fn(f64) -> f64) {
+        self.buffers[id.0 as usize].iter_mut().for_each(|x| *x = formula(f64::from(*x)) as f32);
     }
 
     fn copy(&self, id: BufferId) -> Vec<f32> {

@@ -7,14 +7,17 @@
 
 #[path = "suite/common.rs"]
 mod common;
+#[path = "suite/varied.rs"]
+mod varied;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cairn_gguf::DType;
-use cairn_tensor::{Backend, Batch, Limits};
+use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId};
 
 use common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+use varied::varied;
 
 /// Calls for memory so far, on all threads.
 static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -39,12 +42,21 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
+/// Writes a model into a backend.
+type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
+
+/// One test, since a second one beside it would be counted too.
 #[test]
 fn steps_after_the_first_take_no_memory() {
+    check(tiny);
+    check(varied);
+}
+
+fn check(model: Model) {
     for variant in all_variants() {
         for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
             let mut backend = cpu(variant, 2);
-            let (plan, logits) = tiny(&mut backend, dtype, Limits { rows: 300, logit_rows: 2 });
+            let (plan, logits) = model(&mut backend, dtype, Limits { rows: 300, logit_rows: 2 });
             let tables = vec![table(0, 2, 640), table(1, 2, 640)];
             backend.grow_pages(20).expect("a few pages can be had");
             let batch = |first: std::ops::Range<usize>, second: std::ops::Range<usize>| {

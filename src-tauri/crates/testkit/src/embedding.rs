@@ -33,6 +33,11 @@ const BLOCK_VARIANCE: f32 = 0.85;
 
 /// The deviation of an embedding's elements, and of the output matrix's.
 pub(crate) fn deviation(spec: &ModelSpec) -> f32 {
+    in_stream(spec) * spec.family.residual_scale / (spec.family.embedding_scale)(spec)
+}
+
+/// The deviation of an embedding's elements in the stream, where blocks add to it as they are.
+fn in_stream(spec: &ModelSpec) -> f32 {
     // The share s of the stream is embedding / sqrt(embedding^2 + blocks^2), and s * sqrt(width) the successor's deviations.
     let squared = SUCCESSOR_DEVIATIONS * SUCCESSOR_DEVIATIONS;
     (spec.layers as f32 * BLOCK_VARIANCE * squared / (spec.width as f32 - squared)).sqrt()
@@ -96,8 +101,34 @@ fn negate_odd_groups(dtype: DType, row: &mut [u8]) {
             }
         }
         // A block is a group, and its scale comes first, an f16.
-        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 => {
+        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 | DType::IQ4_NL => {
             row.chunks_exact_mut(block_bytes).skip(1).step_by(2).for_each(|block| block[1] ^= 0x80);
+        }
+        // An element is a product with the scale and the minimum, so both change their sign.
+        DType::Q4_1 | DType::Q5_1 => {
+            for block in row.chunks_exact_mut(block_bytes).skip(1).step_by(2) {
+                block[1] ^= 0x80;
+                block[3] ^= 0x80;
+            }
+        }
+        // The highest bit of a nibble is a sign.
+        DType::MXFP4 => {
+            let odd = row.chunks_exact_mut(block_bytes).skip(1).step_by(2);
+            odd.flat_map(|block| &mut block[1..]).for_each(|byte| *byte ^= 0x88);
+        }
+        // Scales of odd sub-blocks are high nibbles and their two high bits, and stand for 32 less; none is 0.
+        DType::IQ4_XS => {
+            for block in row.chunks_exact_mut(block_bytes) {
+                let high = u16::from_le_bytes([block[2], block[3]]);
+                let mut negated = high;
+                for sub in (1..8).step_by(2) {
+                    let scale = (high >> (2 * sub) & 3) << 4 | u16::from(block[4 + sub / 2] >> 4);
+                    let negative = 64 - scale;
+                    negated = negated & !(3 << (2 * sub)) | (negative >> 4) << (2 * sub);
+                    block[4 + sub / 2] = block[4 + sub / 2] & 15 | (negative << 4) as u8;
+                }
+                block[2..4].copy_from_slice(&negated.to_le_bytes());
+            }
         }
         // Sub-blocks are centred, so that the complement of a quant is its negative. Odd ones are in the high nibbles, and
         // in the odd bits of Q5_K's fifths.

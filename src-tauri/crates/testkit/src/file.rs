@@ -4,16 +4,26 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-use cairn_gguf::{DType, Writer};
+use cairn_gguf::{DType, Metadata, Value, Writer};
+use cairn_models::Required;
 
 use crate::embedding;
 use crate::random::Random;
-use crate::spec::{Architecture, ModelSpec, RopeScaling};
+use crate::spec::{ModelSpec, RopeScaling};
 use crate::vocabulary::Vocabulary;
 use crate::weights;
 
 /// How much larger than size-keeping the query and key matrices are, or the norms over their heads.
 const ATTENTION_GAIN: f32 = 1.5;
+/// The same where values are in the same matrix, which should not grow.
+const FUSED_GAIN: f32 = 1.2;
+/// How much larger than size-keeping routers are. Which of two experts with nearly equal logits is used, rounding decides; it
+/// shall not matter much, so the last expert that is used shall mostly weigh little.
+const ROUTER_GAIN: f32 = 4.0;
+/// The weights of norms over what is added to the stream: with them a block adds no more than without.
+const POST_NORM_GAIN: f32 = 0.5;
+/// The deviation of biases.
+const BIAS_DEVIATION: f32 = 0.2;
 /// The deviation of the logits, which the last norm's weights bring about.
 const LOGIT_DEVIATION: f32 = 3.0;
 
@@ -44,24 +54,32 @@ pub fn write_sparse(spec: &ModelSpec, path: impl AsRef<Path>) -> io::Result<()> 
 }
 
 fn writer(spec: &ModelSpec) -> Writer<'_> {
+    let metadata = metadata(spec);
     let mut writer = Writer::default();
-    describe(spec, &mut writer);
-    Vocabulary::new(spec.vocab).describe(spec.architecture, &mut writer);
-    let mut tensors = Tensors { spec, writer };
-    tensors.add_all();
+    for (key, value) in metadata.iter() {
+        writer.set(key, value.clone());
+    }
+    Vocabulary::new(spec.vocab).describe(spec.family, &mut writer);
+    let required = cairn_models::tensors(&metadata, &|name| has(spec, name));
+    let required = required.expect("the metadata of a spec are those of its family");
+    let mut tensors = Tensors { spec, writer, required: &required };
+    for tensor in &required {
+        tensors.add(&tensor.name, &tensor.dims);
+    }
     tensors.writer
 }
 
-fn describe(spec: &ModelSpec, writer: &mut Writer<'_>) {
+/// The model's metadata, without its vocabulary.
+pub fn metadata(spec: &ModelSpec) -> Metadata {
     let count = |value: u64| u32::try_from(value).expect("a model's counts fit into a u32");
-    let architecture = spec.architecture.name();
-    writer.set("general.architecture", architecture);
-    writer.set("general.type", "model");
-    writer.set("general.name", spec.name.as_str());
-    writer.set("general.file_type", spec.file_type());
-    writer.set("general.quantization_version", 2u32);
-    let mut set = |key: &str, value: cairn_gguf::Value| {
-        writer.set(format!("{architecture}.{key}"), value);
+    let mut metadata = Metadata::new();
+    metadata.set("general.architecture", spec.family.name);
+    metadata.set("general.type", "model");
+    metadata.set("general.name", spec.name.as_str());
+    metadata.set("general.file_type", spec.file_type());
+    metadata.set("general.quantization_version", 2u32);
+    let mut set = |key: &str, value: Value| {
+        metadata.set(format!("{}.{key}", spec.family.name), value);
     };
     set("block_count", count(spec.layers).into());
     set("context_length", spec.context.into());
@@ -75,47 +93,76 @@ fn describe(spec: &ModelSpec, writer: &mut Writer<'_>) {
     set("rope.freq_base", spec.rope_base.into());
     set("rope.dimension_count", count(spec.head_dim).into());
     set("vocab_size", count(spec.vocab).into());
-    if let RopeScaling::Linear(factor) = spec.rope_scaling {
-        set("rope.scaling.type", "linear".into());
-        set("rope.scaling.factor", factor.into());
+    match spec.rope_scaling {
+        RopeScaling::None | RopeScaling::Llama3 { .. } => {}
+        RopeScaling::Linear(factor) => {
+            set("rope.scaling.type", "linear".into());
+            set("rope.scaling.factor", factor.into());
+        }
+        RopeScaling::Yarn { factor, original_context } => {
+            set("rope.scaling.type", "yarn".into());
+            set("rope.scaling.factor", factor.into());
+            set("rope.scaling.original_context_length", original_context.into());
+        }
+        RopeScaling::Long { original_context, attention_factor, .. } => {
+            set("rope.scaling.attn_factor", attention_factor.into());
+            set("rope.scaling.original_context_length", original_context.into());
+        }
+    }
+    for (key, value) in (spec.family.keys)(spec) {
+        set(key, value);
+    }
+    metadata
+}
+
+/// Whether the model has a tensor that others do without.
+fn has(spec: &ModelSpec, name: &str) -> bool {
+    match name {
+        "output.weight" => !spec.tied,
+        "rope_freqs.weight" => matches!(spec.rope_scaling, RopeScaling::Llama3 { .. }),
+        "rope_factors_long.weight" | "rope_factors_short.weight" => {
+            matches!(spec.rope_scaling, RopeScaling::Long { .. })
+        }
+        name => (spec.family.has)(name),
     }
 }
 
-struct Tensors<'a> {
+struct Tensors<'a, 'r> {
     spec: &'a ModelSpec,
     writer: Writer<'a>,
+    required: &'r [Required],
 }
 
-impl<'a> Tensors<'a> {
-    fn add_all(&mut self) {
-        let spec = self.spec;
-        let (width, heads, kv) = (spec.width, spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim);
-        // Qwen3 normalises queries and keys again, so there the gain is in those norms.
-        let (matrix_gain, head_norms) = match spec.architecture {
-            Architecture::Llama => (ATTENTION_GAIN, false),
-            Architecture::Qwen3 => (1.0, true),
-        };
-        if let Some(factors) = spec.rope_scaling.factors(spec.rope_base, spec.head_dim) {
-            self.vector("rope_freqs.weight", &factors);
-        }
-        self.embedding();
-        for layer in 0..spec.layers {
-            let name = |part: &str| format!("blk.{layer}.{part}.weight");
-            self.norm(&name("attn_norm"), width, 1.0);
-            self.matrix(&name("attn_q"), width, heads, matrix_gain);
-            self.matrix(&name("attn_k"), width, kv, matrix_gain);
-            self.matrix(&name("attn_v"), width, kv, 1.0);
-            if head_norms {
-                self.norm(&name("attn_q_norm"), spec.head_dim, ATTENTION_GAIN);
-                self.norm(&name("attn_k_norm"), spec.head_dim, ATTENTION_GAIN);
+impl<'a> Tensors<'a, '_> {
+    /// Adds a tensor, random as befits its part in the model, which its name tells.
+    fn add(&mut self, name: &str, dims: &[u64]) {
+        let elements = dims.iter().product();
+        let part = name.rsplit('.').nth(1).unwrap_or(name);
+        match (name, part) {
+            ("token_embd.weight", _) => self.embedding(),
+            ("output_norm.weight", _) => self.output_norm(),
+            ("output.weight", _) => self.output(),
+            (_, "rope_freqs" | "rope_factors_long" | "rope_factors_short") => self.rope_factors(name),
+            _ if name.ends_with(".bias") => {
+                let mut random = Random::named(self.spec.seed, name);
+                let values: Vec<f32> = (0..elements).map(|_| BIAS_DEVIATION * random.normal()).collect();
+                self.vector(name, dims, &values);
             }
-            self.matrix(&name("attn_output"), heads, width, 1.0);
-            self.norm(&name("ffn_norm"), width, 1.0);
-            self.matrix(&name("ffn_gate"), width, spec.ffn, 1.0);
-            self.matrix(&name("ffn_up"), width, spec.ffn, 1.0);
-            self.matrix(&name("ffn_down"), spec.ffn, width, 1.0);
+            (_, "attn_q_norm" | "attn_k_norm") => self.norm(name, elements, ATTENTION_GAIN),
+            (_, "post_attention_norm" | "post_ffw_norm") => self.norm(name, elements, POST_NORM_GAIN),
+            _ if dims.len() == 1 => self.norm(name, elements, 1.0),
+            // Where queries and keys are normalised again, the gain is in those norms.
+            (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
+            (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
+            (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
+            _ => self.matrix(name, dims, 1.0),
         }
-        self.output();
+    }
+
+    /// Whether what this matrix gives is normalised at once.
+    fn has_norm(&self, name: &str) -> bool {
+        let norm = name.replace(".weight", "_norm.weight");
+        self.required.iter().any(|tensor| tensor.name == norm)
     }
 
     fn embedding(&mut self) {
@@ -124,57 +171,66 @@ impl<'a> Tensors<'a> {
         let random = Random::named(spec.seed, name);
         let write = if spec.tied { embedding::write_tied } else { embedding::write_untied };
         let fill = move |out: &mut dyn Write| write(spec, dtype, &mut random.clone(), out);
-        self.matrix_from(name, dtype, spec.width, spec.vocab, fill);
+        self.matrix_from(name, dtype, &[spec.width, spec.vocab], fill);
     }
 
-    /// The last norm, and the output matrix where the embedding is not it.
-    fn output(&mut self) {
-        let (spec, name) = (self.spec, "output.weight");
-        let gain = LOGIT_DEVIATION / embedding::deviation(spec) / (spec.width as f32).sqrt();
-        let mut norm = weights::vector(spec.width, gain, &mut Random::named(spec.seed, "output_norm.weight"));
+    /// The last norm, which gives logits their size.
+    fn output_norm(&mut self) {
+        let (spec, name) = (self.spec, "output_norm.weight");
+        let gain = LOGIT_DEVIATION / embedding::deviation(spec) / (spec.width as f32).sqrt() / spec.family.logit_scale;
+        let mut norm = weights::vector(spec.width, gain, &mut Random::named(spec.seed, name));
         if spec.tied {
             norm.chunks_mut(embedding::GROUP).skip(1).step_by(2).flatten().for_each(|weight| *weight = -*weight);
         }
-        self.vector("output_norm.weight", &norm);
-        if !spec.tied {
-            let dtype = spec.dtype(name, spec.width);
-            let random = Random::named(spec.seed, "token_embd.weight");
-            let fill = move |out: &mut dyn Write| embedding::write_output(spec, dtype, &mut random.clone(), out);
-            self.matrix_from(name, dtype, spec.width, spec.vocab, fill);
-        }
+        self.vector(name, &[spec.width], &norm);
     }
 
-    /// A matrix of `outputs` rows whose deviation is `gain / sqrt(inputs)`.
-    fn matrix(&mut self, name: &str, inputs: u64, outputs: u64, gain: f32) {
+    /// The output matrix where the embedding is not it.
+    fn output(&mut self) {
+        let (spec, name) = (self.spec, "output.weight");
+        let dtype = spec.dtype(name, spec.width);
+        let random = Random::named(spec.seed, "token_embd.weight");
+        let fill = move |out: &mut dyn Write| embedding::write_output(spec, dtype, &mut random.clone(), out);
+        self.matrix_from(name, dtype, &[spec.width, spec.vocab], fill);
+    }
+
+    fn rope_factors(&mut self, name: &str) {
+        let spec = self.spec;
+        let factors = spec.rope_scaling.factors(name, spec.rope_base, spec.head_dim);
+        let factors = factors.expect("a scaling with such a tensor has factors");
+        self.vector(name, &[factors.len() as u64], &factors);
+    }
+
+    /// A matrix, or several one after the other, whose deviation is `gain / sqrt(inputs)`.
+    fn matrix(&mut self, name: &str, dims: &[u64], gain: f32) {
+        let (inputs, elements) = (dims[0], dims.iter().product());
         let dtype = self.spec.dtype(name, inputs);
         let deviation = gain / (inputs as f32).sqrt();
         let random = Random::named(self.spec.seed, name);
-        let fill = move |out: &mut dyn Write| {
-            weights::write_matrix(dtype, inputs * outputs, deviation, &mut random.clone(), out)
-        };
-        self.matrix_from(name, dtype, inputs, outputs, fill);
+        let fill =
+            move |out: &mut dyn Write| weights::write_matrix(dtype, elements, deviation, &mut random.clone(), out);
+        self.matrix_from(name, dtype, dims, fill);
     }
 
     fn matrix_from(
         &mut self,
         name: &str,
         dtype: DType,
-        inputs: u64,
-        outputs: u64,
+        dims: &[u64],
         fill: impl Fn(&mut dyn Write) -> io::Result<()> + 'a,
     ) {
-        let added = self.writer.tensor_from(name, dtype, &[inputs, outputs], fill);
+        let added = self.writer.tensor_from(name, dtype, dims, fill);
         added.expect("names differ and types were chosen to fit the rows");
     }
 
     fn norm(&mut self, name: &str, elements: u64, mean: f32) {
         let mut random = Random::named(self.spec.seed, name);
-        self.vector(name, &weights::vector(elements, mean, &mut random));
+        self.vector(name, &[elements], &weights::vector(elements, mean, &mut random));
     }
 
-    fn vector(&mut self, name: &str, elements: &[f32]) {
+    fn vector(&mut self, name: &str, dims: &[u64], elements: &[f32]) {
         let bytes: Vec<u8> = elements.iter().flat_map(|element| element.to_le_bytes()).collect();
-        let added = self.writer.tensor(name, DType::F32, &[elements.len() as u64], bytes);
+        let added = self.writer.tensor(name, DType::F32, dims, bytes);
         added.expect("names differ and the bytes are as many as the elements need");
     }
 }

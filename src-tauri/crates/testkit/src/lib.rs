@@ -8,6 +8,7 @@
 
 pub mod allocation;
 pub mod embedding;
+pub mod families;
 pub mod presets;
 pub mod random;
 pub mod spec;
@@ -17,8 +18,9 @@ pub mod weights;
 mod file;
 mod split;
 
-pub use file::{write, write_file, write_sparse};
-pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny_llama, tiny_qwen3};
+pub use families::Family;
+pub use file::{metadata, write, write_file, write_sparse};
+pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
 pub use random::Random;
-pub use spec::{Architecture, ModelSpec, RopeScaling, Types};
+pub use spec::{ModelSpec, RopeScaling, Types};
 pub use split::split;

@@ -2,7 +2,8 @@
 
 use cairn_gguf::DType;
 
-use crate::spec::{Architecture, ModelSpec, RopeScaling, Types};
+use crate::families::{Family, LLAMA, QWEN3};
+use crate::spec::{ModelSpec, RopeScaling, Types};
 
 /// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, an output
 /// matrix of its own.
@@ -10,7 +11,7 @@ pub fn tiny_llama() -> ModelSpec {
     ModelSpec {
         name: "tiny llama".to_owned(),
         seed: 1,
-        architecture: Architecture::Llama,
+        family: &LLAMA,
         layers: 2,
         width: 256,
         heads: 4,
@@ -27,12 +28,19 @@ pub fn tiny_llama() -> ModelSpec {
     }
 }
 
+/// A model of this family, as small as [`tiny_llama`].
+pub fn tiny(family: &'static Family) -> ModelSpec {
+    // llama.cpp takes some families' names in `general.name` for a certain vocabulary.
+    let (name, tied) = ("tiny model".to_owned(), family.tied.unwrap_or(false));
+    ModelSpec { name, family, tied, rope_base: family.rope_base, ..tiny_llama() }
+}
+
 /// A Qwen3 of 2 layers and 1.4 million weights in F32: heads wider than the stream allows for, a tied embedding.
 pub fn tiny_qwen3() -> ModelSpec {
     ModelSpec {
         name: "tiny qwen3".to_owned(),
         seed: 2,
-        architecture: Architecture::Qwen3,
+        family: &QWEN3,
         heads: 4,
         kv_heads: 1,
         head_dim: 128,

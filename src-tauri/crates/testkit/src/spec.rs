@@ -1,33 +1,8 @@
-//! What a model is like: architecture, shape, types, seed.
+//! What a model is like: family, shape, types, seed.
 
 use cairn_gguf::DType;
 
-/// A family, as `general.architecture` names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Architecture {
-    /// Llama: interleaved RoPE.
-    Llama,
-    /// Qwen3: RoPE over halves, and an RMSNorm over each head of Q and K.
-    Qwen3,
-}
-
-impl Architecture {
-    /// The name in metadata keys.
-    pub fn name(self) -> &'static str {
-        match self {
-            Architecture::Llama => "llama",
-            Architecture::Qwen3 => "qwen3",
-        }
-    }
-
-    /// The pre-tokenizer that files of this family name.
-    pub fn pre_tokenizer(self) -> &'static str {
-        match self {
-            Architecture::Llama => "llama-bpe",
-            Architecture::Qwen3 => "qwen2",
-        }
-    }
-}
+use crate::families::Family;
 
 /// How positions beyond the trained context are brought into it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,24 +18,53 @@ pub enum RopeScaling {
         /// Tokens of the context before scaling.
         original_context: u32,
     },
+    /// Slow frequencies are divided, and queries and keys grow.
+    Yarn {
+        /// The divisor of the slowest frequencies.
+        factor: f32,
+        /// Tokens of the context before scaling.
+        original_context: u32,
+    },
+    /// Each frequency has two divisors, one for contexts up to the original one and one for longer ones: the tensors
+    /// `rope_factors_short.weight` and `rope_factors_long.weight`.
+    Long {
+        /// The divisor of the slowest frequencies for long contexts.
+        factor: f32,
+        /// Tokens of the context before scaling.
+        original_context: u32,
+        /// Factor on the magnitude of queries and keys.
+        attention_factor: f32,
+    },
 }
 
 impl RopeScaling {
-    /// The divisors of the frequencies, for [`RopeScaling::Llama3`].
+    /// The divisors of the frequencies in the tensor of this name.
     ///
-    /// A frequency whose wave is shorter than a quarter of the original context stays, one whose wave is longer than all of
-    /// it is divided, and between the two the frequencies are blended, as in Llama 3.1's own code.
-    pub fn factors(self, rope_base: f32, head_dim: u64) -> Option<Vec<f32>> {
+    /// In [`RopeScaling::Llama3`] a frequency whose wave is shorter than a quarter of the original context stays, one whose wave
+    /// is longer than all of it is divided, and between the two the frequencies are blended, as in Llama 3.1's own code.
+    pub fn factors(self, tensor: &str, rope_base: f32, head_dim: u64) -> Option<Vec<f32>> {
         const LOW: f64 = 1.0;
         const HIGH: f64 = 4.0;
-        let RopeScaling::Llama3 { factor, original_context } = self else { return None };
-        let (factor, context) = (f64::from(factor), f64::from(original_context));
-        let divisor = |pair: u64| {
-            let wave = std::f64::consts::TAU * f64::from(rope_base).powf((2 * pair) as f64 / head_dim as f64);
-            let fast = ((context / wave - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
-            (1.0 / ((1.0 - fast) / factor + fast)) as f32
-        };
-        Some((0..head_dim / 2).map(divisor).collect())
+        let pairs = head_dim / 2;
+        match (self, tensor) {
+            (RopeScaling::Llama3 { factor, original_context }, "rope_freqs.weight") => {
+                let (factor, context) = (f64::from(factor), f64::from(original_context));
+                let divisor = |pair: u64| {
+                    let wave = std::f64::consts::TAU * f64::from(rope_base).powf((2 * pair) as f64 / head_dim as f64);
+                    let fast = ((context / wave - LOW) / (HIGH - LOW)).clamp(0.0, 1.0);
+                    (1.0 / ((1.0 - fast) / factor + fast)) as f32
+                };
+                Some((0..pairs).map(divisor).collect())
+            }
+            // Published lists grow from 1 towards the slowest pair; those for short contexts hardly.
+            (RopeScaling::Long { factor, .. }, "rope_factors_long.weight") => {
+                Some((0..pairs).map(|pair| factor.powf(pair as f32 / pairs as f32)).collect())
+            }
+            (RopeScaling::Long { .. }, "rope_factors_short.weight") => {
+                Some((0..pairs).map(|pair| 1.0 + 0.25 * pair as f32 / pairs as f32).collect())
+            }
+            _ => None,
+        }
     }
 }
 
@@ -84,7 +88,7 @@ pub struct ModelSpec {
     /// Decides all weights.
     pub seed: u64,
     /// The family.
-    pub architecture: Architecture,
+    pub family: &'static Family,
     /// Transformer blocks.
     pub layers: u64,
     /// Elements of the residual stream.
@@ -117,6 +121,8 @@ impl ModelSpec {
     /// The type of the matrix `name` with rows of `row_elements`, after falling back where the rows are not whole blocks.
     pub fn dtype(&self, name: &str, row_elements: u64) -> DType {
         let wanted = match self.types {
+            // llama.cpp quantises no router.
+            _ if name.ends_with(".ffn_gate_inp.weight") => DType::F32,
             Types::All(dtype) => dtype,
             Types::Q4KM => self.q4_k_m(name),
             Types::By(choose) => choose(name),
@@ -128,10 +134,12 @@ impl ModelSpec {
             wanted => wanted,
         };
         let fits = |dtype: DType| row_elements.is_multiple_of(dtype.block() as u64);
-        // As llama.cpp falls back; its Q5_1 for Q5_K is not among our types, and Q8_0 loses less.
+        // As llama.cpp falls back.
         let fallback = match wanted {
             DType::Q4_K => DType::Q5_0,
-            DType::Q5_K | DType::Q6_K => DType::Q8_0,
+            DType::Q5_K => DType::Q5_1,
+            DType::Q6_K => DType::Q8_0,
+            DType::IQ4_XS => DType::IQ4_NL,
             _ => DType::F16,
         };
         [wanted, fallback].into_iter().find(|&dtype| fits(dtype)).unwrap_or(DType::F16)
@@ -157,12 +165,17 @@ impl ModelSpec {
             Types::All(DType::F32) => 0,
             Types::All(DType::F16) => 1,
             Types::All(DType::Q4_0) => 2,
+            Types::All(DType::Q4_1) => 3,
             Types::All(DType::Q8_0) => 7,
             Types::All(DType::Q5_0) => 8,
+            Types::All(DType::Q5_1) => 9,
             Types::All(DType::Q4_K) => 14,
             Types::All(DType::Q5_K) => 16,
             Types::All(DType::Q6_K) => 18,
+            Types::All(DType::IQ4_NL) => 25,
+            Types::All(DType::IQ4_XS) => 30,
             Types::All(DType::BF16) => 32,
+            Types::All(DType::MXFP4) => 38,
             Types::All(DType::Q2_K) => 10,
             Types::All(DType::Q3_K) => 11,
             Types::All(DType::IQ2_XXS) => 19,
@@ -217,11 +230,15 @@ mod tests {
     #[test]
     fn llama3_divides_slow_frequencies_only() {
         let scaling = RopeScaling::Llama3 { factor: 32.0, original_context: 8192 };
-        let factors = scaling.factors(500_000.0, 64).expect("this scaling has factors");
+        let factors = scaling.factors("rope_freqs.weight", 500_000.0, 64).expect("this scaling has factors");
         assert_eq!(factors.len(), 32, "one for each pair");
         assert_eq!((factors[0], factors[31]), (1.0, 32.0), "the fastest stays, the slowest is divided");
         assert!(factors.is_sorted(), "and none between breaks the order: {factors:?}");
         assert!(factors.iter().any(|&f| f > 1.0 && f < 32.0), "some are blended");
-        assert_eq!(RopeScaling::Linear(2.0).factors(1e4, 64), None, "linear scaling has no such tensor");
+        assert_eq!(
+            RopeScaling::Linear(2.0).factors("rope_freqs.weight", 1e4, 64),
+            None,
+            "linear scaling has no such tensor"
+        );
     }
 }

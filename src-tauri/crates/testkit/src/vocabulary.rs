@@ -6,7 +6,7 @@
 
 use cairn_gguf::Writer;
 
-use crate::spec::Architecture;
+use crate::families::Family;
 
 /// Tokens of the smallest vocabulary: the bytes and the special ones.
 pub const SMALLEST: u64 = 256 + SPECIAL.len() as u64;
@@ -74,19 +74,19 @@ impl Vocabulary {
     }
 
     /// Sets the tokenizer's keys.
-    pub(crate) fn describe(&self, architecture: Architecture, writer: &mut Writer<'_>) {
+    pub(crate) fn describe(&self, family: &Family, writer: &mut Writer<'_>) {
         let special = self.first_special as usize..self.first_special as usize + SPECIAL.len();
         let kinds = (0..self.tokens.len()).map(|id| if special.contains(&id) { CONTROL } else { NORMAL });
         let id = |text: &str| self.special(text).expect("the three are special tokens");
         writer.set("tokenizer.ggml.model", "gpt2");
-        writer.set("tokenizer.ggml.pre", architecture.pre_tokenizer());
+        writer.set("tokenizer.ggml.pre", family.pre_tokenizer);
         writer.set("tokenizer.ggml.tokens", self.tokens.clone());
         writer.set("tokenizer.ggml.token_type", kinds.collect::<Vec<i32>>());
         writer.set("tokenizer.ggml.merges", self.merges.clone());
         writer.set("tokenizer.ggml.bos_token_id", id("<|endoftext|>"));
         writer.set("tokenizer.ggml.eos_token_id", id("<|im_end|>"));
         writer.set("tokenizer.ggml.padding_token_id", id("<|endoftext|>"));
-        writer.set("tokenizer.ggml.add_bos_token", architecture == Architecture::Llama);
+        writer.set("tokenizer.ggml.add_bos_token", family.adds_bos);
         writer.set("tokenizer.chat_template", CHAT_TEMPLATE);
     }
 }

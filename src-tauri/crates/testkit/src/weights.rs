@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 
 use cairn_gguf::DType;
+use cairn_gguf::dtype::codebook::{E2M1_TWICE, IQ4};
 use half::f16;
 
 use crate::random::Random;
@@ -76,6 +77,27 @@ fn fill_block(dtype: DType, deviation: f32, random: &mut Random, block: &mut [u8
             // The grids reach one step further down than up, so a scale's sign is random to keep the mean at 0.
             let d = deviation / spread(levels) * wobble(random) * sign(random);
             put_f16(&mut block[..2], d);
+        }
+        DType::Q4_1 | DType::Q5_1 => {
+            let levels = if dtype == DType::Q4_1 { 16.0 } else { 32.0 };
+            random.fill(block);
+            let d = deviation / spread(levels) * wobble(random) * sign(random);
+            put_centred(d, (1.0 - levels) / 2.0, block);
+        }
+        DType::IQ4_NL => {
+            random.fill(block);
+            // The grid's middle is not 0, so a scale's sign is random here too.
+            put_f16(&mut block[..2], deviation / magnitude(&IQ4) * wobble(random) * sign(random));
+        }
+        DType::IQ4_XS => fill_iq4_xs_block(deviation / magnitude(&IQ4) * wobble(random), random, block),
+        DType::MXFP4 => {
+            random.fill(block);
+            // Of the powers of two about the wanted scale, each as often as gives the wanted mean square.
+            let wanted = deviation / magnitude(&E2M1_TWICE);
+            let lower = wanted.log2().floor();
+            let share = ((wanted / lower.exp2()).powi(2) - 1.0) / 3.0;
+            let upper = (random.next_u64() >> 40) as f32 / (1u64 << 24) as f32 <= share;
+            block[0] = (128.0 + lower) as u8 + u8::from(upper);
         }
         DType::Q4_K => fill_k_block(deviation / spread(16.0), 7.5, random, block),
         DType::Q5_K => fill_k_block(deviation / spread(32.0), 15.5, random, block),
@@ -182,17 +204,42 @@ fn fill_k_block(step: f32, middle: f32, random: &mut Random, block: &mut [u8]) {
     // With a minimum equal to the scale and dmin = middle * d, every sub-block is centred on 0.
     let scales: [u8; 8] = std::array::from_fn(|_| 32 + random.below(32) as u8);
     let mean = 47.5;
-    let d = step / mean;
-    put_f16(&mut block[..2], d);
-    // Centred by what was stored: an f16 that small is a subnormal with few bits.
-    let stored = f16::from_f32(d).to_f32();
-    put_f16(&mut block[2..4], middle * stored);
+    put_centred(step / mean, middle, block);
     for j in 0..4 {
         let (low, high) = (scales[j], scales[j + 4]);
         block[4 + j] = low | (high >> 4) << 6;
         block[8 + j] = low | (high >> 4) << 6;
         block[12 + j] = (high & 15) | high << 4;
     }
+}
+
+/// IQ4_XS: `step` is what the grid's unit shall stand for, as the root of its mean square over sub-blocks.
+fn fill_iq4_xs_block(step: f32, random: &mut Random, block: &mut [u8]) {
+    random.fill(block);
+    // Magnitudes of 16 to 31 and either sign, stored as 32 more.
+    let scales: [u8; 8] = std::array::from_fn(|_| {
+        let magnitude = 16 + random.below(16) as u8;
+        if random.next_u64() & 1 == 0 { 32 + magnitude } else { 32 - magnitude }
+    });
+    let mean_square = (16..32).map(|scale| (scale * scale) as f32).sum::<f32>() / 16.0;
+    put_f16(&mut block[..2], step / mean_square.sqrt());
+    let high = scales.iter().rev().fold(0u16, |high, scale| high << 2 | u16::from(scale >> 4));
+    block[2..4].copy_from_slice(&high.to_le_bytes());
+    for (byte, [even, odd]) in block[4..8].iter_mut().zip(scales.as_chunks::<2>().0) {
+        *byte = even & 15 | odd << 4;
+    }
+}
+
+/// The root of a grid's mean square.
+fn magnitude(grid: &[i8; 16]) -> f32 {
+    (grid.iter().map(|&value| f32::from(value) * f32::from(value)).sum::<f32>() / 16.0).sqrt()
+}
+
+/// Starts a block with `d` and with `times` as much. The latter is a multiple of what was stored, since an f16 that small is
+/// a subnormal with few bits.
+fn put_centred(d: f32, times: f32, block: &mut [u8]) {
+    put_f16(&mut block[..2], d);
+    put_f16(&mut block[2..4], times * f16::from_f32(d).to_f32());
 }
 
 fn sign(random: &mut Random) -> f32 {

@@ -11,6 +11,7 @@ pub mod prove;
 pub mod run;
 pub mod setup;
 pub mod test;
+pub mod test_arm;
 pub mod tidy;
 
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ pub const ALL: &[Verb] = &[
     fuzz::VERB,
     prove::VERB,
     check_os::VERB,
+    test_arm::VERB,
 ];
 
 /// Refuses arguments, for verbs that take none.

@@ -10,8 +10,7 @@
 //! E2M1 and E4M3, of which UE4M3 is the half without a sign:
 //! <https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf>.
 
-/// What the sixteen codes of E2M1 stand for (sign, two bits of exponent, one of mantissa), times two: integers.
-pub const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+use super::codebook::{E2M1_TWICE, pair};
 
 /// Half of what a byte stands for as UE4M3: four bits of exponent, biased by 7, and three of mantissa. The highest bit
 /// is not looked at, except that 0x7f is not a number and counts as zero, and 0xff is a number, as in ggml.
@@ -31,15 +30,10 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
         let subs = quants.as_chunks::<8>().0.iter().zip(out.as_chunks_mut::<16>().0);
         for (&scale, (quants, out)) in scales.iter().zip(subs) {
             let d = ue4m3_half(scale);
-            let codes = quants.iter().map(|byte| byte & 15).chain(quants.iter().map(|byte| byte >> 4));
-            for (out, code) in out.iter_mut().zip(codes) {
-                *out = d * f32::from(e2m1_twice(code));
+            let (low, high) = out.split_at_mut(8);
+            for ((&b, low), high) in quants.iter().zip(low).zip(high) {
+                [*low, *high] = pair(&E2M1_TWICE, b).map(|value| d * value);
             }
         }
     }
-}
-
-#[expect(clippy::indexing_slicing, reason = "four bits are an index of sixteen codes")]
-fn e2m1_twice(code: u8) -> i8 {
-    E2M1_TWICE[usize::from(code & 15)]
 }

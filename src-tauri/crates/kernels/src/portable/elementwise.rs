@@ -1,8 +1,8 @@
-//! Norm, rotation, activation, addition and rounding to binary16 over one row.
+//! Norms, softmax, rotation, scaling, addition and rounding to binary16 over one row.
 
 use super::Arith;
 use super::arith::{LANES, Lanes, sum};
-use super::exp::silu;
+use super::exp::exp;
 
 /// `1 / sqrt(mean(x * x) + eps)`.
 #[inline(always)]
@@ -40,6 +40,48 @@ pub(crate) fn rms_norm_in_place<A: Arith>(x: &mut [f32], weight: &[f32], eps: f3
     }
 }
 
+/// The sum over a row of what `term` gives for each element.
+#[inline(always)]
+fn sum_of(x: &[f32], term: impl Fn(f32) -> f32) -> f32 {
+    let mut sums: Lanes = [0.0; LANES];
+    let (whole, tail) = x.as_chunks::<LANES>();
+    for x in whole {
+        for (sum, &x) in sums.iter_mut().zip(x) {
+            *sum += term(x);
+        }
+    }
+    for (sum, &x) in sums.iter_mut().zip(tail) {
+        *sum += term(x);
+    }
+    sum(&sums)
+}
+
+/// `x = (x - mean) / sqrt(variance + eps) * weight` (Ba et al., arXiv 1607.06450). The variance is that of the
+/// differences: the mean of squares less the squared mean would lose what a large mean hides.
+#[inline(always)]
+pub(crate) fn layer_norm<A: Arith>(x: &mut [f32], weight: &[f32], eps: f32) {
+    assert_eq!(x.len(), weight.len(), "one weight per element");
+    let mean = sum_of(x, |x| x) / x.len() as f32;
+    for x in x.iter_mut() {
+        *x -= mean;
+    }
+    let inverse = inverse_rms::<A>(x, eps);
+    for (x, &weight) in x.iter_mut().zip(weight) {
+        *x = *x * inverse * weight;
+    }
+}
+
+/// `x = exp(x) / sum(exp(x))`. The largest is taken off first, so that nothing overflows.
+#[inline(always)]
+pub(crate) fn softmax<A: Arith>(x: &mut [f32]) {
+    let largest = x.iter().fold(f32::NEG_INFINITY, |a, &b| if b > a { b } else { a });
+    for x in x.iter_mut() {
+        *x = exp::<A>(*x - largest);
+    }
+    let inverse = 1.0 / sum_of(x, |x| x);
+    scale(x, inverse);
+}
+
 /// Turns each pair by its angle (Su et al., arXiv 2104.09864).
 #[inline(always)]
 pub(crate) fn rope<A: Arith>(x: &mut [f32], cos: &[f32], sin: &[f32], interleaved: bool) {
@@ -63,12 +105,20 @@ fn turn<A: Arith>(a: f32, b: f32, cos: f32, sin: f32) -> (f32, f32) {
     (A::fma(a, cos, -(b * sin)), A::fma(a, sin, b * cos))
 }
 
-/// `gate = silu(gate) * up` (Shazeer, arXiv 2002.05202).
+/// `x *= factor`.
 #[inline(always)]
-pub(crate) fn swiglu<A: Arith>(gate: &mut [f32], up: &[f32]) {
-    assert_eq!(gate.len(), up.len(), "a gate for each element");
-    for (gate, &up) in gate.iter_mut().zip(up) {
-        *gate = silu::<A>(*gate) * up;
+pub(crate) fn scale(x: &mut [f32], factor: f32) {
+    for x in x {
+        *x *= factor;
+    }
+}
+
+/// `x += factor * y`.
+#[inline(always)]
+pub(crate) fn add_scaled<A: Arith>(x: &mut [f32], y: &[f32], factor: f32) {
+    assert_eq!(x.len(), y.len(), "one summand per element");
+    for (x, &y) in x.iter_mut().zip(y) {
+        *x = A::fma(factor, y, *x);
     }
 }
 

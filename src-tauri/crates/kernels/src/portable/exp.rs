@@ -40,10 +40,20 @@ fn power(n: i32) -> f32 {
     f32::from_bits((n.wrapping_add(127) as u32) << 23)
 }
 
-/// `x / (1 + exp(-x))`.
+/// `x / (1 + exp(-alpha * x))`.
 #[inline(always)]
-pub(crate) fn silu<A: Arith>(x: f32) -> f32 {
-    x / (1.0 + exp::<A>(-x))
+pub(crate) fn swish<A: Arith>(x: f32, alpha: f32) -> f32 {
+    x / (1.0 + exp::<A>(-(alpha * x)))
+}
+
+/// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`. `(1 + tanh(u)) / 2` is `1 / (1 + exp(-2 * u))`, which keeps
+/// its precision where the sum would cancel.
+#[inline(always)]
+pub(crate) fn gelu<A: Arith>(x: f32) -> f32 {
+    /// `sqrt(2 / pi)`.
+    const ROOT: f32 = 0.797_884_6;
+    let u = x * ROOT * A::fma(0.044_715 * x, x, 1.0);
+    x / (1.0 + exp::<A>(-2.0 * u))
 }
 
 /// `tanh(x)`, within rounding of 1: small results lose relative precision, which a cap on scores does not need.

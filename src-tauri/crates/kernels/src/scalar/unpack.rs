@@ -1,7 +1,8 @@
 //! One row of any quantised type as plain integers. The layouts are drawn in `cairn_gguf::dtype`, one file per type.
 
 use cairn_gguf::DType;
-use cairn_gguf::dtype::{E2M1_TWICE, ue4m3_half};
+use cairn_gguf::dtype::codebook::{E2M1_TWICE, IQ4, half_e8m0};
+use cairn_gguf::dtype::ue4m3_half;
 
 use crate::portable::arith::widen;
 
@@ -14,7 +15,7 @@ pub(crate) struct Row {
     pub(super) scales: Vec<f32>,
     /// Blocks of 256: one per 16 elements.
     pub(super) sub_scales: Vec<i32>,
-    /// Q2_K, Q4_K and Q5_K: one per block; empty for types without minima.
+    /// Q4_1 and Q5_1: the minimum of each block. Q2_K, Q4_K and Q5_K: what its minima are multiplied with. Else empty.
     pub(super) minimum_scales: Vec<f32>,
     /// Q2_K, Q4_K and Q5_K: one per 16 elements.
     pub(super) sub_minima: Vec<i32>,
@@ -33,6 +34,11 @@ impl Row {
                 DType::Q8_0 => self.q8_0(block),
                 DType::Q4_0 => self.q4_0(block),
                 DType::Q5_0 => self.q5_0(block),
+                DType::Q4_1 => self.q4_1(block),
+                DType::Q5_1 => self.q5_1(block),
+                DType::IQ4_NL => self.iq4_nl(block),
+                DType::IQ4_XS => self.iq4_xs(block),
+                DType::MXFP4 => self.mxfp4(block),
                 DType::Q4_K => self.q4_k(block),
                 DType::Q5_K => self.q5_k(block),
                 DType::Q6_K => self.q6_k(block),
@@ -49,16 +55,59 @@ impl Row {
 
     fn q4_0(&mut self, block: &[u8]) {
         self.scales.push(f16(block, 0));
-        self.quants.extend(block[2..].iter().map(|&b| (b & 15) as i8 - 8));
-        self.quants.extend(block[2..].iter().map(|&b| (b >> 4) as i8 - 8));
+        self.nibbles(&block[2..], |nibble| nibble as i8 - 8);
     }
 
     fn q5_0(&mut self, block: &[u8]) {
         self.scales.push(f16(block, 0));
-        let fifth = |i: usize| ((block[2 + i / 8] >> (i % 8) & 1) << 4) as i8;
-        let bytes = &block[6..];
-        self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| ((b & 15) as i8 | fifth(i)) - 16));
-        self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| ((b >> 4) as i8 | fifth(i + 16)) - 16));
+        self.five_bits(&block[2..], -16);
+    }
+
+    fn q4_1(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        self.minimum_scales.push(f16(block, 2));
+        self.nibbles(&block[4..], |nibble| nibble as i8);
+    }
+
+    fn q5_1(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        self.minimum_scales.push(f16(block, 2));
+        self.five_bits(&block[4..], 0);
+    }
+
+    fn iq4_nl(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        self.nibbles(&block[2..], |nibble| IQ4[usize::from(nibble)]);
+    }
+
+    fn iq4_xs(&mut self, block: &[u8]) {
+        self.scales.push(f16(block, 0));
+        let high = u16::from_le_bytes([block[2], block[3]]);
+        for (sub, bytes) in block[8..].chunks_exact(16).enumerate() {
+            let low = block[4 + sub / 2] >> (4 * (sub % 2)) & 15;
+            let scale = i32::from(low) | i32::from(high >> (2 * sub) & 3) << 4;
+            self.sub_scales.extend([scale - 32; 2]);
+            self.nibbles(bytes, |nibble| IQ4[usize::from(nibble)]);
+        }
+    }
+
+    fn mxfp4(&mut self, block: &[u8]) {
+        self.scales.push(half_e8m0(block[0]));
+        self.nibbles(&block[1..], |nibble| E2M1_TWICE[usize::from(nibble)]);
+    }
+
+    /// What low nibbles stand for, then what high ones do.
+    fn nibbles(&mut self, bytes: &[u8], value: impl Fn(u8) -> i8) {
+        self.quants.extend(bytes.iter().map(|&b| value(b & 15)));
+        self.quants.extend(bytes.iter().map(|&b| value(b >> 4)));
+    }
+
+    /// Nibbles behind four bytes of fifth bits.
+    fn five_bits(&mut self, bytes: &[u8], offset: i8) {
+        let (fifths, bytes) = bytes.split_at(4);
+        let fifth = |i: usize| ((fifths[i / 8] >> (i % 8) & 1) << 4) as i8;
+        self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| ((b & 15) as i8 | fifth(i)) + offset));
+        self.quants.extend(bytes.iter().enumerate().map(|(i, &b)| ((b >> 4) as i8 | fifth(i + 16)) + offset));
     }
 
     fn q4_k(&mut self, block: &[u8]) {
@@ -98,8 +147,7 @@ impl Row {
         let (scales, quants) = block.split_at(4);
         self.scales.extend(scales.iter().map(|&byte| ue4m3_half(byte)));
         for bytes in quants.chunks_exact(8) {
-            self.quants.extend(bytes.iter().map(|&b| E2M1_TWICE[usize::from(b & 15)]));
-            self.quants.extend(bytes.iter().map(|&b| E2M1_TWICE[usize::from(b >> 4)]));
+            self.nibbles(bytes, |nibble| E2M1_TWICE[usize::from(nibble)]);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Norm, rotation, activation, addition, binary16.
+//! Norms, softmax, rotation, scaling, addition, binary16.
 
 use super::{Noise, assert_near, bits, usable};
 use crate::Variant;
@@ -8,7 +8,7 @@ const LENGTHS: [usize; 12] = [0, 1, 2, 15, 16, 17, 31, 32, 33, 64, 128, 2050];
 
 /// Runs `kernel` for all lengths and variants, at odd offsets, and compares with `oracle`, the bound being relative to
 /// `1 + |expected|`.
-fn check(
+pub(super) fn check(
     what: &str,
     bound: f64,
     kernel: impl Fn(&Variant, &mut [f32], &[f32]),
@@ -50,39 +50,44 @@ fn rms_norm_divides_by_the_root_of_the_mean_square() {
     }
 }
 
+fn layer_normed(x: &[f32], weight: &[f32]) -> Vec<f64> {
+    let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / x.len() as f64;
+    let variance = x.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum::<f64>() / x.len() as f64;
+    let inverse = 1.0 / (variance + 1e-5).sqrt();
+    x.iter().zip(weight).map(|(&x, &w)| (f64::from(x) - mean) * inverse * f64::from(w)).collect()
+}
+
 #[test]
-fn swiglu_multiplies_by_the_gate() {
-    check(
-        "swiglu",
-        1e-6,
-        |v, gate, up| (v.swiglu)(gate, up),
-        |gate, up| {
-            gate.iter().zip(up).map(|(&g, &u)| f64::from(g) / (1.0 + (-f64::from(g)).exp()) * f64::from(u)).collect()
-        },
-    );
+fn layer_norm_takes_the_mean_off_and_divides_by_the_deviation() {
+    check("layer_norm", 1e-5, |v, x, w| (v.layer_norm)(x, w, 1e-5), layer_normed);
+    let shifted = |v: &Variant, x: &mut [f32], w: &[f32]| {
+        x.iter_mut().for_each(|x| *x += 300.0);
+        (v.layer_norm)(x, w, 1e-5);
+    };
+    // The mean is two hundred times the deviation, and a sum of squares would show little else.
+    check("layer_norm far from zero", 2e-4, shifted, layer_normed);
+}
+
+#[test]
+fn softmax_gives_shares() {
+    let shares = |x: &[f32], _: &[f32]| -> Vec<f64> {
+        let sum: f64 = x.iter().map(|&x| f64::from(x).exp()).sum();
+        x.iter().map(|&x| f64::from(x).exp() / sum).collect()
+    };
+    check("softmax", 1e-6, |v, x, _| (v.softmax)(x), shares);
     for variant in usable() {
-        let mut gate = [-1e30, -200.0, -90.0, 90.0, 1e30, 0.0, f32::INFINITY, f32::NAN];
-        (variant.swiglu)(&mut gate, &[1.0; 8]);
-        let [far, low, below, above, high, zero, infinite, nan] = gate;
-        assert!(far == 0.0 && low.abs() < 1e-30 && below.abs() < 1e-30, "{}: closed {gate:?}", variant.name);
-        assert!(above == 90.0 && high == 1e30 && zero == 0.0, "{}: open {gate:?}", variant.name);
-        assert!(infinite == f32::INFINITY && nan.is_nan(), "{}: special {gate:?}", variant.name);
+        let mut x = [1000.0, 0.0, 1000.0, -1000.0];
+        (variant.softmax)(&mut x);
+        assert_eq!(x, [0.5, 0.0, 0.5, 0.0], "{}: large scores do not overflow", variant.name);
     }
 }
 
 #[test]
-fn the_exponential_is_right_to_two_units_in_the_last_place() {
-    // silu(-x) * (1 + exp(x)) / -x is 1, so a gate shows the exponential; steps of 0.013 reach every octave.
-    for variant in usable() {
-        let x: Vec<f32> = (-6600..6600).map(|i| i as f32 * 0.013 + 0.001).collect();
-        let mut gate: Vec<f32> = x.iter().map(|x| -x).collect();
-        (variant.swiglu)(&mut gate, &vec![1.0; x.len()]);
-        for (&x, &got) in x.iter().zip(&gate) {
-            let exact = -f64::from(x) / (1.0 + f64::from(x).exp());
-            let error = (f64::from(got) / exact - 1.0).abs() * 2f64.powi(24);
-            assert!(error < 6.0, "{}: silu({}) is {got}, {error} half units away from {exact}", variant.name, -x);
-        }
-    }
+fn scale_and_scaled_sums() {
+    let scaled = |x: &[f32], _: &[f32]| x.iter().map(|&x| f64::from(x) * 2.5).collect();
+    check("scale", 1e-7, |v, x, _| (v.scale)(x, 2.5), scaled);
+    let sums = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(&x, &y)| f64::from(x) - 0.3f64 * f64::from(y)).collect();
+    check("add_scaled", 3e-6, |v, x, y| (v.add_scaled)(x, y, -0.3), sums);
 }
 
 #[test]

@@ -227,6 +227,30 @@ fn extremes_neither_saturate_nor_vanish() {
 }
 
 #[test]
+fn every_exponent_of_mxfp4_scales_alike() {
+    // Activations so small that the largest scale leaves their products finite, and the smallest makes them vanish.
+    for magnitude in [1e-12, 1.0] {
+        let mut case = Case::random(DType::MXFP4, 64, 256, 9);
+        for (row, bytes) in case.weights.chunks_exact_mut(DType::MXFP4.row_bytes(64)).enumerate() {
+            bytes[0] = row as u8;
+            bytes[DType::MXFP4.block_bytes()] = row as u8;
+        }
+        case.activations.iter_mut().flatten().for_each(|x| *x *= magnitude);
+        let finite = if magnitude < 1.0 { 256 } else { 240 };
+        case.weights.truncate(finite * DType::MXFP4.row_bytes(64));
+        case.rows = finite;
+        let expected = case.all(scalar());
+        assert!(expected.iter().all(|x| x.is_finite()), "finite products for {magnitude}");
+        for variant in usable() {
+            let columns = case.convert(variant);
+            assert_eq!(bits(&case.all(variant)), bits(&expected), "{} for {magnitude}", variant.name);
+            let single = case.product(variant, &columns, 0..finite, 0..1);
+            assert_eq!(bits(&single), bits(&expected[..finite]), "{} for {magnitude}, one column", variant.name);
+        }
+    }
+}
+
+#[test]
 fn weights_need_no_alignment() {
     for dtype in types() {
         let k = 768;
@@ -260,7 +284,15 @@ fn weights_need_no_alignment() {
 fn scratch_of_one_product_serves_another() {
     for variant in usable() {
         let mut scratch = Scratch::new();
-        for (dtype, k) in [(DType::Q6_K, 1024), (DType::Q8_0, 64), (DType::Q4_K, 512), (DType::Q5_K, 256)] {
+        for (dtype, k) in [
+            (DType::Q6_K, 1024),
+            (DType::Q8_0, 64),
+            (DType::Q4_K, 512),
+            (DType::IQ4_XS, 1024),
+            (DType::Q5_1, 512),
+            (DType::MXFP4, 1024),
+            (DType::Q5_K, 256),
+        ] {
             let case = Case::random(dtype, k, 20, 10);
             let columns = case.convert(variant);
             let mut out = vec![0.0; 200];

@@ -1,8 +1,8 @@
 //! AVX2, FMA and F16C: every x86-64 processor since about 2013.
 //!
 //! Byte products are `vpmaddubsw`, which adds two products in saturating 16 bits. Nothing saturates here: quants of at
-//! most six bits are unsigned (`2 * 63 * 127 < 2^15`), and Q8_0 multiplies magnitudes (`2 * 128 * 127 < 2^15`) with
-//! activations that carry the weights' signs.
+//! most six bits are unsigned (`2 * 63 * 127 < 2^15`), and wider ones (Q8_0 and the IQ4 types) multiply their magnitudes
+//! (`2 * 128 * 127 < 2^15`) with activations that carry the weights' signs.
 #![expect(unsafe_code, reason = "safe functions with target features are entered from code without them")]
 
 mod decode;
@@ -12,10 +12,11 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::kernels;
 use super::memory::{load_f32x8, load_u16x8, load_u16x16, load128, load256, store_f32x8};
-use super::quants::{self, Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
+use super::quants;
 use crate::attention::{AttendSpan, Softmax};
+use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use crate::compiled::kernels;
 use crate::format::Format;
 use crate::matmul::MatMul;
 use crate::portable::arith::{LANES, Lanes};
@@ -33,8 +34,16 @@ pub(crate) const AVX2_FMA_F16C: Variant = Variant {
     rms_norm,
     rms_norm_in_place,
     rope,
+    layer_norm,
+    softmax,
     swiglu,
+    geglu,
+    clamped_glu,
+    gelu,
+    scale,
+    softcap,
     add,
+    add_scaled,
     to_f16,
     attend,
     merge,
@@ -54,6 +63,11 @@ fn quantised(mut m: MatMul<'_>) {
         DType::Q8_0 => typed::<Q80>(&mut m),
         DType::Q4_0 => typed::<Q40>(&mut m),
         DType::Q5_0 => typed::<Q50>(&mut m),
+        DType::Q4_1 => typed::<Q41>(&mut m),
+        DType::Q5_1 => typed::<Q51>(&mut m),
+        DType::IQ4_NL => typed::<Iq4Nl>(&mut m),
+        DType::IQ4_XS => typed::<Iq4Xs>(&mut m),
+        DType::MXFP4 => typed::<Mxfp4>(&mut m),
         DType::Q4_K => typed::<Q4K>(&mut m),
         DType::Q5_K => typed::<Q5K>(&mut m),
         DType::Q6_K => typed::<Q6K>(&mut m),
@@ -70,27 +84,23 @@ fn typed<T: Kind>(m: &mut MatMul<'_>) {
     }
 }
 
-/// 32 weights as this variant multiplies them: signed in Q8_0, unsigned in all others.
+/// 32 weights as this variant multiplies them: signed where they are [`Kind::WIDE`], unsigned in all other types.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn weights<T: Kind>(block: &[u8], sub: usize) -> __m256i {
-    if matches!(T::DTYPE, DType::Q8_0) { quants::signed(block) } else { quants::unsigned::<T>(block, sub) }
+    if T::WIDE { quants::signed::<T>(block, sub) } else { quants::unsigned::<T>(block, sub) }
 }
 
 /// What is to be taken off a dot product of [`weights`] for each unit of the activations' sum.
 const fn offset<T: Kind>() -> i32 {
-    if matches!(T::DTYPE, DType::Q8_0) { 0 } else { T::OFFSET }
+    if T::WIDE { 0 } else { T::OFFSET }
 }
 
 /// Products of 32 weights with 32 activations, added in pairs to sixteen `i16`.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn products<T: Kind>(w: __m256i, a: __m256i) -> __m256i {
-    if matches!(T::DTYPE, DType::Q8_0) {
-        _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w))
-    } else {
-        _mm256_maddubs_epi16(w, a)
-    }
+    if T::WIDE { _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)) } else { _mm256_maddubs_epi16(w, a) }
 }
 
 /// The sums of adjacent `i16`.

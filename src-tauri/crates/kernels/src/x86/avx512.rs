@@ -11,10 +11,10 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::kernels;
 use super::memory::{load_f32x16, load_u16x16, load256, load512, store_f32x16};
-use super::quants::{Kind, Q4K, Q5K, Q6K, Q40, Q50, Q80};
 use crate::attention::{AttendSpan, Softmax};
+use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use crate::compiled::kernels;
 use crate::format::Format;
 use crate::matmul::MatMul;
 use crate::portable::arith::{LANES, Lanes};
@@ -35,8 +35,16 @@ pub(crate) const AVX512_VNNI: Variant = Variant {
     rms_norm,
     rms_norm_in_place,
     rope,
+    layer_norm,
+    softmax,
     swiglu,
+    geglu,
+    clamped_glu,
+    gelu,
+    scale,
+    softcap,
     add,
+    add_scaled,
     to_f16,
     attend,
     merge,
@@ -60,6 +68,11 @@ fn quantised(mut m: MatMul<'_>) {
         DType::Q8_0 => typed::<Q80>(&mut m),
         DType::Q4_0 => typed::<Q40>(&mut m),
         DType::Q5_0 => typed::<Q50>(&mut m),
+        DType::Q4_1 => typed::<Q41>(&mut m),
+        DType::Q5_1 => typed::<Q51>(&mut m),
+        DType::IQ4_NL => typed::<Iq4Nl>(&mut m),
+        DType::IQ4_XS => typed::<Iq4Xs>(&mut m),
+        DType::MXFP4 => typed::<Mxfp4>(&mut m),
         DType::Q4_K => typed::<Q4K>(&mut m),
         DType::Q5_K => typed::<Q5K>(&mut m),
         DType::Q6_K => typed::<Q6K>(&mut m),

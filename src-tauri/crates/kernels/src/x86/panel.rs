@@ -4,9 +4,8 @@
 //! of `rows x 4` bytes, eight registers for each 32 elements; a dword of a column, broadcast, meets all rows at once,
 //! and the sums of the rows stay in their lanes without any horizontal step.
 
+use crate::block::{Kind, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 use crate::portable::arith::widen;
-
-use super::quants::{Kind, minimum_scale, scale, scales_and_minima, sub_scales};
 
 /// One number per row; lanes past the rows of an eight-row panel are not used.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,12 +24,12 @@ pub(crate) struct Panel {
     pub(super) quants: Vec<Line>,
     /// Per block.
     pub(super) scales: Vec<Lanes<f32>>,
-    /// Per block, Q4_K and Q5_K.
+    /// Per block, types with minima.
     pub(super) minimum_scales: Vec<Lanes<f32>>,
-    /// K-quants: per sub-block (32 elements; 16 in Q6_K) its integer scale.
+    /// Blocks of 256: per sub-block (32 elements; 16 in Q6_K) its integer scale.
     pub(super) sub_scales: Vec<Lanes<i32>>,
-    /// K-quants: per 32 elements a pair of `i16` that a column's two sums over 16 elements are multiplied with: the
-    /// minimum twice (Q4_K, Q5_K), or the two scales (Q6_K, to take off its offset).
+    /// Blocks of 256: per 32 elements a pair of `i16` that a column's two sums over 16 elements are multiplied with: the
+    /// minimum twice (Q4_K, Q5_K), or the scales of both (Q6_K, IQ4_XS, to take off their offset).
     pub(super) pairs: Vec<Lanes<i32>>,
 }
 
@@ -41,25 +40,28 @@ impl Panel {
         let subs = blocks * T::BLOCK / 32;
         self.quants.resize(subs * lines, Line([0; 64]));
         self.scales.resize(blocks, Lanes::default());
+        self.minimum_scales.resize(if T::MINIMA { blocks } else { 0 }, Lanes::default());
         if T::BLOCK == 32 {
             for (row, bytes) in rows.iter().enumerate() {
                 for (block, scales) in T::blocks(bytes, blocks).iter().zip(&mut self.scales) {
-                    scales.0[row] = widen(scale::<T>(block.as_ref()));
+                    scales.0[row] = scale::<T>(block.as_ref());
+                }
+                for (block, minima) in T::blocks(bytes, blocks).iter().zip(&mut self.minimum_scales) {
+                    minima.0[row] = widen(minimum_scale_bits(block.as_ref()));
                 }
             }
             return;
         }
-        let groups = if T::MINIMA { 1 } else { 2 };
-        self.minimum_scales.resize(blocks, Lanes::default());
+        let groups = 32 / T::SUB;
         self.sub_scales.resize(subs * groups, Lanes::default());
         self.pairs.resize(subs, Lanes::default());
         for (row, bytes) in rows.iter().enumerate() {
             for (index, block) in T::blocks(bytes, blocks).iter().map(AsRef::as_ref).enumerate() {
-                self.scales[index].0[row] = widen(scale::<T>(block));
+                self.scales[index].0[row] = scale::<T>(block);
                 let pairs = &mut self.pairs[8 * index..8 * (index + 1)];
                 let sub_scales_out = &mut self.sub_scales[8 * groups * index..8 * groups * (index + 1)];
                 if T::MINIMA {
-                    self.minimum_scales[index].0[row] = widen(minimum_scale(block));
+                    self.minimum_scales[index].0[row] = widen(minimum_scale_bits(block));
                     let (scales, minima) = scales_and_minima(block);
                     let (scales, minima) = (scales.to_le_bytes(), minima.to_le_bytes());
                     for sub in 0..8 {
@@ -67,12 +69,12 @@ impl Panel {
                         pairs[sub].0[row] = pair(minima[sub].into(), minima[sub].into());
                     }
                 } else {
-                    let scales = sub_scales(block).map(|scale| i16::from(scale as i8));
-                    for (out, &scale) in sub_scales_out.iter_mut().zip(&scales) {
+                    let scales = sub_scales::<T>(block);
+                    for (out, &scale) in sub_scales_out.iter_mut().zip(scales.iter().step_by(T::SUB / 16)) {
                         out.0[row] = i32::from(scale);
                     }
                     for (out, &[a, b]) in pairs.iter_mut().zip(scales.as_chunks::<2>().0) {
-                        out.0[row] = pair(a, b);
+                        out.0[row] = pair(a.into(), b.into());
                     }
                 }
             }

@@ -4,63 +4,36 @@
 //! the sums that a column stores: `sum((w + offset) * a) - offset * sum(a)`.
 
 use std::arch::x86_64::{
-    __m256i, _mm_and_si128, _mm_cvtsi32_si128, _mm_set1_epi8, _mm_srli_epi16, _mm256_add_epi8, _mm256_and_si256,
-    _mm256_cmpeq_epi8, _mm256_or_si256, _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x,
-    _mm256_setr_epi64x, _mm256_shuffle_epi8, _mm256_slli_epi16, _mm256_srl_epi16, _mm256_xor_si256,
+    __m128i, __m256i, _mm_and_si128, _mm_cvtsi32_si128, _mm_set1_epi8, _mm_set1_epi64x, _mm_srli_epi16,
+    _mm_unpacklo_epi8, _mm256_add_epi8, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_cmpeq_epi8,
+    _mm256_or_si256, _mm256_set_m128i, _mm256_set1_epi8, _mm256_set1_epi32, _mm256_set1_epi64x, _mm256_setr_epi64x,
+    _mm256_shuffle_epi8, _mm256_slli_epi16, _mm256_srl_epi16, _mm256_xor_si256,
 };
 
 use cairn_gguf::DType;
 
-use super::memory::{at, load128, load256};
-
-/// A quantised type of weights, known when a kernel is compiled.
-pub(super) trait Kind {
-    /// The type.
-    const DTYPE: DType;
-    /// What was added to make the quants unsigned.
-    const OFFSET: i32;
-    /// The bytes of a block.
-    type Block: AsRef<[u8]> + 'static;
-    /// Elements in a block.
-    const BLOCK: usize = Self::DTYPE.block();
-    /// Whether blocks have minima (Q4_K, Q5_K).
-    const MINIMA: bool = matches!(Self::DTYPE, DType::Q4_K | DType::Q5_K);
-    /// The first `blocks` blocks of a row. With one `blocks` for all rows, a loop over blocks needs no further checks.
-    fn blocks(row: &[u8], blocks: usize) -> &[Self::Block];
-}
-
-macro_rules! kinds {
-    ($($name:ident = $dtype:ident + $offset:literal)*) => { $(
-        pub(super) struct $name;
-        impl Kind for $name {
-            const DTYPE: DType = DType::$dtype;
-            const OFFSET: i32 = $offset;
-            type Block = [u8; DType::$dtype.block_bytes()];
-            #[inline(always)]
-            fn blocks(row: &[u8], blocks: usize) -> &[Self::Block] {
-                &row.as_chunks().0[..blocks]
-            }
-        }
-    )* };
-}
-kinds! { Q80 = Q8_0 + 128  Q40 = Q4_0 + 8  Q50 = Q5_0 + 16  Q4K = Q4_K + 0  Q5K = Q5_K + 0  Q6K = Q6_K + 32 }
+use super::memory::{load128, load256};
+use crate::block::{Kind, at, iq4_scales, raised};
 
 /// The elements `32 * sub..32 * (sub + 1)` of a block, unsigned.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn unsigned<T: Kind>(block: &[u8], sub: usize) -> __m256i {
     match T::DTYPE {
-        DType::Q8_0 => _mm256_xor_si256(signed(block), _mm256_set1_epi8(-128)),
-        DType::Q4_0 => nibbles(at(block, 2)),
-        DType::Q5_0 => {
-            let bits = u32::from_le_bytes(*at(block, 2));
-            _mm256_add_epi8(nibbles(at(block, 6)), sixteens(bits))
+        DType::Q8_0 => _mm256_xor_si256(signed::<T>(block, sub), _mm256_set1_epi8(-128)),
+        DType::Q4_0 | DType::Q4_1 => nibbles::<T>(block, sub),
+        DType::Q5_0 | DType::Q5_1 => {
+            let bits = u32::from_le_bytes(*at(block, T::NIBBLES - 4));
+            _mm256_add_epi8(nibbles::<T>(block, sub), sixteens(bits))
         }
-        DType::Q4_K => half_nibbles(block, 16, sub),
+        DType::IQ4_NL | DType::IQ4_XS | DType::MXFP4 => {
+            look_up(const { &raised(T::GRID, T::OFFSET) }, nibbles::<T>(block, sub))
+        }
+        DType::Q4_K => half_nibbles::<T>(block, sub),
         DType::Q5_K => {
             let bit = _mm256_set1_epi8(1 << sub);
             let set = _mm256_cmpeq_epi8(_mm256_and_si256(load256(at(block, 16)), bit), bit);
-            _mm256_or_si256(half_nibbles(block, 48, sub), _mm256_and_si256(set, _mm256_set1_epi8(16)))
+            _mm256_or_si256(half_nibbles::<T>(block, sub), _mm256_and_si256(set, _mm256_set1_epi8(16)))
         }
         _ => {
             let (half, group) = (sub / 4, sub % 4);
@@ -74,18 +47,29 @@ pub(super) fn unsigned<T: Kind>(block: &[u8], sub: usize) -> __m256i {
     }
 }
 
-/// The 32 elements of a block of Q8_0.
+/// The elements `32 * sub..32 * (sub + 1)` of a block of a [`Kind::WIDE`] type, signed.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn signed(block: &[u8]) -> __m256i {
-    load256(at(block, 2))
+pub(super) fn signed<T: Kind>(block: &[u8], sub: usize) -> __m256i {
+    if matches!(T::DTYPE, DType::Q8_0) {
+        load256(at(block, 2))
+    } else {
+        look_up(const { &raised(T::GRID, 0) }, nibbles::<T>(block, sub))
+    }
 }
 
-/// Low nibbles in the lower half, high ones in the upper.
+/// What indices below 16 stand for.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn nibbles(bytes: &[u8; 16]) -> __m256i {
-    let bytes = load128(bytes);
+fn look_up(grid: &[u8; 16], indices: __m256i) -> __m256i {
+    _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(load128(grid)), indices)
+}
+
+/// Of sixteen bytes, low nibbles in the lower half, high ones in the upper.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn nibbles<T: Kind>(block: &[u8], sub: usize) -> __m256i {
+    let bytes = load128(at(block, T::NIBBLES + 16 * sub));
     let mask = _mm_set1_epi8(15);
     _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16::<4>(bytes), mask), _mm_and_si128(bytes, mask))
 }
@@ -93,8 +77,8 @@ fn nibbles(bytes: &[u8; 16]) -> __m256i {
 /// Low (even `sub`) or high nibbles of the 32 bytes that two sub-blocks share.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn half_nibbles(block: &[u8], start: usize, sub: usize) -> __m256i {
-    let bytes = load256(at(block, start + 32 * (sub / 2)));
+fn half_nibbles<T: Kind>(block: &[u8], sub: usize) -> __m256i {
+    let bytes = load256(at(block, T::NIBBLES + 32 * (sub / 2)));
     let bytes = _mm256_srl_epi16(bytes, _mm_cvtsi32_si128(4 * (sub as i32 % 2)));
     _mm256_and_si256(bytes, _mm256_set1_epi8(15))
 }
@@ -109,30 +93,14 @@ fn sixteens(bits: u32) -> __m256i {
     _mm256_and_si256(_mm256_cmpeq_epi8(_mm256_and_si256(bytes, bit), bit), _mm256_set1_epi8(16))
 }
 
-/// The eight scales and eight minima of Q4_K and Q5_K, a byte each.
-#[inline(always)]
-pub(super) fn scales_and_minima(block: &[u8]) -> (u64, u64) {
-    let word = |i: usize| u32::from_le_bytes(*at(block, 4 + 4 * i));
-    let (a, b, c) = (word(0), word(1), word(2));
-    let join = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
-    let upper = |low: u32, high: u32| low & 0x0f0f_0f0f | (high >> 2) & 0x3030_3030;
-    (join(a & 0x3f3f_3f3f, upper(c, a)), join(b & 0x3f3f_3f3f, upper(c >> 4, b)))
-}
-
-/// The sixteen signed scales of Q6_K.
-#[inline(always)]
-pub(super) fn sub_scales(block: &[u8]) -> &[u8; 16] {
-    at(block, 192)
-}
-
-/// The bits of a block's scale.
-#[inline(always)]
-pub(super) fn scale<T: Kind>(block: &[u8]) -> u16 {
-    u16::from_le_bytes(*at(block, if matches!(T::DTYPE, DType::Q6_K) { 208 } else { 0 }))
-}
-
-/// The bits of a block's scale of minima.
-#[inline(always)]
-pub(super) fn minimum_scale(block: &[u8]) -> u16 {
-    u16::from_le_bytes(*at(block, 2))
+/// The signed scales of Q6_K and IQ4_XS, one for each 16 elements.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn sub_scales_128<T: Kind>(block: &[u8]) -> __m128i {
+    if matches!(T::DTYPE, DType::Q6_K) {
+        load128(at(block, 192))
+    } else {
+        let scales = _mm_set1_epi64x(iq4_scales(block) as i64);
+        _mm_unpacklo_epi8(scales, scales)
+    }
 }

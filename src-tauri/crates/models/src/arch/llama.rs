@@ -1,12 +1,14 @@
-//! Llama (Touvron et al., arXiv 2302.13971) and what is built like it: Llama 2 and 3, Mistral, TinyLlama, SmolLM, Pebble.
+//! Llama (Touvron et al., arXiv 2302.13971) and what is built like it: Llama 2 and 3, Mistral, TinyLlama, SmolLM,
+//! Pebble; Mixtral (arXiv 2401.04088) has experts, each as wide as an MLP.
 //!
+//! Windows are not read, as in llama.cpp: its converter writes none for this family, not even for Mistral 7B 0.1, which has one.
 //! GGUF writers permute the query and key rows of this family, so that neighbouring elements form RoPE's pairs.
 
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Stream, attention, embed, gated_mlp, logits, mlp};
+use crate::block::{Attention, Experts, Gated, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -19,21 +21,21 @@ impl Architecture for Llama {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
-        let hparams = Hparams::read(b)?;
-        if let Some(experts @ 1..) = Keys::new(b.metadata())?.u32("expert_count")? {
-            return Err(LoadError::Unsupported { what: format!("a llama model with {experts} experts") });
-        }
-        let rope = rope(b, &hparams, RopeStyle::Interleaved)?;
+        let mut hparams = Hparams::read(b)?;
+        let has_experts = Keys::new(b.metadata())?.u32("expert_count")?.is_some_and(|count| count > 0);
+        let rope = rope(b, &mut hparams, RopeStyle::Interleaved)?;
         let stream = Stream::new(b, &hparams);
-        let at = Attention::new(b, &hparams, rope, false);
-        let mlp = mlp::Gated::new(b, &hparams);
-
-        embed(b, &hparams, stream);
+        let attention = Attention::new(b, &hparams, rope);
+        let inner = Some(hparams.feed_forward_length);
+        let experts = if has_experts { Some(Experts::new(b, &hparams, inner)?) } else { None };
+        let mlp = if has_experts { None } else { Some(Gated::new(b, &hparams)) };
+        embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
-            attention(b, &hparams, stream, &at, layer);
-            gated_mlp(b, &hparams, stream, &mlp, layer);
+            attention.push(b, &hparams, &stream, layer);
+            mlp.iter().for_each(|mlp| mlp.push(b, &hparams, &stream, layer));
+            experts.iter().for_each(|experts| experts.push(b, &hparams, &stream, layer));
         }
-        logits(b, &hparams, stream);
+        logits(b, &hparams, &stream);
         Ok(hparams)
     }
 }

@@ -5,7 +5,7 @@ use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Stream, attention, embed, gated_mlp, logits, mlp};
+use crate::block::{Attention, Gated, QueryKeyNorm, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
@@ -18,18 +18,17 @@ impl Architecture for Qwen3 {
     }
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
-        let hparams = Hparams::read(b)?;
-        let rope = rope(b, &hparams, RopeStyle::Half)?;
+        let mut hparams = Hparams::read(b)?;
+        let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let stream = Stream::new(b, &hparams);
-        let at = Attention::new(b, &hparams, rope, true);
-        let mlp = mlp::Gated::new(b, &hparams);
-
-        embed(b, &hparams, stream);
+        let attention = Attention::new(b, &hparams, rope).norm(QueryKeyNorm::Head);
+        let mlp = Gated::new(b, &hparams);
+        embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
-            attention(b, &hparams, stream, &at, layer);
-            gated_mlp(b, &hparams, stream, &mlp, layer);
+            attention.push(b, &hparams, &stream, layer);
+            mlp.push(b, &hparams, &stream, layer);
         }
-        logits(b, &hparams, stream);
+        logits(b, &hparams, &stream);
         Ok(hparams)
     }
 }

@@ -1,19 +1,24 @@
 //! Every family on tiny models: against a textbook forward pass, whole against token by token, and what is refused.
 
 mod cached;
+mod context;
 mod textbook;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cairn_gguf::Value;
 use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
 
+use self::textbook::Rotation;
 use crate::file::ModelFile;
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Noise, Tiny, VOCAB, WIDTH};
-use crate::{ALL, LoadError, Model, TensorFault, load, need};
+use crate::{ALL, LoadError, Model, TensorFault, load, need, tensors};
 
-const FAMILIES: [&str; 2] = ["llama", "qwen3"];
-const PLAIN: [f64; HEAD_DIM / 2] = [1.0; HEAD_DIM / 2];
+/// Every family by its name.
+fn families() -> impl Iterator<Item = &'static str> {
+    ALL.iter().flat_map(|family| family.names()).copied()
+}
 
 fn file(bytes: &[u8]) -> ModelFile {
     ModelFile::builtin("tiny", bytes.to_vec().leak()).expect("the writer writes what the reader reads")
@@ -30,7 +35,7 @@ fn run(model: &Tiny, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
 
 fn run_file(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
-    let Model { plan, hparams } = load(file, &mut backend).expect("the model is whole");
+    let Model { plan, hparams } = load(file, 4096, &mut backend).expect("the model is whole");
     let logits = plan.logits.expect("every family has logits");
     let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
@@ -50,10 +55,10 @@ fn run_file(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
 }
 
 /// Holds a model against the textbook at every position of a prompt longer than a page.
-fn check(what: &str, model: &Tiny, divisors: &[f64; HEAD_DIM / 2]) {
+fn check(what: &str, model: &Tiny, rotation: &Rotation) {
     let tokens = tokens(70);
     let ours = run(model, &tokens, 70);
-    let theirs = textbook::logits(model, &tokens, divisors);
+    let theirs = textbook::logits(model, &tokens, rotation);
     for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
         let range = theirs.iter().fold(0f64, |most, x| most.max(x.abs()));
         for (&a, &b) in ours.iter().zip(theirs) {
@@ -62,40 +67,65 @@ fn check(what: &str, model: &Tiny, divisors: &[f64; HEAD_DIM / 2]) {
     }
 }
 
-#[test]
-fn every_family_computes_what_its_paper_says() {
-    for family in FAMILIES {
-        let tied = Tiny::new(family, 1);
-        check(&format!("{family}, tied"), &tied, &PLAIN);
-        let mut untied = Tiny::new(family, 2);
-        untied.add(&mut Noise(3), "output.weight", &[WIDTH, VOCAB]);
-        check(&format!("{family}, with an output matrix"), &untied, &PLAIN);
-        let mut biased = Tiny::new(family, 4);
-        for layer in 0..LAYERS {
-            for (part, len) in [("q", HEADS * HEAD_DIM), ("k", KV_HEADS * HEAD_DIM), ("output", WIDTH)] {
-                biased.add(&mut Noise(5), &format!("blk.{layer}.attn_{part}.bias"), &[len]);
-            }
-        }
-        check(&format!("{family}, with biases"), &biased, &PLAIN);
-    }
+/// Llama with experts: no family of its own.
+fn mixtral(seed: u64) -> Tiny {
+    Tiny::of(&cairn_testkit::families::MIXTRAL, seed)
+}
+
+/// The rotation of a model whose metadata scale nothing.
+fn plain(model: &Tiny) -> Rotation {
+    Rotation::plain(model.number("rope.freq_base").expect("testkit writes it"))
 }
 
 #[test]
-fn rope_scaling_divides_the_angles() {
-    for family in FAMILIES {
-        let mut linear = Tiny::new(family, 6);
-        linear.keys.insert("rope.scaling.type", "linear".into());
-        linear.keys.insert("rope.scaling.factor", 4f32.into());
-        check(&format!("{family}, linear"), &linear, &[4.0; HEAD_DIM / 2]);
-        let mut factors = Tiny::new(family, 7);
-        factors.tensors.insert("rope_freqs.weight".into(), (vec![HEAD_DIM as u64 / 2], vec![1.0, 1.0, 2.5, 8.0]));
-        check(&format!("{family}, a factor for each pair"), &factors, &[1.0, 1.0, 2.5, 8.0]);
+fn every_family_computes_what_its_paper_says() {
+    for family in families() {
+        let tied = Tiny::new(family, 1);
+        check(&format!("{family}, tied"), &tied, &plain(&tied));
+        let mut untied = Tiny::new(family, 2);
+        untied.add(&mut Noise(3), "output.weight", &[WIDTH, VOCAB]);
+        check(&format!("{family}, with an output matrix"), &untied, &plain(&untied));
+        let mut biased = Tiny::new(family, 4);
+        let wide = HEADS * HEAD_DIM;
+        let parts =
+            [("q", wide), ("k", KV_HEADS * HEAD_DIM), ("qkv", wide + 2 * KV_HEADS * HEAD_DIM), ("output", WIDTH)];
+        for layer in 0..LAYERS {
+            for (part, len) in parts {
+                if biased.tensors.contains_key(&format!("blk.{layer}.attn_{part}.weight")) {
+                    biased.add(&mut Noise(5), &format!("blk.{layer}.attn_{part}.bias"), &[len]);
+                }
+            }
+        }
+        check(&format!("{family}, with biases"), &biased, &plain(&biased));
+    }
+    let mixtral = mixtral(1);
+    check("llama with experts", &mixtral, &plain(&mixtral));
+}
+
+#[test]
+fn tensors_are_listed_without_a_file() {
+    for family in families() {
+        let model = Tiny::new(family, 9);
+        let file = file(&model.bytes());
+        let has = |name: &str| model.tensors.contains_key(name);
+        let mut metadata = file.gguf().metadata().clone();
+        let listed = tensors(&metadata, &has).expect("the metadata are those of the family");
+        let names: BTreeSet<&str> = listed.iter().map(|tensor| tensor.name.as_str()).collect();
+        assert_eq!(names.len(), listed.len(), "{family}: each tensor once");
+        for tensor in &listed {
+            let in_file = file.gguf().tensor(&tensor.name).expect("the model is whole");
+            assert_eq!(tensor.dims, in_file.dims, "{family}: {}", tensor.name);
+        }
+        assert_eq!(listed.len(), model.tensors.len(), "{family}: all of them");
+        metadata.set(format!("{family}.block_count"), 0u32);
+        let error = tensors(&metadata, &has).expect_err("there is no such model");
+        assert!(error.to_string().starts_with(&format!("metadata key `{family}.block_count`")), "{error}");
     }
 }
 
 #[test]
 fn a_prompt_computed_whole_equals_it_token_by_token() {
-    for family in FAMILIES {
+    for family in families() {
         let model = Tiny::new(family, 8);
         let tokens = tokens(70);
         let whole = run(&model, &tokens, 70);
@@ -111,43 +141,48 @@ fn a_prompt_computed_whole_equals_it_token_by_token() {
 
 #[test]
 fn all_missing_and_misshaped_tensors_are_listed_at_once() {
-    let mut model = Tiny::new("qwen3", 9);
-    model.tensors.remove("blk.1.attn_k_norm.weight");
-    model.tensors.remove("output_norm.weight");
-    model.add(&mut Noise(9), "blk.0.ffn_down.weight", &[WIDTH, FEED_FORWARD]);
-    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err("three tensors are wrong");
-    let LoadError::Tensors { faults } = &error else { panic!("{error}") };
-    let shape = |dims: [usize; 2]| dims.map(|dim| dim as u64).to_vec();
-    let wanted = [
-        TensorFault::Shape {
-            name: "blk.0.ffn_down.weight".into(),
-            need: shape([FEED_FORWARD, WIDTH]),
-            have: shape([WIDTH, FEED_FORWARD]),
-        },
-        TensorFault::Missing { name: "blk.1.attn_k_norm.weight".into() },
-        TensorFault::Missing { name: "output_norm.weight".into() },
-    ];
-    assert_eq!(faults[..], wanted, "all three, in the order of the forward pass");
-    let text = "3 tensors do not fit the model: `blk.0.ffn_down.weight` must be [40, 24], is [24, 40]; \
-                `blk.1.attn_k_norm.weight` is missing; `output_norm.weight` is missing";
-    assert_eq!(error.to_string(), text, "the text lists them too");
+    for family in families() {
+        let mut model = Tiny::new(family, 9);
+        model.tensors.remove("blk.1.attn_output.weight");
+        model.tensors.remove("output_norm.weight");
+        // Read in parts by some families, and twice where it is the output matrix too.
+        let fused = model.tensors.remove("blk.1.attn_qkv.weight").is_some();
+        model.tensors.remove("token_embd.weight");
+        let down = ["blk.0.ffn_down.weight", "blk.0.ffn_down_exps.weight"];
+        let down = down.into_iter().find(|name| model.tensors.contains_key(*name)).expect("every family has an MLP");
+        let need = model.tensors[down].0.clone();
+        let mut have = need.clone();
+        have.swap(0, 1);
+        model.add(&mut Noise(9), down, &have.iter().map(|&dim| dim as usize).collect::<Vec<_>>());
+        let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("tensors are wrong");
+        let LoadError::Tensors { faults } = &error else { panic!("{error}") };
+        let missing = |name: &str| TensorFault::Missing { name: name.into() };
+        let text = format!("`{down}` must be {need:?}, is {have:?}");
+        let down = TensorFault::Shape { name: down.into(), need, have };
+        let mut wanted = vec![missing("token_embd.weight"), down];
+        wanted.extend(fused.then(|| missing("blk.1.attn_qkv.weight")));
+        wanted.extend([missing("blk.1.attn_output.weight"), missing("output_norm.weight")]);
+        assert_eq!(faults[..], wanted, "{family}: each once, in the order of the forward pass");
+        assert!(error.to_string().contains(&text), "the text lists them too: {error}");
+    }
 }
 
 /// Changes a sound llama model and checks what loading then says.
 fn refuses(change: impl FnOnce(&mut Tiny), text: &str) {
     let mut model = Tiny::new("llama", 10);
     change(&mut model);
-    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err(text);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(text);
     assert_eq!(error.to_string(), text, "the error says what is wrong");
 }
 
 #[test]
 fn metadata_that_fit_no_model_are_refused_by_name() {
-    let text = "architecture `mamba` is not supported; supported are llama, qwen3";
-    refuses(|model| model.architecture = "mamba".into(), text);
+    let known = families().collect::<Vec<_>>().join(", ");
+    let text = format!("architecture `mamba` is not supported; supported are {known}");
+    refuses(|model| model.architecture = "mamba".into(), &text);
     let remove = |key: &'static str| move |model: &mut Tiny| drop(model.keys.remove(key));
     refuses(remove("block_count"), "metadata key `llama.block_count` is missing");
-    let set = |key: &'static str, value: u32| move |model: &mut Tiny| drop(model.keys.insert(key, value.into()));
+    let set = |key: &'static str, value: u32| move |model: &mut Tiny| model.set(key, value);
     refuses(set("block_count", 0), "metadata key `llama.block_count`: 0 is not in 1 to 4096");
     refuses(set("block_count", u32::MAX), "metadata key `llama.block_count`: 4294967295 is not in 1 to 4096");
     let text = "metadata key `llama.attention.head_count_kv`: 3 key/value heads do not divide 4 heads";
@@ -156,15 +191,22 @@ fn metadata_that_fit_no_model_are_refused_by_name() {
     refuses(set("attention.head_count", 0), text);
     let text = "metadata key `llama.rope.dimension_count`: 9 is not an even number up to the head's 8 elements";
     refuses(set("rope.dimension_count", 9), text);
-    refuses(set("expert_count", 8), "a llama model with 8 experts is not supported");
-    let yarn = |model: &mut Tiny| drop(model.keys.insert("rope.scaling.type", "yarn".into()));
-    refuses(yarn, "RoPE scaling `yarn` is not supported");
+    refuses(set("expert_count", 8), "metadata key `llama.expert_used_count` is missing");
+    let experts = |count: u32, used: u32| {
+        move |model: &mut Tiny| {
+            model.set("expert_count", count);
+            model.set("expert_used_count", used);
+        }
+    };
+    refuses(experts(8, 9), "metadata key `llama.expert_used_count`: 9 is not in 1 to 8");
+    refuses(experts(65537, 1), "metadata key `llama.expert_count`: 65537 is not in 1 to 65536");
+    refuses(|model| model.set("rope.scaling.type", "su"), "RoPE scaling `su` is not supported");
     let text = "metadata key `llama.rope.freq_base`: -1 is not a positive number";
-    refuses(|model| drop(model.keys.insert("rope.freq_base", (-1f32).into())), text);
+    refuses(|model| model.set("rope.freq_base", -1f32), text);
     for (value, shown) in [(f32::NAN, "NaN"), (-1e-5, "-0.00001"), (f32::INFINITY, "inf")] {
         let text =
             format!("metadata key `llama.attention.layer_norm_rms_epsilon`: {shown} is not a number from zero up");
-        refuses(|model| drop(model.keys.insert("attention.layer_norm_rms_epsilon", value.into())), &text);
+        refuses(|model| model.set("attention.layer_norm_rms_epsilon", value), &text);
     }
     let factors = (vec![HEAD_DIM as u64 / 2], vec![1.0, 0.0, 1.0, 1.0]);
     let text = "metadata key `rope_freqs.weight`: 0 is not a positive number";
@@ -174,19 +216,20 @@ fn metadata_that_fit_no_model_are_refused_by_name() {
 /// Every number of the metadata at its extremes: an error or a model, never a panic, and no memory taken for it.
 #[test]
 fn extreme_metadata_are_refused_or_run() {
-    let keys: Vec<&str> = Tiny::new("llama", 13).keys.keys().copied().collect();
-    let more = ["rope.dimension_count", "rope.freq_base", "rope.scaling.factor", "vocab_size"];
-    for family in FAMILIES {
-        for key in keys.iter().copied().chain(more) {
+    let more = ["rope.scaling.factor", "rope.scaling.original_context_length", "attention.sliding_window"];
+    for family in families() {
+        let sound = Tiny::new(family, 13);
+        for key in sound.keys.keys().map(String::as_str).chain(more) {
             for value in [0u32, 1, 3, 1 << 22, u32::MAX] {
                 for value in
                     [Value::from(value), Value::from(value as f32), Value::from(-(value as f32)), Value::from(f32::NAN)]
                 {
-                    let mut model = Tiny::new(family, 13);
-                    model.keys.insert(key, value);
+                    let mut model = sound.clone();
+                    model.set("rope.scaling.type", "yarn");
+                    model.set(key, value);
                     let file = file(&model.bytes());
                     let need = need(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, 2);
-                    let loaded = load(&file, &mut Reference::new());
+                    let loaded = load(&file, 4096, &mut Reference::new());
                     assert_eq!(need.is_ok(), loaded.is_ok(), "{family}, {key}: {need:?}, {:?}", loaded.err());
                 }
             }
@@ -228,8 +271,8 @@ fn need_counts_weights_pages_and_activations() {
 #[test]
 fn a_long_list_of_missing_tensors_is_cut_short() {
     let mut model = Tiny::new("llama", 12);
-    model.keys.insert("block_count", 4096u32.into());
-    let error = load(&file(&model.bytes()), &mut Reference::new()).expect_err("nearly all blocks are missing");
+    model.set("block_count", 4096u32);
+    let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err("nearly all blocks are missing");
     let text = error.to_string();
     assert!(text.starts_with("36846 tensors do not fit the model: `blk.2.attn_norm.weight` is missing; "), "{text}");
     assert!(text.ends_with("; and 36746 more"), "{text}");
@@ -242,5 +285,4 @@ fn every_file_of_the_folder_is_a_row_of_the_table() {
     let names = entries.map(|entry| entry.expect("the folder can be read").file_name());
     let families = names.filter(|name| name != "tests.rs" && name != "tests").count();
     assert_eq!(ALL.len(), families, "a family is one file and one line in `ALL`");
-    assert_eq!(ALL.iter().flat_map(|family| family.names()).count(), FAMILIES.len(), "these tests run every family");
 }

@@ -1,55 +1,133 @@
 //! Grouped-query attention (Ainslie et al., arXiv 2305.13245) with rotary positions.
+//!
+//! What families differ in: norms of queries and keys before they are rotated (Henry et al., arXiv 2010.04245), the factor
+//! and the cap on scores, sinks, layers that see a window only, and whether queries, keys and values are one tensor.
 
-use cairn_tensor::{BufferId, Op, State, StateKind};
+use cairn_tensor::{BufferId, Op, Projection, State, StateKind};
 
 use super::Stream;
+use super::stream::Part;
+use super::window::Windows;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
 /// The parameters and buffers of a model's attention blocks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Attention {
-    /// Index into [`cairn_tensor::Plan::ropes`].
-    rope: usize,
-    /// Whether each head of queries and keys is normalised before it is rotated (Qwen 3).
-    head_norm: bool,
+    /// Index into [`cairn_tensor::Plan::ropes`]; nothing for a model without positions.
+    rope: Option<usize>,
+    /// Layers that see a window only, and their rotation.
+    windows: Option<(Windows, usize)>,
+    norm: QueryKeyNorm,
+    scale: f32,
+    softcap: Option<f32>,
+    /// Whether each query head has a sink.
+    sinks: bool,
+    /// Whether `attn_qkv` is expected, not the three by themselves.
+    fused: bool,
     q: BufferId,   // [rows, heads * head_dim]
     k: BufferId,   // [rows, kv_heads * head_dim]
     v: BufferId,   // [rows, kv_heads * head_dim]
     out: BufferId, // [rows, heads * head_dim]
 }
 
-impl Attention {
-    pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams, rope: usize, head_norm: bool) -> Self {
-        let (wide, narrow) = (hparams.heads * hparams.head_dim, hparams.kv_heads * hparams.head_dim);
-        let (q, k, v, out) = (b.buffer(wide), b.buffer(narrow), b.buffer(narrow), b.buffer(wide));
-        Self { rope, head_norm, q, k, v, out }
-    }
+/// What of queries and keys is normalised together, before they are rotated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum QueryKeyNorm {
+    /// Nothing.
+    None,
+    /// Each head.
+    Head,
+    /// All heads of a row.
+    Row,
 }
 
-/// `residual += attention(norm(residual))`, and the layer's keys and values go to its state.
-pub(crate) fn attention(b: &mut Builder<'_>, hparams: &Hparams, stream: Stream, at: &Attention, layer: usize) {
-    let &Hparams { embedding_length, heads, kv_heads, head_dim, rms_epsilon: eps, .. } = hparams;
-    let &Attention { rope, head_norm, q, k, v, out } = at;
-    let name = |part: &str| format!("blk.{layer}.{part}");
-
-    stream.norm(b, &name("attn_norm.weight"), hparams);
-    let parts = [("attn_q", q), ("attn_k", k), ("attn_v", v)];
-    let projections = parts.map(|(part, out)| b.projection(&name(part), embedding_length, out)).to_vec();
-    b.push(Op::MatMul { x: stream.branch, projections });
-    for (part, x) in [("attn_q_norm.weight", q), ("attn_k_norm.weight", k)] {
-        if head_norm {
-            let weight = b.vector(&name(part), head_dim);
-            b.push(Op::RmsNorm { x, weight, eps, group: head_dim, out: x });
-        }
-        b.push(Op::Rope { x, head_dim, rope });
+impl Attention {
+    /// Plain attention with this rotation in every layer.
+    pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams, rope: impl Into<Option<usize>>) -> Self {
+        let (wide, narrow) = (hparams.heads * hparams.head_dim, hparams.kv_heads * hparams.head_dim);
+        let (q, k, v, out) = (b.buffer(wide), b.buffer(narrow), b.buffer(narrow), b.buffer(wide));
+        let scale = 1.0 / (hparams.head_dim as f32).sqrt();
+        let (norm, softcap) = (QueryKeyNorm::None, None);
+        Self { rope: rope.into(), windows: None, norm, scale, softcap, sinks: false, fused: false, q, k, v, out }
     }
 
-    let state = b.plan.state(State { kind: StateKind::Full, kv_heads, head_dim });
-    b.push(Op::StoreKv { state, k, v });
-    let scale = 1.0 / (head_dim as f32).sqrt();
-    b.push(Op::Attention { state, q, heads, scale, softcap: None, out });
-    let projections = vec![b.projection(&name("attn_output"), heads * head_dim, stream.branch)];
-    b.push(Op::MatMul { x: out, projections });
-    stream.add(b);
+    pub(crate) fn norm(self, norm: QueryKeyNorm) -> Self {
+        Self { norm, ..self }
+    }
+
+    /// Queries, keys and values as one tensor, unless the model has them one by one.
+    pub(crate) fn fused(self) -> Self {
+        Self { fused: true, ..self }
+    }
+
+    /// Sets the factor on scores, which is 1 / sqrt(head_dim) otherwise.
+    pub(crate) fn scale(self, scale: f32) -> Self {
+        Self { scale, ..self }
+    }
+
+    /// Caps scores: `cap * tanh(score / cap)`.
+    pub(crate) fn softcap(self, softcap: Option<f32>) -> Self {
+        Self { softcap, ..self }
+    }
+
+    /// A score of its own for each query head, that takes part in the softmax (Xiao et al., arXiv 2309.17453).
+    pub(crate) fn sinks(self) -> Self {
+        Self { sinks: true, ..self }
+    }
+
+    /// Gives some layers a window, and a rotation of their own.
+    pub(crate) fn windows(self, windows: Option<Windows>, rope: usize) -> Self {
+        Self { windows: windows.map(|windows| (windows, rope)), ..self }
+    }
+
+    /// `residual += attention(x)` with `x` as the stream gives it; the layer's keys and values go to its state.
+    pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
+        let &Hparams { heads, kv_heads, head_dim, rms_epsilon: eps, .. } = hparams;
+        let &Self { norm, scale, softcap, q, k, v, out, .. } = self;
+        let (kind, rope) = match &self.windows {
+            Some((windows, rope)) if windows.applies(layer) => (StateKind::Window(windows.tokens), Some(*rope)),
+            _ => (StateKind::Full, self.rope),
+        };
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let x = stream.enter(b, Part::ATTENTION, layer);
+        let projections = self.projections(b, hparams, layer);
+        b.push(Op::MatMul { x, projections });
+        for (part, x, heads) in [("attn_q_norm.weight", q, heads), ("attn_k_norm.weight", k, kv_heads)] {
+            let group = match norm {
+                QueryKeyNorm::None => None,
+                QueryKeyNorm::Head => Some(head_dim),
+                QueryKeyNorm::Row => Some(heads * head_dim),
+            };
+            if let Some(group) = group {
+                let weight = b.vector(&name(part), group);
+                b.push(Op::RmsNorm { x, weight, eps, group, out: x });
+            }
+            if let Some(rope) = rope {
+                b.push(Op::Rope { x, head_dim, rope });
+            }
+        }
+        let state = b.plan.state(State { kind, kv_heads, head_dim });
+        b.push(Op::StoreKv { state, k, v });
+        let sinks = self.sinks.then(|| b.vector(&name("attn_sinks.weight"), heads));
+        b.push(Op::Attention { state, q, heads, scale, softcap, sinks, out });
+        let projections = vec![b.projection(&name("attn_output"), heads * head_dim, stream.branch)];
+        b.push(Op::MatMul { x: out, projections });
+        stream.leave(b, Part::ATTENTION, layer);
+    }
+
+    /// The products that fill `q`, `k` and `v`: three tensors, or the rows of one.
+    fn projections(&self, b: &mut Builder<'_>, hparams: &Hparams, layer: usize) -> Vec<Projection> {
+        let width = hparams.embedding_length;
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let parts = [("attn_q", self.q), ("attn_k", self.k), ("attn_v", self.v)];
+        let fused = b.has(&name("attn_qkv.weight")) || (self.fused && !b.has(&name("attn_q.weight")));
+        if !fused {
+            return parts.map(|(part, out)| b.projection(&name(part), width, out)).to_vec();
+        }
+        let (wide, narrow) = (hparams.heads * hparams.head_dim, hparams.kv_heads * hparams.head_dim);
+        let firsts = [0, wide, wide + narrow];
+        let rows = |(first, (_, out))| b.projection_rows(&name("attn_qkv"), wide + 2 * narrow, first, width, out);
+        firsts.into_iter().zip(parts).map(rows).collect()
+    }
 }

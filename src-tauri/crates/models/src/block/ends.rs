@@ -1,30 +1,31 @@
 //! Where a forward pass begins and ends: the embedding table and the logits.
 
-use cairn_tensor::{Op, Projection, Rows};
+use cairn_tensor::{BufferId, Op, Projection, Rows};
 
 use super::Stream;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
 /// Fills the residual stream with the batch's embeddings.
-pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: Stream) {
+pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
     let table = b.matrix("token_embd.weight", hparams.vocab, hparams.embedding_length);
     b.push(Op::Embed { table, out: stream.residual });
 }
 
-/// Logits of the rows that want them. The rows are gathered first, so that the norm and the widest product of the model run for
-/// no other row. Without an output matrix of its own the model uses its embedding table (Press & Wolf, arXiv 1608.05859).
-pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: Stream) {
+/// Logits of the rows that want them, in the buffer that is returned. The rows are gathered first, so that the norm and the
+/// widest product of the model run for no other row. Without an output matrix of its own the model uses its embedding table
+/// (Press & Wolf, arXiv 1608.05859).
+pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> BufferId {
     let (width, eps) = (hparams.embedding_length, hparams.rms_epsilon);
     let last = b.plan.buffer(Rows::Logits, width);
     b.push(Op::Gather { x: stream.residual, out: last });
     let weight = b.vector("output_norm.weight", width);
     b.push(Op::RmsNorm { x: last, weight, eps, group: width, out: last });
-
     let out = b.plan.buffer(Rows::Logits, hparams.vocab);
     let table = if b.has("output.weight") { "output.weight" } else { "token_embd.weight" };
     let weight = b.matrix(table, hparams.vocab, width);
     let bias = b.optional_vector("output.bias", hparams.vocab);
     b.push(Op::MatMul { x: last, projections: vec![Projection { weight, bias, out }] });
     b.plan.logits = Some(out);
+    out
 }

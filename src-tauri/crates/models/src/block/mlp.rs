@@ -1,35 +1,52 @@
 //! The gated feed-forward block (SwiGLU: Shazeer, arXiv 2002.05202).
 
-use cairn_tensor::{BufferId, Op};
+use cairn_tensor::{BufferId, Glu, Op};
 
 use super::Stream;
+use super::stream::Part;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
-/// The buffers of a model's gated MLPs, each `[rows, feed_forward]`.
+/// The parameters and buffers of a model's gated MLPs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gated {
-    gate: BufferId,
-    up: BufferId,
+    activation: Glu,
+    /// Whether one tensor, `ffn_up`, holds the gate's rows and then the linear part's.
+    fused: bool,
+    gate: BufferId, // [rows, feed_forward]
+    up: BufferId,   // [rows, feed_forward]
 }
 
 impl Gated {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
-        Self { gate: b.buffer(hparams.feed_forward_length), up: b.buffer(hparams.feed_forward_length) }
+        let (gate, up) = (b.buffer(hparams.feed_forward_length), b.buffer(hparams.feed_forward_length));
+        Self { activation: Glu::Silu, fused: false, gate, up }
     }
-}
 
-/// `residual += down(silu(gate(x)) * up(x))` with `x = norm(residual)`.
-pub(crate) fn gated_mlp(b: &mut Builder<'_>, hparams: &Hparams, stream: Stream, mlp: &Gated, layer: usize) {
-    let &Gated { gate, up } = mlp;
-    let name = |part: &str| format!("blk.{layer}.{part}");
+    pub(crate) fn activation(self, activation: Glu) -> Self {
+        Self { activation, ..self }
+    }
 
-    stream.norm(b, &name("ffn_norm.weight"), hparams);
-    let parts = [("ffn_gate", gate), ("ffn_up", up)];
-    let projections = parts.map(|(part, out)| b.projection(&name(part), hparams.embedding_length, out)).to_vec();
-    b.push(Op::MatMul { x: stream.branch, projections });
-    b.push(Op::SwiGlu { gate, up, out: gate });
-    let projections = vec![b.projection(&name("ffn_down"), hparams.feed_forward_length, stream.branch)];
-    b.push(Op::MatMul { x: gate, projections });
-    stream.add(b);
+    pub(crate) fn fused(self) -> Self {
+        Self { fused: true, ..self }
+    }
+
+    /// `residual += down(activation(gate(x)) * up(x))` with `x` as the stream gives it.
+    pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
+        let &Self { activation, fused, gate, up } = self;
+        let (width, inner) = (hparams.embedding_length, hparams.feed_forward_length);
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let x = stream.enter(b, Part::MLP, layer);
+        let projections = if fused {
+            [(0, gate), (inner, up)]
+                .map(|(first, out)| b.projection_rows(&name("ffn_up"), 2 * inner, first, width, out))
+        } else {
+            [("ffn_gate", gate), ("ffn_up", up)].map(|(part, out)| b.projection(&name(part), width, out))
+        };
+        b.push(Op::MatMul { x, projections: projections.to_vec() });
+        b.push(Op::Glu { activation, gate, up, out: gate });
+        let projections = vec![b.projection(&name("ffn_down"), inner, stream.branch)];
+        b.push(Op::MatMul { x: gate, projections });
+        stream.leave(b, Part::MLP, layer);
+    }
 }

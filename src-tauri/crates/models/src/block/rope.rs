@@ -1,8 +1,18 @@
 //! Rotary position embedding from metadata (Su et al., arXiv 2104.09864).
 //!
-//! Pair `i` of `dims / 2` turns by `position * base^(-2 i / dims)`. Linear scaling divides all angles by one factor, which
-//! stretches the context by it. Llama 3 divides each pair's angle by a factor of its own; files carry those factors as the
-//! tensor `rope_freqs.weight`.
+//! Pair `i` of `dims / 2` turns by `position * base^(-2 i / dims)`. What stretches the context, as llama.cpp computes it:
+//!
+//! - linear scaling divides all angles by one factor;
+//! - a factor for each pair divides its angle: Llama 3 (`rope_freqs.weight`), and LongRoPE (Ding et al., arXiv 2402.13753), which has
+//!   one list for sequences within the original context (`rope_factors_short.weight`) and one for longer ones
+//!   (`rope_factors_long.weight`). Which of the two is used is settled when the model is loaded;
+//! - YaRN (Peng et al., arXiv 2309.00071) divides the angles of slow pairs only: those that turn less than `beta_slow` times
+//!   within the original context; those that turn more than `beta_fast` times stay, and those between are blended.
+//!   Queries and keys grow by `1 + 0.1 ln(factor)`, which sharpens attention.
+//!
+//! `rope.scaling.attn_factor` multiplies that magnitude under every scheme.
+
+use std::f64::consts::TAU;
 
 use cairn_tensor::{Rope, RopeStyle};
 
@@ -11,45 +21,160 @@ use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
 
 /// Adds the model's rotation to the plan and returns its index.
-pub(crate) fn rope(b: &mut Builder<'_>, hparams: &Hparams, style: RopeStyle) -> Result<usize, LoadError> {
+pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<usize, LoadError> {
     let keys = Keys::new(b.metadata())?;
+    let dims = rotated(&keys, hparams)?;
+    let base = base(&keys)?;
+    let scaling = Scaling::read(&keys, hparams)?;
+    let factors = factors(b, hparams, scaling.original_context, dims / 2)?;
+    let ramp = scaling.ramp(dims, base);
+    let frequency = |i: usize| {
+        let plain = plain(base, dims, i) / f64::from(factors[i]);
+        let kept = ramp(i);
+        (plain / scaling.factor * (1.0 - kept) + plain * kept) as f32
+    };
+    let inverse_frequencies = (0..dims / 2).map(frequency).collect();
+    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32 }))
+}
+
+/// Adds the rotation of layers that see a window only: another base, where the metadata or else the family say one, and
+/// nothing that stretches the context, which these layers do not see.
+pub(crate) fn local_rope(
+    b: &mut Builder<'_>,
+    hparams: &Hparams,
+    style: RopeStyle,
+    default_base: Option<f32>,
+) -> Result<usize, LoadError> {
+    let keys = Keys::new(b.metadata())?;
+    let dims = rotated(&keys, hparams)?;
+    let base = match keys.positive("rope.freq_base_swa")?.or(default_base) {
+        Some(base) => f64::from(base),
+        None => base(&keys)?,
+    };
+    let inverse_frequencies = (0..dims / 2).map(|i| plain(base, dims, i) as f32).collect();
+    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0 }))
+}
+
+/// The angle of pair `i` per position, unscaled.
+fn plain(base: f64, dims: usize, i: usize) -> f64 {
+    base.powf(-2.0 * i as f64 / dims as f64)
+}
+
+fn base(keys: &Keys<'_>) -> Result<f64, LoadError> {
+    Ok(f64::from(keys.positive("rope.freq_base")?.unwrap_or(10_000.0)))
+}
+
+/// How many elements of a head are rotated.
+fn rotated(keys: &Keys<'_>, hparams: &Hparams) -> Result<usize, LoadError> {
     let dims = keys.u32("rope.dimension_count")?.map_or(hparams.head_dim, |dims| dims as usize);
     if dims == 0 || !dims.is_multiple_of(2) || dims > hparams.head_dim {
         let why = format!("{dims} is not an even number up to the head's {} elements", hparams.head_dim);
         return Err(keys.wrong("rope.dimension_count", why));
     }
-    let base = positive(&keys, "rope.freq_base")?.unwrap_or(10_000.0);
-    let factor = scaling_factor(&keys)?;
-    let factors = b.optional_values("rope_freqs.weight", dims / 2).unwrap_or_else(|| vec![1.0; dims / 2]);
-    if let Some(factor) = factors.iter().find(|factor| !(factor.is_finite() && **factor > 0.0)) {
-        let why = format!("{factor} is not a positive number");
-        return Err(LoadError::Key { key: "rope_freqs.weight".to_owned(), why });
-    }
-    let frequency = |i: usize| f64::from(base).powf(-2.0 * i as f64 / dims as f64) / f64::from(factor);
-    let scaled = factors.iter().enumerate().map(|(i, &factor)| (frequency(i) / f64::from(factor)) as f32);
-    let inverse_frequencies: Vec<f32> = scaled.collect();
-    Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0 }))
+    Ok(dims)
 }
 
-/// What linear scaling divides positions by; 1 without it.
-fn scaling_factor(keys: &Keys<'_>) -> Result<f32, LoadError> {
-    // Files from before `rope.scaling` have one key, which means linear scaling; so does a factor without a type.
-    let factor = match positive(keys, "rope.scaling.factor")? {
-        Some(factor) => Some(factor),
-        None => positive(keys, "rope.scale_linear")?,
+/// What divides the angle of each pair: ones where the model has no such list.
+fn factors(
+    b: &mut Builder<'_>,
+    hparams: &mut Hparams,
+    original_context: usize,
+    pairs: usize,
+) -> Result<Vec<f32>, LoadError> {
+    let mut read = |name: &str| {
+        let values = b.optional_values(name, pairs).unwrap_or_default();
+        match values.iter().find(|factor| !(factor.is_finite() && **factor > 0.0)) {
+            Some(factor) => {
+                let why = format!("{factor} is not a positive number");
+                Err(LoadError::Key { key: name.to_owned(), why })
+            }
+            None => Ok(Some(values).filter(|values| !values.is_empty())),
+        }
     };
-    match keys.str("rope.scaling.type")?.unwrap_or("linear") {
-        "none" => Ok(1.0),
-        "linear" => Ok(factor.unwrap_or(1.0)),
-        other => Err(LoadError::Unsupported { what: format!("RoPE scaling `{}`", other.escape_debug()) }),
-    }
+    let always = read("rope_freqs.weight")?;
+    let long = read("rope_factors_long.weight")?;
+    let short = read("rope_factors_short.weight")?;
+    let chosen = if always.is_some() || (long.is_none() && short.is_none()) {
+        always
+    } else {
+        hparams.long_context = Some(original_context);
+        if hparams.is_long(b.context_tokens()) { long } else { short }
+    };
+    Ok(chosen.unwrap_or_else(|| vec![1.0; pairs]))
 }
 
-/// A number above zero. Zero stands for an absent key in some files.
-fn positive(keys: &Keys<'_>, key: &str) -> Result<Option<f32>, LoadError> {
-    match keys.f32(key)? {
-        None | Some(0.0) => Ok(None),
-        Some(value) if value.is_finite() && value > 0.0 => Ok(Some(value)),
-        Some(value) => Err(keys.wrong(key, format!("{value} is not a positive number"))),
+/// What `rope.scaling.*` say.
+struct Scaling {
+    /// Divides angles.
+    factor: f64,
+    /// The context before it was stretched.
+    original_context: usize,
+    /// Multiplies the magnitude.
+    attention_factor: f64,
+    yarn: Option<Yarn>,
+}
+
+struct Yarn {
+    /// 1: as the paper says; 0: as linear scaling.
+    weight: f64,
+    /// Turns within the original context from which on a pair keeps its angle.
+    beta_fast: f64,
+    /// Turns within the original context below which a pair's angle is divided.
+    beta_slow: f64,
+}
+
+impl Scaling {
+    fn read(keys: &Keys<'_>, hparams: &Hparams) -> Result<Self, LoadError> {
+        // Files from before `rope.scaling` have one key, which means linear scaling; so does a factor without a type.
+        let factor = match keys.positive("rope.scaling.factor")? {
+            Some(factor) => Some(factor),
+            None => keys.positive("rope.scale_linear")?,
+        };
+        let number = |key: &str, default: f32| Ok::<_, LoadError>(f64::from(keys.positive(key)?.unwrap_or(default)));
+        let kind = keys.str("rope.scaling.type")?.unwrap_or("linear");
+        let yarn = match kind {
+            "none" | "linear" | "longrope" => None,
+            "yarn" => Some(Yarn {
+                // Files say a negative number for what is not set.
+                weight: keys
+                    .f32("rope.scaling.yarn_ext_factor")?
+                    .filter(|&x| (0.0..=1.0).contains(&x))
+                    .unwrap_or(1.0)
+                    .into(),
+                beta_fast: number("rope.scaling.yarn_beta_fast", 32.0)?,
+                beta_slow: number("rope.scaling.yarn_beta_slow", 1.0)?,
+            }),
+            other => return Err(LoadError::Unsupported { what: format!("RoPE scaling `{}`", other.escape_debug()) }),
+        };
+        let factor = if kind == "none" { 1.0 } else { f64::from(factor.unwrap_or(1.0)) };
+        let original = keys.u32("rope.scaling.original_context_length")?.filter(|&tokens| tokens > 0);
+        Ok(Self {
+            factor,
+            original_context: original.map_or(hparams.context_length, |tokens| tokens as usize),
+            attention_factor: number("rope.scaling.attn_factor", 1.0)?,
+            yarn,
+        })
+    }
+
+    fn magnitude(&self) -> f64 {
+        let grows = self.yarn.as_ref().is_some_and(|yarn| yarn.weight > 0.0);
+        let yarn = if grows { 1.0 + 0.1 * self.factor.max(1.0).ln() } else { 1.0 };
+        yarn * self.attention_factor
+    }
+
+    /// The share of each pair's own angle that is kept.
+    fn ramp(&self, dims: usize, base: f64) -> impl Fn(usize) -> f64 {
+        // The pair that turns so many times within the original context.
+        let context = self.original_context as f64;
+        let pair = move |turns: f64| dims as f64 * (context / (turns * TAU)).ln() / (2.0 * base.ln());
+        let bounds = self.yarn.as_ref().map(|yarn| {
+            let low = pair(yarn.beta_fast).floor().max(0.0);
+            let high = pair(yarn.beta_slow).ceil().min(dims as f64 - 1.0);
+            (low, high, yarn.weight)
+        });
+        move |i| match bounds {
+            None => 0.0,
+            Some((low, high, weight)) => (1.0 - ((i as f64 - low) / (high - low).max(0.001)).clamp(0.0, 1.0)) * weight,
+        }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use cairn_runtime::{Engine, EngineConfig, FinishReason, GenerateError, KeepAlive, LoadError, Request, Source};
+use cairn_runtime::{
+    Engine, EngineConfig, FinishReason, GenerateError, KeepAlive, LoadError, LoadOptions, Request, Source,
+};
+use cairn_testkit::{ModelSpec, RopeScaling, families};
 use tempfile::TempDir;
 
 use crate::common::{answer, config, greedy, lease, model, prompt};
@@ -156,4 +159,24 @@ async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
         }
     }
     panic!("the other model must have been let in");
+}
+
+#[tokio::test]
+async fn a_longer_context_loads_anew_only_where_the_model_computes_it_otherwise() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("the best variant runs");
+    let scaling = RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor: 1.0 };
+    let long = ModelSpec { rope_scaling: scaling, ..cairn_testkit::tiny(&families::PHI3) };
+    let check = async |name: &str, spec: ModelSpec, loads: [bool; 5]| {
+        let path = folder.path().join(name);
+        cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
+        for (context, loads) in [256, 512, 513, 1024, 4].into_iter().zip(loads) {
+            let options = LoadOptions { context_tokens: Some(context), ..LoadOptions::default() };
+            let lease = engine.acquire(name.to_owned(), Source::File(path.clone()), options, None).await;
+            let lease = lease.expect("the model loads");
+            assert_eq!(lease.load_ns() > 0, loads, "{name}: a context of {context} tokens");
+        }
+    };
+    check("long", long, [true, false, true, false, true]).await;
+    check("plain", cairn_testkit::tiny_llama(), [true, false, false, false, false]).await;
 }

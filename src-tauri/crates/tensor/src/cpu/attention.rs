@@ -17,6 +17,7 @@ use super::step::{Scratch, Step};
 use crate::batch::Row;
 use crate::plan::{BufferId, Op, Plan, StateId, StateKind};
 use crate::team::Worker;
+use crate::weight::WeightId;
 
 /// Queries that a task should have: what it reads of a page is then used often enough.
 const QUERIES: usize = 64;
@@ -93,6 +94,7 @@ struct Attention {
     window: Option<u32>,
     scale: f32,
     softcap: f32,
+    sinks: Option<WeightId>,
 }
 
 impl Attention {
@@ -123,7 +125,7 @@ fn softmax(memory: &mut [f32], queries: usize) -> Softmax<'_> {
 impl Step<'_> {
     /// This thread's part of an attention op.
     pub(super) fn attention(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Op) {
-        let Op::Attention { state, q, heads, scale, softcap, out } = *op else {
+        let Op::Attention { state, q, heads, scale, softcap, sinks, out } = *op else {
             unreachable!("called for attention only");
         };
         let shape = self.state(state);
@@ -133,7 +135,7 @@ impl Step<'_> {
         };
         let (kv_heads, head_dim, softcap) = (shape.kv_heads, shape.head_dim, softcap.unwrap_or(0.0));
         let group = heads / kv_heads;
-        let op = Attention { state, q, out, kv_heads, group, head_dim, window, scale, softcap };
+        let op = Attention { state, q, out, kv_heads, group, head_dim, window, scale, softcap, sinks };
         let blocks = &self.prepared.asks.blocks;
         let tasks = blocks.len() * kv_heads;
         let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
@@ -155,7 +157,7 @@ impl Step<'_> {
             let elements = queries * (op.head_dim + 2);
             self.load(worker, scratch, op, block, kv_head);
             let (mut total, mut span) = (std::mem::take(&mut scratch.total), std::mem::take(&mut scratch.span));
-            softmax(&mut total[..elements], queries).clear();
+            self.start(op, kv_head, softmax(&mut total[..elements], queries));
             for index in op.spans(block) {
                 self.span(worker, scratch, op, block, kv_head, index, softmax(&mut span[..elements], queries));
                 let before = softmax(&mut total[..elements], queries);
@@ -206,7 +208,7 @@ impl Step<'_> {
                 let elements = queries * (op.head_dim + 2);
                 let mut total = partials.write(worker, slot(task, 0, elements));
                 if round == 0 {
-                    softmax(&mut total, queries).clear();
+                    self.start(op, kv_head, softmax(&mut total, queries));
                 }
                 for nth in 0..round_len.min(op.spans(block).len().saturating_sub(round)) {
                     let mut memory = partials.write(worker, slot(task, 1 + nth, elements));
@@ -216,6 +218,17 @@ impl Step<'_> {
                     self.finish(worker, op, block, kv_head, softmax(&mut total, queries));
                 }
             }
+        }
+    }
+
+    /// The softmax with which the merging of spans starts: over nothing, or over each query head's sink. A sink is a score
+    /// like any other, so its own weight is `exp(0)`, and its value is nothing.
+    fn start(&self, op: &Attention, kv_head: usize, mut total: Softmax<'_>) {
+        total.clear();
+        if let Some(sinks) = op.sinks {
+            let sinks = &self.vectors[sinks.0 as usize][kv_head * op.group..(kv_head + 1) * op.group];
+            total.max.chunks_mut(op.group).for_each(|max| max.copy_from_slice(sinks));
+            total.sum.fill(1.0);
         }
     }
 

@@ -4,37 +4,70 @@
 //! prefill it takes a strip of rows at a time, so that what is unpacked from it stays in its cache, multiplies it with all
 //! columns into memory of its own and copies that out: the results of neighbouring strips share the rows of the output.
 
-use cairn_kernels::{Columns, Format, MatMul};
+use std::ops::Range;
+
+use cairn_kernels::{Columns, Format, MatMul, Scratch as ProductScratch};
 
 use super::row_bytes;
 use super::schedule::grouped_part;
 use super::step::{Scratch, Step};
-use crate::plan::{Op, Projection};
+use crate::plan::Projection;
 use crate::team::Worker;
 use crate::team::share::Shared;
+use crate::weight::Weight;
 
 /// Weight rows between which work is cut are multiples of this.
-const GROUP: usize = 16;
+pub(super) const GROUP: usize = 16;
 /// Weight rows multiplied at once with several columns.
 pub(super) const STRIP: usize = 64;
 
 impl Step<'_> {
     /// Where columns of a format are.
-    fn columns(&self, format: Format) -> &Shared<u8> {
+    pub(super) fn columns(&self, format: Format) -> &Shared<u8> {
         let of = |(known, _): &&(Format, Shared<u8>)| *known == format;
         &self.prepared.columns.iter().find(of).expect("prepare made columns for every format of the plan").1
     }
 
-    /// Converts this thread's rows of a product's input.
+    /// Converts this thread's rows of a product's input: a column for each row, or for each part of a row that meets an
+    /// expert of its own.
     pub(super) fn convert(&self, worker: &Worker<'_>, step: usize, format: Format) {
-        let Op::MatMul { x, .. } = self.prepared.plan.ops[step] else {
+        let Some((x, projections)) = self.prepared.plan.ops[step].product() else {
             unreachable!("only products have a conversion phase");
         };
-        let bytes = format.column_bytes(self.width(x));
+        let k = self.weights[projections[0].weight.0 as usize].cols;
+        let (bytes, parts) = (format.column_bytes(k), self.width(x) / k);
         for row in self.own_rows(worker, x) {
             let from = self.buffer(x).read(worker, self.row(x, row));
-            let mut column = self.columns(format).write(worker, row * bytes..(row + 1) * bytes);
-            (self.variant.convert)(format, &from, &mut column);
+            let mut columns = self.columns(format).write(worker, row * parts * bytes..(row + 1) * parts * bytes);
+            for (from, column) in from.chunks(k).zip(columns.chunks_mut(bytes)) {
+                (self.variant.convert)(format, from, column);
+            }
+        }
+    }
+
+    /// Multiplies `rows` of a weight with columns and adds `bias`, one element for each of the rows; `out` receives
+    /// `[columns, rows]`.
+    pub(super) fn multiply_rows(
+        &self,
+        scratch: &mut ProductScratch,
+        (weight, rows): (&Weight, Range<usize>),
+        columns: Columns<'_>,
+        bias: Option<&[f32]>,
+        out: &mut [f32],
+    ) {
+        let count = rows.len();
+        (self.variant.matmul)(MatMul {
+            dtype: weight.dtype,
+            k: weight.cols,
+            weights: row_bytes(weight, rows),
+            rows: count,
+            columns,
+            out,
+            out_stride: count,
+            scratch,
+        });
+        if let Some(bias) = bias {
+            out.chunks_mut(count).for_each(|out| (self.variant.add)(out, bias));
         }
     }
 
@@ -47,36 +80,22 @@ impl Step<'_> {
             return;
         }
         let bias = projection.bias.map(|bias| &self.vectors[bias.0 as usize][..]);
+        let bias = |rows: &Range<usize>| bias.map(|bias| &bias[rows.clone()]);
         let format = Format::of(weight.dtype);
         let bytes = self.columns(format).read(worker, 0..count * format.column_bytes(weight.cols));
         let columns = Columns { format, k: weight.cols, bytes: &bytes, count };
-        let mut multiply = |rows: std::ops::Range<usize>, out: &mut [f32]| {
-            (self.variant.matmul)(MatMul {
-                dtype: weight.dtype,
-                k: weight.cols,
-                weights: row_bytes(weight, rows.clone()),
-                rows: rows.len(),
-                columns,
-                out,
-                out_stride: rows.len(),
-                scratch: &mut scratch.product,
-            });
-            if let Some(bias) = bias {
-                out.chunks_mut(rows.len()).for_each(|out| (self.variant.add)(out, &bias[rows.clone()]));
-            }
-        };
         if count == 1 {
             let mut out = out.write(worker, own.clone());
-            multiply(own, &mut out);
+            self.multiply_rows(&mut scratch.product, (weight, own.clone()), columns, bias(&own), &mut out);
             return;
         }
-        let mut columns = out.write_columns(worker, own.clone());
+        let mut to = out.write_columns(worker, own.clone());
         for start in own.clone().step_by(STRIP) {
             let strip = start..(start + STRIP).min(own.end);
             let tile = &mut scratch.tile[..count * strip.len()];
-            multiply(strip.clone(), tile);
+            self.multiply_rows(&mut scratch.product, (weight, strip.clone()), columns, bias(&strip), tile);
             for (row, results) in tile.chunks(strip.len()).enumerate() {
-                columns.row(row)[strip.start - own.start..strip.end - own.start].copy_from_slice(results);
+                to.row(row)[strip.start - own.start..strip.end - own.start].copy_from_slice(results);
             }
         }
     }

@@ -79,7 +79,7 @@ fn accesses(rows: Option<Rows>, reads: &[Place], writes: &[Place]) -> Vec<Access
 /// The formats that the products at a step need, each once.
 pub(super) fn formats(op: &Op, weights: &[Weight]) -> Vec<Format> {
     let mut formats = Vec::new();
-    if let Op::MatMul { projections, .. } = op {
+    if let Some((_, projections)) = op.product() {
         for projection in projections {
             let format = Format::of(weights[projection.weight.0 as usize].dtype);
             if !formats.contains(&format) {
@@ -104,19 +104,29 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
         let rows_of = |id: BufferId| Some(plan.buffers[id.0 as usize].rows);
         match op {
             Op::Embed { out, .. } => schedule.push(own, accesses(batch, &[], &[Place::Buffer(*out)])),
-            Op::RmsNorm { x, out, .. } => {
+            Op::RmsNorm { x, out, .. } | Op::LayerNorm { x, out, .. } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*x)], &[Place::Buffer(*out)]));
             }
-            Op::MatMul { x, projections } => {
+            Op::MatMul { x, projections } | Op::MatMulId { x, projections, .. } => {
                 let formats = formats(op, weights);
                 for format in &formats {
                     let to = [Place::Columns(*format)];
                     let work = Work::Convert { step, format: *format };
                     schedule.push(work, accesses(rows_of(*x), &[Place::Buffer(*x)], &to));
                 }
-                let from: Vec<Place> = formats.into_iter().map(Place::Columns).collect();
+                let mut from: Vec<Place> = formats.into_iter().map(Place::Columns).collect();
+                if let Op::MatMulId { routes, .. } = op {
+                    from.push(Place::Buffer(*routes));
+                }
                 let to: Vec<Place> = projections.iter().map(|projection| Place::Buffer(projection.out)).collect();
                 schedule.push(own, accesses(None, &from, &to));
+            }
+            Op::Route { logits, out, .. } => {
+                schedule.push(own, accesses(rows_of(*logits), &[Place::Buffer(*logits)], &[Place::Buffer(*out)]));
+            }
+            Op::Combine { x, routes, out } => {
+                let from = [Place::Buffer(*x), Place::Buffer(*routes)];
+                schedule.push(own, accesses(rows_of(*out), &from, &[Place::Buffer(*out)]));
             }
             Op::Rope { x, rope, .. } => {
                 schedule.push(own, accesses(batch, &[Place::Angles(*rope)], &[Place::Buffer(*x)]));
@@ -128,10 +138,12 @@ pub(super) fn phases(plan: &Plan, weights: &[Weight]) -> Vec<Phase> {
                 let to = [Place::Buffer(*out), Place::Partials];
                 schedule.push(own, accesses(None, &[Place::Buffer(*q), Place::Pages], &to));
             }
-            Op::SwiGlu { gate, up, out } => {
+            Op::Glu { gate, up, out, .. } => {
                 let from = [Place::Buffer(*gate), Place::Buffer(*up)];
                 schedule.push(own, accesses(None, &from, &[Place::Buffer(*out)]));
             }
+            Op::Gelu { x } | Op::Softcap { x, .. } => schedule.push(own, accesses(None, &[], &[Place::Buffer(*x)])),
+            Op::Scale { x, .. } => schedule.push(own, accesses(rows_of(*x), &[], &[Place::Buffer(*x)])),
             Op::Add { x, y } => {
                 schedule.push(own, accesses(rows_of(*x), &[Place::Buffer(*y)], &[Place::Buffer(*x)]));
             }
@@ -224,7 +236,7 @@ mod tests {
     fn attention_meets_the_store_before_it_and_the_next_store_meets_attention() {
         let store = Op::StoreKv { state: crate::StateId(0), k: BufferId(1), v: BufferId(2) };
         let (q, out, state) = (BufferId(0), BufferId(3), crate::StateId(0));
-        let attention = Op::Attention { state, q, heads: 1, scale: 1.0, softcap: None, out };
+        let attention = Op::Attention { state, q, heads: 1, scale: 1.0, softcap: None, sinks: None, out };
         check(vec![store.clone(), attention, store], &[false, true, true]);
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
 
 use super::attention;
+use super::experts::ExpertScratch;
 use super::pool::{Pool, Slot};
 use super::schedule::{Work, part};
 use super::{Prepared, product, row_bytes};
@@ -13,9 +14,6 @@ use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows, State, StateId};
 use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::{Weight, WeightId};
-
-/// Elements of which element-wise work is cut in multiples: four cache lines.
-const CHUNK: usize = 64;
 
 /// What all threads of a run see.
 #[derive(Debug)]
@@ -35,6 +33,8 @@ pub(super) struct Scratch {
     pub(super) product: ProductScratch,
     /// For unpacked pages and scores.
     pub(super) attend: AttendScratch,
+    /// For routing, and for the columns of one expert.
+    pub(super) experts: ExpertScratch,
     /// Results of a strip of weight rows, `[batch rows, strip]`.
     pub(super) tile: Vec<f32>,
     /// A block's queries, `[queries, head_dim]`.
@@ -51,7 +51,8 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Makes room for a plan.
-    pub(super) fn fit(&mut self, plan: &Plan, rows: usize, block_rows: usize) {
+    pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize, block_rows: usize) {
+        self.experts.fit(plan, weights, rows);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
         grow(&mut self.tile, rows * product::STRIP);
         let elements = attention::block_elements(plan, block_rows);
@@ -87,13 +88,27 @@ impl Step<'_> {
                 let weight = &self.vectors[weight.0 as usize][..*group];
                 self.norm(worker, [*x, *out], weight, *eps);
             }
+            Op::LayerNorm { x, weight, bias, eps, out } => {
+                let [weight, bias] = [Some(*weight), *bias].map(|id| id.map(|id| &self.vectors[id.0 as usize][..]));
+                self.layer_norm(worker, [*x, *out], weight.expect("every norm has a weight"), bias, *eps);
+            }
             Op::MatMul { projections, .. } => {
                 projections.iter().for_each(|projection| self.multiply(worker, scratch, projection));
             }
+            Op::Route { .. } => self.route(worker, &mut scratch.experts, op),
+            Op::MatMulId { .. } => self.multiply_experts(worker, scratch, op),
+            Op::Combine { x, routes, out } => self.combine(worker, [*x, *routes, *out]),
             Op::Rope { x, head_dim, rope } => self.rotate(worker, *x, *head_dim, *rope),
             Op::StoreKv { state, k, v } => self.store(worker, *state, [*k, *v]),
             Op::Attention { .. } => self.attention(worker, scratch, phase, op),
-            Op::SwiGlu { gate, up, out } => self.swiglu(worker, *gate, *up, *out),
+            Op::Glu { activation, gate, up, out } => self.glu(worker, *activation, [*gate, *up, *out]),
+            Op::Gelu { x } => self.by_chunks(worker, *x, |x| (self.variant.gelu)(x)),
+            Op::Softcap { x, cap } => self.by_chunks(worker, *x, |x| (self.variant.softcap)(x, *cap)),
+            Op::Scale { x, factor } => {
+                for row in self.own_rows(worker, *x) {
+                    (self.variant.scale)(&mut self.buffer(*x).write(worker, self.row(*x, row)), *factor);
+                }
+            }
             Op::Add { x, y } => {
                 for row in self.own_rows(worker, *x) {
                     let y = self.buffer(*y).read(worker, self.row(*y, row));
@@ -183,6 +198,19 @@ impl Step<'_> {
         }
     }
 
+    fn layer_norm(&self, worker: &Worker<'_>, [x, out]: [BufferId; 2], weight: &[f32], bias: Option<&[f32]>, eps: f32) {
+        for row in self.own_rows(worker, x) {
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            if x != out {
+                to.copy_from_slice(&self.buffer(x).read(worker, self.row(x, row)));
+            }
+            (self.variant.layer_norm)(&mut to, weight, eps);
+            if let Some(bias) = bias {
+                (self.variant.add)(&mut to, bias);
+            }
+        }
+    }
+
     fn rotate(&self, worker: &Worker<'_>, x: BufferId, head_dim: usize, rope: usize) {
         let Rope { style, inverse_frequencies, .. } = &self.prepared.plan.ropes[rope];
         let pairs = inverse_frequencies.len();
@@ -209,26 +237,6 @@ impl Step<'_> {
                     (self.variant.to_f16)(from, &mut to);
                 }
             }
-        }
-    }
-
-    /// Split by chunks of elements, for one row of a wide layer is worth more than one thread.
-    fn swiglu(&self, worker: &Worker<'_>, gate: BufferId, up: BufferId, out: BufferId) {
-        let width = self.width(gate);
-        let chunks_per_row = width.div_ceil(CHUNK);
-        let mut own = part(self.rows(gate) * chunks_per_row, worker.threads(), worker.index());
-        while !own.is_empty() {
-            let row = own.start / chunks_per_row;
-            let end = own.end.min((row + 1) * chunks_per_row);
-            let columns = [own.start, end].map(|chunk| ((chunk - row * chunks_per_row) * CHUNK).min(width));
-            own.start = end;
-            let range = row * width + columns[0]..row * width + columns[1];
-            let up = self.buffer(up).read(worker, range.clone());
-            let mut to = self.buffer(out).write(worker, range.clone());
-            if gate != out {
-                to.copy_from_slice(&self.buffer(gate).read(worker, range));
-            }
-            (self.variant.swiglu)(&mut to, &up);
         }
     }
 }

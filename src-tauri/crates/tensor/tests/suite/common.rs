@@ -6,8 +6,8 @@ use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Cpu, Input, Limits, Op, PAGE_TOKENS, PageId, Plan, PlanId, Projection, Rope, RopeStyle,
-    Row, Rows, State, StateKind, Team, Weight, WeightId, cpu,
+    Backend, Batch, BufferId, Cpu, Glu, Input, Limits, Op, PAGE_TOKENS, PageId, Plan, PlanId, Projection, Rope,
+    RopeStyle, Row, Rows, State, StateKind, Team, Weight, WeightId, cpu,
 };
 
 /// A small generator with a full period (Steele, Lea & Flood, SplitMix64).
@@ -100,7 +100,7 @@ pub(crate) fn tiny(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (
         plan.push(Op::Rope { x: k, head_dim, rope });
         plan.push(Op::StoreKv { state, k, v });
         let scale = 1.0 / (head_dim as f32).sqrt();
-        plan.push(Op::Attention { state, q, heads, scale, softcap, out: attended });
+        plan.push(Op::Attention { state, q, heads, scale, softcap, sinks: None, out: attended });
         plan.push(Op::MatMul { x: attended, projections: one(weight(dtype, WIDTH, q_width(), 0.1), projected) });
         plan.push(Op::Add { x, y: projected });
         let norm = weight(DType::F32, 1, WIDTH, 1.0);
@@ -108,7 +108,7 @@ pub(crate) fn tiny(backend: &mut dyn Backend, dtype: DType, limits: Limits) -> (
         let mut projections = one(weight(dtype, WIDTH, WIDTH, 0.2), gate);
         projections.extend(one(weight(dtype, WIDTH, WIDTH, 0.2), up));
         plan.push(Op::MatMul { x: normed, projections });
-        plan.push(Op::SwiGlu { gate, up, out: gate });
+        plan.push(Op::Glu { activation: Glu::Silu, gate, up, out: gate });
         plan.push(Op::MatMul { x: gate, projections: one(weight(dtype, WIDTH, WIDTH, 0.1), projected) });
         plan.push(Op::Add { x, y: projected });
     }

@@ -2,9 +2,13 @@
 
 use cairn_gguf::DType;
 use cairn_kernels::Variant;
-use cairn_tensor::{Backend, Batch, Limits};
+use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId};
 
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+use crate::varied::varied;
+
+/// Writes a model into a backend.
+type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
 
 /// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
 const PROMPT: usize = 700;
@@ -13,9 +17,9 @@ const BESIDE: usize = 768;
 
 /// Logits of every token of the prompt, computed in batches of `cut`. With `beside`, each batch also holds one row of a
 /// sequence before it and up to five rows of a sequence behind it.
-fn logits(variant: &'static Variant, dtype: DType, cut: usize, threads: usize, beside: bool) -> Vec<u32> {
+fn logits(model: Model, variant: &'static Variant, dtype: DType, cut: usize, threads: usize, beside: bool) -> Vec<u32> {
     let mut backend = cpu(variant, threads);
-    let (plan, buffer) = tiny(&mut backend, dtype, Limits { rows: PROMPT + 6, logit_rows: PROMPT + 1 });
+    let (plan, buffer) = model(&mut backend, dtype, Limits { rows: PROMPT + 6, logit_rows: PROMPT + 1 });
     let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, BESIDE)).collect();
     backend.grow_pages(tables.iter().map(Vec::len).sum()).expect("a few pages can be had");
     let mut all = Vec::new();
@@ -37,9 +41,9 @@ fn logits(variant: &'static Variant, dtype: DType, cut: usize, threads: usize, b
     all
 }
 
-fn check(dtype: DType) {
+fn check(model: Model, dtype: DType) {
     for variant in all_variants() {
-        let whole = logits(variant, dtype, PROMPT, 1, false);
+        let whole = logits(model, variant, dtype, PROMPT, 1, false);
         let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
         assert!(distinct > whole.len() / 2, "logits vary, else their equality says nothing: {distinct}");
         assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "logits are finite");
@@ -50,7 +54,7 @@ fn check(dtype: DType) {
             if slow || cut == 1 && !matches!(dtype, DType::F32 | DType::Q8_0 | DType::Q4_K) {
                 continue;
             }
-            let found = logits(variant, dtype, cut, threads, beside);
+            let found = logits(model, variant, dtype, cut, threads, beside);
             let wrong = found.iter().zip(&whole).position(|(a, b)| a != b);
             let name = variant.name;
             assert_eq!(
@@ -64,45 +68,60 @@ fn check(dtype: DType) {
 
 #[test]
 fn f32_weights() {
-    check(DType::F32);
+    check(tiny, DType::F32);
 }
 
 #[test]
 fn f16_weights() {
-    check(DType::F16);
+    check(tiny, DType::F16);
 }
 
 #[test]
 fn bf16_weights() {
-    check(DType::BF16);
+    check(tiny, DType::BF16);
 }
 
 #[test]
 fn q8_0_weights() {
-    check(DType::Q8_0);
+    check(tiny, DType::Q8_0);
 }
 
 #[test]
 fn q4_0_weights() {
-    check(DType::Q4_0);
+    check(tiny, DType::Q4_0);
 }
 
 #[test]
 fn q5_0_weights() {
-    check(DType::Q5_0);
+    check(tiny, DType::Q5_0);
 }
 
 #[test]
 fn q4_k_weights() {
-    check(DType::Q4_K);
+    check(tiny, DType::Q4_K);
 }
 
 #[test]
 fn q5_k_weights() {
-    check(DType::Q5_K);
+    check(tiny, DType::Q5_K);
 }
 
 #[test]
 fn q6_k_weights() {
-    check(DType::Q6_K);
+    check(tiny, DType::Q6_K);
+}
+
+#[test]
+fn experts_of_f32() {
+    check(varied, DType::F32);
+}
+
+#[test]
+fn experts_of_q8_0() {
+    check(varied, DType::Q8_0);
+}
+
+#[test]
+fn experts_of_q4_k() {
+    check(varied, DType::Q4_K);
 }

@@ -2,6 +2,8 @@
 
 mod bits;
 mod common;
+mod experts;
 mod invariance;
 mod ops;
 mod refusals;
+mod varied;

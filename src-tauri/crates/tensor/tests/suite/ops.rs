@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Limits, Op, PAGE_TOKENS, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
-    StateKind,
+    Backend, Batch, BufferId, Glu, Limits, Op, PAGE_TOKENS, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows,
+    State, StateKind, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
@@ -13,22 +13,22 @@ const SLOTS: usize = 720;
 
 /// A plan under construction on one backend. Inputs are look-ups in random tables, so that all backends start from equal
 /// bits.
-struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     backend: &'a mut dyn Backend,
-    plan: Plan,
+    pub(crate) plan: Plan,
     random: Random,
 }
 
 impl Bench<'_> {
     /// A buffer that holds a random row for each token.
-    fn input(&mut self, width: usize) -> BufferId {
+    pub(crate) fn input(&mut self, width: usize) -> BufferId {
         let table = self.weight(DType::F32, VOCABULARY, width, 2.0);
         let out = self.plan.buffer(Rows::Batch, width);
         self.plan.push(Op::Embed { table, out });
         out
     }
 
-    fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> cairn_tensor::WeightId {
+    pub(crate) fn weight(&mut self, dtype: DType, rows: usize, cols: usize, scale: f32) -> cairn_tensor::WeightId {
         let weight = matrix(&mut self.random, dtype, rows, cols, scale);
         self.backend.upload(weight).expect("the bytes are those of the shape")
     }
@@ -70,13 +70,13 @@ fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId
 }
 
 /// Holds an op's outputs against the oracle's.
-fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
+pub(crate) fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> BufferId) {
     compare(what, bound, |backend| outputs(backend, &build));
 }
 
 /// Holds every variant on one and three threads against the oracle: the error's root mean square relative to the oracle's
 /// must stay within `bound`.
-fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
+pub(crate) fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
     let exact = outputs(&mut Reference::new());
     for variant in all_variants() {
         for threads in [1, 3] {
@@ -164,24 +164,91 @@ fn rotations() {
     }
 }
 
+/// One layer's attention; a second layer shows that states are kept apart.
+fn attend(bench: &mut Bench<'_>, state: State, heads: usize, softcap: Option<f32>, sinks: bool) -> BufferId {
+    let State { kv_heads, head_dim, .. } = state;
+    let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| bench.input(heads * head_dim));
+    for _ in 0..2 {
+        let state = bench.plan.state(state);
+        bench.plan.push(Op::StoreKv { state, k, v });
+    }
+    let (out, scale) = (bench.plan.buffer(Rows::Batch, heads * head_dim), 0.2);
+    let sinks = sinks.then(|| bench.weight(DType::F32, 1, heads, 8.0));
+    bench.plan.push(Op::Attention { state: cairn_tensor::StateId(0), q, heads, scale, softcap, sinks, out });
+    out
+}
+
 #[test]
 fn attention() {
-    for (kind, heads, kv_heads, head_dim, softcap) in [
-        (StateKind::Full, 4, 2, 64, None),
-        (StateKind::Full, 3, 3, 40, None),
-        (StateKind::Full, 8, 1, 32, Some(3.0)),
-        (StateKind::Window(100), 4, 1, 64, None),
-        (StateKind::Window(1), 2, 1, 32, Some(20.0)),
+    for (kind, heads, kv_heads, head_dim, softcap, sinks) in [
+        (StateKind::Full, 4, 2, 64, None, false),
+        (StateKind::Full, 3, 3, 40, None, false),
+        (StateKind::Full, 8, 1, 32, Some(3.0), false),
+        (StateKind::Full, 6, 2, 32, None, true),
+        (StateKind::Window(100), 4, 1, 64, None, false),
+        (StateKind::Window(128), 8, 2, 32, None, true),
+        (StateKind::Window(1), 2, 1, 32, Some(20.0), false),
+        (StateKind::Window(1), 2, 1, 32, Some(20.0), true),
     ] {
-        check(&format!("{kind:?}, {heads} heads on {kv_heads} of {head_dim}, {softcap:?}"), 1e-3, |bench| {
-            let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| bench.input(heads * head_dim));
-            // A second layer shows that states are kept apart.
-            for _ in 0..2 {
-                let state = bench.plan.state(State { kind, kv_heads, head_dim });
-                bench.plan.push(Op::StoreKv { state, k, v });
+        let what = format!("{kind:?}, {heads} heads on {kv_heads} of {head_dim}, {softcap:?}, sinks: {sinks}");
+        let state = State { kind, kv_heads, head_dim };
+        check(&what, 1e-3, |bench| attend(bench, state, heads, softcap, sinks));
+    }
+}
+
+#[test]
+fn windows_at_the_borders_of_pages_and_spans() {
+    for window in [2, 63, 64, 65, 255, 256, 257, 319, 320, 610, 611, 719, 720, 721, u32::MAX] {
+        let state = State { kind: StateKind::Window(window), kv_heads: 1, head_dim: 16 };
+        check(&format!("a window of {window}"), 1e-3, |bench| attend(bench, state, 2, None, false));
+    }
+}
+
+#[test]
+fn a_window_holds_the_row_itself_and_those_before_it() {
+    // Keys are zero, so that each visible value weighs the same; the value at slot s is s.
+    let means = |backend: &mut dyn Backend, window: u32| {
+        let zero = Weight { name: "zero".into(), dtype: DType::F32, rows: 512, cols: 8, bytes: vec![0; 16384].into() };
+        let numbers: Vec<u8> = (0..512 * 8).flat_map(|at| ((at / 8) as f32).to_le_bytes()).collect();
+        let numbers = Weight { name: "numbers".into(), dtype: DType::F32, rows: 512, cols: 8, bytes: numbers.into() };
+        let [zero, numbers] = [zero, numbers].map(|weight| backend.upload(weight).expect("the bytes fit the shape"));
+        let mut plan = Plan::default();
+        let [qk, v, out] = [8; 3].map(|width| plan.buffer(Rows::Batch, width));
+        let state = plan.state(State { kind: StateKind::Window(window), kv_heads: 1, head_dim: 8 });
+        plan.push(Op::Embed { table: zero, out: qk });
+        plan.push(Op::Embed { table: numbers, out: v });
+        plan.push(Op::StoreKv { state, k: qk, v });
+        plan.push(Op::Attention { state, q: qk, heads: 1, scale: 1.0, softcap: None, sinks: None, out });
+        let plan = backend.prepare(plan, Limits { rows: 512, logit_rows: 0 }).expect("the plan is sound");
+        backend.grow_pages(8).expect("a few pages can be had");
+        let rows = (0..512).map(|slot| Row::text(0, slot, slot, false)).collect();
+        let batch = Batch { rows, tables: vec![table(0, 1, 512)], ..Batch::default() };
+        backend.run(plan, &batch).expect("the batch is sound");
+        read(backend, plan, out, 512, 8)
+    };
+    for window in [1, 2, 63, 64, 65, 128, 256, 257, 512, 513] {
+        let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(Reference::new())];
+        backends.extend(all_variants().into_iter().map(|variant| Box::new(cpu(variant, 2)) as Box<dyn Backend>));
+        for mut backend in backends {
+            for (slot, mean) in means(backend.as_mut(), window).chunks(8).map(|row| row[0]).enumerate() {
+                let first = (slot + 1).saturating_sub(window as usize);
+                let expected = (first + slot) as f32 / 2.0;
+                let what = format!("{}: slot {slot} through a window of {window}", backend.caps().variant);
+                assert!((mean - expected).abs() < 1e-3, "{what} sees a mean of {mean}, not {expected}");
             }
-            let (out, scale) = (bench.plan.buffer(Rows::Batch, heads * head_dim), 0.2);
-            bench.plan.push(Op::Attention { state: cairn_tensor::StateId(0), q, heads, scale, softcap, out });
+        }
+    }
+}
+
+#[test]
+fn layer_norm() {
+    for (width, bias, in_place) in [(200, true, false), (192, false, true), (31, true, true)] {
+        check(&format!("layer norm of {width}, bias: {bias}"), 1e-6, |bench| {
+            let x = bench.input(width);
+            let out = if in_place { x } else { bench.plan.buffer(Rows::Batch, width) };
+            let weight = bench.weight(DType::F32, 1, width, 1.0);
+            let bias = bias.then(|| bench.weight(DType::F32, 1, width, 1.0));
+            bench.plan.push(Op::LayerNorm { x, weight, bias, eps: 1e-5, out });
             out
         });
     }
@@ -190,17 +257,29 @@ fn attention() {
 #[test]
 fn element_wise() {
     for (width, in_place) in [(200, true), (64, false), (30, false)] {
-        check(&format!("swiglu of {width}"), 1e-6, |bench| {
-            let [gate, up] = [width; 2].map(|width| bench.input(width));
-            let out = if in_place { gate } else { bench.plan.buffer(Rows::Batch, width) };
-            bench.plan.push(Op::SwiGlu { gate, up, out });
-            out
-        });
+        for activation in [Glu::Silu, Glu::Gelu, Glu::Clamped { alpha: 1.702, limit: 0.75 }] {
+            check(&format!("{activation:?} of {width}"), 1e-6, |bench| {
+                let [gate, up] = [width; 2].map(|width| bench.input(width));
+                let out = if in_place { gate } else { bench.plan.buffer(Rows::Batch, width) };
+                bench.plan.push(Op::Glu { activation, gate, up, out });
+                out
+            });
+        }
         check(&format!("sum of {width}"), 0.0, |bench| {
             let [x, y] = [width; 2].map(|width| bench.input(width));
             bench.plan.push(Op::Add { x, y });
             x
         });
+        let alone = |what: &str, bound, op: &dyn Fn(BufferId) -> Op| {
+            check(&format!("{what} of {width}"), bound, |bench| {
+                let x = bench.input(width);
+                bench.plan.push(op(x));
+                x
+            });
+        };
+        alone("gelu", 1e-6, &|x| Op::Gelu { x });
+        alone("scale", 1e-7, &|x| Op::Scale { x, factor: 11.3 });
+        alone("softcap", 1e-6, &|x| Op::Softcap { x, cap: 1.5 });
     }
 }
 

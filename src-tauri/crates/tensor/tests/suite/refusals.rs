@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, BackendError, Batch, BufferId, Limits, Op, PageId, Plan, Projection, Reference, Rope, RopeStyle, Row,
-    Rows, State, StateId, StateKind, Weight, WeightId,
+    Backend, BackendError, Batch, BufferId, Gating, Glu, Limits, Op, PageId, Plan, Projection, Reference, Rope,
+    RopeStyle, Row, Rows, State, StateId, StateKind, Weight, WeightId,
 };
 
 use crate::common::{Random, all_variants, cpu, matrix};
@@ -59,13 +59,88 @@ fn steps() {
     check(Op::Rope { x, head_dim: 16, rope: 1 }, "there is no rotation 1");
     check(Op::StoreKv { state: StateId(0), k: x, v: narrow }, "buffer 2 is");
     check(Op::StoreKv { state: StateId(1), k: x, v: y }, "there is no state 1");
-    let attention = |heads, out| Op::Attention { state: StateId(0), q: x, heads, scale: 1.0, softcap: None, out };
+    let attend = |heads, softcap, sinks: Option<u32>, out| {
+        let (state, sinks) = (StateId(0), sinks.map(WeightId));
+        Op::Attention { state, q: x, heads, scale: 1.0, softcap, sinks, out }
+    };
+    let attention = |heads, out| attend(heads, None, None, out);
     check(attention(3, y), "3 query heads do not share 2 key/value heads evenly");
     check(attention(4, y), "buffer 0 is");
     check(attention(2, x), "buffer 0 is both read and written");
-    check(Op::SwiGlu { gate: x, up: y, out: y }, "buffer 1 is both read and written");
+    check(attend(2, None, Some(1), y), "is 1 x 32, not a vector of 2");
+    check(attend(2, Some(0.0), None, y), "the cap on scores is 0");
+    let glu = |activation, up, out| Op::Glu { activation, gate: x, up, out };
+    check(glu(Glu::Silu, y, y), "buffer 1 is both read and written");
+    check(glu(Glu::Gelu, x, x), "buffer 0 is both read and written");
+    check(glu(Glu::Clamped { alpha: 1.0, limit: f32::NAN }, y, x), "the gate is Clamped");
+    let layer_norm = |weight, bias: Option<u32>, out| {
+        let (weight, bias) = (WeightId(weight), bias.map(WeightId));
+        Op::LayerNorm { x, weight, bias, eps: 1e-5, out }
+    };
+    check(layer_norm(0, None, y), "is 10 x 32, not a vector of 32");
+    check(layer_norm(1, Some(0), y), "is 10 x 32, not a vector of 32");
+    check(layer_norm(1, None, narrow), "buffers 0 and 2 differ");
+    check(Op::Gelu { x: BufferId(9) }, "there is no buffer 9");
+    check(Op::Scale { x, factor: f32::INFINITY }, "the factor is inf");
+    check(Op::Softcap { x, cap: 0.0 }, "the cap is 0");
     check(Op::Add { x, y: last }, "buffers 0 and 3 differ");
     check(Op::Gather { x, out: y }, "buffer 1 is");
+}
+
+/// Checks that a plan of these steps is refused at the last one. Buffers as in [`prepare`], and 4: routes to two experts,
+/// 5: to one, 6: 20 wide, 7: 64 wide, 8: 5 wide; weights and 2: biases of 10 experts.
+fn check_experts(ops: &[Op], expected: &str) {
+    for mut backend in backends() {
+        backend.upload(matrix(&mut Random(1), DType::Q8_0, 10, 32, 1.0)).expect("the table is sound");
+        backend.upload(matrix(&mut Random(1), DType::F32, 1, 32, 1.0)).expect("the vector is sound");
+        backend.upload(matrix(&mut Random(1), DType::F32, 5, 2, 1.0)).expect("the biases are sound");
+        let mut plan = Plan { ops: ops.to_vec(), ..Plan::default() };
+        for (rows, width) in [(Rows::Batch, 32), (Rows::Batch, 32), (Rows::Batch, 10), (Rows::Logits, 32)] {
+            plan.buffer(rows, width);
+        }
+        for width in [4, 2, 20, 64, 5] {
+            plan.buffer(Rows::Batch, width);
+        }
+        let error = backend.prepare(plan, Limits { rows: 2, logit_rows: 1 }).expect_err("the plan is not sound");
+        let step = format!("step {} of the plan: ", ops.len() - 1);
+        assert!(error.to_string().starts_with(&step), "the step is named: {error}");
+        assert!(error.to_string().contains(expected), "{ops:?}: {error} lacks {expected:?}");
+    }
+}
+
+#[test]
+fn experts() {
+    let [x, y, narrow, last, two, one, out, wide, five] = [0, 1, 2, 3, 4, 5, 6, 7, 8].map(BufferId);
+    let weighed = |logits, used, scale, out| [Op::Route { logits, used, gating: Gating::SoftmaxOfChosen, scale, out }];
+    let route = |logits, used, out| weighed(logits, used, 1.0, out)[0].clone();
+    check_experts(&weighed(five, 0, 1.0, two), "0 of 5 experts are to be used");
+    check_experts(&weighed(five, 6, 1.0, two), "6 of 5 experts are to be used");
+    check_experts(&weighed(five, 3, 1.0, two), "buffer 4 is Buffer { rows: Batch, width: 4 }, not");
+    check_experts(&weighed(five, 2, f32::NAN, two), "the weights' factor is NaN");
+    check_experts(&weighed(one, 1, 1.0, one), "buffer 5 is both read and written");
+
+    let product = |x, routes, experts, weight: u32, bias: Option<u32>, out| {
+        let projections = vec![Projection { weight: WeightId(weight), bias: bias.map(WeightId), out }];
+        Op::MatMulId { x, routes, experts, projections }
+    };
+    let routed = |op: Op| [route(five, 2, two), op];
+    check_experts(&[product(x, two, 5, 0, None, out)], "buffer 4 holds no routes");
+    check_experts(&[route(five, 2, two), Op::Gelu { x: two }, product(x, two, 5, 0, None, out)], "holds no routes");
+    check_experts(&routed(product(last, two, 5, 0, None, out)), "the routes in buffer 4 are for Batch rows");
+    check_experts(&routed(product(x, two, 4, 0, None, out)), "5 experts were routed, not 4");
+    check_experts(&routed(product(narrow, two, 5, 0, None, out)), "the input is 10 wide, for 2 experts of 32");
+    check_experts(&routed(product(x, two, 5, 1, None, out)), "is 1 x 32, not 5 times a width by 32");
+    check_experts(&routed(product(wide, two, 5, 0, None, out)), "buffer 6 is Buffer { rows: Batch, width: 20 }, not");
+    check_experts(&routed(product(x, two, 5, 0, Some(1), two)), "is 1 x 32, not 5 x 2");
+    check_experts(&routed(product(x, two, 5, 0, Some(2), two)), "buffer 4 is both read and written");
+    check_experts(&routed(Op::MatMulId { x, routes: two, experts: 5, projections: vec![] }), "nothing to multiply by");
+
+    check_experts(&[Op::Combine { x, routes: two, out: y }], "buffer 4 holds no routes");
+    check_experts(&routed(Op::Combine { x, routes: two, out: y }), "the sum of 2 parts");
+    check_experts(
+        &[route(narrow, 1, one), Op::Combine { x, routes: one, out: x }],
+        "buffer 0 is both read and written",
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::{Repo, process, python, workspace};
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "parity",
-    about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` keeps them as fixtures",
+    about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` keeps them as fixtures, `--only PREFIX` picks cases",
     run,
 };
 
@@ -17,12 +17,18 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let folder = workspace::target_folder(repo)?.join("parity");
     let mut parity = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "parity", "--"]);
     parity.arg("--python").arg(python).arg("--folder").arg(folder);
-    match args {
-        [] => {}
-        [flag] if flag == "--record" => {
-            parity.arg("--record").arg(repo.root().join("tests/fixtures/parity"));
+    let mut args = args.iter();
+    while let Some(arg) = args.next() {
+        match (arg.as_str(), args.clone().next()) {
+            ("--record", _) => {
+                parity.arg("--record").arg(repo.root().join("tests/fixtures/parity"));
+            }
+            ("--only", Some(prefix)) => {
+                parity.arg("--only").arg(prefix);
+                args.next();
+            }
+            _ => anyhow::bail!("parity takes --record and --only PREFIX, not {arg}"),
         }
-        other => anyhow::bail!("parity takes nothing or --record, not {other:?}"),
     }
     process::run(&mut parity)?;
     Ok(ExitCode::SUCCESS)

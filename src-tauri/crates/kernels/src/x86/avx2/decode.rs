@@ -5,9 +5,12 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{at, load_u16x8, load128, load256, prefetch, store_f32x8};
-use super::super::quants::{Kind, minimum_scale, scale, scales_and_minima, sub_scales};
+use cairn_gguf::DType;
+
+use super::super::memory::{load_u16x8, load256, prefetch, store_f32x8};
+use super::super::quants::sub_scales_128;
 use super::{offset, pairs, products, weights};
+use crate::block::{Kind, at, minimum_scale_bits, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
@@ -17,35 +20,42 @@ const STRIP: usize = 8;
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm256_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
-            prefetch(m.weights, next + STRIP * bytes * block, STRIP * bytes);
+            prefetch(m.weights, next + STRIP * T::BYTES * block, STRIP * T::BYTES);
             let a = load256(values);
             let mut dots = [_mm256_setzero_si256(); STRIP];
             let mut scales = [0; STRIP];
-            for ((dot, scale_out), row) in dots.iter_mut().zip(&mut scales).zip(rows) {
+            let mut minima = [0; STRIP];
+            for (r, row) in rows.into_iter().enumerate() {
                 let block = row[block].as_ref();
-                *dot = pairs(products::<T>(weights::<T>(block, 0), a));
-                *scale_out = scale::<T>(block);
+                dots[r] = pairs(products::<T>(weights::<T>(block, 0), a));
+                scales[r] = scale_bits::<T>(block);
+                if T::MINIMA {
+                    minima[r] = minimum_scale_bits(block);
+                }
             }
             let sum = i32::from_le_bytes(column.sums[block]);
             let dot = _mm256_sub_epi32(reduce(dots), _mm256_set1_epi32(offset::<T>() * sum));
-            let scale = _mm256_mul_ps(halves(scales), broadcast(column.scales[block]));
+            let a_scale = broadcast(column.scales[block]);
+            let scale = _mm256_mul_ps(widened::<T>(scales), a_scale);
             acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, acc);
+            if T::MINIMA {
+                let scale = _mm256_mul_ps(halves(minima), a_scale);
+                acc = _mm256_fmadd_ps(_mm256_set1_ps(sum as f32), scale, acc);
+            }
         }
         write(m, first, acc);
     }
 }
 
-/// The K-quants.
+/// Types with blocks of 256.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
@@ -57,18 +67,18 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
             let mut scales = [0; STRIP];
             let mut minimum_scales = [0; STRIP];
             for (r, row) in rows.into_iter().enumerate() {
-                prefetch(m.weights, next + bytes * (STRIP * block + r), bytes);
+                prefetch(m.weights, next + T::BYTES * (STRIP * block + r), T::BYTES);
                 let bytes = row[block].as_ref();
-                scales[r] = scale::<T>(bytes);
+                scales[r] = scale_bits::<T>(bytes);
                 if T::MINIMA {
                     (dots[r], minima[r]) = with_minima::<T>(bytes, values, sums);
-                    minimum_scales[r] = minimum_scale(bytes);
+                    minimum_scales[r] = minimum_scale_bits(bytes);
                 } else {
                     dots[r] = without_minima::<T>(bytes, values, sums);
                 }
             }
             let a_scale = broadcast(column.scales[block]);
-            let scale = _mm256_mul_ps(halves(scales), a_scale);
+            let scale = _mm256_mul_ps(widened::<T>(scales), a_scale);
             acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(reduce(dots)), scale, acc);
             if T::MINIMA {
                 let scale = _mm256_mul_ps(halves(minimum_scales), a_scale);
@@ -81,10 +91,15 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
 
 /// The blocks of a strip's rows, the last row standing in for those past it.
 // Closures in a function with target features have them too, and are then not inlined where the library calls them;
-// so this has none, and the loops above use none.
+// so this has none, and the loops above use none. An array that the library filled would hide that all rows have
+// `blocks` blocks, and each use of one would be checked again.
 #[inline(always)]
 fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
-    std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
+    let mut rows = [T::blocks(m.row(first), blocks); STRIP];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = T::blocks(m.row((first + r).min(m.rows - 1)), blocks);
+    }
+    rows
 }
 
 /// Partial sums of a block's scaled products, and of its minima times the activations' sums.
@@ -110,7 +125,7 @@ fn with_minima<T: Kind>(block: &[u8], values: &[u8; 256], sums: __m256i) -> (__m
 #[inline]
 #[target_feature(enable = "avx2")]
 fn without_minima<T: Kind>(block: &[u8], values: &[u8; 256], sums: __m256i) -> __m256i {
-    let scales = _mm256_cvtepi8_epi16(load128(sub_scales(block)));
+    let scales = _mm256_cvtepi8_epi16(sub_scales_128::<T>(block));
     let halves = [_mm256_permute2x128_si256::<0x00>(scales, scales), _mm256_permute2x128_si256::<0x11>(scales, scales)];
     let offsets = _mm256_madd_epi16(scales, sums);
     let mut dot = _mm256_setzero_si256();
@@ -123,8 +138,7 @@ fn without_minima<T: Kind>(block: &[u8], values: &[u8; 256], sums: __m256i) -> _
         let scale = _mm256_shuffle_epi8(halves[sub / 4], pick);
         dot = _mm256_add_epi32(dot, _mm256_madd_epi16(words, scale));
     }
-    // The offset is 32.
-    _mm256_sub_epi32(dot, _mm256_slli_epi32::<5>(offsets))
+    _mm256_sub_epi32(dot, _mm256_mullo_epi32(offsets, _mm256_set1_epi32(offset::<T>())))
 }
 
 /// The sum of each row's eight lanes, lanes being rows.
@@ -144,6 +158,21 @@ fn reduce_128(rows: [__m128i; STRIP]) -> __m256i {
     let [a, b, c, d, e, f, g, h] = rows;
     let low = _mm256_hadd_epi32(_mm256_set_m128i(e, a), _mm256_set_m128i(f, b));
     _mm256_hadd_epi32(low, _mm256_hadd_epi32(_mm256_set_m128i(g, c), _mm256_set_m128i(h, d)))
+}
+
+/// Eight blocks' scales as floats.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn widened<T: Kind>(x: [u16; STRIP]) -> __m256 {
+    if !matches!(T::DTYPE, DType::MXFP4) {
+        return halves(x);
+    }
+    // Powers of two, half of what the exponents say: the exponent one lower, or for 0 and 1 a bit of the mantissa.
+    let e = _mm256_cvtepu16_epi32(load_u16x8(&x));
+    let one = _mm256_set1_epi32(1);
+    let subnormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x0020_0000), _mm256_min_epi32(e, one));
+    let normal = _mm256_slli_epi32::<23>(_mm256_sub_epi32(e, one));
+    _mm256_castsi256_ps(_mm256_max_epi32(normal, subnormal))
 }
 
 /// Eight binary16 as floats.

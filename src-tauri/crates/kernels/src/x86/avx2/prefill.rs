@@ -5,11 +5,11 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{at, load_f32x8, load_i32x8, load256, store_f32x8, store256};
+use super::super::memory::{load_f32x8, load_i32x8, load256, store_f32x8, store256};
 use super::super::panel::{Lanes, Panel};
-use super::super::quants::Kind;
 use super::decode::broadcast;
 use super::{offset, products, transpose, weights};
+use crate::block::{Kind, at};
 use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 
@@ -124,8 +124,13 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
         for ((acc, dot), column) in acc.iter_mut().zip(dots).zip(columns) {
             let sum = i32::from_le_bytes(column.sums[block]);
             let dot = _mm256_sub_epi32(dot, _mm256_set1_epi32(offset::<T>() * sum));
-            let scale = _mm256_mul_ps(w_scale, broadcast(column.scales[block]));
+            let a_scale = broadcast(column.scales[block]);
+            let scale = _mm256_mul_ps(w_scale, a_scale);
             *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, *acc);
+            if T::MINIMA {
+                let scale = _mm256_mul_ps(floats(&panel.minimum_scales[block]), a_scale);
+                *acc = _mm256_fmadd_ps(_mm256_set1_ps(sum as f32), scale, *acc);
+            }
         }
     }
     acc
@@ -135,7 +140,7 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
 #[target_feature(enable = "avx2,fma,f16c")]
 fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
     // Integer scales per 32 elements.
-    let per_sub = if T::MINIMA { 1 } else { 2 };
+    let per_sub = 32 / T::SUB;
     let blocks = m.k / 256;
     let columns: [_; N] = columns_256(m, column, blocks);
     let mut acc = [_mm256_setzero_ps(); N];
@@ -165,8 +170,8 @@ fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usiz
                 let scale = _mm256_mul_ps(floats(&panel.minimum_scales[block]), a_scale);
                 *acc = _mm256_fnmadd_ps(_mm256_cvtepi32_ps(with_sums), scale, *acc);
             } else {
-                // The offset is 32.
-                let dot = _mm256_sub_epi32(dot, _mm256_slli_epi32::<5>(with_sums));
+                let offset = _mm256_set1_epi32(offset::<T>());
+                let dot = _mm256_sub_epi32(dot, _mm256_mullo_epi32(with_sums, offset));
                 *acc = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), scale, *acc);
             }
         }

@@ -8,9 +8,10 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::super::memory::{at, load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
-use super::super::quants::{Kind, minimum_scale, scale, scales_and_minima, sub_scales, unsigned};
+use super::super::memory::{load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
+use super::super::quants::sub_scales_128;
 use super::{join, transpose_quarters};
+use crate::block::{Kind, at, minimum_scale_bits, raised, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
@@ -20,38 +21,51 @@ const STRIP: usize = 16;
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm512_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
-            prefetch(m.weights, next + STRIP * bytes * block, STRIP * bytes);
-            let a = _mm512_broadcast_i64x4(load256(values));
+            prefetch(m.weights, next + STRIP * T::BYTES * block, STRIP * T::BYTES);
+            let a = [_mm512_broadcast_i32x4(load128(at(values, 0))), _mm512_broadcast_i32x4(load128(at(values, 16)))];
             let mut scales = [0; STRIP];
-            let mut dots = [_mm512_setzero_si512(); STRIP / 2];
-            for (i, dot) in dots.iter_mut().enumerate() {
-                // Rows r and r + 4 in one register, as `reduce_halves` wants them.
-                let r = i + i / 4 * 4;
-                let (low, high) = (rows[r][block].as_ref(), rows[r + 4][block].as_ref());
-                *dot = _mm512_dpbusd_epi32(*dot, join(unsigned::<T>(low, 0), unsigned::<T>(high, 0)), a);
-                scales[r] = scale::<T>(low);
-                scales[r + 4] = scale::<T>(high);
+            let mut minima = [0; STRIP];
+            let mut dots = [_mm512_setzero_si512(); STRIP / 4];
+            for (r, dot) in dots.iter_mut().enumerate() {
+                // Row r + 4 * quarter, so that a reduction of quarters gives the rows in order.
+                let blocks = [
+                    rows[r][block].as_ref(),
+                    rows[r + 4][block].as_ref(),
+                    rows[r + 8][block].as_ref(),
+                    rows[r + 12][block].as_ref(),
+                ];
+                let [low, high] = four_rows::<T>(blocks);
+                *dot = _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(*dot, low, a[0]), high, a[1]);
+                for (quarter, block) in blocks.into_iter().enumerate() {
+                    scales[r + 4 * quarter] = scale_bits::<T>(block);
+                    if T::MINIMA {
+                        minima[r + 4 * quarter] = minimum_scale_bits(block);
+                    }
+                }
             }
             let sum = i32::from_le_bytes(column.sums[block]);
-            let dot = _mm512_sub_epi32(reduce_halves(dots), _mm512_set1_epi32(T::OFFSET * sum));
-            let scale = _mm512_mul_ps(halves(scales), broadcast(column.scales[block]));
+            let dot = _mm512_sub_epi32(add_quarters(dots), _mm512_set1_epi32(T::OFFSET * sum));
+            let a_scale = broadcast(column.scales[block]);
+            let scale = _mm512_mul_ps(widened::<T>(scales), a_scale);
             acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, acc);
+            if T::MINIMA {
+                let scale = _mm512_mul_ps(halves(minima), a_scale);
+                acc = _mm512_fmadd_ps(_mm512_set1_ps(sum as f32), scale, acc);
+            }
         }
         write(m, first, acc);
     }
 }
 
-/// The K-quants.
+/// Types with blocks of 256.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
-    let bytes = T::DTYPE.block_bytes();
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
@@ -59,8 +73,7 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
         for (block, values) in column.values.iter().enumerate() {
             let mut a = [_mm512_setzero_si512(); 4];
             for (i, a) in a.iter_mut().enumerate() {
-                let (low, high) = subs::<T>(i);
-                *a = join(load256(at(values, 32 * low)), load256(at(values, 32 * high)));
+                *a = activations::<T>(values, i);
             }
             let sums = load256(&column.sums[block]);
             let mut scales = [0; STRIP];
@@ -69,15 +82,15 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
             let mut minima = [[0; 4]; 4];
             let mut quads = [_mm512_setzero_si512(); 4];
             for (q, quad) in quads.iter_mut().enumerate() {
-                prefetch(m.weights, next + bytes * (STRIP * block + 4 * q), 4 * bytes);
+                prefetch(m.weights, next + T::BYTES * (STRIP * block + 4 * q), 4 * T::BYTES);
                 let mut dots = [_mm512_setzero_si512(); 4];
                 for (r, dot) in dots.iter_mut().enumerate() {
                     let bytes = rows[4 * q + r][block].as_ref();
-                    scales[4 * q + r] = scale::<T>(bytes);
+                    scales[4 * q + r] = scale_bits::<T>(bytes);
                     if T::MINIMA {
                         let (row_scales, row_minima) = scales_and_minima(bytes);
                         minima[r][q] = row_minima;
-                        minimum_scales[4 * q + r] = minimum_scale(bytes);
+                        minimum_scales[4 * q + r] = minimum_scale_bits(bytes);
                         *dot = with_scales::<T>(bytes, row_scales, &a);
                     } else {
                         *dot = with_signed_scales::<T>(bytes, sums, &a);
@@ -86,7 +99,7 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
                 *quad = add_quarters(dots);
             }
             let a_scale = broadcast(column.scales[block]);
-            let scale = _mm512_mul_ps(halves(scales), a_scale);
+            let scale = _mm512_mul_ps(widened::<T>(scales), a_scale);
             acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(fold_quarters(quads)), scale, acc);
             if T::MINIMA {
                 // Two sums over 16 elements make one over the 32 of a sub-block.
@@ -106,10 +119,57 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
 
 /// The blocks of a strip's rows, the last row standing in for those past it.
 // Closures in a function with target features have them too, and are then not inlined where the library calls them;
-// so this has none, and the loops above use none.
+// so this has none, and the loops above use none. An array that the library filled would hide that all rows have
+// `blocks` blocks, and each use of one would be checked again.
 #[inline(always)]
 fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
-    std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
+    let mut rows = [T::blocks(m.row(first), blocks); STRIP];
+    for (r, row) in rows.iter_mut().enumerate() {
+        *row = T::blocks(m.row((first + r).min(m.rows - 1)), blocks);
+    }
+    rows
+}
+
+/// The lower and upper halves of a block of each of four rows, unsigned, one row to a quarter.
+#[inline]
+#[target_feature(enable = "avx2,avx512f,avx512bw")]
+fn four_rows<T: Kind>(blocks: [&[u8]; 4]) -> [__m512i; 2] {
+    if matches!(T::DTYPE, DType::Q8_0) {
+        let sign = _mm512_set1_epi8(-128);
+        return [_mm512_xor_si512(gather(blocks, 2), sign), _mm512_xor_si512(gather(blocks, 18), sign)];
+    }
+    let bytes = gather(blocks, T::NIBBLES);
+    let mask = _mm512_set1_epi8(15);
+    let low = _mm512_and_si512(bytes, mask);
+    let high = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask);
+    match T::DTYPE {
+        DType::Q4_0 | DType::Q4_1 => [low, high],
+        DType::Q5_0 | DType::Q5_1 => {
+            let (low_bits, high_bits) = fifths::<T>(blocks);
+            let bit = _mm512_set1_epi8(16);
+            [_mm512_mask_add_epi8(low, low_bits, low, bit), _mm512_mask_add_epi8(high, high_bits, high, bit)]
+        }
+        _ => {
+            let grid = _mm512_broadcast_i32x4(load128(const { &raised(T::GRID, T::OFFSET) }));
+            [_mm512_shuffle_epi8(grid, low), _mm512_shuffle_epi8(grid, high)]
+        }
+    }
+}
+
+/// Sixteen bytes of each of four blocks.
+#[inline]
+#[target_feature(enable = "avx2,avx512f")]
+fn gather(blocks: [&[u8]; 4], start: usize) -> __m512i {
+    let low = _mm256_set_m128i(load128(at(blocks[1], start)), load128(at(blocks[0], start)));
+    join(low, _mm256_set_m128i(load128(at(blocks[3], start)), load128(at(blocks[2], start))))
+}
+
+/// The fifth bits of four blocks' lower and upper halves.
+#[inline(always)]
+fn fifths<T: Kind>(blocks: [&[u8]; 4]) -> (u64, u64) {
+    let half = |block: usize, half: usize| u64::from(u16::from_le_bytes(*at(blocks[block], T::NIBBLES - 4 + 2 * half)));
+    let join = |i: usize| half(0, i) | half(1, i) << 16 | half(2, i) << 32 | half(3, i) << 48;
+    (join(0), join(1))
 }
 
 /// The two sub-blocks that register `i` of a block's quants holds: the nibbles of 64 consecutive bytes.
@@ -117,17 +177,37 @@ const fn subs<T: Kind>(i: usize) -> (usize, usize) {
     if T::MINIMA { (i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2) } else { (2 * i, 2 * i + 1) }
 }
 
-/// The quants of [`subs`], unsigned.
+/// What register `i` of a block's quants is multiplied with.
+#[inline]
+#[target_feature(enable = "avx2,avx512f")]
+fn activations<T: Kind>(values: &[u8; 256], i: usize) -> __m512i {
+    if matches!(T::DTYPE, DType::IQ4_XS) {
+        // The low (even `i`) or high nibbles of four sub-blocks, one in each quarter.
+        let first = 128 * (i / 2) + 16 * (i % 2);
+        let low = _mm256_set_m128i(load128(at(values, first + 32)), load128(at(values, first)));
+        let high = _mm256_set_m128i(load128(at(values, first + 96)), load128(at(values, first + 64)));
+        join(low, high)
+    } else {
+        let (low, high) = subs::<T>(i);
+        join(load256(at(values, 32 * low)), load256(at(values, 32 * high)))
+    }
+}
+
+/// The quants that meet [`activations`], unsigned.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw")]
 fn wide<T: Kind>(block: &[u8], i: usize) -> __m512i {
     match T::DTYPE {
-        DType::Q4_K => nibbles(block, 16, i),
+        DType::Q4_K => nibbles(block, T::NIBBLES, i),
+        DType::IQ4_XS => {
+            let grid = load128(const { &raised(T::GRID, T::OFFSET) });
+            _mm512_shuffle_epi8(_mm512_broadcast_i32x4(grid), nibbles(block, T::NIBBLES, i))
+        }
         DType::Q5_K => {
             let (low, high) = subs::<T>(i);
             let bits = _mm512_broadcast_i64x4(load256(at(block, 16)));
             let bit = join(_mm256_set1_epi8(1 << low), _mm256_set1_epi8(1 << high));
-            let low = nibbles(block, 48, i);
+            let low = nibbles(block, T::NIBBLES, i);
             _mm512_mask_add_epi8(low, _mm512_test_epi8_mask(bits, bit), low, _mm512_set1_epi8(16))
         }
         _ => {
@@ -168,11 +248,23 @@ fn with_scales<T: Kind>(block: &[u8], scales: u64, a: &[__m512i; 4]) -> __m512i 
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vnni")]
 fn with_signed_scales<T: Kind>(block: &[u8], sums: __m256i, a: &[__m512i; 4]) -> __m512i {
-    let scales = _mm256_cvtepi8_epi16(load128(sub_scales(block)));
-    // The offset is 32.
-    let offsets = _mm256_slli_epi32::<5>(_mm256_madd_epi16(scales, sums));
+    let bytes = sub_scales_128::<T>(block);
+    let scales = _mm256_cvtepi8_epi16(bytes);
+    let offsets = _mm256_mullo_epi32(_mm256_madd_epi16(scales, sums), _mm256_set1_epi32(T::OFFSET));
     let scales = _mm512_castsi256_si512(scales);
     let mut dot = _mm512_sub_epi32(_mm512_setzero_si512(), _mm512_zextsi256_si512(offsets));
+    if T::WIDE {
+        // Four sub-blocks share a register, one in each quarter, and their sums are scaled in 32 bits.
+        let scales = _mm512_cvtepi8_epi32(bytes);
+        for half in 0..2 {
+            let first = _mm512_dpbusd_epi32(_mm512_setzero_si512(), wide::<T>(block, 2 * half), a[2 * half]);
+            let both = _mm512_dpbusd_epi32(first, wide::<T>(block, 2 * half + 1), a[2 * half + 1]);
+            let pick = _mm512_setr_epi32(0, 0, 0, 0, 2, 2, 2, 2, 4, 4, 4, 4, 6, 6, 6, 6);
+            let pick = _mm512_add_epi32(pick, _mm512_set1_epi32(8 * half as i32));
+            dot = _mm512_add_epi32(dot, _mm512_mullo_epi32(both, _mm512_permutexvar_epi32(pick, scales)));
+        }
+        return dot;
+    }
     for (i, &a) in a.iter().enumerate() {
         let first = 4 * i as i16;
         let low = _mm256_set_m128i(_mm_set1_epi16(first + 1), _mm_set1_epi16(first));
@@ -207,12 +299,19 @@ fn fold(a: __m512i, b: __m512i) -> __m512i {
     _mm512_add_epi32(even, _mm512_shuffle_i32x4::<0b11_01_11_01>(a, b))
 }
 
-/// The sums of rows 0 to 15 from halves of registers: 0 | 4, 1 | 5, 2 | 6, 3 | 7, 8 | 12, and so on.
+/// Sixteen blocks' scales as floats.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn reduce_halves(x: [__m512i; 8]) -> __m512i {
-    let [low, high] = x.as_chunks::<4>().0 else { unreachable!("eight are two times four") };
-    fold(add_quarters(*low), add_quarters(*high))
+fn widened<T: Kind>(x: [u16; STRIP]) -> __m512 {
+    if !matches!(T::DTYPE, DType::MXFP4) {
+        return halves(x);
+    }
+    // Powers of two, half of what the exponents say: the exponent one lower, or for 0 and 1 a bit of the mantissa.
+    let e = _mm512_cvtepu16_epi32(load_u16x16(&x));
+    let one = _mm512_set1_epi32(1);
+    let subnormal = _mm512_sllv_epi32(_mm512_set1_epi32(0x0020_0000), _mm512_min_epi32(e, one));
+    let normal = _mm512_slli_epi32::<23>(_mm512_sub_epi32(e, one));
+    _mm512_castsi512_ps(_mm512_max_epi32(normal, subnormal))
 }
 
 /// Sixteen binary16 as floats.

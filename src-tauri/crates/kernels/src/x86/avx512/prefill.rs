@@ -5,11 +5,12 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{at, load_f32x16, load_i32x16, load512, store_f32x16, store512};
+use super::super::memory::{load_f32x16, load_i32x16, load512, store_f32x16, store512};
 use super::super::panel::{Lanes, Panel};
-use super::super::quants::{Kind, unsigned};
+use super::super::quants::unsigned;
 use super::decode::broadcast;
 use super::transpose;
+use crate::block::{Kind, at};
 use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 
@@ -126,8 +127,14 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
         }
         let w_scale = load_f32x16(&scales.0);
         for ((acc, dot), column) in acc.iter_mut().zip(dots).zip(columns) {
-            let scale = _mm512_mul_ps(w_scale, broadcast(column.scales[block]));
+            let a_scale = broadcast(column.scales[block]);
+            let scale = _mm512_mul_ps(w_scale, a_scale);
             *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, *acc);
+            if T::MINIMA {
+                let scale = _mm512_mul_ps(load_f32x16(&panel.minimum_scales[block].0), a_scale);
+                let sum = i32::from_le_bytes(column.sums[block]);
+                *acc = _mm512_fmadd_ps(_mm512_set1_ps(sum as f32), scale, *acc);
+            }
         }
     }
     acc
@@ -137,7 +144,7 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
     // Integer scales per 32 elements.
-    let per_sub = if T::MINIMA { 1 } else { 2 };
+    let per_sub = 32 / T::SUB;
     let blocks = m.k / 256;
     let columns: [_; N] = columns_256(m, column, blocks);
     let mut acc = [_mm512_setzero_ps(); N];
@@ -171,8 +178,8 @@ fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usiz
                 let scale = _mm512_mul_ps(load_f32x16(&panel.minimum_scales[block].0), a_scale);
                 *acc = _mm512_fnmadd_ps(_mm512_cvtepi32_ps(with_sums), scale, *acc);
             } else {
-                // The offset is 32.
-                let dot = _mm512_sub_epi32(dot, _mm512_slli_epi32::<5>(with_sums));
+                let offset = _mm512_set1_epi32(T::OFFSET);
+                let dot = _mm512_sub_epi32(dot, _mm512_mullo_epi32(with_sums, offset));
                 *acc = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), scale, *acc);
             }
         }

@@ -8,7 +8,7 @@ use cairn_hardware::Machine;
 use cairn_kv::{Budget, Cache, SeqId};
 use cairn_tensor::cpu::Cpu;
 use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId, Reference, Row, Team};
-use cairn_testkit::{Architecture, ModelSpec, RopeScaling, Types, tiny_llama, tiny_qwen3};
+use cairn_testkit::{ModelSpec, RopeScaling, Types, families, tiny, tiny_llama};
 
 use super::file;
 use crate::{ModelFile, load};
@@ -26,7 +26,7 @@ struct Engine {
 
 impl Engine {
     fn new(file: &ModelFile, mut backend: Box<dyn Backend>) -> Self {
-        let model = load(file, backend.as_mut()).expect("testkit writes whole models");
+        let model = load(file, 4096, backend.as_mut()).expect("testkit writes whole models");
         let layout = model.plan.page_layout(backend.caps().kv_element_bytes);
         let logits = model.plan.logits.expect("every family has logits");
         let plan = backend.prepare(model.plan, LIMITS).expect("the plan fits its weights");
@@ -78,7 +78,7 @@ fn backends() -> Vec<Box<dyn Fn() -> Box<dyn Backend>>> {
 
 fn check(spec: &ModelSpec) {
     let file = file(&cairn_testkit::write(spec));
-    let name = format!("{} {:?}", spec.name, spec.types);
+    let name = format!("{} {:?}", spec.family.name, spec.types);
     backends().iter().for_each(|backend| check_on(&name, &file, backend));
 }
 
@@ -117,18 +117,20 @@ fn check_on(name: &str, file: &ModelFile, backend: &dyn Fn() -> Box<dyn Backend>
 }
 
 #[test]
-fn restored_prefixes_equal_recomputed_ones_for_every_type() {
+fn restored_prefixes_equal_recomputed_ones_for_every_type_and_family() {
     let weights = DType::all().filter(|dtype| dtype.is_weight()).map(Types::All);
     for types in weights.chain([Types::Q4KM]) {
         let small = ModelSpec { layers: 1, types, ..tiny_llama() };
         check(&small);
     }
-    check(&tiny_qwen3());
+    for family in families::ALL {
+        check(&tiny(family));
+    }
     check(&ModelSpec { rope_scaling: RopeScaling::Llama3 { factor: 8.0, original_context: 64 }, ..tiny_llama() });
 }
 
 #[test]
 fn testkit_writes_every_family() {
-    let known = [Architecture::Llama, Architecture::Qwen3].map(Architecture::name);
-    assert!(crate::ALL.iter().flat_map(|family| family.names()).eq(&known), "each family has random models");
+    let known = families::ALL.iter().map(|family| &family.name);
+    assert!(crate::ALL.iter().flat_map(|family| family.names()).eq(known), "each family has random models");
 }

@@ -1,96 +1,273 @@
 //! A forward pass as papers write it, over whole sequences in f64, with no plan, no pages and no shared code: it says whether
 //! the families wire their steps rightly.
 
-use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH};
+use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH, WINDOW};
 
 type Rows = Vec<Vec<f64>>;
 
-/// Logits of every position. `divisors` divide the rotation of each pair.
-pub(super) fn logits(model: &Tiny, tokens: &[u32], divisors: &[f64; HEAD_DIM / 2]) -> Rows {
-    let qwen = model.architecture == "qwen3";
+/// How heads turn: the angle of each pair per position, and what queries and keys are multiplied by.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rotation {
+    pub(super) angles: [f64; HEAD_DIM / 2],
+    pub(super) magnitude: f64,
+}
+
+impl Rotation {
+    /// As the first paper says.
+    pub(super) fn plain(base: f64) -> Self {
+        let angles = std::array::from_fn(|i| base.powf(-2.0 * i as f64 / HEAD_DIM as f64));
+        Self { angles, magnitude: 1.0 }
+    }
+}
+
+/// What a family's paper says that others' do not.
+struct Paper {
+    /// Pairs are neighbours, not halves of a head.
+    neighbours: bool,
+    reads_normalised: bool,
+    adds_normalised: bool,
+    /// Elements of queries and keys that are normalised together.
+    query_key_norm: Option<fn(usize) -> usize>,
+    /// Whether a layer sees a window only, and its rotation.
+    window: fn(usize) -> bool,
+    local_base: Option<f64>,
+    /// Of gate and linear part.
+    activation: fn(f64, f64) -> f64,
+    /// The norm before the MLP or the experts.
+    mlp_norm: &'static str,
+    embedding_scale: f64,
+    attention_scale: f64,
+    attention_cap: Option<f64>,
+    residual_scale: f64,
+    logits: fn(f64) -> f64,
+}
+
+fn paper(family: &str) -> Paper {
+    let plain = Paper {
+        neighbours: false,
+        reads_normalised: true,
+        adds_normalised: false,
+        query_key_norm: None,
+        window: |_| false,
+        local_base: None,
+        activation: |gate, up| gate / (1.0 + (-gate).exp()) * up,
+        mlp_norm: "ffn_norm",
+        embedding_scale: 1.0,
+        attention_scale: 1.0 / (HEAD_DIM as f64).sqrt(),
+        attention_cap: None,
+        residual_scale: 1.0,
+        logits: |logit| logit,
+    };
+    let gemma = Paper {
+        adds_normalised: true,
+        window: |layer| layer % 2 == 0,
+        activation: |gate, up| {
+            let root = (2.0 / std::f64::consts::PI).sqrt();
+            0.5 * gate * (1.0 + (root * (gate + 0.044715 * gate.powi(3))).tanh()) * up
+        },
+        embedding_scale: (WIDTH as f64).sqrt(),
+        ..plain
+    };
+    match family {
+        "gemma2" => Paper { attention_cap: Some(5.0), logits: |logit| 30.0 * (logit / 30.0).tanh(), ..gemma },
+        "gemma3" => Paper { query_key_norm: Some(|_| HEAD_DIM), local_base: Some(10_000.0), ..gemma },
+        "gpt-oss" => Paper {
+            window: |layer| layer % 2 == 0,
+            activation: |gate, up| {
+                let (gate, up) = (gate.min(7.0), up.clamp(-7.0, 7.0));
+                gate / (1.0 + (-f64::from(1.702f32) * gate).exp()) * (up + 1.0)
+            },
+            mlp_norm: "post_attention_norm",
+            ..plain
+        },
+        "granite" => Paper {
+            neighbours: true,
+            embedding_scale: 12.0,
+            attention_scale: f64::from(0.1f32),
+            residual_scale: f64::from(0.22f32),
+            logits: |logit| logit / 8.0,
+            ..plain
+        },
+        "llama" => Paper { neighbours: true, ..plain },
+        "olmo2" => Paper {
+            reads_normalised: false,
+            adds_normalised: true,
+            query_key_norm: Some(|heads| heads * HEAD_DIM),
+            ..plain
+        },
+        "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
+        "phi3" | "qwen2" => plain,
+        other => panic!("no paper of {other} is written down here"),
+    }
+}
+
+/// Logits of every position.
+pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows {
+    let paper = paper(&model.architecture);
     let embedding = model.values("token_embd.weight");
-    let row = |&token: &u32| embedding[token as usize * WIDTH..][..WIDTH].iter().map(|&x| f64::from(x)).collect();
+    let row = |&token: &u32| {
+        embedding[token as usize * WIDTH..][..WIDTH].iter().map(|&x| f64::from(x) * paper.embedding_scale).collect()
+    };
     let mut xs: Rows = tokens.iter().map(row).collect();
     for layer in 0..LAYERS {
-        let name = |part: &str| format!("blk.{layer}.{part}");
-        let project = |x: &Vec<f64>, part: &str, rows: usize| {
-            let mut out = multiply(model.values(&name(&format!("{part}.weight"))), x, rows);
-            if let Some((_, bias)) = model.tensors.get(&name(&format!("{part}.bias"))) {
-                out.iter_mut().zip(bias).for_each(|(out, &bias)| *out += f64::from(bias));
-            }
-            out
-        };
-        let normed: Rows = xs.iter().map(|x| norm(x, model.values(&name("attn_norm.weight")))).collect();
-        let heads = |x: &Vec<f64>, part: &str, count: usize, position: usize| -> Rows {
-            let all = project(x, part, count * HEAD_DIM);
-            let rotated = all.chunks(HEAD_DIM).map(|head| match qwen {
-                true => {
-                    let head = norm(head, model.values(&name(&format!("{part}_norm.weight"))));
-                    rotate(&head, position, divisors, |i| (i, i + HEAD_DIM / 2))
-                }
-                false => rotate(head, position, divisors, |i| (2 * i, 2 * i + 1)),
-            });
-            rotated.collect()
-        };
-        let each = || normed.iter().enumerate();
-        let qs: Vec<Rows> = each().map(|(at, x)| heads(x, "attn_q", HEADS, at)).collect();
-        let ks: Vec<Rows> = each().map(|(at, x)| heads(x, "attn_k", KV_HEADS, at)).collect();
-        let vs: Rows = each().map(|(_, x)| project(x, "attn_v", KV_HEADS * HEAD_DIM)).collect();
-        for (at, x) in xs.iter_mut().enumerate() {
-            let mut mixed = vec![0.0; HEADS * HEAD_DIM];
-            for head in 0..HEADS {
-                let group = head * KV_HEADS / HEADS;
-                let score = |k: &Rows| dot(&qs[at][head], &k[group]) / (HEAD_DIM as f64).sqrt();
-                let weights: Vec<f64> = ks[..=at].iter().map(|k| score(k).exp()).collect();
-                let total: f64 = weights.iter().sum();
-                for (weight, v) in weights.iter().zip(&vs) {
-                    for i in 0..HEAD_DIM {
-                        mixed[head * HEAD_DIM + i] += weight / total * v[group * HEAD_DIM + i];
-                    }
-                }
-            }
-            add(x, &project(&mixed, "attn_output", WIDTH));
-            let normed = norm(x, model.values(&name("ffn_norm.weight")));
-            let gate = project(&normed, "ffn_gate", FEED_FORWARD);
-            let up = project(&normed, "ffn_up", FEED_FORWARD);
-            let inner: Vec<f64> = gate.iter().zip(&up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up).collect();
-            add(x, &project(&inner, "ffn_down", WIDTH));
+        let block = Block { model, paper: &paper, layer };
+        let read: Rows = xs.iter().map(|x| block.read(x, "attn_norm")).collect();
+        for (x, mixed) in xs.iter_mut().zip(block.attend(&read, rotation)) {
+            block.add(x, block.project(&mixed, "attn_output", 0..WIDTH), "post_attention_norm");
+            let branch = block.mlp(&block.read(x, paper.mlp_norm));
+            block.add(x, branch, "post_ffw_norm");
         }
     }
     let output = model.tensors.get("output.weight").map_or(embedding, |(_, values)| values);
-    xs.iter().map(|x| multiply(output, &norm(x, model.values("output_norm.weight")), VOCAB)).collect()
+    let last = |x: &Vec<f64>| multiply(output, &norm(x, model.values("output_norm.weight")), 0..VOCAB);
+    xs.iter().map(|x| last(x).into_iter().map(paper.logits).collect()).collect()
 }
 
-fn multiply(matrix: &[f32], x: &[f64], rows: usize) -> Vec<f64> {
-    assert_eq!(matrix.len(), rows * x.len(), "the matrix fits");
-    matrix.chunks(x.len()).map(|row| row.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum()).collect()
+struct Block<'a> {
+    model: &'a Tiny,
+    paper: &'a Paper,
+    layer: usize,
+}
+
+impl Block<'_> {
+    fn name(&self, part: &str) -> String {
+        format!("blk.{}.{part}", self.layer)
+    }
+
+    fn read(&self, x: &[f64], part: &str) -> Vec<f64> {
+        match self.paper.reads_normalised {
+            true => norm(x, self.model.values(&self.name(&format!("{part}.weight")))),
+            false => x.to_vec(),
+        }
+    }
+
+    fn add(&self, x: &mut [f64], branch: Vec<f64>, part: &str) {
+        let branch = match self.paper.adds_normalised {
+            true => norm(&branch, self.model.values(&self.name(&format!("{part}.weight")))),
+            false => branch,
+        };
+        x.iter_mut().zip(branch).for_each(|(x, y)| *x += y * self.paper.residual_scale);
+    }
+
+    fn project(&self, x: &[f64], part: &str, rows: std::ops::Range<usize>) -> Vec<f64> {
+        let mut out = multiply(self.model.values(&self.name(&format!("{part}.weight"))), x, rows.clone());
+        if let Some((_, bias)) = self.model.tensors.get(&self.name(&format!("{part}.bias"))) {
+            out.iter_mut().zip(&bias[rows]).for_each(|(out, &bias)| *out += f64::from(bias));
+        }
+        out
+    }
+
+    /// `count` heads of the rows of `part`, or of those from `first` on where all three are one tensor; not yet rotated.
+    fn heads(&self, x: &[f64], part: &str, first: usize, count: usize) -> Rows {
+        let fused = self.model.tensors.contains_key(&self.name("attn_qkv.weight"));
+        let first = first * HEAD_DIM;
+        let mut all = match fused {
+            true => self.project(x, "attn_qkv", first..first + count * HEAD_DIM),
+            false => self.project(x, part, 0..count * HEAD_DIM),
+        };
+        if let Some(group) = self.paper.query_key_norm.filter(|_| part != "attn_v") {
+            let weight = self.model.values(&self.name(&format!("{part}_norm.weight")));
+            all = all.chunks(group(count)).flat_map(|group| norm(group, weight)).collect();
+        }
+        all.chunks(HEAD_DIM).map(<[f64]>::to_vec).collect()
+    }
+
+    fn attend(&self, rows: &Rows, rotation: &Rotation) -> Rows {
+        let paper = self.paper;
+        let windowed = (paper.window)(self.layer);
+        let local = paper.local_base.filter(|_| windowed).map(Rotation::plain);
+        let rotation = local.as_ref().unwrap_or(rotation);
+        let rotated = |part: &str, first, count| -> Vec<Rows> {
+            let each = rows.iter().enumerate();
+            let turn = |at: usize| move |head: &Vec<f64>| rotate(head, at, rotation, paper.neighbours);
+            each.map(|(at, x)| self.heads(x, part, first, count).iter().map(turn(at)).collect()).collect()
+        };
+        let (qs, ks) = (rotated("attn_q", 0, HEADS), rotated("attn_k", HEADS, KV_HEADS));
+        let vs: Vec<Rows> = rows.iter().map(|x| self.heads(x, "attn_v", HEADS + KV_HEADS, KV_HEADS)).collect();
+        let mix = |(at, q): (usize, &Rows)| {
+            let seen = if windowed { (at + 1).saturating_sub(WINDOW)..at + 1 } else { 0..at + 1 };
+            let mut mixed = Vec::new();
+            for (head, q) in q.iter().enumerate() {
+                let group = head * KV_HEADS / HEADS;
+                let score = |at: usize| {
+                    let score = dot(q, &ks[at][group]) * paper.attention_scale;
+                    paper.attention_cap.map_or(score, |cap| cap * (score / cap).tanh())
+                };
+                let weights: Vec<f64> = seen.clone().map(|at| score(at).exp()).collect();
+                let sinks = self.model.tensors.get(&self.name("attn_sinks.weight"));
+                let sink = sinks.map_or(0.0, |(_, sinks)| f64::from(sinks[head]).exp());
+                let total = weights.iter().sum::<f64>() + sink;
+                let element = |i| seen.clone().zip(&weights).map(|(at, w)| w / total * vs[at][group][i]).sum::<f64>();
+                mixed.extend((0..HEAD_DIM).map(element));
+            }
+            mixed
+        };
+        qs.iter().enumerate().map(mix).collect()
+    }
+
+    /// The MLP, or the experts in its place.
+    fn mlp(&self, x: &[f64]) -> Vec<f64> {
+        if self.model.tensors.contains_key(&self.name("ffn_gate_inp.weight")) {
+            return self.experts(x);
+        }
+        let fused = !self.model.tensors.contains_key(&self.name("ffn_gate.weight"));
+        let (gate, up) = match fused {
+            true => {
+                (self.project(x, "ffn_up", 0..FEED_FORWARD), self.project(x, "ffn_up", FEED_FORWARD..2 * FEED_FORWARD))
+            }
+            false => (self.project(x, "ffn_gate", 0..FEED_FORWARD), self.project(x, "ffn_up", 0..FEED_FORWARD)),
+        };
+        self.project(&self.activate(&gate, &up), "ffn_down", 0..WIDTH)
+    }
+
+    fn activate(&self, gate: &[f64], up: &[f64]) -> Vec<f64> {
+        gate.iter().zip(up).map(|(&gate, &up)| (self.paper.activation)(gate, up)).collect()
+    }
+
+    /// Shares of a softmax over all experts, divided by the sum of the chosen, are a softmax over the chosen.
+    fn experts(&self, x: &[f64]) -> Vec<f64> {
+        let [count, used] = ["expert_count", "expert_used_count"].map(|key| self.model.number(key).expect("it is set"));
+        let rows = |part: &str| self.model.tensors[&self.name(&format!("{part}.weight"))].0[1] as usize;
+        let inner = rows("ffn_up_exps");
+        let logits = self.project(x, "ffn_gate_inp", 0..count as usize);
+        let mut ranked: Vec<usize> = (0..logits.len()).collect();
+        ranked.sort_by(|&a, &b| logits[b].total_cmp(&logits[a]));
+        ranked.truncate(used as usize);
+        let total: f64 = ranked.iter().map(|&expert| logits[expert].exp()).sum();
+        let mut sum = vec![0.0; WIDTH];
+        for expert in ranked {
+            let of = |x: &[f64], part: &str, rows: usize| self.project(x, part, expert * rows..(expert + 1) * rows);
+            let hidden = self.activate(&of(x, "ffn_gate_exps", inner), &of(x, "ffn_up_exps", inner));
+            let down = of(&hidden, "ffn_down_exps", WIDTH);
+            sum.iter_mut().zip(down).for_each(|(sum, y)| *sum += logits[expert].exp() / total * y);
+        }
+        sum
+    }
+}
+
+/// The product with some rows of a matrix.
+fn multiply(matrix: &[f32], x: &[f64], rows: std::ops::Range<usize>) -> Vec<f64> {
+    let rows = matrix.chunks_exact(x.len()).skip(rows.start).take(rows.len());
+    rows.map(|row| row.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum()).collect()
 }
 
 fn norm(x: &[f64], weight: &[f32]) -> Vec<f64> {
+    assert_eq!(x.len(), weight.len(), "the weight fits");
     let mean = dot(x, x) / x.len() as f64;
     x.iter().zip(weight).map(|(x, &w)| x / (mean + f64::from(1e-5f32)).sqrt() * f64::from(w)).collect()
 }
 
-fn rotate(
-    head: &[f64],
-    position: usize,
-    divisors: &[f64; HEAD_DIM / 2],
-    pair: impl Fn(usize) -> (usize, usize),
-) -> Vec<f64> {
+fn rotate(head: &[f64], position: usize, rotation: &Rotation, neighbours: bool) -> Vec<f64> {
     let mut out = head.to_vec();
-    for (i, divisor) in divisors.iter().enumerate() {
-        let (a, b) = pair(i);
-        let angle = position as f64 / 10_000f64.powf(2.0 * i as f64 / HEAD_DIM as f64) / divisor;
-        out[a] = head[a] * angle.cos() - head[b] * angle.sin();
-        out[b] = head[a] * angle.sin() + head[b] * angle.cos();
+    for (i, angle) in rotation.angles.iter().enumerate() {
+        let (a, b) = if neighbours { (2 * i, 2 * i + 1) } else { (i, i + HEAD_DIM / 2) };
+        let (sin, cos) = (position as f64 * angle).sin_cos();
+        out[a] = (head[a] * cos - head[b] * sin) * rotation.magnitude;
+        out[b] = (head[a] * sin + head[b] * cos) * rotation.magnitude;
     }
     out
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
-}
-
-fn add(x: &mut [f64], y: &[f64]) {
-    x.iter_mut().zip(y).for_each(|(x, y)| *x += y);
 }

@@ -1,0 +1,25 @@
+//! The grids of types whose 4-bit quants are indices into a table, and the scale that is a bare exponent.
+//!
+//! `IQ4` is ggml's non-linear grid (`kvalues_iq4nl`), denser around zero, where weights are. `E2M1_TWICE` holds the sixteen
+//! values of the four-bit float of the Open Compute Project's microscaling formats, doubled so that they are integers;
+//! the scale beside them is therefore half of what its bits say.
+//! <https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf>
+
+/// The values of a quant of IQ4_NL and IQ4_XS, ascending.
+pub const IQ4: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+
+/// Twice the values of a quant of MXFP4 and NVFP4: a sign bit above seven magnitudes and zero.
+pub const E2M1_TWICE: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/// Half of the power of two that the exponent `e` stands for, `2^(e - 128)`: exact for all of them, the smallest two as
+/// subnormals. ggml gives the not-a-number of the format, 255, no meaning of its own, so neither does this.
+#[must_use]
+pub const fn half_e8m0(e: u8) -> f32 {
+    f32::from_bits(if e < 2 { 0x0020_0000 << e } else { (e as u32 - 1) << 23 })
+}
+
+/// The values of the low nibble of `byte` and of its high one.
+#[expect(clippy::indexing_slicing, reason = "a nibble is below 16")]
+pub(super) fn pair(codebook: &[i8; 16], byte: u8) -> [f32; 2] {
+    [byte & 15, byte >> 4].map(|nibble| f32::from(codebook[usize::from(nibble)]))
+}

@@ -1,0 +1,35 @@
+//! IQ4_XS: 256 values of 4 bits in eight sub-blocks of 32 on the non-linear grid [`IQ4`], each with a signed 6-bit scale.
+//!
+//! ```text
+//! byte  0   2    4    8                         136
+//!       +---+----+----+-------------------------+     d: f16, h: u16, l: 4 bytes
+//!       | d | h  | l  | 8 x 16 bytes of nibbles |     x = (d * (scale - 32)) * IQ4[nibble]
+//!       +---+----+----+-------------------------+
+//! ```
+//!
+//! The scale of sub-block `j` is nibble `j % 2` of `l[j / 2]` below bits `2j` and `2j + 1` of `h`. Its first sixteen
+//! elements are the low nibbles of its bytes, the others the high ones.
+
+use super::codebook::{IQ4, pair};
+use super::scale;
+
+const BLOCK: usize = 256;
+const BYTES: usize = 136;
+
+/// Looks up each sub-block's nibbles and applies its scale.
+pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<BLOCK>().0) {
+        let d = scale([block[0], block[1]]);
+        let high_bits = u16::from_le_bytes([block[2], block[3]]);
+        let low_bits = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
+        let subs = block[8..].as_chunks::<16>().0.iter().zip(out.as_chunks_mut::<32>().0);
+        for (j, (bytes, out)) in subs.enumerate() {
+            let sub_scale = (low_bits >> (4 * j) & 15) as i8 | ((high_bits >> (2 * j) & 3) << 4) as i8;
+            let d = d * f32::from(sub_scale - 32);
+            let (low, high) = out.split_at_mut(16);
+            for ((&b, low), high) in bytes.iter().zip(low).zip(high) {
+                [*low, *high] = pair(&IQ4, b).map(|value| d * value);
+            }
+        }
+    }
+}

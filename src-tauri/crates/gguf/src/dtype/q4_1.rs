@@ -1,0 +1,36 @@
+//! Q4_1: 32 values of 4 bits with one scale and one minimum.
+//!
+//! ```text
+//! byte  0   2   4                 20
+//!       +---+---+------------------+     d, m: f16
+//!       | d | m | b0 b1 ...    b15 |     x[i]      = (b[i] & 15) * d + m      i = 0..16
+//!       +---+---+------------------+     x[i + 16] = (b[i] >> 4) * d + m
+//! ```
+
+use super::{grid_above_minimum, scale};
+
+const BLOCK: usize = 32;
+const BYTES: usize = 20;
+
+/// Low nibbles give the first half of a block, high nibbles the second.
+pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<BLOCK>().0) {
+        let d = scale([block[0], block[1]]);
+        let m = scale([block[2], block[3]]);
+        let (low, high) = out.split_at_mut(BLOCK / 2);
+        for ((&b, low), high) in block[4..].iter().zip(low).zip(high) {
+            *low = d * f32::from(b & 15) + m;
+            *high = d * f32::from(b >> 4) + m;
+        }
+    }
+}
+
+/// Spreads the grid from the least element to the greatest.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.as_chunks::<BLOCK>().0 {
+        let (head, q) = grid_above_minimum(x, 15);
+        let (low, high) = q.split_at(BLOCK / 2);
+        out.extend(head);
+        out.extend(low.iter().zip(high).map(|(low, high)| low | high << 4));
+    }
+}

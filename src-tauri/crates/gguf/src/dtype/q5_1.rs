@@ -1,0 +1,40 @@
+//! Q5_1: 32 values of 5 bits with one scale and one minimum; the fifth bits stand apart.
+//!
+//! ```text
+//! byte  0   2   4       8                 24
+//!       +---+---+-------+------------------+     d, m: f16, h: u32, bit i of h belongs to element i
+//!       | d | m |   h   | b0 b1 ...    b15 |     x[i]      = (b[i] & 15 | h[i] << 4) * d + m          i = 0..16
+//!       +---+---+-------+------------------+     x[i + 16] = (b[i] >> 4 | h[i + 16] << 4) * d + m
+//! ```
+
+use super::{grid_above_minimum, scale};
+
+const BLOCK: usize = 32;
+const BYTES: usize = 24;
+
+/// Joins each nibble with its fifth bit.
+pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
+    for (block, out) in blocks.as_chunks::<BYTES>().0.iter().zip(out.as_chunks_mut::<BLOCK>().0) {
+        let d = scale([block[0], block[1]]);
+        let m = scale([block[2], block[3]]);
+        let h = u32::from_le_bytes([block[4], block[5], block[6], block[7]]);
+        let fifth = |i: usize| ((h >> i & 1) << 4) as u8;
+        let (low, high) = out.split_at_mut(BLOCK / 2);
+        for (i, ((&b, low), high)) in block[8..].iter().zip(low).zip(high).enumerate() {
+            *low = d * f32::from(b & 15 | fifth(i)) + m;
+            *high = d * f32::from(b >> 4 | fifth(i + 16)) + m;
+        }
+    }
+}
+
+/// Spreads the grid from the least element to the greatest.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.as_chunks::<BLOCK>().0 {
+        let (head, q) = grid_above_minimum(x, 31);
+        let h = q.iter().rev().fold(0u32, |h, q| h << 1 | u32::from(q >> 4));
+        let (low, high) = q.split_at(BLOCK / 2);
+        out.extend(head);
+        out.extend(h.to_le_bytes());
+        out.extend(low.iter().zip(high).map(|(low, high)| low & 15 | high << 4));
+    }
+}

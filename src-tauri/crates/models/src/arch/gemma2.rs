@@ -1,0 +1,49 @@
+//! Gemma 2 (arXiv 2408.00118): parts normalise what they read and what they add, every second layer sees a window, scores and
+//! logits are capped softly, the MLP is gated by GELU, and embeddings are multiplied by the square root of their width.
+
+use cairn_tensor::{Glu, Op, RopeStyle};
+
+use super::Architecture;
+use crate::block::rope::rope;
+use crate::block::window::Windows;
+use crate::block::{Attention, Gated, Norms, Stream, embed, logits};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::{Hparams, Keys};
+
+/// Layers of the model of 27 billion weights, which scales scores by width per head; its head size is another.
+const LAYERS_OF_27B: usize = 46;
+
+pub(super) struct Gemma2;
+
+impl Architecture for Gemma2 {
+    fn names(&self) -> &'static [&'static str] {
+        &["gemma2"]
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        let mut hparams = Hparams::read(b)?;
+        let keys = Keys::new(b.metadata())?;
+        let rope = rope(b, &mut hparams, RopeStyle::Half)?;
+        let windows = Windows::read(&keys, &hparams, Some(4096), 2)?;
+        let per_head = match hparams.layers {
+            LAYERS_OF_27B => hparams.embedding_length / hparams.heads,
+            _ => hparams.head_dim,
+        };
+        let stream = Stream::new(b, &hparams).norms(Norms::Both);
+        let attention = Attention::new(b, &hparams, rope)
+            .windows(windows, rope)
+            .scale(1.0 / (per_head as f32).sqrt())
+            .softcap(Some(keys.positive("attn_logit_softcapping")?.unwrap_or(50.0)));
+        let mlp = Gated::new(b, &hparams).activation(Glu::Gelu);
+        embed(b, &hparams, &stream);
+        b.push(Op::Scale { x: stream.residual, factor: (hparams.embedding_length as f32).sqrt() });
+        for layer in 0..hparams.layers {
+            attention.push(b, &hparams, &stream, layer);
+            mlp.push(b, &hparams, &stream, layer);
+        }
+        let x = logits(b, &hparams, &stream);
+        b.push(Op::Softcap { x, cap: keys.positive("final_logit_softcapping")?.unwrap_or(30.0) });
+        Ok(hparams)
+    }
+}

@@ -1,0 +1,52 @@
+//! Gemma 3, text (arXiv 2503.19786): like Gemma 2, but heads of queries and keys are normalised in place of the caps, and of six
+//! layers five see a window, with a rotation of their own.
+
+use cairn_tensor::{Glu, Op, RopeStyle};
+
+use super::Architecture;
+use crate::block::rope::{local_rope, rope};
+use crate::block::window::Windows;
+use crate::block::{Attention, Gated, Norms, QueryKeyNorm, Stream, embed, logits};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::{Hparams, Keys};
+
+/// Layers of the model of 27 billion weights, which scales scores by width per head; its head size is another.
+const LAYERS_OF_27B: usize = 62;
+
+pub(super) struct Gemma3;
+
+impl Architecture for Gemma3 {
+    fn names(&self) -> &'static [&'static str] {
+        &["gemma3"]
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        let mut hparams = Hparams::read(b)?;
+        let keys = Keys::new(b.metadata())?;
+        let global = rope(b, &mut hparams, RopeStyle::Half)?;
+        let local = local_rope(b, &hparams, RopeStyle::Half, Some(10_000.0))?;
+        let windows = Windows::read(&keys, &hparams, None, 6)?;
+        let per_head = match hparams.layers {
+            LAYERS_OF_27B => hparams.embedding_length / hparams.heads,
+            _ => hparams.head_dim,
+        };
+        let stream = Stream::new(b, &hparams).norms(Norms::Both);
+        let attention = Attention::new(b, &hparams, global)
+            .windows(windows, local)
+            .norm(QueryKeyNorm::Head)
+            .scale(1.0 / (per_head as f32).sqrt());
+        let mlp = Gated::new(b, &hparams).activation(Glu::Gelu);
+        embed(b, &hparams, &stream);
+        b.push(Op::Scale { x: stream.residual, factor: (hparams.embedding_length as f32).sqrt() });
+        for layer in 0..hparams.layers {
+            attention.push(b, &hparams, &stream, layer);
+            mlp.push(b, &hparams, &stream, layer);
+        }
+        let x = logits(b, &hparams, &stream);
+        if let Some(cap) = keys.positive("final_logit_softcapping")? {
+            b.push(Op::Softcap { x, cap });
+        }
+        Ok(hparams)
+    }
+}

@@ -1,0 +1,34 @@
+//! Qwen 2 and 2.5 (arXiv 2407.10671, 2412.15115): like llama, with biases on queries, keys and values, and RoPE over the two
+//! halves of a head. Long contexts come by YaRN.
+
+use cairn_tensor::RopeStyle;
+
+use super::Architecture;
+use crate::block::rope::rope;
+use crate::block::{Attention, Gated, Stream, embed, logits};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::Hparams;
+
+pub(super) struct Qwen2;
+
+impl Architecture for Qwen2 {
+    fn names(&self) -> &'static [&'static str] {
+        &["qwen2"]
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        let mut hparams = Hparams::read(b)?;
+        let rope = rope(b, &mut hparams, RopeStyle::Half)?;
+        let stream = Stream::new(b, &hparams);
+        let attention = Attention::new(b, &hparams, rope);
+        let mlp = Gated::new(b, &hparams);
+        embed(b, &hparams, &stream);
+        for layer in 0..hparams.layers {
+            attention.push(b, &hparams, &stream, layer);
+            mlp.push(b, &hparams, &stream, layer);
+        }
+        logits(b, &hparams, &stream);
+        Ok(hparams)
+    }
+}

@@ -1,0 +1,92 @@
+//! The residual stream, and how a block's parts read from it and add to it.
+//!
+//! A part normalises what it reads (Xiong et al., arXiv 2002.04745), or what it adds (OLMo 2, arXiv 2501.00656), or both
+//! (Gemma 2, arXiv 2408.00118); what it adds may be scaled (Granite).
+
+use cairn_tensor::{BufferId, Op};
+
+use crate::build::Builder;
+use crate::hparams::Hparams;
+
+/// The activations of a transformer block, used again in every layer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stream {
+    /// The residual stream, `[rows, embedding]`.
+    pub(crate) residual: BufferId,
+    /// What a part reads from the stream, normalised, and then what it adds to it; `[rows, embedding]`.
+    pub(crate) branch: BufferId,
+    norms: Norms,
+    /// Factor on what is added.
+    scale: Option<f32>,
+    width: usize,
+    eps: f32,
+}
+
+/// Where a part normalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Norms {
+    /// What it reads.
+    Before,
+    /// What it adds.
+    After,
+    /// Both.
+    Both,
+}
+
+/// The names of a part's norms, without layer and `.weight`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    before: &'static str,
+    after: &'static str,
+}
+
+impl Part {
+    pub(crate) const ATTENTION: Self = Self { before: "attn_norm", after: "post_attention_norm" };
+    /// The MLP of models that name its norm after what stands before it.
+    pub(crate) const MLP_AFTER_ATTENTION: Self = Self { before: "post_attention_norm", after: "post_ffw_norm" };
+    pub(crate) const MLP: Self = Self { before: "ffn_norm", after: "post_ffw_norm" };
+}
+
+impl Stream {
+    /// A stream from which parts read normalised, and to which they add as it is.
+    pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
+        let (width, eps) = (hparams.embedding_length, hparams.rms_epsilon);
+        Self { residual: b.buffer(width), branch: b.buffer(width), norms: Norms::Before, scale: None, width, eps }
+    }
+
+    pub(crate) fn norms(self, norms: Norms) -> Self {
+        Self { norms, ..self }
+    }
+
+    pub(crate) fn scale(self, scale: Option<f32>) -> Self {
+        Self { scale, ..self }
+    }
+
+    /// Begins a part: the buffer that it reads.
+    pub(crate) fn enter(&self, b: &mut Builder<'_>, part: Part, layer: usize) -> BufferId {
+        match self.norms {
+            Norms::Before | Norms::Both => {
+                self.norm(b, &format!("blk.{layer}.{}.weight", part.before), self.residual);
+                self.branch
+            }
+            Norms::After => self.residual,
+        }
+    }
+
+    /// Ends a part: adds the branch to the residual stream.
+    pub(crate) fn leave(&self, b: &mut Builder<'_>, part: Part, layer: usize) {
+        if matches!(self.norms, Norms::After | Norms::Both) {
+            self.norm(b, &format!("blk.{layer}.{}.weight", part.after), self.branch);
+        }
+        if let Some(factor) = self.scale {
+            b.push(Op::Scale { x: self.branch, factor });
+        }
+        b.push(Op::Add { x: self.residual, y: self.branch });
+    }
+
+    /// Normalises into the branch.
+    fn norm(&self, b: &mut Builder<'_>, name: &str, x: BufferId) {
+        let weight = b.vector(name, self.width);
+        b.push(Op::RmsNorm { x, weight, eps: self.eps, group: self.width, out: self.branch });
+    }
+}

@@ -1,0 +1,107 @@
+//! What is checked about mixtures of experts: that routes were made before they are followed, and fit what follows them.
+
+use super::{Plans, require};
+use crate::plan::{Buffer, BufferId, Op, Projection};
+use crate::weight::Weight;
+
+/// More than any model has; up to here f32 holds every whole number.
+const MAX_EXPERTS: usize = 1 << 24;
+
+/// A buffer of routes.
+#[derive(Clone, Copy)]
+pub(super) struct Routes {
+    buffer: BufferId,
+    /// How many there are to choose from.
+    pub(super) experts: usize,
+    /// How many are chosen.
+    used: usize,
+}
+
+/// Whether an op leaves a result in a buffer.
+fn writes(op: &Op, id: BufferId) -> bool {
+    match op {
+        Op::Embed { out, .. }
+        | Op::RmsNorm { out, .. }
+        | Op::LayerNorm { out, .. }
+        | Op::Route { out, .. }
+        | Op::Combine { out, .. }
+        | Op::Attention { out, .. }
+        | Op::Glu { out, .. }
+        | Op::Gather { out, .. } => *out == id,
+        Op::MatMul { projections, .. } | Op::MatMulId { projections, .. } => {
+            projections.iter().any(|projection| projection.out == id)
+        }
+        Op::Rope { x, .. } | Op::Gelu { x } | Op::Scale { x, .. } | Op::Softcap { x, .. } | Op::Add { x, .. } => {
+            *x == id
+        }
+        Op::StoreKv { .. } => false,
+    }
+}
+
+impl Plans<'_> {
+    /// Checks [`Op::Route`].
+    pub(super) fn route(&self, logits: BufferId, used: usize, scale: f32, out: BufferId) -> Result<(), String> {
+        let Buffer { rows, width: experts } = self.buffer(logits)?;
+        require((1..=experts).contains(&used) && experts <= MAX_EXPERTS, || {
+            format!("{used} of {experts} experts are to be used")
+        })?;
+        let (have, want) = (self.buffer(out)?, Buffer { rows, width: 2 * used });
+        require(have == want, || format!("buffer {} is {have:?}, not {want:?}", out.0))?;
+        require(scale.is_finite(), || format!("the weights' factor is {scale}"))?;
+        Self::apart(logits, out)
+    }
+
+    /// The routes in a buffer when a step reads them for the rows of `x`.
+    pub(super) fn routes(&self, step: usize, buffer: BufferId, x: BufferId) -> Result<Routes, String> {
+        let (have, rows) = (self.buffer(buffer)?, self.buffer(x)?.rows);
+        require(have.rows == rows, || format!("the routes in buffer {} are for {:?} rows", buffer.0, have.rows))?;
+        match self.plan.ops[..step].iter().rev().find(|op| writes(op, buffer)) {
+            Some(Op::Route { logits, used, .. }) => {
+                Ok(Routes { buffer, experts: self.buffer(*logits)?.width, used: *used })
+            }
+            _ => Err(format!("buffer {} holds no routes", buffer.0)),
+        }
+    }
+
+    /// Checks [`Op::MatMulId`].
+    pub(super) fn experts(&self, routes: Routes, x: BufferId, projections: &[Projection]) -> Result<(), String> {
+        let Routes { buffer, experts, used } = routes;
+        let input = self.buffer(x)?;
+        require(!projections.is_empty(), || "there is nothing to multiply by".into())?;
+        let width = self.weight(projections[0].weight)?.cols;
+        require(input.width == width || input.width == used * width, || {
+            format!("the input is {} wide, for {used} experts of {width}", input.width)
+        })?;
+        for (index, projection) in projections.iter().enumerate() {
+            let Weight { name, rows, cols, .. } = self.weight(projection.weight)?;
+            require(*cols == width && rows % experts == 0, || {
+                format!("{name} is {rows} x {cols}, not {experts} times a width by {width}")
+            })?;
+            let (have, want) =
+                (self.buffer(projection.out)?, Buffer { rows: input.rows, width: rows / experts * used });
+            require(have == want, || format!("buffer {} is {have:?}, not {want:?}", projection.out.0))?;
+            if let Some(bias) = projection.bias {
+                let bias = self.weight(bias)?;
+                require(bias.rows == experts && bias.cols == rows / experts, || {
+                    format!("{} is {} x {}, not {experts} x {}", bias.name, bias.rows, bias.cols, rows / experts)
+                })?;
+            }
+            Self::apart(x, projection.out)?;
+            Self::apart(buffer, projection.out)?;
+            for other in &projections[..index] {
+                Self::apart(other.out, projection.out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks [`Op::Combine`].
+    pub(super) fn combine(&self, routes: Routes, x: BufferId, out: BufferId) -> Result<(), String> {
+        let (from, have) = (self.buffer(x)?, self.buffer(out)?);
+        require(from.width == routes.used * have.width && from.rows == have.rows, || {
+            format!("buffer {} is {have:?}, the sum of {} parts of {from:?}", out.0, routes.used)
+        })?;
+        Self::apart(x, out)?;
+        Self::apart(routes.buffer, out)
+    }
+}

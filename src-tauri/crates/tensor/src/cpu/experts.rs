@@ -1,0 +1,272 @@
+//! Mixtures of experts: routing, products with the experts that rows have chosen, and their weighted sum.
+//!
+//! The rows of a batch are grouped by expert, so that an expert's weights are read and unpacked once for all rows that have
+//! chosen it: their columns are gathered, multiplied together, and the results go to the rows' own slots. Every thread
+//! takes its part of every expert's weight rows. A result is one weight row times one column, whatever is multiplied
+//! beside it, so grouping changes no bit; and a row's experts are added up in the order of its own routes.
+
+use std::ops::Range;
+
+use cairn_kernels::{Columns, Format};
+
+use super::product::{GROUP, STRIP};
+use super::row_bytes;
+use super::schedule::grouped_part;
+use super::step::{Scratch, Step};
+use crate::plan::{BufferId, Gating, Op, Plan};
+use crate::team::Worker;
+use crate::weight::Weight;
+
+/// A thread's own memory for experts.
+#[derive(Debug, Default)]
+pub(super) struct ExpertScratch {
+    /// A router's softmax, `[experts]`.
+    shares: Vec<f32>,
+    /// Who has chosen which expert.
+    groups: Groups,
+    /// The columns that meet one expert.
+    gathered: Vec<u8>,
+    /// One expert's bias.
+    bias: Vec<f32>,
+}
+
+/// Choices by expert.
+#[derive(Debug, Default)]
+struct Groups {
+    /// By expert: where its choices end, and those of the next one begin.
+    ends: Vec<usize>,
+    /// Row and slot of each choice; of one expert in the order of rows.
+    choices: Vec<(usize, usize)>,
+}
+
+impl ExpertScratch {
+    /// Makes room for a plan and batches of `rows` rows.
+    pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize) {
+        fn grow<T: Copy + Default>(memory: &mut Vec<T>, len: usize) {
+            memory.resize(len.max(memory.len()), T::default());
+        }
+        for op in &plan.ops {
+            if let Op::Route { logits, .. } = op {
+                grow(&mut self.shares, plan.buffers[logits.0 as usize].width);
+            }
+            let Op::MatMulId { routes, experts, projections, .. } = op else { continue };
+            let used = plan.buffers[routes.0 as usize].width / 2;
+            grow(&mut self.groups.ends, *experts);
+            grow(&mut self.groups.choices, rows * used);
+            for projection in projections {
+                let weight = &weights[projection.weight.0 as usize];
+                grow(&mut self.gathered, rows * Format::of(weight.dtype).column_bytes(weight.cols));
+                grow(&mut self.bias, weight.rows / experts);
+            }
+        }
+    }
+}
+
+impl Groups {
+    /// Groups the routes `[rows, 2 * used]` of a batch.
+    fn read(&mut self, routes: &[f32], used: usize, experts: usize) {
+        let ends = &mut self.ends[..experts];
+        let ids = |row: usize| routes[row * 2 * used..][..used].iter().map(|id| *id as usize);
+        let rows = routes.len() / (2 * used);
+        ends.fill(0);
+        (0..rows).flat_map(ids).for_each(|id| ends[id] += 1);
+        let mut start = 0;
+        for end in ends.iter_mut() {
+            start += std::mem::replace(end, start);
+        }
+        for row in 0..rows {
+            for (slot, id) in ids(row).enumerate() {
+                self.choices[ends[id]] = (row, slot);
+                ends[id] += 1;
+            }
+        }
+    }
+
+    /// The choices of an expert.
+    fn of(&self, expert: usize) -> &[(usize, usize)] {
+        let start = if expert == 0 { 0 } else { self.ends[expert - 1] };
+        &self.choices[start..self.ends[expert]]
+    }
+}
+
+/// The largest logits and their indices, in descending order, ties to the lower index. Not-a-number comes first, so that it
+/// reaches the weights instead of vanishing.
+fn choose(logits: &[f32], ids: &mut [f32], chosen: &mut [f32]) {
+    let used = ids.len();
+    for (expert, &logit) in logits.iter().enumerate() {
+        let held = expert.min(used);
+        let place =
+            chosen[..held].iter().position(|other| logit > *other || logit.is_nan() && !other.is_nan()).unwrap_or(held);
+        if place < used {
+            let moved = place..held.min(used - 1);
+            ids.copy_within(moved.clone(), place + 1);
+            chosen.copy_within(moved, place + 1);
+            (ids[place], chosen[place]) = (expert as f32, logit);
+        }
+    }
+}
+
+impl Step<'_> {
+    /// Chooses and weighs the experts of this thread's rows.
+    pub(super) fn route(&self, worker: &Worker<'_>, scratch: &mut ExpertScratch, op: &Op) {
+        let Op::Route { logits, gating, scale, out, .. } = *op else {
+            unreachable!("called for routing only");
+        };
+        for row in self.own_rows(worker, logits) {
+            let from = self.buffer(logits).read(worker, self.row(logits, row));
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            let used = to.len() / 2;
+            let (ids, weights) = to.split_at_mut(used);
+            choose(&from, ids, weights);
+            match gating {
+                Gating::SoftmaxOfChosen => (self.variant.softmax)(weights),
+                Gating::Softmax { renormalise } => {
+                    let shares = &mut scratch.shares[..from.len()];
+                    shares.copy_from_slice(&from);
+                    (self.variant.softmax)(shares);
+                    for (weight, id) in weights.iter_mut().zip(ids) {
+                        *weight = shares[*id as usize];
+                    }
+                    if renormalise {
+                        let sum: f32 = weights.iter().sum();
+                        weights.iter_mut().for_each(|weight| *weight /= sum);
+                    }
+                }
+            }
+            (self.variant.scale)(weights, scale);
+        }
+    }
+
+    /// Multiplies this thread's rows of every expert's weights with the columns that have chosen it.
+    pub(super) fn multiply_experts(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Op) {
+        let Op::MatMulId { x, routes, experts, ref projections } = *op else {
+            unreachable!("called for experts only");
+        };
+        let mut own = std::mem::take(&mut scratch.experts);
+        let used = self.width(routes) / 2;
+        own.groups.read(&self.buffer(routes).read(worker, 0..self.rows(x) * 2 * used), used, experts);
+        for expert in (0..experts).filter(|expert| !own.groups.of(*expert).is_empty()) {
+            let mut gathered = None;
+            for projection in projections {
+                let weight = &self.weights[projection.weight.0 as usize];
+                let format = Format::of(weight.dtype);
+                if gathered != Some(format) {
+                    self.gather(worker, x, own.groups.of(expert), (format, weight.cols), &mut own.gathered);
+                    gathered = Some(format);
+                }
+                let bias = projection.bias.map(|bias| {
+                    let (bias, width) = (&self.weights[bias.0 as usize], weight.rows / experts);
+                    (self.variant.decode_row)(bias.dtype, row_bytes(bias, expert..expert + 1), &mut own.bias[..width]);
+                    &own.bias[..width]
+                });
+                let choices = own.groups.of(expert);
+                let bytes = &own.gathered[..choices.len() * format.column_bytes(weight.cols)];
+                let columns = Columns { format, k: weight.cols, bytes, count: choices.len() };
+                let rows = expert * weight.rows / experts..(expert + 1) * weight.rows / experts;
+                self.multiply_expert(worker, scratch, (weight, rows), columns, bias, (projection.out, choices));
+            }
+        }
+        scratch.experts = own;
+    }
+
+    /// Copies the columns of some choices to one place.
+    fn gather(
+        &self,
+        worker: &Worker<'_>,
+        x: BufferId,
+        choices: &[(usize, usize)],
+        (format, k): (Format, usize),
+        to: &mut [u8],
+    ) {
+        // One part for all slots, or one for each.
+        let (bytes, parts) = (format.column_bytes(k), self.width(x) / k);
+        let from = self.columns(format).read(worker, 0..self.rows(x) * parts * bytes);
+        for ((row, slot), to) in choices.iter().zip(to.chunks_mut(bytes)) {
+            to.copy_from_slice(&from[(row * parts + slot % parts) * bytes..][..bytes]);
+        }
+    }
+
+    /// Multiplies this thread's part of an expert's rows, and puts the results where the choices have their slots.
+    fn multiply_expert(
+        &self,
+        worker: &Worker<'_>,
+        scratch: &mut Scratch,
+        (weight, rows): (&Weight, Range<usize>),
+        columns: Columns<'_>,
+        bias: Option<&[f32]>,
+        (out, choices): (BufferId, &[(usize, usize)]),
+    ) {
+        let own = grouped_part(rows.len(), GROUP, worker.threads(), worker.index());
+        if own.is_empty() {
+            return;
+        }
+        let of_weight = |part: &Range<usize>| (weight, rows.start + part.start..rows.start + part.end);
+        let of_bias = |part: &Range<usize>| bias.map(|bias| &bias[part.clone()]);
+        let of_out = |&(row, slot): &(usize, usize), part: &Range<usize>| {
+            let start = self.row(out, row).start + slot * rows.len();
+            self.buffer(out).write(worker, start + part.start..start + part.end)
+        };
+        if let [choice] = choices {
+            let mut to = of_out(choice, &own);
+            self.multiply_rows(&mut scratch.product, of_weight(&own), columns, of_bias(&own), &mut to);
+            return;
+        }
+        for start in own.clone().step_by(STRIP) {
+            let strip = start..(start + STRIP).min(own.end);
+            let tile = &mut scratch.tile[..choices.len() * strip.len()];
+            self.multiply_rows(&mut scratch.product, of_weight(&strip), columns, of_bias(&strip), tile);
+            for (choice, results) in choices.iter().zip(tile.chunks(strip.len())) {
+                of_out(choice, &strip).copy_from_slice(results);
+            }
+        }
+    }
+
+    /// Adds up the experts' results of this thread's rows.
+    pub(super) fn combine(&self, worker: &Worker<'_>, [x, routes, out]: [BufferId; 3]) {
+        let width = self.width(out);
+        for row in self.own_rows(worker, out) {
+            let from = self.buffer(x).read(worker, self.row(x, row));
+            let routes = self.buffer(routes).read(worker, self.row(routes, row));
+            let mut to = self.buffer(out).write(worker, self.row(out, row));
+            to.fill(0.0);
+            for (from, weight) in from.chunks(width).zip(&routes[routes.len() / 2..]) {
+                (self.variant.add_scaled)(&mut to, from, *weight);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The experts that are chosen, and their logits.
+    fn check(logits: &[f32], expected: &[(usize, f32)]) {
+        let mut ids = vec![-1.0; expected.len()];
+        let mut chosen = ids.clone();
+        choose(logits, &mut ids, &mut chosen);
+        let found: Vec<(usize, u32)> =
+            ids.iter().zip(chosen).map(|(id, logit)| (*id as usize, logit.to_bits())).collect();
+        let expected: Vec<(usize, u32)> = expected.iter().map(|(id, logit)| (*id, logit.to_bits())).collect();
+        assert_eq!(found, expected, "the first {} of {logits:?}", expected.len());
+    }
+
+    #[test]
+    fn the_largest_logits_are_chosen_in_their_order() {
+        check(&[1.0, 3.0, 2.0, 4.0], &[(3, 4.0), (1, 3.0)]);
+        check(&[4.0, 3.0, 2.0, 1.0], &[(0, 4.0), (1, 3.0), (2, 2.0)]);
+        check(&[1.0, 2.0], &[(1, 2.0), (0, 1.0)]);
+        check(&[5.0, 7.0, 7.0, 5.0, 7.0], &[(1, 7.0), (2, 7.0), (4, 7.0), (0, 5.0)]);
+        check(&[-0.0, 0.0, -1.0], &[(0, -0.0), (1, 0.0)]);
+        check(&[1.0, f32::NAN, 2.0, 3.0], &[(1, f32::NAN), (3, 3.0)]);
+    }
+
+    #[test]
+    fn choices_are_grouped_by_expert() {
+        let mut groups = Groups { ends: vec![9; 4], choices: vec![(9, 9); 8] };
+        let routes = [[2.0, 0.0, 0.5, 0.5], [0.0, 3.0, 0.5, 0.5], [2.0, 3.0, 0.5, 0.5]];
+        groups.read(routes.as_flattened(), 2, 4);
+        let found: Vec<&[(usize, usize)]> = (0..4).map(|expert| groups.of(expert)).collect();
+        assert_eq!(found, [&[(0, 1), (1, 0)][..], &[], &[(0, 0), (2, 0)], &[(1, 1), (2, 1)]], "by expert, then by row");
+    }
+}

@@ -1,0 +1,86 @@
+//! Mixtures of experts, in f64 (Shazeer et al., arXiv 1701.06538, section 2).
+
+use super::{Step, arithmetic};
+use crate::plan::{BufferId, Gating, Projection};
+use crate::weight::Weight;
+
+/// The experts of one row and their weights, `[2 * used]`.
+pub(super) fn route(logits: &[f32], used: usize, gating: Gating, scale: f32) -> Vec<f32> {
+    let mut ranked: Vec<usize> = (0..logits.len()).collect();
+    // The sort is stable, so equal logits stay in the order of their indices.
+    ranked.sort_by(|a, b| logits[*b].partial_cmp(&logits[*a]).unwrap_or(std::cmp::Ordering::Equal));
+    let largest = f64::from(logits[ranked[0]]);
+    let exp = |expert: &usize| (f64::from(logits[*expert]) - largest).exp();
+    let all: f64 = ranked.iter().map(exp).sum();
+    ranked.truncate(used);
+    // Shares of a softmax over all, divided by their sum, are a softmax over the chosen.
+    let sum = match gating {
+        Gating::Softmax { renormalise: false } => all,
+        Gating::Softmax { renormalise: true } | Gating::SoftmaxOfChosen => ranked.iter().map(exp).sum(),
+    };
+    let weights = ranked.iter().map(|expert| (exp(expert) / sum * f64::from(scale)) as f32);
+    ranked.iter().map(|expert| *expert as f32).chain(weights).collect()
+}
+
+/// The weighted sum of one row's parts.
+pub(super) fn combine(x: &[f32], routes: &[f32]) -> Vec<f32> {
+    let used = routes.len() / 2;
+    let width = x.len() / used;
+    let weighted = |slot: usize, element: usize| f64::from(routes[used + slot]) * f64::from(x[slot * width + element]);
+    (0..width).map(|element| (0..used).map(|slot| weighted(slot, element)).sum::<f64>() as f32).collect()
+}
+
+impl Step<'_> {
+    /// Multiplies every row with the experts that it has chosen.
+    pub(super) fn multiply_experts(&mut self, x: BufferId, routes: BufferId, experts: usize, projection: &Projection) {
+        let Weight { rows, cols, .. } = self.weights[projection.weight.0 as usize];
+        let (width, used, parts) = (rows / experts, self.width(routes) / 2, self.width(x) / cols);
+        let (x, routes) = (self.copy(x), self.copy(routes));
+        for expert in 0..experts {
+            let slots: Vec<[usize; 2]> = (0..routes.len() / (2 * used))
+                .flat_map(|row| (0..used).map(move |slot| [row, slot]))
+                .filter(|[row, slot]| routes[row * 2 * used + slot] == expert as f32)
+                .collect();
+            if slots.is_empty() {
+                continue;
+            }
+            let bias = projection.bias.map(|bias| self.weight_row(bias, expert));
+            for element in 0..width {
+                let weight = self.weight_row(projection.weight, expert * width + element);
+                let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[element]));
+                for [row, slot] in &slots {
+                    let column = if parts == 1 { *row } else { row * used + slot };
+                    let sum = arithmetic::dot(&x[column * cols..][..cols], &weight) + bias;
+                    self.buffers[projection.out.0 as usize][(row * used + slot) * width + element] = sum as f32;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(gating: Gating, expected: [f64; 4]) {
+        let logits = [0.0, 2f32.ln(), 2f32.ln(), 3f32.ln()];
+        let found = route(&logits, 2, gating, 2.0);
+        for (found, expected) in found.iter().zip(expected) {
+            assert!((f64::from(*found) - expected).abs() < 1e-6, "{gating:?} gives {found}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn routes_are_shares_of_powers() {
+        // The powers are 1, 2, 2 and 3; the weights are doubled.
+        check(Gating::Softmax { renormalise: false }, [3.0, 1.0, 2.0 * 3.0 / 8.0, 2.0 * 2.0 / 8.0]);
+        check(Gating::Softmax { renormalise: true }, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
+        check(Gating::SoftmaxOfChosen, [3.0, 1.0, 2.0 * 3.0 / 5.0, 2.0 * 2.0 / 5.0]);
+    }
+
+    #[test]
+    fn parts_are_weighed_and_added() {
+        let found = combine(&[1.0, 2.0, 10.0, 20.0, 100.0, 200.0], &[7.0, 1.0, 4.0, 1.0, 0.5, 0.25]);
+        assert_eq!(found, [31.0, 62.0], "1 * 1 + 0.5 * 10 + 0.25 * 100, and twice that");
+    }
+}

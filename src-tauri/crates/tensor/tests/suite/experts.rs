@@ -1,0 +1,95 @@
+//! Mixtures of experts against the oracle.
+
+use cairn_gguf::DType;
+use cairn_tensor::{Backend, Batch, BufferId, Gating, Limits, Op, Projection, Rows};
+
+use crate::common::{VOCABULARY, push_rows, read, table};
+use crate::ops::{Bench, check, compare};
+use crate::varied::varied;
+
+const GATINGS: [Gating; 3] =
+    [Gating::Softmax { renormalise: false }, Gating::Softmax { renormalise: true }, Gating::SoftmaxOfChosen];
+
+/// Routes to random experts; which ones differs from token to token.
+fn routes(bench: &mut Bench<'_>, experts: usize, used: usize) -> BufferId {
+    let (logits, out) = (bench.input(experts), bench.plan.buffer(Rows::Batch, 2 * used));
+    bench.plan.push(Op::Route { logits, used, gating: Gating::SoftmaxOfChosen, scale: 1.0, out });
+    out
+}
+
+#[test]
+fn routing() {
+    for gating in GATINGS {
+        for (experts, used, scale) in [(5, 2, 1.0), (128, 8, 2.5), (3, 3, 1.0), (1, 1, 0.5)] {
+            check(&format!("{used} of {experts}, {gating:?}"), 1e-7, |bench| {
+                let (logits, out) = (bench.input(experts), bench.plan.buffer(Rows::Batch, 2 * used));
+                bench.plan.push(Op::Route { logits, used, gating, scale, out });
+                out
+            });
+        }
+    }
+}
+
+#[test]
+fn equal_logits_are_ranked_by_index() {
+    check("8 of 64 with sixteen different logits", 1e-7, |bench| {
+        let table = bench.weight(DType::Q4_0, VOCABULARY, 64, 2.0);
+        let [logits, out] = [64, 16].map(|width| bench.plan.buffer(Rows::Batch, width));
+        bench.plan.push(Op::Embed { table, out: logits });
+        bench.plan.push(Op::Route { logits, used: 8, gating: GATINGS[1], scale: 1.0, out });
+        out
+    });
+}
+
+#[test]
+fn products_with_experts() {
+    for (dtype, bound) in [(DType::F32, 1e-6), (DType::BF16, 1e-6), (DType::Q8_0, 1e-2), (DType::Q4_K, 1e-2)] {
+        for (experts, used, width, own, bias) in
+            [(5, 2, 100, false, true), (5, 2, 24, true, false), (9, 3, 40, true, true), (4, 1, 16, false, true)]
+        {
+            let what = format!("{used} of {experts} experts of {width} in {}, own: {own}, {bias}", dtype.name());
+            check(&what, bound, |bench| {
+                let x = bench.input(if own { used * 256 } else { 256 });
+                let routes = routes(bench, experts, used);
+                let [other, out] = [8, width].map(|width| bench.plan.buffer(Rows::Batch, used * width));
+                // A projection in another format stands before it.
+                let weight = bench.weight(DType::Q5_0, experts * 8, 256, 1.0);
+                let mut projections = vec![Projection { weight, bias: None, out: other }];
+                let bias = bias.then(|| bench.weight(DType::F32, experts, width, 30.0));
+                let weight = bench.weight(dtype, experts * width, 256, 1.0);
+                projections.push(Projection { weight, bias, out });
+                bench.plan.push(Op::MatMulId { x, routes, experts, projections });
+                out
+            });
+        }
+    }
+}
+
+#[test]
+fn sums_of_experts() {
+    for (used, width) in [(2, 100), (8, 64), (1, 30)] {
+        check(&format!("sum of {used} times {width}"), 1e-6, |bench| {
+            let x = bench.input(used * width);
+            let routes = routes(bench, 10, used);
+            let out = bench.plan.buffer(Rows::Batch, width);
+            bench.plan.push(Op::Combine { x, routes, out });
+            out
+        });
+    }
+}
+
+#[test]
+fn a_whole_model_with_experts() {
+    // A rounded logit may choose another expert.
+    for (dtype, bound) in [(DType::F32, 1e-3), (DType::Q8_0, 1e-1)] {
+        let logits = |backend: &mut dyn Backend| {
+            let (plan, buffer) = varied(backend, dtype, Limits { rows: 310, logit_rows: 310 });
+            let mut batch = Batch { tables: vec![table(0, 1, 310)], ..Batch::default() };
+            backend.grow_pages(batch.tables[0].len()).expect("five pages can be had");
+            push_rows(&mut batch, 0, 0..310, true);
+            backend.run(plan, &batch).expect("the batch is sound");
+            vec![read(backend, plan, buffer, 310, VOCABULARY)]
+        };
+        compare(dtype.name(), bound, logits);
+    }
+}
