@@ -95,7 +95,7 @@ fn host() -> anyhow::Result<String> {
 /// A target's program with the limits that hold for all its runs.
 fn libfuzzer(program: &Path, repo: &Repo, target: &str) -> Command {
     let mut command = Command::new(program);
-    command.args([&format!("-max_len={MAX_INPUT_BYTES}"), "-timeout=10", "-rss_limit_mb=2048"]);
+    command.args([&format!("-max_len={MAX_INPUT_BYTES}"), "-timeout=30", "-rss_limit_mb=2048"]);
     let words = repo.root().join("src-tauri/fuzz/words").join(target);
     if words.exists() {
         command.arg(format!("-dict={}", words.display()));
