@@ -8,7 +8,6 @@
 //! away is not there for the tokens that come later.
 
 use std::cmp::Reverse;
-use std::collections::HashSet;
 use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
@@ -23,8 +22,8 @@ pub(crate) struct SpecialTokens {
     /// The id of each pattern of `finder`.
     ids: Vec<u32>,
     longest_bytes: usize,
-    /// Texts and ids, those that win before those that lose to them.
-    turns: Vec<(String, u32)>,
+    /// Texts with their patterns, those that win before those that lose to them.
+    turns: Vec<(String, usize)>,
     strips: StripRule,
 }
 
@@ -66,8 +65,11 @@ impl SpecialTokens {
         let kind = if bytes <= SMALL_BYTES { None } else { Some(AhoCorasickKind::ContiguousNFA) };
         let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(texts.clone());
         let finder = finder.map_err(|error| Error::SpecialTokens { reason: error.to_string() })?;
-        let mut turns: Vec<(String, u32)> = tokens.iter().map(|&(id, text)| (text.to_owned(), id)).collect();
-        turns.sort_by_key(|(text, id)| (Reverse(text.len()), *id));
+        let patterns = tokens.iter().enumerate();
+        let mut turns: Vec<(String, usize)> =
+            patterns.map(|(pattern, &(_, text))| (text.to_owned(), pattern)).collect();
+        // The tokens come by id, and the sort keeps their order where lengths are equal.
+        turns.sort_by_key(|(text, _)| Reverse(text.len()));
         let longest_bytes = texts.map(str::len).max().unwrap_or(0);
         Ok(Some(SpecialTokens {
             finder,
@@ -115,10 +117,20 @@ impl SpecialTokens {
         }
     }
 
-    /// The tokens that stand anywhere in `text`.
-    fn present(&self, text: &str) -> HashSet<u32> {
-        let found = self.finder.find_overlapping_iter(text);
-        found.filter_map(|found| self.ids.get(found.pattern().as_usize()).copied()).collect()
+    /// Which patterns stand anywhere in `text`.
+    fn present(&self, text: &str) -> Vec<bool> {
+        let mut present = vec![false; self.ids.len()];
+        let mut missing = present.len();
+        for found in self.finder.find_overlapping_iter(text) {
+            if let Some(place) = present.get_mut(found.pattern().as_usize()).filter(|place| !**place) {
+                *place = true;
+                missing -= 1;
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        present
     }
 
     /// The same for the text from `from` on, by looking for one token after the other in what those before left.
@@ -126,7 +138,8 @@ impl SpecialTokens {
         let whole = (from < text.len()).then_some(Part::Text(from..text.len()));
         let mut parts: Vec<Part> = whole.into_iter().collect();
         let present = self.present(text.get(from..).unwrap_or_default());
-        for (token, id) in self.turns.iter().filter(|(_, id)| present.contains(id)) {
+        for (token, pattern) in self.turns.iter().filter(|(_, pattern)| present.get(*pattern) == Some(&true)) {
+            let Some(&id) = self.ids.get(*pattern) else { continue };
             let mut finer = Vec::with_capacity(parts.len());
             for part in parts {
                 let Part::Text(range) = part else {
@@ -145,7 +158,7 @@ impl SpecialTokens {
                     if start - space > done {
                         finer.push(Part::Text(done..start - space));
                     }
-                    finer.push(Part::Token(*id));
+                    finer.push(Part::Token(id));
                     done = start + token.len();
                     done += if strip.right { leading_space(text, done..range.end) } else { 0 };
                 }
