@@ -40,3 +40,23 @@ fn conversations_at_once_through_the_ollama_package_are_never_mixed_up() {
     let bytes = |key: &str| report[key].as_u64().expect("a number of bytes");
     assert!(bytes("rss_late") <= bytes("rss_early") + (32 << 20), "the daemon grows: {report}");
 }
+
+#[test]
+fn logprobs_through_the_ollama_package() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients/logprobs.py");
+    let address = format!("http://127.0.0.1:{}", home.port);
+    let output = Command::new(python()).arg(script).arg(address).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
+    println!("{report}");
+    for way in ["chat", "chat_streamed", "generate"] {
+        let report = &report[way];
+        assert_eq!(report["text"], report["text_of_tokens"], "{way}: tokens and text are aligned: {report}");
+        assert_eq!(report["tokens"], report["eval_count"], "{way}: every token but the end's is told of: {report}");
+        assert_eq!(report["tops"], serde_json::json!([4]), "{way}: as many as were asked for: {report}");
+        // Greedy answers take the likeliest token each time.
+        assert_eq!(report["greedy"], true, "{way}: {report}");
+    }
+}

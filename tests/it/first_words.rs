@@ -100,6 +100,23 @@ fn bad_files_are_refused_with_their_reason() {
 }
 
 #[test]
+fn a_model_in_several_files_runs_by_any_of_them() {
+    let home = Home::new();
+    let path = |number: usize| home.folder.path().join(format!("m-{number:05}-of-00003.gguf"));
+    for (number, part) in (1..).zip(cairn_testkit::split(&cairn_testkit::write(&cairn_testkit::tiny_llama()), 3)) {
+        std::fs::write(path(number), part).expect("the home is writable");
+    }
+    for number in [1, 3] {
+        succeeded(&home.run(&["run", &path(number).to_string_lossy(), ""]));
+    }
+    let described = succeeded(&home.run(&["gguf", &path(2).to_string_lossy()]));
+    let facts = ["\"llama\"", "output_norm.weight", "of part 1", "of part 3"];
+    assert!(facts.iter().all(|fact| described.contains(fact)), "all parts are described: {described}");
+    std::fs::remove_file(path(1)).expect("it can be removed");
+    refused(&home, &path(2), &["3 files", "m-00001-of-00003.gguf"]);
+}
+
+#[test]
 fn a_model_larger_than_memory_is_refused_unless_forced() {
     let home = Home::new();
     let memory = cairn_hardware::Machine::probe().memory;

@@ -32,6 +32,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("http", 7),
     ("cli", 8),
     ("desktop", 8),
+    ("fuzz", WORKSHOP),
     ("testkit", WORKSHOP),
     ("xtask", WORKSHOP),
     ("it", WORKSHOP),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use cairn_prompt::{Piece, ThinkingSplitter};
-use cairn_runtime as runtime;
+use cairn_runtime::{self as runtime, Logprob};
 use tokio::sync::mpsc;
 
 use crate::Error;
@@ -13,17 +13,26 @@ use crate::Error;
 #[derive(Debug)]
 pub enum Event {
     /// Text of the answer.
-    Text(String),
+    Text(Said),
     /// What the model thinks before it answers.
-    Thinking(String),
+    Thinking(Said),
     /// The end; nothing follows.
     Done(Done),
     /// The answer stays incomplete; nothing follows.
     Failed(Error),
 }
 
+/// A piece of text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Said {
+    /// The text.
+    pub text: String,
+    /// How likely the tokens were that have become text since the piece before, where that was asked for.
+    pub logprobs: Vec<Logprob>,
+}
+
 /// How an answer ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Done {
     /// Why.
     pub reason: Reason,
@@ -31,6 +40,8 @@ pub struct Done {
     pub cost: Cost,
     /// Tokens of the prompt and of the answer, when they were asked for.
     pub context: Option<Vec<u32>>,
+    /// Of the tokens that no piece of text came after.
+    pub logprobs: Vec<Logprob>,
 }
 
 /// Why an answer ended.
@@ -72,6 +83,8 @@ pub struct Answer {
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
+    /// Of tokens whose text is held back, or is a tag.
+    logprobs: Vec<Logprob>,
     ended: bool,
 }
 
@@ -97,7 +110,7 @@ impl Answer {
         started_at: Instant,
     ) -> Self {
         let ready = VecDeque::new();
-        Self { events, lease: None, splitter, context, load_ns, started_at, ready, ended: false }
+        Self { events, lease: None, splitter, context, load_ns, started_at, ready, logprobs: Vec::new(), ended: false }
     }
 
     /// The next piece; `None` after the last one.
@@ -110,10 +123,10 @@ impl Answer {
                 return None;
             }
             match self.events.recv().await {
-                Some(runtime::Event::Text(text)) => self.push(text),
+                Some(runtime::Event::Text(said)) => self.push(said),
                 Some(runtime::Event::Done(finish)) => {
                     let rest = self.splitter.take().map(ThinkingSplitter::finish).unwrap_or_default();
-                    self.ready.extend(rest.into_iter().map(Event::from));
+                    self.tell(rest);
                     let done = Event::Done(self.done(finish));
                     self.end(done);
                 }
@@ -123,11 +136,24 @@ impl Answer {
         }
     }
 
-    fn push(&mut self, text: String) {
-        match &mut self.splitter {
-            Some(splitter) => self.ready.extend(splitter.push(&text).into_iter().map(Event::from)),
-            None if text.is_empty() => {}
-            None => self.ready.push_back(Event::Text(text)),
+    fn push(&mut self, said: runtime::Text) {
+        self.logprobs.extend(said.logprobs);
+        let pieces = match &mut self.splitter {
+            Some(splitter) => splitter.push(&said.text),
+            None if said.text.is_empty() => Vec::new(),
+            None => vec![Piece::Text(said.text)],
+        };
+        self.tell(pieces);
+    }
+
+    /// Makes events of pieces. What is known of the tokens goes with the first of them.
+    fn tell(&mut self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            let logprobs = std::mem::take(&mut self.logprobs);
+            self.ready.push_back(match piece {
+                Piece::Thinking(text) => Event::Thinking(Said { text, logprobs }),
+                Piece::Text(text) => Event::Text(Said { text, logprobs }),
+            });
         }
     }
 
@@ -156,16 +182,7 @@ impl Answer {
             tokens.extend(finish.tokens);
             tokens
         });
-        Done { reason, cost, context }
-    }
-}
-
-impl From<Piece> for Event {
-    fn from(piece: Piece) -> Self {
-        match piece {
-            Piece::Thinking(text) => Self::Thinking(text),
-            Piece::Text(text) => Self::Text(text),
-        }
+        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs) }
     }
 }
 
@@ -197,9 +214,11 @@ mod tests {
         let mut line = Vec::new();
         while let Some(event) = answer.next().await {
             line.push(match event {
-                Event::Text(text) => text,
-                Event::Thinking(text) => format!("({text})"),
-                Event::Done(done) => format!("{:?} {:?}", done.reason, done.context.unwrap()),
+                Event::Text(said) => format!("{}{}", said.text, "*".repeat(said.logprobs.len())),
+                Event::Thinking(said) => format!("({}{})", said.text, "*".repeat(said.logprobs.len())),
+                Event::Done(done) => {
+                    format!("{:?} {:?}{}", done.reason, done.context.unwrap(), "*".repeat(done.logprobs.len()))
+                }
                 Event::Failed(error) => format!("! {error}"),
             });
         }
@@ -207,7 +226,22 @@ mod tests {
     }
 
     fn text(text: &str) -> runtime::Event {
-        runtime::Event::Text(text.to_owned())
+        runtime::Event::Text(runtime::Text { text: text.to_owned(), logprobs: Vec::new() })
+    }
+
+    /// A text of so many tokens.
+    fn tokens(text: &str, count: usize) -> runtime::Event {
+        let chosen = runtime::Likely { token: 0, bytes: Vec::new(), logprob: -1.0 };
+        let logprobs = vec![Logprob { chosen, top: Vec::new() }; count];
+        runtime::Event::Text(runtime::Text { text: text.to_owned(), logprobs })
+    }
+
+    #[tokio::test]
+    async fn every_token_is_told_once() {
+        let said = vec![tokens("<think>", 1), tokens("hm", 2), tokens("</think>\n", 3), tokens("So", 1), finish()];
+        assert_eq!(heard(said, true).await, "(hm***)|So****|Length [5, 6, 7, 8, 9]", "a tag's go with what follows");
+        let said = vec![tokens("So", 1), tokens("", 2), finish()];
+        assert_eq!(heard(said, false).await, "So*|Length [5, 6, 7, 8, 9]**", "those of no text come with the end");
     }
 
     #[tokio::test]

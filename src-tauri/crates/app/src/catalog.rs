@@ -29,6 +29,25 @@ pub(crate) struct Catalog {
     known: Mutex<HashMap<String, Summary>>,
 }
 
+/// A file that was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opened {
+    /// The name by which it is known until the daemon ends.
+    pub name: String,
+    /// Whether the file says how a conversation becomes a prompt.
+    pub has_chat_template: bool,
+}
+
+/// Where a model comes from.
+pub(crate) enum Origin<'a> {
+    /// It is part of this program.
+    BuiltIn,
+    /// A file that a client opened.
+    Opened,
+    /// A library has it.
+    Stored(&'a Library, Box<StoredModel>),
+}
+
 /// A model, with all that a request to it needs.
 pub(crate) struct Model {
     pub(crate) summary: Summary,
@@ -98,7 +117,7 @@ impl Catalog {
     }
 
     fn look_up(&self, name: &ModelRef) -> Result<Option<Model>, Error> {
-        if pebble::NAME.parse::<ModelRef>().is_ok_and(|pebble| pebble == *name) {
+        if is_pebble(name) {
             let summary = self.pebble.clone();
             return Ok(Some(Model::bare(summary, self.pebble.digest.clone(), pebble::source())));
         }
@@ -114,21 +133,63 @@ impl Catalog {
         Ok(None)
     }
 
+    /// The library that is written to: the first one.
+    pub(crate) fn own_library(&self) -> &Library {
+        self.libraries.first().expect("the settings name at least one library")
+    }
+
+    /// Where the model of that name comes from; `None` when there is none.
+    pub(crate) fn origin(&self, name: &ModelRef) -> Result<Option<Origin<'_>>, Error> {
+        if is_pebble(name) {
+            return Ok(Some(Origin::BuiltIn));
+        }
+        if lock(&self.opened).contains_key(name) {
+            return Ok(Some(Origin::Opened));
+        }
+        for library in &self.libraries {
+            if let Some(stored) = library.find(name)? {
+                return Ok(Some(Origin::Stored(library, Box::new(stored))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The model of that name in another library than our own, as it is spelled there, and where that library is.
+    pub(crate) fn elsewhere(&self, name: &ModelRef) -> Result<Option<(ModelRef, PathBuf)>, Error> {
+        for library in self.libraries.iter().skip(1) {
+            if let Some(stored) = library.find(name)? {
+                return Ok(Some((stored.name, library.root().to_owned())));
+            }
+        }
+        Ok(None)
+    }
+
     /// What the engine's key stands for: the name that was last asked for.
     pub(crate) fn known(&self, key: &str) -> Option<Summary> {
         lock(&self.known).get(key).cloned()
     }
 
     /// Gives a file on disk a name.
-    pub(crate) fn open(&self, path: &Path) -> Result<String, Error> {
+    pub(crate) fn open(&self, path: &Path) -> Result<Opened, Error> {
         let failed = |reason: String| Error::File { path: path.to_owned(), reason };
-        let path = path.canonicalize().map_err(|error| failed(error.to_string()))?;
-        head::read(&path)?;
-        let name = opened_name(&path);
-        let text = name.to_string();
-        lock(&self.opened).insert(name, path);
-        Ok(text)
+        let file = path.canonicalize().map_err(|error| failed(error.to_string()))?;
+        let head = head::read(path)?;
+        let name = opened_name(path, &file);
+        let opened = Opened { name: name.to_string(), has_chat_template: has_chat_template(&head.gguf) };
+        // The path as it was given: a link's own name says more than its target's, and its neighbours may be parts.
+        lock(&self.opened).insert(name, path.to_owned());
+        Ok(opened)
     }
+}
+
+/// Is it the name of the built-in model?
+pub(crate) fn is_pebble(name: &ModelRef) -> bool {
+    pebble::NAME.parse::<ModelRef>().is_ok_and(|pebble| pebble == *name)
+}
+
+/// Does the file say how a conversation becomes a prompt?
+pub(crate) fn has_chat_template(gguf: &cairn_gguf::Gguf) -> bool {
+    gguf.metadata().str("tokenizer.chat_template").ok().flatten().is_some_and(|template| !template.is_empty())
 }
 
 impl Model {
@@ -147,15 +208,15 @@ impl Model {
     }
 }
 
-/// The name of an opened file: its own, as far as names can spell it, and the beginning of its path's digest, because
-/// two folders may hold files of one name.
-fn opened_name(path: &Path) -> ModelRef {
+/// The name of an opened file: its own, as far as names can spell it, and the beginning of the digest of its path without
+/// links, because two folders may hold files of one name.
+fn opened_name(path: &Path, file: &Path) -> ModelRef {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let allowed = |c: char| if c.is_ascii_alphanumeric() || "_-.".contains(c) { c } else { '_' };
     let spelled: String = stem.chars().map(allowed).take(80).collect();
     let spelled = spelled.trim_start_matches(['-', '.']);
     let model = if spelled.is_empty() { "model" } else { spelled };
-    let digest = Digest::of(path.as_os_str().as_encoded_bytes()).hex();
+    let digest = Digest::of(file.as_os_str().as_encoded_bytes()).hex();
     let tag = &digest[..8];
     format!("{OPENED_NAMESPACE}/{model}:{tag}").parse().expect("every character was chosen to be allowed")
 }

@@ -29,6 +29,8 @@ pub struct Chat {
     pub whole: bool,
     /// Never cut a prompt that does not fit.
     pub no_shift: bool,
+    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    pub logprobs: Option<usize>,
 }
 
 /// One message of a conversation.
@@ -87,6 +89,7 @@ impl Chat {
         let splitter = conversation.splitter(&text);
         let prompt = conversation.encode(&text, true);
         let request = conversation.request(prompt, chosen, self.no_shift)?;
+        let request = Request { logprobs: self.logprobs, ..request };
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, started_at))))
     }
 }
@@ -201,6 +204,7 @@ impl Conversation<'_> {
         let starts_with_bos = self.lease.tokenizer().adds_bos();
         let prompt = fit::prompt(tokens, context_tokens, chosen.keep_tokens, starts_with_bos, !no_shift)?;
         tracing::debug!(model = self.model.summary.name, tokens = prompt.len(), "generate");
-        Ok(Request { prompt, sampling: chosen.sampling, stop: chosen.stop, max_tokens: chosen.max_tokens })
+        let Chosen { sampling, stop, max_tokens, .. } = chosen;
+        Ok(Request { prompt, sampling, stop, max_tokens, logprobs: None })
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use cairn_runtime::{GenerateError, LoadError};
-use cairn_store::{LibraryError, NameError};
+use cairn_store::{LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
@@ -63,6 +63,37 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A library could not be written to.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A name that only the built-in model has.
+    #[error("the name {0} belongs to the model that is part of Cairn, which can be neither replaced nor deleted")]
+    BuiltIn(&'static str),
+    /// A model of another program's library.
+    #[error("model '{name}' is in {}, which Cairn only reads; `ollama rm {name}` removes it", root.display())]
+    ReadOnlyLibrary {
+        /// The model.
+        name: String,
+        /// Where the library is.
+        root: PathBuf,
+    },
+    /// A name that another library's model has.
+    #[error(
+        "there is a model named {name} in {}; give a different name, or --force to have this one go before it",
+        root.display()
+    )]
+    NameElsewhere {
+        /// The name, as it is spelled there.
+        name: String,
+        /// Where the library is.
+        root: PathBuf,
+    },
+    /// A file that was opened by its path, and is in no library.
+    #[error("{0} is a file outside of Cairn's store; `cairn import FILE` takes it in")]
+    OutsideStore(String),
+    /// A request to create a model of nothing.
+    #[error("neither 'from' or 'files' was specified")]
+    NoBase,
     /// The model's own chat template failed.
     #[error(transparent)]
     Template(#[from] cairn_prompt::Error),
@@ -87,6 +118,8 @@ pub enum Kind {
     BadRequest,
     /// There is no such thing.
     NotFound,
+    /// It cannot be as things are here.
+    Conflict,
     /// The request makes sense, and this version cannot do it.
     Unsupported,
     /// Too much to do; it may work later.
@@ -106,9 +139,10 @@ pub struct Row {
     pub exit_code: u8,
 }
 
-const TABLE: [Row; 5] = [
+const TABLE: [Row; 6] = [
     Row { kind: Kind::BadRequest, http_status: 400, exit_code: 1 },
     Row { kind: Kind::NotFound, http_status: 404, exit_code: 1 },
+    Row { kind: Kind::Conflict, http_status: 409, exit_code: 1 },
     Row { kind: Kind::Unsupported, http_status: 501, exit_code: 1 },
     Row { kind: Kind::Busy, http_status: 503, exit_code: 1 },
     Row { kind: Kind::Internal, http_status: 500, exit_code: 1 },
@@ -133,13 +167,20 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::TooLong { .. }
+            | Self::NoBase
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) => Kind::NotFound,
+            Self::BuiltIn(_)
+            | Self::ReadOnlyLibrary { .. }
+            | Self::NameElsewhere { .. }
+            | Self::OutsideStore(_)
+            | Self::Write(WriteError::NameTaken { .. }) => Kind::Conflict,
             Self::Unsupported(_) => Kind::Unsupported,
             Self::Load(LoadError::Busy) => Kind::Busy,
             // Ollama answers 500 to an option of the wrong type, and clients were written against that.
             Self::Option(_)
             | Self::Library(_)
+            | Self::Write(_)
             | Self::NoFile(_)
             | Self::Template(_)
             | Self::Load(_)
@@ -156,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_row() {
-        for kind in [Kind::BadRequest, Kind::NotFound, Kind::Unsupported, Kind::Busy, Kind::Internal] {
+        for kind in [Kind::BadRequest, Kind::NotFound, Kind::Conflict, Kind::Unsupported, Kind::Busy, Kind::Internal] {
             assert_eq!(kind.row().kind, kind, "its own row");
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use cairn_prompt as prompt;
-use cairn_runtime::Lease;
+use cairn_runtime::{Lease, Request};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
@@ -33,6 +33,8 @@ pub struct Generate {
     pub keep_alive: Option<KeepAlive>,
     /// Never cut a prompt that does not fit.
     pub no_shift: bool,
+    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    pub logprobs: Option<usize>,
 }
 
 impl App {
@@ -84,6 +86,7 @@ impl Generate {
         let splitter = conversation.splitter(&text);
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let request = conversation.request(tokens, chosen, self.no_shift)?;
+        let request = Request { logprobs: self.logprobs, ..request };
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, started_at))))
     }
 }

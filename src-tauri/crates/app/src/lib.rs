@@ -1,4 +1,4 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, open a file, unload.
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, import, create, delete, unload.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
 //! messages into prompts that fit the context, and splits thinking from the answer. [`App`] is the entry point.
@@ -11,11 +11,14 @@ mod answer;
 mod catalog;
 mod chat;
 mod clock;
+mod create;
+mod delete;
 mod env;
 mod error;
 mod fit;
 mod generate;
 mod head;
+mod import;
 mod load;
 mod options;
 mod pebble;
@@ -24,25 +27,33 @@ mod ps;
 pub mod settings;
 mod show;
 mod summary;
+mod verify;
 
 use std::sync::Arc;
 
 use cairn_hardware::Machine;
 use cairn_runtime::{Engine, EngineConfig};
 
-pub use answer::{Answer, Cost, Done, Event, Reason};
+pub use answer::{Answer, Cost, Done, Event, Reason, Said};
+pub use cairn_runtime::{Likely, Logprob};
+pub use cairn_store::{Progress, Stage, Way};
 pub use chat::{Chat, Message};
 pub use clock::Clock;
+pub use create::{Create, CreateEvent};
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
 pub use head::{Head, read as read_head};
+pub use import::{Import, ImportEvent, Imported};
 pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use settings::{Address, Settings};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
+pub use verify::{DamagedTensor, Verified, verify};
+
+pub use catalog::Opened;
 
 use catalog::Catalog;
 
@@ -110,11 +121,11 @@ impl App {
         self.catalog.list()
     }
 
-    /// Makes a model file known by a name until the daemon ends, and returns that name.
+    /// Makes a model file known by a name until the daemon ends.
     ///
     /// # Errors
     /// When it cannot be read, or is no GGUF file.
-    pub fn open(&self, path: &std::path::Path) -> Result<String, Error> {
+    pub fn open(&self, path: &std::path::Path) -> Result<Opened, Error> {
         self.catalog.open(path)
     }
 

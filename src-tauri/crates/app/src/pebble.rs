@@ -25,7 +25,7 @@ pub(crate) fn source() -> Source {
 /// The head of the model's file.
 pub(crate) fn head() -> crate::head::Head {
     let gguf = Gguf::parse(file()).expect("the file inside the program is a GGUF file");
-    crate::head::Head { gguf, file_bytes: file().len() as u64 }
+    crate::head::Head { gguf, file_bytes: file().len() as u64, paths: Vec::new() }
 }
 
 #[cfg(test)]

@@ -48,6 +48,7 @@ pub const TABLE: &[Row] = &[
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
     row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),
     row("CAIRN_HIDE_PEBBLE", "false", "Leaves the built-in model out of lists"),
+    row("NO_COLOR", "unset", "Set to anything, commands print no colours (https://no-color.org)"),
     row("CAIRN_LOG", "info", "What is logged: error, warn, info, debug, trace, or a filter such as cairn_http=debug"),
 ];
 
@@ -85,6 +86,8 @@ pub struct Settings {
     pub kv_budget_bytes: Option<u64>,
     /// `CAIRN_HIDE_PEBBLE`.
     pub hide_pebble: bool,
+    /// `NO_COLOR`.
+    pub no_color: bool,
     /// `CAIRN_LOG`.
     pub log: String,
     /// Values that could not be read.
@@ -121,6 +124,8 @@ impl Settings {
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
+            // Whatever it says, `0` and `false` too.
+            no_color: read.text("NO_COLOR").is_some(),
             log: read.text("CAIRN_LOG").unwrap_or("info").to_owned(),
             warnings: Vec::new(),
             origins_of_values: TABLE.iter().map(|row| (row.name, origin(env, row))).collect(),
@@ -217,6 +222,12 @@ mod tests {
         assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
         assert!(settings.hide_pebble, "any word but false");
         assert_eq!(settings.context_tokens, Some(8192), "blanks and quotes are no part of a value");
+    }
+
+    #[test]
+    fn any_text_takes_colours_away() {
+        assert!(!load([]).no_color && !load([("NO_COLOR", "")]).no_color, "unset or empty");
+        assert!(load([("NO_COLOR", "0")]).no_color, "what it says does not matter");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::catalog::Model;
 use crate::summary::{Details, capabilities, parameter_count};
-use crate::{App, Error, Summary, head, pebble};
+use crate::{App, Error, Message, Summary, head, pebble};
 
 /// All about one model. Texts that there are none of are empty.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Shown {
     pub template: String,
     /// The system message that its publisher set.
     pub system: String,
+    /// Messages that precede every conversation.
+    pub messages: Vec<Message>,
     /// The file's metadata; long arrays are `null` unless they were asked for.
     pub info: Map<String, Value>,
     /// The file's tensors.
@@ -88,12 +90,17 @@ fn shown(model: Model, gguf: &Gguf, verbose: bool) -> Shown {
         modelfile: modelfile(&model, &template),
         parameters: parameters(&model.params),
         system: model.system.unwrap_or_default(),
+        messages: model.messages.into_iter().map(message).collect(),
         license: model.license.unwrap_or_default(),
         template,
         info,
         tensors: tensors.collect(),
         summary,
     }
+}
+
+fn message(message: cairn_prompt::Message) -> Message {
+    Message { role: message.role, content: message.content, thinking: message.thinking }
 }
 
 /// Options as lines of a name, padded to 30 columns, and a value as Go writes it.
@@ -125,6 +132,10 @@ fn modelfile(model: &Model, template: &str) -> String {
     for line in parameters(&model.params).lines() {
         let (name, value) = line.split_once(' ').unwrap_or((line, ""));
         writeln!(text, "PARAMETER {name} {}", value.trim_start()).expect("writing into a string does not fail");
+    }
+    for message in &model.messages {
+        writeln!(text, "MESSAGE {} \"\"\"{}\"\"\"", message.role, message.content)
+            .expect("writing into a string does not fail");
     }
     text
 }
@@ -158,7 +169,7 @@ fn json_array(array: &Array) -> Value {
         Array::I32(x) => json!(x),
         Array::F32(x) => x.iter().map(|x| float(*x)).collect(),
         Array::Bool(x) => json!(x),
-        Array::String(x) => json!(x),
+        Array::String(x) => x.iter().collect(),
         Array::U64(x) => json!(x),
         Array::I64(x) => json!(x),
         Array::F64(x) => json!(x),

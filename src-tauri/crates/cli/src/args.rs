@@ -29,7 +29,12 @@ pub(crate) enum Verb {
     Show(Show),
     /// Take a model out of memory
     Stop(Stop),
-    /// Show what is in a GGUF file
+    /// Make a GGUF file a model of the store
+    Import(Import),
+    /// Delete models from the store
+    #[command(visible_alias = "delete")]
+    Rm(Rm),
+    /// Show what is in a GGUF file, or verify it
     Gguf(Gguf),
 }
 
@@ -116,12 +121,46 @@ pub(crate) struct Stop {
 }
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Gguf {
-    /// Path of the file
+pub(crate) struct Import {
+    /// Path of a GGUF file; of a split one, any of its parts
     pub(crate) file: std::path::PathBuf,
+    /// What the model is to be called; as the file calls itself if absent
+    pub(crate) name: Option<String>,
+    /// Share the file with the store by a hard link, which makes it read-only, in place of copying it
+    #[arg(long)]
+    pub(crate) link: bool,
+    /// Replace a model that has the name
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Rm {
+    /// Models' names
+    #[arg(required = true)]
+    pub(crate) models: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct Gguf {
+    #[command(subcommand)]
+    pub(crate) verb: Option<GgufVerb>,
+    /// Path of the file
+    #[arg(required = true)]
+    pub(crate) file: Option<std::path::PathBuf>,
     /// As JSON, for scripts
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GgufVerb {
+    /// Read every tensor, and say which hold numbers that are not finite
+    Verify {
+        /// Path of the file
+        file: std::path::PathBuf,
+    },
 }
 
 /// What `--help` prints.
@@ -136,6 +175,18 @@ mod tests {
     #[test]
     fn the_definitions_hold_together() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_file_is_described_or_verified() {
+        let gguf = |line: &[&str]| match Args::try_parse_from(line).map(|args| args.verb) {
+            Ok(Some(Verb::Gguf(gguf))) => Ok((gguf.file.is_some(), gguf.verb.is_some())),
+            Ok(verb) => panic!("{verb:?}"),
+            Err(error) => Err(error.kind()),
+        };
+        assert_eq!(gguf(&["cairn", "gguf", "x.gguf"]), Ok((true, false)), "a path");
+        assert_eq!(gguf(&["cairn", "gguf", "verify", "x.gguf"]), Ok((false, true)), "a verb and a path");
+        assert!(gguf(&["cairn", "gguf"]).is_err(), "nothing");
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl Client {
         self.send(self.http.post(self.url(path)).json(body)).await.map(drop)
     }
 
+    /// Asks for something to be deleted.
+    pub(crate) async fn delete<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
+        self.send(self.http.delete(self.url(path)).json(body)).await.map(drop)
+    }
+
     /// Posts what is answered by a stream.
     pub(crate) async fn stream<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<Lines> {
         Ok(Lines { response: self.send(self.http.post(self.url(path)).json(body)).await?, read: Vec::new() })

@@ -9,10 +9,13 @@ mod client;
 mod daemon;
 mod gguf;
 mod human;
+mod import;
 mod list;
 mod log;
 mod output;
+mod progress;
 mod ps;
+mod rm;
 mod run;
 mod serve;
 mod show;
@@ -87,9 +90,11 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let done = match args.verb {
         None if args.version => runtime.block_on(version::print(&setting)),
         None => output::print(&args::help()),
-        Some(Verb::Gguf(args)) => gguf::describe(&args),
+        Some(Verb::Gguf(args)) => gguf::gguf(&args),
+        Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
+        Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
         Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
         Some(Verb::Serve(args)) => {
             let code = serve::serve(setting, &runtime, &args)?;

@@ -17,7 +17,7 @@ use cairn_wire::{KeepAlive, Think};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
-use crate::{Setting, args, daemon, stop, terminal};
+use crate::{Setting, args, daemon, output, stop, terminal};
 use session::{Heard, Session};
 
 pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyhow::Result<()> {
@@ -46,12 +46,16 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
         client,
         model,
         messages: Vec::new(),
+        system: None,
+        options: serde_json::Map::new(),
         keep_alive,
         think,
         force: args.force,
         hides_thinking: args.hidethinking,
         wraps: !args.nowordwrap && terminal::is_watched(),
         verbose: args.verbose,
+        colours: terminal::is_watched() && !setting.settings.no_color,
+        keeps_history: true,
     };
     match prompt {
         Some(prompt) => match runtime.block_on(session.ask(&prompt))? {
@@ -64,7 +68,7 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
 
 /// The model's name, once it is in memory.
 async fn ready(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>) -> anyhow::Result<String> {
-    let model = model::name(client, &args.model).await?;
+    let model::Named { name: model, lacks_template } = model::name(client, &args.model).await?;
     let loaded = if args.force {
         if !client.is_ours() {
             bail!("--force needs Cairn's own daemon, and OLLAMA_HOST names another server");
@@ -76,9 +80,14 @@ async fn ready(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>)
         client.post::<_, GenerateChunk>("/api/generate", &request).await.map(drop)
     };
     match loaded {
-        Ok(()) => Ok(model),
+        Ok(()) => {
+            if lacks_template {
+                output::note(model::NO_TEMPLATE);
+            }
+            Ok(model)
+        }
         Err(error) if stop::is_not_found(&error) => {
-            Err(anyhow!("{error}; `cairn pull` is not there yet, use `cairn run ./file.gguf`"))
+            Err(anyhow!("{error}; `cairn pull` is not there yet, use `cairn run ./file.gguf` or `cairn import`"))
         }
         Err(error) => Err(error),
     }

@@ -16,7 +16,7 @@ const TEXT_LINES: usize = 2;
 
 pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Result<()> {
     let client = daemon::reach(setting).await?;
-    let name = model::name(&client, &args.model).await?;
+    let name = model::name(&client, &args.model).await?.name;
     let request = ShowRequest { model: name, verbose: Some(args.verbose), ..Default::default() };
     let shown: ShowResponse = client.post("/api/show", &request).await?;
     let parts = [
@@ -32,7 +32,7 @@ pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Resul
     }
 }
 
-fn text(shown: &ShowResponse, verbose: bool) -> String {
+pub(crate) fn text(shown: &ShowResponse, verbose: bool) -> String {
     let mut out = String::new();
     section(&mut out, "Model", &model_rows(shown));
     let capabilities: Vec<Vec<String>> = shown.capabilities.iter().map(|name| vec![name.clone()]).collect();

@@ -6,9 +6,11 @@
 //! Code that keeps files takes `&dyn Disk`. [`RealDisk`] is the disk; tests put one in its place that fails when told.
 #![forbid(unsafe_code)]
 
+mod draft;
 mod lock;
 mod real;
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +45,59 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// Whatever the system says.
     fn free_bytes(&self, path: &Path) -> Result<u64, DiskError>;
+
+    /// Begins a file in `folder` whose name and length are not known yet.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn draft(&self, folder: &Path, mode: Mode) -> Result<Box<dyn Draft>, DiskError>;
+
+    /// Removes the drafts in `folder` whose programs ended before they did, and returns how many there were. One that a
+    /// living program works on stays.
+    ///
+    /// # Errors
+    /// Whatever the system says about the folder; a draft that cannot be removed stays.
+    fn remove_dead_drafts(&self, folder: &Path) -> Result<usize, DiskError>;
+
+    /// Gives the file at `from` a second name, `to`, which must be new, and makes it durable.
+    ///
+    /// # Errors
+    /// Whatever the system says; `source.kind()` is [`io::ErrorKind::CrossesDevices`] where the two names would be on two
+    /// file systems.
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
+
+    /// Removes a file.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn remove(&self, path: &Path) -> Result<(), DiskError>;
+}
+
+/// A file that is being written and has no name yet that anybody looks for. Dropping it removes it; so does, later,
+/// [`Disk::remove_dead_drafts`], when the program was killed.
+pub trait Draft: Send {
+    /// Where it is meanwhile, for reading what was written.
+    fn path(&self) -> &Path;
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError>;
+
+    /// Makes an empty draft's contents those of `from`, sharing their place on the disk until either is changed.
+    ///
+    /// # Errors
+    /// Where the file system cannot do that; the draft is still empty.
+    fn reflink(&mut self, from: &File) -> Result<(), DiskError>;
+
+    /// Brings the contents to the disk and then gives them the name `to`, in the draft's own folder. When this returns,
+    /// both are durable.
+    ///
+    /// # Errors
+    /// Whatever the system says. There is then no file of that name, unless the very last step failed, making the name
+    /// durable.
+    fn keep(self: Box<Self>, to: &Path) -> Result<(), DiskError>;
 }
 
 /// Who may read a file. On Windows, files take the rights of their folder.
@@ -95,6 +150,12 @@ pub enum Step {
     Rename,
     /// Asking for free space.
     AskFreeSpace,
+    /// Sharing another file's place on the disk.
+    Reflink,
+    /// Giving a file a second name.
+    Link,
+    /// Removing a file.
+    Remove,
 }
 
 impl std::fmt::Display for Step {
@@ -107,6 +168,9 @@ impl std::fmt::Display for Step {
             Self::Sync => "flush to disk",
             Self::Rename => "rename a finished file to",
             Self::AskFreeSpace => "tell the free space at",
+            Self::Reflink => "share a file's place on the disk with",
+            Self::Link => "hard-link a file to",
+            Self::Remove => "remove",
         })
     }
 }

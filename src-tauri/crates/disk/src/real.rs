@@ -9,7 +9,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::{Disk, DiskError, Mode, Step, failed};
+use crate::draft::{self, RealDraft};
+use crate::{Disk, DiskError, Draft, Mode, Step, failed};
 
 /// Attempts at a name for a temporary file. A taken name is one that a killed process of the same id left behind.
 const NAME_ATTEMPTS: u32 = 1000;
@@ -43,18 +44,36 @@ impl Disk for RealDisk {
     fn free_bytes(&self, path: &Path) -> Result<u64, DiskError> {
         fs4::available_space(path).map_err(failed(Step::AskFreeSpace, path))
     }
+
+    fn draft(&self, folder: &Path, mode: Mode) -> Result<Box<dyn Draft>, DiskError> {
+        Ok(Box::new(RealDraft::new(folder, mode)?))
+    }
+
+    fn remove_dead_drafts(&self, folder: &Path) -> Result<usize, DiskError> {
+        draft::remove_dead(folder)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        fs::hard_link(from, to).map_err(failed(Step::Link, to))?;
+        let folder = folder_of(to);
+        sync_folder(folder).map_err(failed(Step::Sync, folder))
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), DiskError> {
+        fs::remove_file(path).map_err(failed(Step::Remove, path))
+    }
 }
 
 /// A file that is deleted unless it gets its real name.
-struct Temporary {
-    file: File,
-    path: PathBuf,
+pub(crate) struct Temporary {
+    pub(crate) file: File,
+    pub(crate) path: PathBuf,
     renamed: bool,
 }
 
 impl Temporary {
     /// Makes `.NAME.PID-COUNT.tmp` in the folder of `path`: the same file system, so that a rename is one step.
-    fn beside(path: &Path, mode: Mode) -> Result<Self, DiskError> {
+    pub(crate) fn beside(path: &Path, mode: Mode) -> Result<Self, DiskError> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -90,7 +109,7 @@ impl Temporary {
         Ok(())
     }
 
-    fn rename(mut self, to: &Path) -> Result<(), DiskError> {
+    pub(crate) fn rename(mut self, to: &Path) -> Result<(), DiskError> {
         fs::rename(&self.path, to).map_err(failed(Step::Rename, to))?;
         self.renamed = true;
         Ok(())
@@ -106,7 +125,7 @@ impl Drop for Temporary {
     }
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
@@ -114,7 +133,7 @@ fn folder_of(path: &Path) -> &Path {
 }
 
 /// Makes a folder's entries durable. Windows has no such call: NTFS journals renames itself.
-fn sync_folder(folder: &Path) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 

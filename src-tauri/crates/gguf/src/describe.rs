@@ -13,6 +13,8 @@ use crate::{Array, DType, Gguf, Value};
 const SHOWN_ELEMENTS: usize = 4;
 /// Characters of a text that are shown in a line.
 const SHOWN_CHARACTERS: usize = 80;
+/// The widest column of names. A longer name moves its own row alone; else one of 65,535 bytes would widen every row.
+const WIDEST_NAME: usize = 64;
 
 /// How much of a file is of one type.
 struct Share {
@@ -37,7 +39,7 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     writeln!(out, "\nMetadata")?;
     // Names come from the file, so what would steer a terminal is escaped.
     let rows: Vec<_> = gguf.metadata().iter().map(|(key, value)| (key.escape_debug().to_string(), value)).collect();
-    let width = rows.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
+    let width = rows.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0).min(WIDEST_NAME);
     for (key, value) in rows {
         writeln!(out, "  {key:width$}  {}", shown(value))?;
     }
@@ -50,18 +52,23 @@ fn write_text(gguf: &Gguf, file_len: u64, out: &mut String) -> fmt::Result {
     }
 
     writeln!(out, "\nTensors")?;
+    let is_split = gguf.tensors().iter().any(|tensor| tensor.part > 0);
     let rows: Vec<_> = gguf.tensors().iter().map(|tensor| (tensor.name.escape_debug().to_string(), tensor)).collect();
-    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).min(WIDEST_NAME);
     for (name, tensor) in rows {
         let dims: Vec<String> = tensor.dims.iter().map(u64::to_string).collect();
         let (dims, dtype) = (dims.join(" x "), tensor.dtype);
-        writeln!(out, "  {name:width$}  {dtype:7} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
+        write!(out, "  {name:width$}  {dtype:7} {dims:>20}  {:>14} bytes at {}", tensor.bytes, tensor.offset)?;
+        if is_split {
+            write!(out, " of part {}", tensor.part + 1)?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }
 
 /// The description as one JSON object, of a file of `file_len` bytes. A long array appears as
-/// `{"type", "length", "first"}`.
+/// `{"type", "length", "first"}`; a tensor's `part` is the file that its `offset` counts from, from 0.
 pub fn json(gguf: &Gguf, file_len: u64) -> String {
     let metadata: Map<String, Json> =
         gguf.metadata().iter().map(|(key, value)| (key.to_owned(), json_value(value))).collect();
@@ -80,7 +87,7 @@ pub fn json(gguf: &Gguf, file_len: u64) -> String {
         .map(|tensor| {
             json!({
                 "name": tensor.name, "type": tensor.dtype.name(), "dims": tensor.dims,
-                "offset": tensor.offset, "bytes": tensor.bytes,
+                "part": tensor.part, "offset": tensor.offset, "bytes": tensor.bytes,
             })
         })
         .collect();
@@ -155,7 +162,7 @@ fn shown_text(text: &str) -> String {
 
 fn shown_array(array: &Array) -> String {
     let first: Vec<String> = match array {
-        Array::String(texts) => texts.iter().take(SHOWN_ELEMENTS).map(|text| shown_text(text)).collect(),
+        Array::String(texts) => texts.iter().take(SHOWN_ELEMENTS).map(shown_text).collect(),
         Array::Array(arrays) => arrays.iter().take(SHOWN_ELEMENTS).map(shown_array).collect(),
         array => json_elements(array, SHOWN_ELEMENTS).iter().map(Json::to_string).collect(),
     };
@@ -202,7 +209,7 @@ fn json_elements(array: &Array, count: usize) -> Vec<Json> {
         Array::I32(v) => some(v, count),
         Array::F32(v) => some(v, count),
         Array::Bool(v) => some(v, count),
-        Array::String(v) => some(v, count),
+        Array::String(v) => v.iter().take(count).map(Json::from).collect(),
         Array::U64(v) => some(v, count),
         Array::I64(v) => some(v, count),
         Array::F64(v) => some(v, count),

@@ -38,7 +38,7 @@ impl fmt::Display for Place {
 #[non_exhaustive]
 pub enum Error {
     /// The first four bytes are something else.
-    #[error("not a GGUF file: it must start with \"GGUF\", it starts with \"{}\"", .found.escape_ascii())]
+    #[error("not a GGUF file: it must start with \"GGUF\" at offset 0, where it has \"{}\"", .found.escape_ascii())]
     Magic {
         /// The file's first bytes, at most four.
         found: Vec<u8>,
@@ -70,10 +70,30 @@ pub enum Error {
         have: u64,
     },
     /// Metadata and tensor table are longer than those of any model.
-    #[error("metadata and tensor table take more than {limit} bytes")]
+    #[error("{place}: {what} at offset {offset} leads beyond the {limit} bytes that a head may have")]
     LongHead {
+        /// What was being read.
+        place: Place,
+        /// The field.
+        what: &'static str,
+        /// Where the field begins.
+        offset: u64,
         /// The most that is read.
         limit: usize,
+    },
+    /// What the metadata and the tensor table hold takes more memory than any model's.
+    #[error("{place}: {what} at offset {offset} makes the head take {need} bytes of memory; {limit} are allowed")]
+    Memory {
+        /// What was being read.
+        place: Place,
+        /// The field.
+        what: &'static str,
+        /// Where the field stands.
+        offset: u64,
+        /// Bytes of memory for the head as far as this field.
+        need: u64,
+        /// The most that is taken.
+        limit: u64,
     },
     /// A count so large that the bytes it needs cannot be counted.
     #[error("{place}: {what} at offset {offset} is {value}, which is more than any file holds")]
@@ -151,11 +171,13 @@ pub enum Error {
         /// Where its second row begins.
         offset: u64,
     },
-    /// `general.alignment` is not a power of two.
-    #[error("metadata key `general.alignment`: {value} is not a power of two")]
+    /// `general.alignment` is not a power of two that fits into a `u32`.
+    #[error("metadata key `general.alignment`: value at offset {offset} is {found}; it must be a power of two, as u32")]
     Alignment {
-        /// The value that was found.
-        value: u64,
+        /// The value that was found, or its type where that is no integer.
+        found: String,
+        /// Where the value stands.
+        offset: u64,
     },
     /// A tensor of no dimensions or of too many.
     #[error("{place}: {have} dimensions at offset {offset}; 1 to {limit} are read")]
@@ -200,10 +222,14 @@ pub enum Error {
         offset: u64,
     },
     /// A row that does not consist of whole blocks.
-    #[error("{place}: rows of {elements} elements are not whole blocks; {dtype} has {block} elements in a block")]
+    #[error(
+        "{place}: rows of {elements} elements at offset {offset} are not whole blocks; {dtype} has {block} in a block"
+    )]
     PartialBlock {
         /// The tensor.
         place: Place,
+        /// Where the number of elements stands.
+        offset: u64,
         /// Its type.
         dtype: DType,
         /// Elements in a row.
@@ -212,12 +238,14 @@ pub enum Error {
         block: usize,
     },
     /// A tensor whose bytes do not start at a multiple of the alignment.
-    #[error("{place}: data offset {offset} is not a multiple of the alignment {alignment}")]
+    #[error("{place}: data offset {data_offset}, at offset {offset}, is not a multiple of the alignment {alignment}")]
     Misaligned {
         /// The tensor.
         place: Place,
-        /// Its offset from the start of the data section.
+        /// Where its data offset stands.
         offset: u64,
+        /// Its offset from the start of the data section.
+        data_offset: u64,
         /// The file's alignment.
         alignment: u64,
     },

@@ -4,8 +4,8 @@
 //! the tensors' bytes. This crate takes bytes and opens nothing, so that the same code reads a mapping, a download's
 //! first megabyte and a fuzzer's input.
 //!
-//! **Invariant:** no input causes a panic, an allocation larger than a small multiple of the input, or a tensor that
-//! reaches outside the file. Every error says where: the key or tensor, the byte offset, what was needed, what was there.
+//! **Invariant:** no input causes a panic, allocations of more than [`reader::MAX_MEMORY_BYTES`], or a tensor that reaches
+//! outside the file. Every error says where: the key or tensor, the byte offset, what was needed, what was there.
 //!
 //! Specification: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 #![forbid(unsafe_code)]
@@ -16,6 +16,8 @@ pub mod dtype;
 pub mod error;
 pub mod metadata;
 pub mod reader;
+pub mod split;
+pub mod strings;
 pub mod value;
 pub mod write;
 
@@ -23,5 +25,6 @@ pub use dtype::DType;
 pub use error::{EncodeError, Error};
 pub use metadata::Metadata;
 pub use reader::{Gguf, Tensor};
+pub use strings::Strings;
 pub use value::{Array, Value};
 pub use write::{WriteError, Writer};

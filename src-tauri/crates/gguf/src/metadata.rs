@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::{Array, Error, Value};
+use crate::{Array, Error, Strings, Value};
 
 /// The metadata of one file; each key once, in the file's order.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,6 +19,11 @@ impl Metadata {
     /// No entries.
     pub fn new() -> Metadata {
         Metadata::default()
+    }
+
+    /// No entries yet, with room for `entries`.
+    pub(crate) fn with_capacity(entries: usize) -> Metadata {
+        Metadata { entries: Vec::with_capacity(entries), index: HashMap::with_capacity(entries) }
     }
 
     /// How many entries there are.
@@ -96,9 +101,9 @@ impl Metadata {
     }
 
     /// The texts under `key`.
-    pub fn strings(&self, key: &str) -> Result<Option<&[String]>, Error> {
+    pub fn strings(&self, key: &str) -> Result<Option<&Strings>, Error> {
         self.typed(key, "array of string", |value| match value {
-            Value::Array(Array::String(texts)) => Some(texts.as_slice()),
+            Value::Array(Array::String(texts)) => Some(texts),
             _ => None,
         })
     }
@@ -142,7 +147,7 @@ impl Metadata {
     }
 
     /// [`Metadata::strings`] of a key that must be there.
-    pub fn required_strings(&self, key: &str) -> Result<&[String], Error> {
+    pub fn required_strings(&self, key: &str) -> Result<&Strings, Error> {
         required(key, self.strings(key)?)
     }
 
@@ -170,13 +175,13 @@ impl Metadata {
     }
 
     fn integer<T: TryFrom<i128>>(&self, key: &str, expected: &'static str) -> Result<Option<T>, Error> {
-        let Some(wide) = self.typed(key, expected, integer)? else { return Ok(None) };
+        let Some(wide) = self.typed(key, expected, Value::integer)? else { return Ok(None) };
         self.fit(key, expected, wide).map(Some)
     }
 
     fn integers<T: TryFrom<i128>>(&self, key: &str, expected: &'static str) -> Result<Option<Vec<T>>, Error> {
-        let Some(wide) = self.typed(key, expected, integers)? else { return Ok(None) };
-        wide.into_iter().map(|value| self.fit(key, expected, value)).collect::<Result<_, _>>().map(Some)
+        let fit = |value| self.fit(key, expected, value);
+        self.typed(key, expected, |value| each_integer(value, fit))?.transpose()
     }
 
     fn fit<T: TryFrom<i128>>(&self, key: &str, expected: &'static str, value: i128) -> Result<T, Error> {
@@ -193,35 +198,24 @@ fn required<T>(key: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::MissingKey { key: key.to_owned() })
 }
 
-/// An integer of any width; 128 bits hold them all.
-fn integer(value: &Value) -> Option<i128> {
-    match *value {
-        Value::U8(x) => Some(x.into()),
-        Value::I8(x) => Some(x.into()),
-        Value::U16(x) => Some(x.into()),
-        Value::I16(x) => Some(x.into()),
-        Value::U32(x) => Some(x.into()),
-        Value::I32(x) => Some(x.into()),
-        Value::U64(x) => Some(x.into()),
-        Value::I64(x) => Some(x.into()),
-        _ => None,
-    }
-}
-
-fn integers(value: &Value) -> Option<Vec<i128>> {
-    fn widen<T: Copy + Into<i128>>(values: &[T]) -> Option<Vec<i128>> {
-        Some(values.iter().map(|&value| value.into()).collect())
+/// Each integer of an array, of any width, as `fit` makes it.
+fn each_integer<T>(value: &Value, fit: impl Fn(i128) -> Result<T, Error>) -> Option<Result<Vec<T>, Error>> {
+    fn each<N: Copy + Into<i128>, T>(
+        values: &[N],
+        fit: impl Fn(i128) -> Result<T, Error>,
+    ) -> Option<Result<Vec<T>, Error>> {
+        Some(values.iter().map(|&value| fit(value.into())).collect())
     }
     let Value::Array(array) = value else { return None };
     match array {
-        Array::U8(values) => widen(values),
-        Array::I8(values) => widen(values),
-        Array::U16(values) => widen(values),
-        Array::I16(values) => widen(values),
-        Array::U32(values) => widen(values),
-        Array::I32(values) => widen(values),
-        Array::U64(values) => widen(values),
-        Array::I64(values) => widen(values),
+        Array::U8(values) => each(values, fit),
+        Array::I8(values) => each(values, fit),
+        Array::U16(values) => each(values, fit),
+        Array::I16(values) => each(values, fit),
+        Array::U32(values) => each(values, fit),
+        Array::I32(values) => each(values, fit),
+        Array::U64(values) => each(values, fit),
+        Array::I64(values) => each(values, fit),
         _ => None,
     }
 }

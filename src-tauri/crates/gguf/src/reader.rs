@@ -16,7 +16,7 @@ mod values;
 use std::collections::HashMap;
 
 use crate::error::Place;
-use crate::{DType, Error, Metadata};
+use crate::{DType, Error, Metadata, Value};
 use cursor::Cursor;
 
 /// Alignment of the data section where `general.alignment` is absent, from the specification.
@@ -26,9 +26,20 @@ pub const DEFAULT_ALIGNMENT: u64 = 32;
 /// terabytes of empty strings.
 pub const MAX_HEAD_BYTES: usize = 64 << 20;
 
+/// The most memory that a [`Gguf`] takes, and its reader at any time: with what an error tells, 64 MiB.
+pub const MAX_MEMORY_BYTES: u64 = 63 << 20;
+
 const MAX_DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
 const MAX_KEY_BYTES: u64 = 65_535; // the specification's "at most 2^16 - 1 bytes"
 const MAX_TENSOR_NAME_BYTES: u64 = 65_535; // the specification has 64, real files have a few more
+
+/// Memory of an entry of an index: a name's place and a number, and a byte of the table, which is up to 16/7 as large as what is
+/// in it.
+const INDEX_BYTES: u64 = 33 * 16 / 7 + 1;
+/// Memory of a metadata entry, without its key and value.
+const ENTRY_BYTES: u64 = size_of::<(String, Value)>() as u64 + INDEX_BYTES;
+/// Memory of a tensor without its name: its row, its dimensions, its entry in the index, and a place when all are sorted.
+const TENSOR_BYTES: u64 = size_of::<Tensor>() as u64 + 8 * MAX_DIMENSIONS as u64 + INDEX_BYTES + 8;
 
 /// The head of a GGUF file: everything but the tensors' bytes.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,6 +68,8 @@ pub struct Tensor {
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
+    /// The file that it lies in, for a model [in several](crate::split); else 0.
+    pub part: usize,
 }
 
 impl Tensor {
@@ -75,14 +88,6 @@ impl Gguf {
     /// Reads the head of a file of `file_len` bytes of which `bytes` is the beginning. [`Error::Truncated`] means that
     /// the head is longer than `bytes`.
     pub fn parse_header(bytes: &[u8], file_len: u64) -> Result<Gguf, Error> {
-        let head = bytes.get(..MAX_HEAD_BYTES).unwrap_or(bytes);
-        match Gguf::parse_head(head, file_len) {
-            Err(Error::Truncated { .. }) if head.len() < bytes.len() => Err(Error::LongHead { limit: MAX_HEAD_BYTES }),
-            parsed => parsed,
-        }
-    }
-
-    fn parse_head(bytes: &[u8], file_len: u64) -> Result<Gguf, Error> {
         let mut cursor = Cursor::new(bytes);
         let version = version(&mut cursor)?;
         let place = || Place::Header;
@@ -95,10 +100,12 @@ impl Gguf {
         // The smallest row is a name of one byte, one dimension, a type and an offset.
         cursor.check_count("tensor count", tensor_count, 2 * cursor.length_bytes() + 17, tensor_count_at, place)?;
 
-        let metadata = metadata(&mut cursor, entry_count)?;
-        let alignment = alignment(&metadata)?;
-        let mut tensors = Vec::new();
-        let mut index = HashMap::new();
+        cursor.take_memory(entry_count * ENTRY_BYTES, "metadata count", entry_count_at, place)?;
+        cursor.take_memory(tensor_count * TENSOR_BYTES, "tensor count", tensor_count_at, place)?;
+
+        let (metadata, alignment) = metadata(&mut cursor, entry_count)?;
+        let mut tensors = Vec::with_capacity(tensor_count as usize);
+        let mut index = HashMap::with_capacity(tensor_count as usize);
         for row in 0..tensor_count {
             let at = cursor.offset();
             let tensor = tensor(&mut cursor, row, alignment)?;
@@ -126,6 +133,17 @@ impl Gguf {
         &self.tensors
     }
 
+    /// The tensor table alone.
+    pub(crate) fn into_tensors(self) -> Vec<Tensor> {
+        self.tensors
+    }
+
+    /// Adds a tensor, whose name is new, at the end of the table.
+    pub(crate) fn add(&mut self, tensor: Tensor) {
+        self.index.insert(tensor.name.clone(), self.tensors.len());
+        self.tensors.push(tensor);
+    }
+
     /// The tensor of this name.
     pub fn tensor(&self, name: &str) -> Option<&Tensor> {
         self.tensors.get(*self.index.get(name)?)
@@ -151,27 +169,41 @@ fn version(cursor: &mut Cursor<'_>) -> Result<u32, Error> {
     }
 }
 
-fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<Metadata, Error> {
-    let mut metadata = Metadata::new();
+/// Metadata, and the alignment that they ask for.
+fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<(Metadata, u64), Error> {
+    let mut metadata = Metadata::with_capacity(count as usize);
+    let mut alignment = DEFAULT_ALIGNMENT;
     for entry in 0..count {
         let at = cursor.offset();
         let key = cursor.name("key", MAX_KEY_BYTES, || Place::Entry(entry))?;
+        cursor.take_memory(2 * key.len() as u64, "key", at, || Place::Entry(entry))?;
+        let type_at = cursor.offset();
         let value = values::value(cursor, key)?;
+        if key == "general.alignment" {
+            alignment = power_of_two(&value, type_at + 4)?;
+        }
         if metadata.set(key, value).is_some() {
             return Err(Error::Repeated { place: Place::Key(key.to_owned()), offset: at });
         }
     }
-    Ok(metadata)
+    Ok((metadata, alignment))
 }
 
-fn alignment(metadata: &Metadata) -> Result<u64, Error> {
-    let value = metadata.u32("general.alignment")?.map_or(DEFAULT_ALIGNMENT, u64::from);
-    if value.is_power_of_two() { Ok(value) } else { Err(Error::Alignment { value }) }
+fn power_of_two(value: &Value, offset: u64) -> Result<u64, Error> {
+    match value.integer() {
+        Some(integer) => match u32::try_from(integer) {
+            Ok(alignment) if alignment.is_power_of_two() => Ok(alignment.into()),
+            _ => Err(Error::Alignment { found: integer.to_string(), offset }),
+        },
+        None => Err(Error::Alignment { found: format!("of type {}", value.type_name()), offset }),
+    }
 }
 
 /// Reads one row; the offset it returns is still relative to the data section.
 fn tensor(cursor: &mut Cursor<'_>, row: u64, alignment: u64) -> Result<Tensor, Error> {
+    let name_at = cursor.offset();
     let name = cursor.name("name", MAX_TENSOR_NAME_BYTES, || Place::TensorRow(row))?;
+    cursor.take_memory(2 * name.len() as u64, "name", name_at, || Place::TensorRow(row))?;
     let place = || Place::Tensor(name.to_owned());
 
     let at = cursor.offset();
@@ -197,16 +229,18 @@ fn tensor(cursor: &mut Cursor<'_>, row: u64, alignment: u64) -> Result<Tensor, E
     let row_elements = dims.first().copied().unwrap_or_default();
     let (block, block_bytes) = (dtype.block() as u64, dtype.block_bytes() as u64);
     if !row_elements.is_multiple_of(block) {
-        return Err(Error::PartialBlock { place: place(), dtype, elements: row_elements, block: dtype.block() });
+        let block = dtype.block();
+        return Err(Error::PartialBlock { place: place(), offset: dims_at, dtype, elements: row_elements, block });
     }
     let bytes = (elements / block).checked_mul(block_bytes);
     let bytes = bytes.ok_or_else(|| Error::Elements { place: place(), dims: dims.clone(), offset: dims_at })?;
 
+    let at = cursor.offset();
     let offset = u64::from_le_bytes(cursor.array("data offset", place)?);
     if !offset.is_multiple_of(alignment) {
-        return Err(Error::Misaligned { place: place(), offset, alignment });
+        return Err(Error::Misaligned { place: place(), offset: at, data_offset: offset, alignment });
     }
-    Ok(Tensor { name: name.to_owned(), dtype, dims, offset, bytes })
+    Ok(Tensor { name: name.to_owned(), dtype, dims, offset, bytes, part: 0 })
 }
 
 /// Makes a tensor's offset count from the start of the file.
@@ -226,7 +260,8 @@ fn place_in_file(tensor: &mut Tensor, data_offset: u64, file_len: u64) -> Result
 
 fn check_overlaps(tensors: &[Tensor]) -> Result<(), Error> {
     let mut by_offset: Vec<&Tensor> = tensors.iter().collect();
-    by_offset.sort_by_key(|tensor| tensor.offset);
+    // Unlike a stable sort, this one allocates nothing.
+    by_offset.sort_unstable_by_key(|tensor| (tensor.offset, tensor.bytes));
     for (earlier, later) in by_offset.iter().zip(by_offset.iter().skip(1)) {
         // Both ends were checked against the file's size, so the sum does not overflow.
         let end = earlier.offset + earlier.bytes;

@@ -3,6 +3,8 @@
 //! Arrays are stored unboxed, one vector per element type, because a vocabulary is an array of up to 260,000 strings
 //! and as many floats.
 
+use crate::Strings;
+
 /// The number of a value type in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
@@ -73,7 +75,7 @@ pub enum Array {
     /// Bytes that are 0 or 1.
     Bool(Vec<bool>),
     /// UTF-8 texts.
-    String(Vec<String>),
+    String(Strings),
     /// Arrays, each with an element type of its own.
     Array(Vec<Array>),
     /// Unsigned 64-bit integers.
@@ -139,7 +141,7 @@ macro_rules! types {
 
             impl From<Vec<$rust>> for Value {
                 fn from(values: Vec<$rust>) -> Value {
-                    Value::Array(Array::$variant(values))
+                    Value::Array(Array::$variant(values.into()))
                 }
             }
         )*
@@ -158,6 +160,21 @@ impl From<&str> for Value {
 }
 
 impl Value {
+    /// An integer of any width; 128 bits hold them all.
+    pub(crate) fn integer(&self) -> Option<i128> {
+        match *self {
+            Value::U8(x) => Some(x.into()),
+            Value::I8(x) => Some(x.into()),
+            Value::U16(x) => Some(x.into()),
+            Value::I16(x) => Some(x.into()),
+            Value::U32(x) => Some(x.into()),
+            Value::I32(x) => Some(x.into()),
+            Value::U64(x) => Some(x.into()),
+            Value::I64(x) => Some(x.into()),
+            _ => None,
+        }
+    }
+
     /// The type's name as errors and listings write it, for example `u32` or `array of string`.
     pub fn type_name(&self) -> String {
         match self {

@@ -14,7 +14,7 @@ fn array() -> impl Strategy<Value = Array> {
         vec(any::<i32>(), 0..9).prop_map(Array::I32),
         vec(any::<f32>(), 0..9).prop_map(Array::F32),
         vec(any::<bool>(), 0..9).prop_map(Array::Bool),
-        vec(".{0,12}", 0..9).prop_map(Array::String),
+        vec(".{0,12}", 0..9).prop_map(|texts| Array::String(texts.into())),
         vec(any::<u64>(), 0..9).prop_map(Array::U64),
         vec(any::<i64>(), 0..9).prop_map(Array::I64),
         vec(any::<f64>(), 0..9).prop_map(Array::F64),

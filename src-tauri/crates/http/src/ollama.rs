@@ -1,6 +1,8 @@
 //! `/api`: Ollama's interface. One file per endpoint; what several of them say about a model is here.
 
 mod chat;
+mod create;
+mod delete;
 mod generate;
 mod ps;
 mod refused;
@@ -10,7 +12,7 @@ mod tags;
 mod version;
 
 use axum::Router;
-use cairn_app::{Cost, Details, Reason};
+use cairn_app::{Cost, Details, Likely, Logprob, Reason};
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
 
 use crate::Server;
@@ -18,6 +20,8 @@ use crate::Server;
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(chat::routes())
+        .merge(create::routes())
+        .merge(delete::routes())
         .merge(generate::routes())
         .merge(ps::routes())
         .merge(root::routes())
@@ -49,6 +53,25 @@ fn metrics(cost: &Cost) -> Metrics {
         eval_duration: cost.answer_ns,
         cached_tokens: cost.cached_tokens,
     }
+}
+
+fn logprobs(logprobs: Vec<Logprob>) -> Vec<wire::Logprob> {
+    let token = |likely: Likely| wire::TokenLogprob {
+        token: String::from_utf8_lossy(&likely.bytes).into_owned(),
+        logprob: likely.logprob,
+        bytes: likely.bytes,
+    };
+    let logprob = |logprob: Logprob| wire::Logprob {
+        token: token(logprob.chosen),
+        top_logprobs: logprob.top.into_iter().map(token).collect(),
+    };
+    logprobs.into_iter().map(logprob).collect()
+}
+
+/// What a request's two fields ask for: nothing, or how many of the likeliest tokens beside each one.
+fn asked_logprobs(logprobs: Option<bool>, top: Option<i64>) -> Option<usize> {
+    let top = top.and_then(|top| usize::try_from(top).ok()).unwrap_or(0);
+    (logprobs == Some(true)).then_some(top)
 }
 
 fn done_reason(reason: Reason) -> DoneReason {

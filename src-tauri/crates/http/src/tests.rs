@@ -2,6 +2,8 @@
 //! same on every machine.
 
 mod access;
+mod logprobs;
+mod models;
 mod refusals;
 
 use std::net::SocketAddr;
@@ -105,6 +107,8 @@ macro_rules! check {
         ]}, { insta::assert_snapshot!(heard, @$expected) })
     }};
 }
+// For the modules below, to which a macro's name reaches only as a path.
+use check;
 
 #[tokio::test]
 async fn somebody_is_there() {

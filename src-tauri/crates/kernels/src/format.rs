@@ -165,7 +165,7 @@ pub(crate) struct Q8x256<'a> {
 
 /// Cuts a column to its first blocks: with one local number for all columns, a loop over blocks needs no further checks,
 /// which gives prefill with AVX-512 two fifths more speed.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! first {
     ($column:ident) => {
         impl $column<'_> {
@@ -176,7 +176,7 @@ macro_rules! first {
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 first!(Q8x32);
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 first!(Q8x256);

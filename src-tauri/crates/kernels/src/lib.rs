@@ -19,7 +19,13 @@
 //!
 //! A change of any bit of a variant must raise its [`Variant::numerics_rev`]: stored keys and values are kept apart by it.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod attention;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod block;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod compiled;
 mod format;
 mod matmul;
 mod portable;

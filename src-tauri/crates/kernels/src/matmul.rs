@@ -61,6 +61,9 @@ pub struct Scratch {
     /// Unpacked weights of the variants for x86-64.
     #[cfg(target_arch = "x86_64")]
     pub(crate) panels: Vec<crate::x86::Panel>,
+    /// Unpacked weights of the variants for ARM.
+    #[cfg(target_arch = "aarch64")]
+    pub(crate) panels: Vec<crate::aarch64::Panel>,
 }
 
 impl Scratch {

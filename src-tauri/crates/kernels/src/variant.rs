@@ -3,6 +3,8 @@
 use cairn_gguf::DType;
 use cairn_hardware::Features;
 
+#[cfg(target_arch = "aarch64")]
+use crate::aarch64;
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
 use crate::matmul::MatMul;
@@ -15,7 +17,7 @@ use crate::x86;
 /// Functions of a variant that the processor lacks panic when called; [`usable`] is how a caller gets one that works.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Names the instructions, best known by what settings and screens show: `avx512-vnni`, `avx2-fma-f16c`, `scalar`.
+    /// Names the instructions, best known by what settings and screens show: `avx512-vnni`, `avx2-fma-f16c`, `dotprod`, `scalar`.
     pub name: &'static str,
     /// Rises with every change of a bit of any result.
     pub numerics_rev: u32,
@@ -71,6 +73,10 @@ static ALL: &[Variant] = &[
     x86::AVX512_VNNI,
     #[cfg(target_arch = "x86_64")]
     x86::AVX2_FMA_F16C,
+    #[cfg(target_arch = "aarch64")]
+    aarch64::DOTPROD,
+    #[cfg(target_arch = "aarch64")]
+    aarch64::NEON,
     scalar::SCALAR,
 ];
 

@@ -256,7 +256,5 @@ fn find(file: &ModelFile, name: &str, need: Vec<u64>) -> Result<(DType, Bytes), 
     if !tensor.dtype.is_weight() {
         return Err(TensorFault::DType { name, dtype: tensor.dtype });
     }
-    let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
-    let bytes = file.bytes().slice(range).expect("the reader checked that every tensor lies in the file");
-    Ok((tensor.dtype, bytes))
+    Ok((tensor.dtype, file.tensor_bytes(tensor)))
 }

@@ -1,85 +1,82 @@
-//! A model's file: opened once, mapped, and watched for as long as it is in use.
+//! A model's file, or the files of a model in parts: opened once, mapped, and watched for as long as they are in use.
 //!
-//! Weights are used where they lie in the mapping. A file that is overwritten or cut short under it cannot be prevented on
-//! most systems, so [`ModelFile::check`] is asked after each step and before its results are used. A file that is deleted, or
-//! replaced by renaming another over it, stays as it was for those who have it open.
+//! Weights are used where they lie in the mappings. A file that is overwritten or cut short under its mapping cannot be
+//! prevented on most systems, so [`ModelFile::check`] is asked after each step and before its results are used. A file that is
+//! deleted, or replaced by renaming another over it, stays as it was for those who have it open.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use cairn_gguf::Gguf;
+use cairn_gguf::split::{self, Split, SplitError};
+use cairn_gguf::{Gguf, Tensor};
 use cairn_tensor::Bytes;
 
 use crate::error::{OpenError, Vanished};
-use crate::mapping::Mapping;
+use part::Part;
 
+mod part;
+#[cfg(test)]
+mod sparse_tests;
+#[cfg(test)]
+mod split_tests;
 #[cfg(test)]
 mod tests;
 
-/// A GGUF file whose head is read and whose tensors lie in memory.
+/// A model whose head is read and whose tensors lie in memory.
 #[derive(Debug)]
 pub struct ModelFile {
     path: PathBuf,
     gguf: Gguf,
-    bytes: Bytes,
-    mapped: Option<Mapped>,
-}
-
-#[derive(Debug)]
-struct Mapped {
-    file: File,
-    mapping: Arc<Mapping>,
-    opened: Stamp,
-}
-
-/// What a file's metadata tell about its content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    len: u64,
-    modified: Option<SystemTime>,
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self { len: metadata.len(), modified: metadata.modified().ok() }
-    }
+    /// By [`Tensor::part`]; at least one.
+    parts: Vec<Part>,
 }
 
 impl ModelFile {
-    /// Maps a file and reads its head. Tensors are not read.
+    /// Maps a file and reads its head; tensors are not read. A part of a split model brings in all the others, which lie
+    /// beside it under names that differ in the number alone.
     ///
     /// # Errors
-    /// Where the path is no regular file, cannot be read, or is not a whole GGUF file.
+    /// Where the path is no regular file, cannot be read, or is not a whole GGUF file, and where parts are missing or do not
+    /// belong together.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let named = || path.to_path_buf();
-        let refused = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => OpenError::Missing { path: named() },
-            _ => OpenError::Io { path: named(), source },
+        let (part, gguf) = Part::open(path)?;
+        let name = name_of(path);
+        let failed = |source: SplitError| OpenError::Split { path: path.to_path_buf(), source: source.into() };
+        let Some(split) = Split::of(&name, &gguf).map_err(failed)? else {
+            return Ok(Self { path: path.to_path_buf(), gguf, parts: vec![part] });
         };
-        // Asked before opening, since to open a pipe waits for its other end.
-        let kind = std::fs::metadata(path).map_err(refused)?.file_type();
-        if kind.is_dir() {
-            return Err(OpenError::Directory { path: named() });
+        let names = split.names(&name).map_err(failed)?;
+        let is_missing = |name: &&String| !path.with_file_name(name.as_str()).exists();
+        let missing: Vec<String> = names.iter().filter(is_missing).cloned().collect();
+        if !missing.is_empty() {
+            return Err(OpenError::MissingParts { path: path.to_path_buf(), count: split.count, missing });
         }
-        if !kind.is_file() {
-            return Err(OpenError::NotAFile { path: named() });
+        let mut opened = Some((part, gguf));
+        let parts = (0..).zip(&names).map(|(number, name)| match opened.take_if(|_| number == split.number) {
+            Some(this) => Ok(this),
+            None => Part::open(&path.with_file_name(name)),
+        });
+        Self::join(path, parts.collect::<Result<_, _>>()?)
+    }
+
+    /// The same for a model whose files are known, in any order: an Ollama manifest lists them by their digests.
+    ///
+    /// # Errors
+    /// As [`ModelFile::open`], where files are missing, are not parts, or do not belong together.
+    pub fn open_parts(paths: &[PathBuf]) -> Result<Self, OpenError> {
+        let mut parts = paths.iter().map(|path| Part::open(path)).collect::<Result<Vec<_>, _>>()?;
+        if parts.len() == 1
+            && let Some((part, gguf)) = parts.pop_if(|(_, gguf)| gguf.metadata().get("split.count").is_none())
+        {
+            return Ok(Self { path: part.path.clone(), gguf, parts: vec![part] });
         }
-        let file = open_shared(path).map_err(refused)?;
-        let opened = Stamp::of(&file.metadata().map_err(refused)?);
-        if opened.len == 0 {
-            return Err(OpenError::Empty { path: named() });
-        }
-        let mapping = Arc::new(Mapping::new(&file).map_err(refused)?);
-        let bytes = Bytes::new(Arc::clone(&mapping) as _);
-        let mapped = Mapped { file, mapping, opened };
-        let parsed = Gguf::parse(&bytes);
-        // Zeros in the place of a page that is gone would be blamed on the format.
-        mapped.check(path)?;
-        let gguf = parsed.map_err(|source| OpenError::Gguf { path: named(), source })?;
-        Ok(Self { path: named(), gguf, bytes, mapped: Some(mapped) })
+        let number = |(part, gguf): &(Part, Gguf)| match Split::of(&name_of(&part.path), gguf) {
+            Ok(Some(split)) => split.number,
+            _ => u32::MAX,
+        };
+        parts.sort_by_key(number);
+        let path = parts.first().map(|(part, _)| part.path.clone()).ok_or(OpenError::NoFiles)?;
+        Self::join(&path, parts)
     }
 
     /// A model that is part of the program.
@@ -89,12 +86,30 @@ impl ModelFile {
     pub fn builtin(name: &str, bytes: &'static [u8]) -> Result<Self, OpenError> {
         let path = PathBuf::from(name);
         let gguf = Gguf::parse(bytes).map_err(|source| OpenError::Gguf { path: path.clone(), source })?;
-        Ok(Self { path, gguf, bytes: Bytes::new(Arc::new(bytes)), mapped: None })
+        let part = Part { path: path.clone(), bytes: Bytes::new(Arc::new(bytes)), mapped: None };
+        Ok(Self { path, gguf, parts: vec![part] })
     }
 
-    /// Where the file was opened, or the name of a built-in one.
+    /// One model out of its parts, which are in order.
+    fn join(path: &Path, parts: Vec<(Part, Gguf)>) -> Result<Self, OpenError> {
+        let named = |(part, gguf): (Part, Gguf)| {
+            let name = name_of(&part.path);
+            (part, (name, gguf))
+        };
+        let (parts, heads) = parts.into_iter().map(named).unzip();
+        let gguf = split::join(heads)
+            .map_err(|source| OpenError::Split { path: path.to_path_buf(), source: source.into() })?;
+        Ok(Self { path: path.to_path_buf(), gguf, parts })
+    }
+
+    /// Where the model was opened, or the name of a built-in one.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The paths of all its files, in order.
+    pub fn paths(&self) -> impl ExactSizeIterator<Item = &Path> {
+        self.parts.iter().map(|part| part.path.as_path())
     }
 
     /// Metadata and tensor table.
@@ -102,44 +117,32 @@ impl ModelFile {
         &self.gguf
     }
 
-    /// The whole file.
-    pub fn bytes(&self) -> Bytes {
-        self.bytes.clone()
+    /// The bytes of all its files together.
+    pub fn len_bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes.len() as u64).sum()
     }
 
-    /// Says whether the file is still what was opened. Costs one `fstat`.
+    /// The bytes of one of its tensors.
+    ///
+    /// # Panics
+    /// When the tensor is another model's.
+    pub fn tensor_bytes(&self, tensor: &Tensor) -> Bytes {
+        let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
+        let part = self.parts.get(tensor.part);
+        let bytes = part.and_then(|part| part.bytes.slice(range));
+        bytes.expect("the reader checked that every tensor lies in its file")
+    }
+
+    /// Says whether the files are still what was opened. Costs one `fstat` for each.
     ///
     /// # Errors
-    /// Where a page was gone when it was read, or the file's size or time of change is another.
+    /// Where a page was gone when it was read, or a file's size or time of change is another.
     pub fn check(&self) -> Result<(), Vanished> {
-        self.mapped.as_ref().map_or(Ok(()), |mapped| mapped.check(&self.path))
+        self.parts.iter().try_for_each(Part::check)
     }
 }
 
-impl Mapped {
-    fn check(&self, path: &Path) -> Result<(), Vanished> {
-        let vanished = |why: String| Err(Vanished { path: path.to_path_buf(), why });
-        match self.file.metadata().as_ref().map(Stamp::of) {
-            Err(error) => vanished(error.to_string()),
-            Ok(now) if now.len != self.opened.len => {
-                vanished(format!("it had {} bytes and has {}", self.opened.len, now.len))
-            }
-            Ok(now) if now != self.opened => vanished("it was written to".to_owned()),
-            Ok(_) if self.mapping.poisoned() => vanished("a part of it could not be read".to_owned()),
-            Ok(_) => Ok(()),
-        }
-    }
-}
-
-/// Opens for reading; on Windows so that nobody can write meanwhile.
-fn open_shared(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    #[cfg(windows)]
-    {
-        use std::os::windows::fs::OpenOptionsExt;
-        const FILE_SHARE_READ: u32 = 1;
-        options.share_mode(FILE_SHARE_READ);
-    }
-    options.open(path)
+/// A file's name, for what tells parts apart and for errors.
+fn name_of(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -97,9 +97,6 @@ fn build<'a>(
     backend: Option<&'a mut dyn Backend>,
 ) -> Result<(Hparams, Plan, u64), LoadError> {
     let metadata = file.gguf().metadata();
-    if let Some(parts @ 2..) = metadata.u32("split.count")? {
-        return Err(LoadError::Unsupported { what: format!("a model that is split into {parts} files") });
-    }
     let mut b = Builder::new(Source::File(file), context_tokens, backend);
     let hparams = family(metadata)?.build(&mut b)?;
     let (plan, weights_bytes) = b.finish()?;

@@ -127,9 +127,9 @@ impl Template {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(Error::TooLarge { what: "source" });
         }
-        let invalid = |error: minijinja::Error| Error::Syntax { reason: error.to_string() };
-        let readable = engine::readable(source).map_err(invalid)?;
-        engine::validate(&readable).map_err(invalid)?;
+        let invalid = |reason: String| Error::Syntax { reason };
+        let read = engine::readable(source).ok_or_else(|| invalid("the template engine broke off".to_owned()))?;
+        let readable = read.map_err(|error| invalid(error.to_string()))?;
         Ok(Template { environment: engine::environment(), source: source.to_owned(), readable })
     }
 

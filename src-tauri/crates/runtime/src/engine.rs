@@ -7,6 +7,7 @@ mod lease;
 mod room;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
@@ -166,6 +167,16 @@ impl Engine {
         let mut lease = self.lease(&id, &options, keep_alive)?.ok_or(LoadError::Closing)?;
         lease.load_ns = load_ns;
         Ok(lease)
+    }
+
+    /// Says whether the model file at `path` could be loaded: its head, its vocabulary, and that its tensors are those of
+    /// its family. Nothing of it stays in memory, and no other model gives way.
+    ///
+    /// # Errors
+    /// What loading it would fail with, but for a lack of memory.
+    pub fn check(&self, path: &Path) -> Result<(), LoadError> {
+        let file = ModelFile::open(path)?;
+        crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
     }
 
     /// The loaded models, the one that stays longest first.

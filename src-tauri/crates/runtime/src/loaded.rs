@@ -8,7 +8,7 @@ use std::time::Instant;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
 use cairn_kv::{Budget, Cache};
-use cairn_models::{Hparams, ModelFile};
+use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Team};
 use cairn_tokenizer::Tokenizer;
@@ -59,19 +59,13 @@ impl LoadedModel {
     /// are mapped and come in as they are used.
     pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {
         let started = Instant::now();
-        let tokenizer = Arc::new(Tokenizer::from_metadata(file.gguf().metadata())?);
+        let threads = loading.team.threads();
+        let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
+        let (tokenizer, model) = read(&file, loading.context_tokens as usize, &mut backend)?;
+        let tokenizer = Arc::new(tokenizer);
         let template = chat_template(&file);
         if let Err(error) = &template {
             tracing::warn!(%error, "the model's chat template cannot be used");
-        }
-        let threads = loading.team.threads();
-        let mut backend = Cpu::new(loading.variant, Arc::clone(&loading.team));
-        let model = cairn_models::load(&file, loading.context_tokens as usize, &mut backend)?;
-        let (tokens, rows) = (tokenizer.vocab_size(), model.hparams.vocab);
-        if tokens > rows {
-            // Padding may give the model more rows than there are tokens, but a token without a row cannot be computed.
-            let why = format!("{tokens} tokens, and the embedding table has {rows} rows");
-            return Err(cairn_models::LoadError::Key { key: "tokenizer.ggml.tokens".to_owned(), why }.into());
         }
         let caps = backend.caps();
         let layout = model.plan.page_layout(caps.kv_element_bytes);
@@ -120,6 +114,28 @@ impl LoadedModel {
             alive,
         })
     }
+}
+
+/// Says whether a file could be loaded, without a thread that answers: nothing of it stays in memory.
+pub(crate) fn check(file: &ModelFile, variant: &'static Variant, team: Arc<Team>) -> Result<(), LoadError> {
+    let mut backend = Cpu::new(variant, team);
+    // For any context: the longest asks for no more of a file than the shortest.
+    let (_, model) = read(file, 1, &mut backend)?;
+    backend.prepare(model.plan, Limits { rows: 1, logit_rows: 1 })?;
+    Ok(())
+}
+
+/// A file's vocabulary and its model, whose weights the backend then has.
+fn read(file: &ModelFile, context_tokens: usize, backend: &mut Cpu) -> Result<(Tokenizer, Model), LoadError> {
+    let tokenizer = Tokenizer::from_metadata(file.gguf().metadata())?;
+    let model = cairn_models::load(file, context_tokens, backend)?;
+    let (tokens, rows) = (tokenizer.vocab_size(), model.hparams.vocab);
+    if tokens > rows {
+        // Padding may give the model more rows than there are tokens, but a token without a row cannot be computed.
+        let why = format!("{tokens} tokens, and the embedding table has {rows} rows");
+        return Err(cairn_models::LoadError::Key { key: "tokenizer.ggml.tokens".to_owned(), why }.into());
+    }
+    Ok((tokenizer, model))
 }
 
 fn chat_template(file: &ModelFile) -> Result<Option<Template>, cairn_prompt::Error> {

@@ -11,6 +11,8 @@ pub struct Request {
     pub stop: Vec<String>,
     /// The most tokens to generate; the context's end is a limit all the same.
     pub max_tokens: Option<u32>,
+    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    pub logprobs: Option<usize>,
 }
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,
@@ -59,13 +61,45 @@ impl Default for Sampling {
 /// What a request sends back.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// The next piece of text: whole characters, stop texts already taken out.
-    Text(String),
+    /// The next piece of text.
+    Text(Text),
     /// The end; nothing follows.
     Done(Finish),
     /// It failed; nothing follows.
     Failed(GenerateError),
 }
+
+/// A piece of an answer.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Text {
+    /// Whole characters, stop texts already taken out; empty only where a token has no text.
+    pub text: String,
+    /// Of the tokens whose text ends here, where they were asked for.
+    pub logprobs: Vec<Logprob>,
+}
+
+/// How likely a token of an answer was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Logprob {
+    /// The token.
+    pub chosen: Likely,
+    /// The likeliest at its place, the likeliest first.
+    pub top: Vec<Likely>,
+}
+
+/// A token and how likely it is by the model's own logits, before penalties, filters and temperature.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Likely {
+    /// The token's id.
+    pub token: u32,
+    /// Its text, which may end within a character.
+    pub bytes: Vec<u8>,
+    /// The natural logarithm of its probability. A token that cannot be has [`IMPOSSIBLE`].
+    pub logprob: f64,
+}
+
+/// Stands for the logarithm of zero, which JSON cannot have. The number is OpenAI's.
+pub const IMPOSSIBLE: f64 = -9999.0;
 
 /// Why an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,8 @@ use cairn_prompt::StopFilter;
 use cairn_tokenizer::{Decoder, Tokenizer};
 use tokio::sync::mpsc;
 
-use crate::request::{Event, Finish, FinishReason, GenerateError, Request};
+use crate::logprobs::Logprobs;
+use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Request, Text};
 use crate::sampler::Sampler;
 
 /// A request on its way to the scheduler.
@@ -49,10 +50,10 @@ impl Listener {
         self.events.capacity() < 3
     }
 
-    fn text(&mut self, text: String) {
-        if !text.is_empty() {
+    fn text(&mut self, text: String, logprobs: Vec<Logprob>) {
+        if !text.is_empty() || !logprobs.is_empty() {
             // A closed channel means that the client has gone, and then nobody is left to be told.
-            let _ = self.events.try_send(Event::Text(text));
+            let _ = self.events.try_send(Event::Text(Text { text, logprobs }));
         }
     }
 
@@ -83,6 +84,8 @@ pub(crate) struct Sequence {
     sampler: Sampler,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
+    /// None when nobody asked, and then they cost nothing.
+    logprobs: Option<Logprobs>,
     tokenizer: Arc<Tokenizer>,
     started: Instant,
     first_token: Option<Instant>,
@@ -99,6 +102,7 @@ impl Sequence {
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
             stop: StopFilter::new(&job.request.stop),
+            logprobs: job.request.logprobs.map(Logprobs::new),
             tokenizer,
             job,
             started: Instant::now(),
@@ -134,14 +138,22 @@ impl Sequence {
     /// Chooses the next token from the logits of the last one, and sends what text it completes. Returns whether the answer
     /// has ended.
     pub(crate) fn extend(&mut self, logits: &mut [f32]) -> bool {
+        if let Some(logprobs) = &mut self.logprobs {
+            logprobs.see(logits);
+        }
         let token = self.sampler.sample(logits, &self.history);
         self.first_token.get_or_insert_with(Instant::now);
         self.history.push(token);
         if self.tokenizer.is_end(token) {
             return self.end(FinishReason::Stop);
         }
-        let (text, stopped) = self.stop.push(&self.decoder.push(token));
-        self.job.listener.text(text);
+        let decoded = self.decoder.push(token);
+        let (text, stopped) = self.stop.push(&decoded);
+        let told = self.logprobs.as_mut().map(|logprobs| {
+            logprobs.take(token, &self.tokenizer, decoded.len());
+            logprobs.shown(text.len(), stopped)
+        });
+        self.job.listener.text(text, told.unwrap_or_default());
         if stopped {
             return self.finish(FinishReason::Stop);
         }
@@ -184,7 +196,11 @@ impl Sequence {
         if !stopped {
             text += &std::mem::replace(&mut self.stop, StopFilter::new([""; 0])).finish();
         }
-        self.job.listener.text(text);
+        let told = self.logprobs.as_mut().map(|logprobs| match stopped {
+            true => logprobs.shown(text.len(), true),
+            false => logprobs.rest(),
+        });
+        self.job.listener.text(text, told.unwrap_or_default());
         self.finish(reason)
     }
 
@@ -237,8 +253,8 @@ mod tests {
         let (stalled, mut events) = last_step(3, "n!");
         assert!(!stalled, "three events fit");
         let mut told = std::iter::from_fn(|| events.try_recv().ok());
-        assert!(matches!(told.next(), Some(Event::Text(text)) if text == "i"), "what cannot begin the stop text");
-        assert!(matches!(told.next(), Some(Event::Text(text)) if text == "n"), "what was held back");
+        assert!(matches!(told.next(), Some(Event::Text(said)) if said.text == "i"), "what cannot begin the stop text");
+        assert!(matches!(told.next(), Some(Event::Text(said)) if said.text == "n"), "what was held back");
         assert!(matches!(told.next(), Some(Event::Done(_))), "the end");
         assert!(last_step(2, "n!").0, "with less room the step must wait");
     }

@@ -21,6 +21,11 @@ impl Digest {
         Self(sha2::Sha256::digest(bytes).into())
     }
 
+    /// The digest that a hash over some bytes came to.
+    pub(crate) fn of_hash(hash: sha2::Sha256) -> Self {
+        Self(hash.finalize().into())
+    }
+
     /// 64 lower-case hex characters, without `sha256:`.
     #[must_use]
     pub fn hex(&self) -> String {

@@ -7,6 +7,8 @@
 //! manifests/<host>/<namespace>/<model>/<tag>   which contents make up a model
 //! ```
 //!
+//! [`Library`] reads one; [`LibraryWriter`] puts contents and models into it, and takes them out.
+//!
 //! Names and manifests come from other people. **Invariant:** no name that [`ModelRef`] accepts, and no manifest, leads
 //! to a path outside the library.
 #![forbid(unsafe_code)]
@@ -16,8 +18,10 @@ mod digest;
 mod library;
 mod manifest;
 mod name;
+mod write;
 
 pub use digest::{Digest, DigestError};
 pub use library::{Library, LibraryError, Listing, Skipped, StoredModel};
 pub use manifest::{Config, Layer, LayerKind, Manifest};
 pub use name::{ModelRef, NameError, Part};
+pub use write::{Brought, LibraryWriter, Progress, Stage, Way, WriteError};

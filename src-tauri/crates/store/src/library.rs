@@ -1,4 +1,4 @@
-//! A library of models on disk, in Ollama's layout, read only.
+//! A library of models on disk, in Ollama's layout, as it is read.
 //!
 //! What is wrong with one model is that model's trouble: a list leaves it out and says why, it never fails as a whole.
 
@@ -129,25 +129,48 @@ impl Library {
     /// # Errors
     /// When there is such a model and its manifest cannot be read.
     pub fn find(&self, name: &ModelRef) -> Result<Option<StoredModel>, LibraryError> {
+        match self.manifest_path(name)? {
+            (path, Some(name)) => read_model(name, &path).map(Some),
+            (_, None) => Ok(None),
+        }
+    }
+
+    /// The folder of contents.
+    pub(crate) fn blobs(&self) -> PathBuf {
+        self.root.join("blobs")
+    }
+
+    /// Where the contents of a digest are, or would be.
+    #[must_use]
+    pub fn blob_path(&self, digest: &Digest) -> PathBuf {
+        self.blobs().join(digest.file_name())
+    }
+
+    /// Where the manifest of a name is, or would be: folders that are there keep their spelling. Also the name, spelled
+    /// so, when there is such a manifest.
+    pub(crate) fn manifest_path(&self, name: &ModelRef) -> Result<(PathBuf, Option<ModelRef>), LibraryError> {
         let mut path = self.root.join("manifests");
         let mut spelled = Vec::with_capacity(4);
+        let mut there = true;
         for part in [name.host(), name.namespace(), name.model(), name.tag()] {
             let entries = match names_in(&path) {
                 Ok(entries) => entries,
-                Err(source) if is_absent(&source) => return Ok(None),
+                Err(source) if is_absent(&source) => Vec::new(),
                 Err(source) => return Err(LibraryError::Io { path, source }),
             };
             // The exact spelling wins where a case-sensitive file system holds several.
             let found = entries.iter().find(|entry| *entry == part);
-            let Some(found) = found.or_else(|| entries.iter().find(|entry| entry.eq_ignore_ascii_case(part))) else {
-                return Ok(None);
-            };
-            path.push(found);
-            spelled.push(found.clone());
+            let found = found.or_else(|| entries.iter().find(|entry| entry.eq_ignore_ascii_case(part)));
+            there &= found.is_some();
+            let part = found.map_or(part, String::as_str);
+            path.push(part);
+            spelled.push(part.to_owned());
         }
-        let [host, namespace, model, tag] = spelled.as_slice() else { return Ok(None) };
-        let Some(name) = ModelRef::from_parts(host, namespace, model, tag) else { return Ok(None) };
-        read_model(name, &path).map(Some)
+        let name = match spelled.as_slice() {
+            [host, namespace, model, tag] if there => ModelRef::from_parts(host, namespace, model, tag),
+            _ => None,
+        };
+        Ok((path, name))
     }
 
     /// The file that holds a layer's contents.
@@ -155,7 +178,7 @@ impl Library {
     /// # Errors
     /// [`LibraryError::Blob`] when it is not there or has another length than the manifest says.
     pub fn blob(&self, layer: &Layer) -> Result<PathBuf, LibraryError> {
-        let path = self.root.join("blobs").join(layer.digest.file_name());
+        let path = self.blob_path(&layer.digest);
         let wrong = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
         let found = fs::metadata(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         if !found.is_file() {

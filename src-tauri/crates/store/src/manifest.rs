@@ -1,6 +1,7 @@
 //! Manifests: which contents make up a model. They are JSON files that registries wrote, so every field is untrusted.
+//! Those that are written here have the fields and the order of Ollama's, and end in a line break, as its own do.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
@@ -16,7 +17,7 @@ pub struct Manifest {
 }
 
 /// One of the contents of a model.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
     /// What it is for.
     pub kind: LayerKind,
@@ -45,8 +46,8 @@ pub enum LayerKind {
     Other(String),
 }
 
-/// What a model is, as its publisher says. The fields that are not there are empty.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+/// What a model is, as its publisher says. The fields that are not there are empty, and are not written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are the config's own and mean what Ollama documents")]
 pub struct Config {
@@ -55,11 +56,33 @@ pub struct Config {
     pub model_families: Option<Vec<String>>,
     pub model_type: String,
     pub file_type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub capabilities: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub context_length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding_length: Option<u64>,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub remote_host: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub remote_model: String,
+}
+
+impl Config {
+    /// The config's blob.
+    #[must_use]
+    pub fn to_json(&self) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Blob<'a> {
+            #[serde(flatten)]
+            config: &'a Config,
+            // What images of programs run on; every config has these, whatever machine wrote it.
+            architecture: &'static str,
+            os: &'static str,
+        }
+        let blob = Blob { config: self, architecture: "amd64", os: "linux" };
+        serde_json::to_vec(&blob).expect("texts and numbers can be JSON")
+    }
 }
 
 impl Manifest {
@@ -97,6 +120,38 @@ impl Manifest {
         })
     }
 
+    /// The manifest of these contents, as bytes.
+    #[must_use]
+    pub fn to_json(config: &Layer, layers: &[Layer]) -> Vec<u8> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Json<'a> {
+            schema_version: u32,
+            media_type: &'static str,
+            config: JsonLayer<'a>,
+            layers: Vec<JsonLayer<'a>>,
+        }
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct JsonLayer<'a> {
+            media_type: std::borrow::Cow<'a, str>,
+            digest: String,
+            size: u64,
+        }
+        fn json(layer: &Layer) -> JsonLayer<'_> {
+            JsonLayer { media_type: layer.kind.media_type(), digest: layer.digest.to_string(), size: layer.size_bytes }
+        }
+        let manifest = Json {
+            schema_version: 2,
+            media_type: "application/vnd.docker.distribution.manifest.v2+json",
+            config: json(config),
+            layers: layers.iter().map(json).collect(),
+        };
+        let mut bytes = serde_json::to_vec(&manifest).expect("texts and numbers can be JSON");
+        bytes.push(b'\n');
+        bytes
+    }
+
     /// Bytes of everything that the model is made of.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
@@ -110,9 +165,33 @@ impl Manifest {
     }
 }
 
+/// What Ollama's media types begin with.
+const IMAGE: &str = "application/vnd.ollama.image.";
+/// The media type of a config.
+const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
+
 impl LayerKind {
+    /// The kind of a manifest's config.
+    #[must_use]
+    pub fn config() -> Self {
+        Self::Other(CONFIG.to_owned())
+    }
+
+    fn media_type(&self) -> std::borrow::Cow<'_, str> {
+        let word = match self {
+            Self::Model => "model",
+            Self::Template => "template",
+            Self::System => "system",
+            Self::Params => "params",
+            Self::License => "license",
+            Self::Messages => "messages",
+            Self::Other(media_type) => return media_type.into(),
+        };
+        format!("{IMAGE}{word}").into()
+    }
+
     fn of(media_type: &str) -> Self {
-        match media_type.strip_prefix("application/vnd.ollama.image.") {
+        match media_type.strip_prefix(IMAGE) {
             Some("model") => Self::Model,
             Some("template" | "prompt") => Self::Template,
             Some("system") => Self::System,
@@ -142,6 +221,28 @@ mod tests {
         assert_eq!(manifest.size_bytes(), 106, "config and layers");
         assert!(manifest.layer(&LayerKind::Template).is_some(), "`prompt` is an old word for `template`");
         assert!(manifest.layer(&LayerKind::System).is_none(), "there is none");
+    }
+
+    #[test]
+    fn writes_what_it_reads() {
+        let digest = Digest::of(b"x");
+        let layer = |kind, size_bytes| Layer { kind, digest, size_bytes };
+        let kinds = [LayerKind::Model, LayerKind::Params, LayerKind::Messages, LayerKind::Other("a/b".to_owned())];
+        let layers: Vec<Layer> = kinds.into_iter().map(|kind| layer(kind, 7)).collect();
+        let bytes = Manifest::to_json(&layer(LayerKind::config(), 5), &layers);
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        let start = format!(
+            r#"{{"schemaVersion":2,"mediaType":"application/vnd.docker.distribution.manifest.v2+json","config":{{"mediaType":"application/vnd.docker.container.image.v1+json","digest":"{digest}","size":5}},"layers":[{{"mediaType":"application/vnd.ollama.image.model","digest":"{digest}","size":7}},"#
+        );
+        assert!(text.starts_with(&start) && text.ends_with("}]}\n"), "Ollama's fields in Ollama's order: {text}");
+        let read = Manifest::parse(&bytes).unwrap();
+        let kinds = |layers: &[Layer]| layers.iter().map(|layer| layer.kind.clone()).collect::<Vec<_>>();
+        assert_eq!(kinds(&read.layers), kinds(&layers), "every kind is read as it was written");
+
+        let config = Config { model_family: "llama".to_owned(), file_type: "Q8_0".to_owned(), ..Config::default() };
+        let json = config.to_json();
+        assert_eq!(serde_json::from_slice::<Config>(&json).unwrap(), config, "a config too");
+        assert!(String::from_utf8(json).unwrap().ends_with(r#""architecture":"amd64","os":"linux"}"#), "as Ollama's");
     }
 
     #[test]

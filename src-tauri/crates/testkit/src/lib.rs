@@ -5,8 +5,8 @@
 //! vocabulary with a chat template, so that the peer loads them too.
 //!
 //! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`embedding`].
-#![forbid(unsafe_code)]
 
+pub mod allocation;
 pub mod embedding;
 pub mod families;
 pub mod presets;
@@ -15,10 +15,14 @@ pub mod spec;
 pub mod vocabulary;
 pub mod weights;
 
+mod faulty_disk;
 mod file;
+mod split;
 
 pub use families::Family;
 pub use file::{metadata, write, write_file, write_sparse};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
+pub use faulty_disk::FaultyDisk;
 pub use random::Random;
 pub use spec::{ModelSpec, RopeScaling, Types};
+pub use split::split;

@@ -1,4 +1,4 @@
-//! Unicode classes of characters, as far as splitting text into words needs them: letter, number, mark, white space, other.
+//! Unicode classes of characters, as far as splitting text into words needs them.
 //!
 //! The ranges come from `regex-syntax`, so hand-written splitters and regular expressions cannot disagree about a character.
 //! They are spread once into pages of 256 characters, equal pages shared; a look-up is then two reads.
@@ -8,13 +8,17 @@ use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class as HirClass, HirKind};
 
-/// The class of a character. `Space` is `\s` (White_Space), the others are general categories L, N and M.
+/// The class of a character: `Space` is `\s` (White_Space), the others are general categories. `Control` is Cc, Cf and Co, as
+/// far as it is no white space; `Other` is what is not assigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Other,
     Letter,
     Number,
     Mark,
+    Punctuation,
+    Symbol,
+    Control,
     Space,
 }
 
@@ -44,8 +48,16 @@ impl Classes {
 
     fn build() -> Classes {
         let mut all = vec![Class::Other; char::MAX as usize + 1];
-        let named =
-            [(r"\p{L}", Class::Letter), (r"\p{N}", Class::Number), (r"\p{M}", Class::Mark), (r"\s", Class::Space)];
+        let named = [
+            (r"\p{L}", Class::Letter),
+            (r"\p{N}", Class::Number),
+            (r"\p{M}", Class::Mark),
+            (r"\p{P}", Class::Punctuation),
+            (r"\p{S}", Class::Symbol),
+            (r"[\p{Cc}\p{Cf}\p{Co}]", Class::Control),
+            // Last, because tabs and line breaks are control characters as well.
+            (r"\s", Class::Space),
+        ];
         for (pattern, class) in named {
             for (first, last) in ranges(pattern) {
                 for place in all.iter_mut().take(last as usize + 1).skip(first as usize) {
@@ -69,7 +81,7 @@ impl Classes {
 
 /// The ranges of a pattern that is one class of characters.
 fn ranges(pattern: &str) -> Vec<(char, char)> {
-    let hir = regex_syntax::parse(pattern).expect("the four patterns above are valid");
+    let hir = regex_syntax::parse(pattern).expect("the patterns above are valid");
     match hir.kind() {
         HirKind::Class(HirClass::Unicode(class)) => class.iter().map(|range| (range.start(), range.end())).collect(),
         _ => Vec::new(),
@@ -96,7 +108,11 @@ mod tests {
             ('漢', Class::Letter),
             ('½', Class::Number),
             ('\u{301}', Class::Mark),
-            ('!', Class::Other),
+            ('!', Class::Punctuation),
+            ('€', Class::Symbol),
+            ('\u{200b}', Class::Control),
+            ('\n', Class::Space),
+            ('\u{378}', Class::Other),
         ];
         for (letter, class) in wanted {
             assert_eq!(class_of(letter), class, "{letter:?}");

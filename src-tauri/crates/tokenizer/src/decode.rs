@@ -6,23 +6,36 @@ use crate::Tokenizer;
 
 /// Turns ids into text one by one. `T` is how the tokenizer is held: `&Tokenizer`, or an `Arc<Tokenizer>` to keep it.
 ///
-/// **Invariant:** what `push` gave so far followed by `finish` equals [`Tokenizer::decode`] of the same ids.
+/// **Invariant:** what `push` gave so far followed by `finish` equals [`Tokenizer::decode`] of the same ids for a decoder at the
+/// start of a text; one that goes on from other text gives the blank in front as well, as that is real there.
 #[derive(Debug, Clone)]
 pub struct Decoder<T> {
     tokenizer: T,
     utf8: Utf8Stream,
+    /// Whether the next piece may begin with a blank that was added.
+    at_start: bool,
 }
 
 impl<T: Deref<Target = Tokenizer>> Decoder<T> {
-    /// A decoder at the start of a text.
+    /// A decoder of ids that go on from text that is there, as the answer to a prompt does.
     pub fn new(tokenizer: T) -> Self {
-        Decoder { tokenizer, utf8: Utf8Stream::default() }
+        Decoder { tokenizer, utf8: Utf8Stream::default(), at_start: false }
+    }
+
+    /// A decoder at the start of a text.
+    pub fn at_start(tokenizer: T) -> Self {
+        Decoder { at_start: tokenizer.adds_blank, ..Decoder::new(tokenizer) }
     }
 
     /// The text that became certain with `id`; empty when the token is a control token, or ends within a character.
     pub fn push(&mut self, id: u32) -> String {
         let mut text = String::new();
-        self.utf8.push(self.tokenizer.piece(id), &mut text);
+        let mut piece = self.tokenizer.piece(id);
+        if self.at_start && !piece.is_empty() {
+            self.at_start = false;
+            piece = piece.strip_prefix(b" ").unwrap_or(piece);
+        }
+        self.utf8.push(piece, &mut text);
         text
     }
 

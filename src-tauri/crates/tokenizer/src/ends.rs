@@ -1,4 +1,4 @@
-//! Which tokens end a generation, and which names give a control token away when a file has its type wrong.
+//! Which tokens end a generation, and which names give a token away when a file has its type wrong.
 //!
 //! Converters often store only `eos_token_id`, while a chat model ends its turn with another token, so the well-known names
 //! count as well. The table is what the publishers of models call their tokens.
@@ -67,10 +67,19 @@ const FILL_IN: &[&str] = &[
     "<|middle|>",
 ];
 
+/// Names of control tokens that part the channels of an answer in the harmony format. What reads the answer must see them.
+const MARKERS: &[&str] = &["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>"];
+
+/// Names that show that `</s>` is not what ends a text.
+const OTHER_ENDS: &[&str] = &["<|tool_response>", "<|plamo:eos|>"];
+
 /// Corrects `kinds` by name and gives the ids that end a generation, in ascending order.
 pub(crate) fn settle(vocab: &Vocab, kinds: &mut [Kind]) -> Vec<u32> {
     let mut ends: Vec<u32> = [vocab.eos, vocab.eot].into_iter().flatten().chain(vocab.ends.iter().copied()).collect();
-    for ((id, text), kind) in (0..).zip(&vocab.tokens).zip(kinds) {
+    for ((id, text), kind) in (0..).zip(&vocab.tokens).zip(kinds.iter_mut()) {
+        if MARKERS.contains(&text.as_str()) {
+            *kind = Kind::Marker;
+        }
         let (is_end, is_fill_in) = (ENDS.contains(&text.as_str()), FILL_IN.contains(&text.as_str()));
         if !is_end && !is_fill_in {
             continue;
@@ -89,9 +98,19 @@ pub(crate) fn settle(vocab: &Vocab, kinds: &mut [Kind]) -> Vec<u32> {
     // In the harmony format a message ends with `<|end|>` but the turn goes on, to `<|return|>` or a call.
     let goes_on =
         (has("<|return|>", &ends) && has("<|call|>", &ends)) || (has("<|calls|>", &ends) && has("<|flush|>", &ends));
+    let mut keep_going = |name: &str, kind: Kind| {
+        if let Some(end) = id_of(name).filter(|end| ends.contains(end)) {
+            ends.retain(|&id| id != end);
+            if let Some(place) = kinds.get_mut(end as usize) {
+                *place = kind;
+            }
+        }
+    };
     if goes_on {
-        let end = id_of("<|end|>");
-        ends.retain(|&id| Some(id) != end);
+        keep_going("<|end|>", Kind::Marker);
+    }
+    if OTHER_ENDS.iter().any(|name| id_of(name).is_some()) {
+        keep_going("</s>", Kind::Normal);
     }
     ends.sort_unstable();
     ends.dedup();
@@ -120,5 +139,15 @@ mod tests {
     fn a_harmony_message_does_not_end_the_turn() {
         check(&[("<|end|>", 3), ("<|return|>", 3), ("<|call|>", 3)], Some(1), &[1, 2]);
         check(&[("<|end|>", 3), ("<|return|>", 3)], Some(1), &[0, 1]);
+        check(&[("</s>", 3), ("<|tool_response>", 3)], None, &[1]);
+    }
+
+    #[test]
+    fn channels_are_marked() {
+        let tokens = ["<|channel|>", "<|end|>", "<|return|>", "<|call|>"].map(str::to_owned).to_vec();
+        let vocab = Vocab { tokens, types: vec![3; 4], ..Vocab::default() };
+        let mut kinds = vocab.kinds().expect("the vocabulary is consistent");
+        settle(&vocab, &mut kinds);
+        assert_eq!(kinds, [Kind::Marker, Kind::Marker, Kind::Control, Kind::Control], "what parts an answer is shown");
     }
 }

@@ -7,13 +7,15 @@ pub enum Error {
     #[error("the file's tokenizer: {0}")]
     Metadata(#[from] cairn_gguf::Error),
     /// `tokenizer.ggml.model` names a kind of tokenizer that is not implemented.
-    #[error("tokenizer model {model:?} is not supported (supported: \"gpt2\")")]
+    #[error(
+        "`tokenizer.ggml.model`: {model:?} is not supported (supported: \"gpt2\", \"gemma4\", \"llama\", \"bert\", \"t5\")"
+    )]
     UnknownModel {
         /// The name in the file.
         model: String,
     },
     /// `tokenizer.ggml.pre` names no row of the pre-tokenizer table. Guessing would give subtly wrong ids.
-    #[error("pre-tokenizer {pre:?} is not known")]
+    #[error("`tokenizer.ggml.pre`: {pre:?} is not a known pre-tokenizer")]
     UnknownPreTokenizer {
         /// The name in the file.
         pre: String,
@@ -33,13 +35,13 @@ pub enum Error {
         reason: String,
     },
     /// The vocabulary has no tokens.
-    #[error("the vocabulary is empty")]
+    #[error("`tokenizer.ggml.tokens` is empty")]
     NoTokens,
     /// Byte-pair encoding without merges would give one token per byte.
-    #[error("the vocabulary has no merges")]
+    #[error("`tokenizer.ggml.merges` is missing or empty")]
     NoMerges,
     /// Counts beyond what a token id can hold.
-    #[error("the vocabulary has {tokens} tokens and {merges} merges, more than {limit}")]
+    #[error("`tokenizer.ggml.tokens` has {tokens} entries and `tokenizer.ggml.merges` {merges}, more than {limit}")]
     TooLarge {
         /// Tokens in the file.
         tokens: usize,
@@ -48,16 +50,30 @@ pub enum Error {
         /// The most that is accepted of each.
         limit: usize,
     },
-    /// Token types are given, but not one for each token.
-    #[error("{types} token types for {tokens} tokens")]
+    /// Token types are given, but fewer than there are tokens.
+    #[error("`tokenizer.ggml.token_type` has {types} entries for {tokens} tokens")]
     TypeCount {
         /// Token types in the file.
         types: usize,
         /// Tokens in the file.
         tokens: usize,
     },
+    /// Scores are missing, or there is not one for each token.
+    #[error("`tokenizer.ggml.scores` has {scores} entries for {tokens} tokens")]
+    ScoreCount {
+        /// Scores in the file.
+        scores: usize,
+        /// Tokens in the file.
+        tokens: usize,
+    },
+    /// The normalisation table is broken.
+    #[error("`tokenizer.ggml.precompiled_charsmap`: {reason}")]
+    Charsmap {
+        /// What does not fit.
+        reason: &'static str,
+    },
     /// A merge is not two parts with a blank between.
-    #[error("merge {index} is not two parts: {merge:?}")]
+    #[error("`tokenizer.ggml.merges`: entry {index} is not two parts: {merge:?}")]
     Merge {
         /// Position in the list of merges.
         index: usize,
@@ -65,9 +81,9 @@ pub enum Error {
         merge: String,
     },
     /// A special token's id lies outside the vocabulary.
-    #[error("{role} token {id} is outside the vocabulary of {tokens}")]
+    #[error("`tokenizer.ggml.{role}_token_id`: {id} is outside the vocabulary of {tokens}")]
     IdOutOfRange {
-        /// `bos`, `eos` and the like.
+        /// `bos`, `eos` and the like, as the key spells it.
         role: &'static str,
         /// The id in the file.
         id: u32,

@@ -1,6 +1,6 @@
 //! The bytes of every token, one after the other in a single allocation, and the way back from bytes to an id.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
+use crate::hash;
 
 /// No token.
 const NONE: u32 = u32::MAX;
@@ -37,14 +37,14 @@ impl Pieces {
 #[derive(Debug)]
 pub(crate) struct Index {
     slots: Vec<u32>,
-    seed: RandomState,
+    seed: u64,
 }
 
 impl Index {
     /// Indexes those of `pieces` that `wanted` accepts; of equal pieces the last one counts.
     pub(crate) fn build(pieces: &Pieces, wanted: impl Fn(u32) -> bool) -> Index {
         let size = (pieces.len() * 2).next_power_of_two().max(2);
-        let mut index = Index { slots: vec![NONE; size], seed: RandomState::new() };
+        let mut index = Index { slots: vec![NONE; size], seed: hash::random_seed() };
         for id in (0..).take(pieces.len()).filter(|&id| wanted(id)) {
             let place = index.place(pieces, pieces.get(id));
             if let Some(slot) = index.slots.get_mut(place) {
@@ -62,9 +62,7 @@ impl Index {
     /// The slot that holds `bytes`, or the empty one where they belong. There always is one, as half of the slots are empty.
     fn place(&self, pieces: &Pieces, bytes: &[u8]) -> usize {
         let mask = self.slots.len() - 1;
-        let mut hasher = self.seed.build_hasher();
-        hasher.write(bytes);
-        let mut place = hasher.finish() as usize & mask;
+        let mut place = hash::of_bytes(bytes, self.seed) as usize & mask;
         while let Some(&id) = self.slots.get(place) {
             if id == NONE || pieces.get(id) == bytes {
                 break;

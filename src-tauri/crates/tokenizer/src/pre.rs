@@ -11,6 +11,7 @@ use std::ops::Range;
 
 use fancy_regex::Regex;
 
+use crate::bpe::Start;
 use crate::error::Error;
 use scan::{Contractions, Style};
 
@@ -28,16 +29,26 @@ enum Step {
 struct Row {
     names: &'static [&'static str],
     steps: &'static [Step],
-    /// A word that is a token as it stands is that token, even where merging would not arrive at it.
-    whole_words: bool,
+    whole_words: WholeWords,
     /// What `add_bos_token` is taken for when the file does not say.
     add_bos: bool,
+    /// What words start as; where they start as characters, blanks are written as `▁`.
+    start: Start,
+}
+
+/// Which words are the token of the same text, even where merging would not arrive at it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WholeWords {
+    None,
+    LineFeeds,
+    All,
 }
 
 const GPT2: Step = Step::Scan(Style::Gpt2);
 const LLAMA3: Step = Step::Scan(Style::Words { digits: 3, marks: false, contractions: Contractions::AnyCase });
 const QWEN2: Step = Step::Scan(Style::Words { digits: 1, marks: false, contractions: Contractions::AnyCase });
 const QWEN35: Step = Step::Scan(Style::Words { digits: 1, marks: true, contractions: Contractions::AnyCase });
+const LINES: Step = Step::Scan(Style::Lines);
 const DIGIT: Step = Step::Pattern(r"\p{N}");
 const DIGITS_3: Step = Step::Pattern(r"\p{N}{1,3}");
 const LINE_BREAK: Step = Step::Pattern(r"[\r\n]");
@@ -72,11 +83,49 @@ const TEKKEN: Step = Step::Pattern(
 const GPT_4O: Step = Step::Pattern(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
+const YOUTU: Step = Step::Pattern(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// Kimi K2 keeps runs of Chinese characters apart from other letters.
+const KIMI: Step = Step::Pattern(
+    r"\p{Han}+|[^\r\n\p{L}\p{N}]?[[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]*[[\p{Ll}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]+[[\p{Ll}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+/// Llama 3's pattern with runs of blanks cut into powers of two.
+const JAIS2: Step = Step::Pattern(
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s",
+);
+/// Words of single letters with blanks between are one word.
+const EXAONE_MOE: Step = Step::Pattern(
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+",
+);
+const MINICPM5: Step = Step::Pattern(
+    r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+);
+const SPARK: Step = Step::Pattern(
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]\
+     |\\s+(?!\\S)|\\s+",
+);
+/// East and South-East Asian scripts, which Trinity keeps apart.
+const ASIAN: Step = Step::Pattern(concat!(
+    r"[\u{4E00}-\u{9FFF}\u{3400}-\u{4DBF}\u{F900}-\u{FAFF}\u{3040}-\u{309F}\u{30A0}-\u{30FF}\u{FF65}-\u{FF9F}\u{2F00}-\u{2FDF}",
+    r"\u{E00}-\u{E7F}\u{E80}-\u{EFF}\u{1780}-\u{17FF}\u{1000}-\u{109F}\u{AA60}-\u{AA7F}\u{A9E0}-\u{A9FF}\u{AC00}-\u{D7AF}",
+    r"\u{1100}-\u{11FF}]+",
+));
 const BLOOM: Step = Step::Pattern(r" ?[^(\s|.,!?\u{2026}\u{3002}\u{FF0C}\u{3001}\u{964}\u{6D4}\u{60C})]+");
 
 /// A row with the usual flags: merges decide, no BOS unless the file asks for one.
 const fn row(names: &'static [&'static str], steps: &'static [Step]) -> Row {
-    Row { names, steps, whole_words: false, add_bos: false }
+    Row { names, steps, whole_words: WholeWords::None, add_bos: false, start: Start::Bytes }
+}
+
+/// The same where a word that is a token stays whole.
+const fn whole(names: &'static [&'static str], steps: &'static [Step], add_bos: bool) -> Row {
+    Row { names, steps, whole_words: WholeWords::All, add_bos, start: Start::Bytes }
+}
+
+/// Merges over whole lines, in SentencePiece's writing.
+const fn lines(names: &'static [&'static str], whole_words: WholeWords, add_bos: bool) -> Row {
+    Row { names, steps: &[LINES], whole_words, add_bos, start: Start::Characters }
 }
 
 /// Every pre-tokenizer that is known, by the names that converters write.
@@ -109,24 +158,13 @@ const ROWS: &[Row] = &[
         ],
         &[GPT2],
     ),
-    Row {
-        names: &[
-            "llama-bpe",
-            "llama3",
-            "llama-v3",
-            "falcon3",
-            "falcon-h1",
-            "pixtral",
-            "midm-2.0",
-            "lfm2",
-            "jina-v5-nano",
-        ],
-        steps: &[LLAMA3],
-        whole_words: true,
-        add_bos: true,
-    },
+    whole(
+        &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano"],
+        &[LLAMA3],
+        true,
+    ),
     row(&["dbrx", "smaug-bpe", "chatglm-bpe"], &[LLAMA3]),
-    Row { names: &["glm4", "glm5"], steps: &[LLAMA3], whole_words: true, add_bos: false },
+    whole(&["glm4", "glm5"], &[LLAMA3], false),
     row(
         &["qwen2", "deepseek-r1-qwen", "kormo", "f2llmv2", "megrez", "stablelm2", "hunyuan", "solar-open", "grok-2"],
         &[QWEN2],
@@ -163,8 +201,46 @@ const ROWS: &[Row] = &[
     ),
     row(&["deepseek-coder"], &[LINE_BREAK, Step::Pattern(r"\s?\p{L}+"), Step::Pattern(r"\s?\p{P}+"), CJK_OLD, DIGIT]),
     row(&["deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"], &[DIGITS_3, CJK_AND_KANA, DEEPSEEK_V3]),
-    Row { names: &["tekken"], steps: &[TEKKEN], whole_words: true, add_bos: true },
+    whole(&["tekken"], &[TEKKEN], true),
     row(&["gpt-4o", "llama4", "kanana2", "talkie", "minimax-m2"], &[GPT_4O]),
+    whole(&["granite-embed-multi-97m"], &[GPT_4O], false),
+    row(&["tiny_aya", "cohere2moe"], &[Step::Scan(Style::Threes { at_word_ends: true }), GPT_4O]),
+    whole(
+        &["youtu"],
+        &[
+            Step::Pattern(concat!(
+                r"[\u{AC00}-\u{D7A3}\u{3131}-\u{318E}]+",
+                r"|[\u{FF01}\u{2026}\u{201C}\u{201D}\u{2018}\u{2019}\u{2014}\u{FF1A}\u{FF1B}\u{FF0C}\u{3001}-\u{303F}\u{FE30}-\u{FE4F}]+",
+                r"|[\u{3105}-\u{312F}]+|[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+",
+            )),
+            YOUTU,
+        ],
+        false,
+    ),
+    row(&["kimi-k2"], &[KIMI]),
+    row(&["jais-2"], &[JAIS2]),
+    row(&["exaone-moe"], &[EXAONE_MOE]),
+    whole(&["minicpm5"], &[DIGITS_3, MINICPM5], false),
+    row(&["spark2_5"], &[DIGITS_3, CJK_AND_KANA, SPARK, DIGIT]),
+    row(&["afmoe"], &[Step::Scan(Style::Threes { at_word_ends: false }), ASIAN, DEEPSEEK_V3]),
+    row(&["superbpe"], &[Step::Pattern(r"\p{N}+"), Step::Scan(Style::Threes { at_word_ends: false })]),
+    row(&["laguna"], &[LINES, QWEN2]),
+    Row {
+        add_bos: true,
+        ..row(
+            &["chameleon"],
+            &[
+                Step::Pattern("<sentinel:[0-9]+>"),
+                Step::Pattern("IMGIMG[A-I]{1,4}Z"),
+                Step::Pattern(r"[\t\n]|    |  "),
+                DIGIT,
+                Step::Pattern(r"[\p{P}!-/:-@\[-`{-~]"),
+                GPT2,
+            ],
+        )
+    },
+    lines(&["gemma4", "granite-embed-multi-311m"], WholeWords::LineFeeds, true),
+    lines(&["sarvam-moe"], WholeWords::None, false),
     row(&["poro-chat", "bloom", "gpt3-finnish"], &[BLOOM]),
     row(&["viking"], &[BLOOM, DIGIT]),
 ];
@@ -180,8 +256,9 @@ enum Cut {
 #[derive(Debug)]
 pub(crate) struct PreTokenizer {
     cuts: Vec<Cut>,
-    pub(crate) whole_words: bool,
+    pub(crate) whole_words: WholeWords,
     pub(crate) add_bos: bool,
+    pub(crate) start: Start,
 }
 
 impl PreTokenizer {
@@ -193,7 +270,8 @@ impl PreTokenizer {
             Step::Scan(style) => Ok(Cut::Scan(style)),
             Step::Pattern(pattern) => compile(name, pattern).map(|regex| Cut::Pattern(Box::new(regex))),
         });
-        Ok(PreTokenizer { cuts: cuts.collect::<Result<_, _>>()?, whole_words: row.whole_words, add_bos: row.add_bos })
+        let &Row { whole_words, add_bos, start, .. } = row;
+        Ok(PreTokenizer { cuts: cuts.collect::<Result<_, _>>()?, whole_words, add_bos, start })
     }
 
     /// Calls `word` with each word's place in `text`, in order and without gaps.

@@ -4,14 +4,16 @@
 //! Where two could match, the longer one wins wherever it stands, then the one further left; that is what llama.cpp does, by
 //! searching the whole text for each token in turn. Here all are searched for at once, and each cluster of overlapping finds is
 //! settled by itself. A long run of blanks, of which every length is a token, has so many finds that nearly all lose; from
-//! there on the tokens take turns.
+//! there on the tokens take turns. They do from the start where some take away the white space around them, as what was taken
+//! away is not there for the tokens that come later.
 
 use std::cmp::Reverse;
 use std::ops::Range;
 
-use aho_corasick::{AhoCorasick, MatchKind};
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 use crate::error::Error;
+use crate::strip::{StripRule, is_space};
 
 /// A set of special tokens, ready to be searched for.
 #[derive(Debug)]
@@ -20,9 +22,16 @@ pub(crate) struct SpecialTokens {
     /// The id of each pattern of `finder`.
     ids: Vec<u32>,
     longest_bytes: usize,
-    /// Texts and ids, those that win before those that lose to them.
-    turns: Vec<(String, u32)>,
+    /// Texts with their patterns, those that win before those that lose to them.
+    turns: Vec<(String, usize)>,
+    strips: StripRule,
 }
+
+/// Tokens of at most this many bytes in all are searched for with a table of every step.
+const SMALL_BYTES: usize = 1 << 14;
+
+/// The longest special token that is cut out of texts, several times the longest in published vocabularies.
+pub(crate) const LONGEST_BYTES: usize = 1024;
 
 /// Finds of one cluster that are kept, some megabytes; a text of ordinary words has clusters of a handful.
 const CROWD: usize = 1 << 16;
@@ -43,22 +52,39 @@ struct Find {
 }
 
 impl SpecialTokens {
-    /// A set of the tokens given, none of which may be empty; nothing when there are none.
-    pub(crate) fn build(tokens: &[(u32, &str)]) -> Result<Option<SpecialTokens>, Error> {
+    /// A set of the tokens given, without those that are empty or longer than [`LONGEST_BYTES`]; nothing when none are left.
+    pub(crate) fn build(tokens: &[(u32, &str)], strips: StripRule) -> Result<Option<SpecialTokens>, Error> {
+        let fitting = |(_, text): &&(u32, &str)| !text.is_empty() && text.len() <= LONGEST_BYTES;
+        let tokens: Vec<(u32, &str)> = tokens.iter().filter(fitting).copied().collect();
         if tokens.is_empty() {
             return Ok(None);
         }
         let texts = tokens.iter().map(|&(_, text)| text);
-        let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).build(texts.clone());
+        // The fastest automaton has a row of a kibibyte for each byte of the tokens, so it is only for few.
+        let bytes: usize = texts.clone().map(str::len).sum();
+        let kind = if bytes <= SMALL_BYTES { None } else { Some(AhoCorasickKind::ContiguousNFA) };
+        let finder = AhoCorasick::builder().match_kind(MatchKind::Standard).kind(kind).build(texts.clone());
         let finder = finder.map_err(|error| Error::SpecialTokens { reason: error.to_string() })?;
-        let mut turns: Vec<(String, u32)> = tokens.iter().map(|&(id, text)| (text.to_owned(), id)).collect();
-        turns.sort_by_key(|(text, id)| (Reverse(text.len()), *id));
+        let patterns = tokens.iter().enumerate();
+        let mut turns: Vec<(String, usize)> =
+            patterns.map(|(pattern, &(_, text))| (text.to_owned(), pattern)).collect();
+        // The tokens come by id, and the sort keeps their order where lengths are equal.
+        turns.sort_by_key(|(text, _)| Reverse(text.len()));
         let longest_bytes = texts.map(str::len).max().unwrap_or(0);
-        Ok(Some(SpecialTokens { finder, ids: tokens.iter().map(|&(id, _)| id).collect(), longest_bytes, turns }))
+        Ok(Some(SpecialTokens {
+            finder,
+            ids: tokens.iter().map(|&(id, _)| id).collect(),
+            longest_bytes,
+            turns,
+            strips,
+        }))
     }
 
     /// Calls `part` with the parts of `text`, in order.
     pub(crate) fn split(&self, text: &str, mut part: impl FnMut(Part)) {
+        if self.strips != StripRule::Nothing && self.finder.is_match(text) {
+            return self.split_by_turns(text, 0, &mut part);
+        }
         let mut done = 0;
         let mut cluster: Vec<Find> = Vec::new();
         let mut cluster_end = 0;
@@ -91,23 +117,50 @@ impl SpecialTokens {
         }
     }
 
+    /// Which patterns stand anywhere in `text`.
+    fn present(&self, text: &str) -> Vec<bool> {
+        let mut present = vec![false; self.ids.len()];
+        let mut missing = present.len();
+        for found in self.finder.find_overlapping_iter(text) {
+            if let Some(place) = present.get_mut(found.pattern().as_usize()).filter(|place| !**place) {
+                *place = true;
+                missing -= 1;
+            }
+            if missing == 0 {
+                break;
+            }
+        }
+        present
+    }
+
     /// The same for the text from `from` on, by looking for one token after the other in what those before left.
     fn split_by_turns(&self, text: &str, from: usize, part: &mut impl FnMut(Part)) {
-        let mut parts = vec![Part::Text(from..text.len())];
-        for (token, id) in &self.turns {
+        let whole = (from < text.len()).then_some(Part::Text(from..text.len()));
+        let mut parts: Vec<Part> = whole.into_iter().collect();
+        let present = self.present(text.get(from..).unwrap_or_default());
+        for (token, pattern) in self.turns.iter().filter(|(_, pattern)| present.get(*pattern) == Some(&true)) {
+            let Some(&id) = self.ids.get(*pattern) else { continue };
             let mut finer = Vec::with_capacity(parts.len());
             for part in parts {
                 let Part::Text(range) = part else {
                     finer.push(part);
                     continue;
                 };
+                let strip = self.strips.strip(token);
                 let mut done = range.start;
                 for (at, _) in text.get(range.clone()).unwrap_or_default().match_indices(token.as_str()) {
-                    if range.start + at > done {
-                        finer.push(Part::Text(done..range.start + at));
+                    let start = range.start + at;
+                    // What the token before took away is not there for this one.
+                    if start < done {
+                        continue;
                     }
-                    finer.push(Part::Token(*id));
-                    done = range.start + at + token.len();
+                    let space = if strip.left { trailing_space(text, done..start) } else { 0 };
+                    if start - space > done {
+                        finer.push(Part::Text(done..start - space));
+                    }
+                    finer.push(Part::Token(id));
+                    done = start + token.len();
+                    done += if strip.right { leading_space(text, done..range.end) } else { 0 };
                 }
                 if done < range.end {
                     finer.push(Part::Text(done..range.end));
@@ -117,6 +170,16 @@ impl SpecialTokens {
         }
         parts.into_iter().for_each(part);
     }
+}
+
+fn leading_space(text: &str, range: Range<usize>) -> usize {
+    let bytes = text.as_bytes().get(range).unwrap_or_default();
+    bytes.iter().take_while(|&&byte| is_space(byte)).count()
+}
+
+fn trailing_space(text: &str, range: Range<usize>) -> usize {
+    let bytes = text.as_bytes().get(range).unwrap_or_default();
+    bytes.iter().rev().take_while(|&&byte| is_space(byte)).count()
 }
 
 /// Empties `cluster` and gives those finds that do not overlap a better one, from left to right.
@@ -163,7 +226,7 @@ mod tests {
     }
 
     fn check(tokens: &[(u32, &str)], text: &str) {
-        let set = SpecialTokens::build(tokens).expect("few tokens").expect("not empty");
+        let set = SpecialTokens::build(tokens, StripRule::Nothing).expect("few tokens").expect("not empty");
         let (mut at_once, mut by_turns) = (Vec::new(), Vec::new());
         set.split(text, |part| at_once.push(part));
         assert_eq!(at_once, by_the_rule(tokens, text), "{tokens:?} in {text:?}");
@@ -180,8 +243,34 @@ mod tests {
     }
 
     #[test]
+    fn white_space_is_taken_away() {
+        let split = |strips, text: &str| {
+            let tokens = [(0, "<mask>"), (1, "<|end|>"), (2, "  "), (3, "<s>")];
+            let set = SpecialTokens::build(&tokens, strips).expect("few tokens").expect("not empty");
+            let mut parts = Vec::new();
+            set.split(text, |part| {
+                parts.push(match part {
+                    Part::Text(range) => text[range].to_owned(),
+                    Part::Token(id) => id.to_string(),
+                });
+            });
+            parts
+        };
+        let (mask, phi) = (StripRule::Mask("<mask>"), StripRule::Phi3);
+        assert_eq!(split(mask, "a \t<mask> b<s> c"), ["a", "0", " b", "3", " c"], "in front of the mask only");
+        assert_eq!(split(mask, "a   <mask>"), ["a", "0"], "nothing is left for a token of blanks");
+        assert_eq!(split(phi, "a<|end|> \n b"), ["a", "1", "b"], "behind");
+        assert_eq!(split(phi, "<s> a<|end|>   <|end|> "), ["3", " a", "1", "1"], "all of it");
+        assert_eq!(split(phi, "a   b"), ["a", "2", "b"], "and only where there is a token");
+    }
+
+    #[test]
     fn no_tokens_no_set() {
-        assert!(SpecialTokens::build(&[]).expect("nothing to build").is_none(), "an empty set is no set");
+        let long = "x".repeat(LONGEST_BYTES + 1);
+        for tokens in [[].as_slice(), &[(0, "")], &[(0, &long)]] {
+            let set = SpecialTokens::build(tokens, StripRule::Nothing).expect("nothing to build");
+            assert!(set.is_none(), "an empty set is no set");
+        }
     }
 
     proptest! {

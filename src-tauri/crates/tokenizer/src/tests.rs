@@ -109,8 +109,8 @@ fn unsound_vocabularies_are_refused() {
     let out_of_range = Error::IdOutOfRange { role: "eos", id: 265, tokens: 265 };
     assert_eq!(refused(|v| v.eos = Some(265)), Some(out_of_range), "an id beyond the vocabulary");
     assert_eq!(
-        refused(|v| v.model = "llama".into()),
-        Some(Error::UnknownModel { model: "llama".into() }),
+        refused(|v| v.model = "rwkv".into()),
+        Some(Error::UnknownModel { model: "rwkv".into() }),
         "another model"
     );
     assert_eq!(

@@ -1,7 +1,7 @@
 //! A vocabulary as it lies in a file, before anything is derived from it. Key names and type numbers are those of the GGUF
 //! specification, section "Tokenizer" (github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 
-use cairn_gguf::Metadata;
+use cairn_gguf::{Array, Metadata, Value};
 
 use crate::error::Error;
 
@@ -23,12 +23,20 @@ pub struct Vocab {
     pub scores: Vec<f32>,
     /// `tokenizer.ggml.token_type`, by id; empty means that all are normal.
     pub types: Vec<i32>,
+    /// `tokenizer.ggml.precompiled_charsmap`, empty when the file has none.
+    pub charsmap: Vec<u8>,
     /// `tokenizer.ggml.bos_token_id`.
     pub bos: Option<u32>,
     /// `tokenizer.ggml.eos_token_id`.
     pub eos: Option<u32>,
     /// `tokenizer.ggml.eot_token_id`.
     pub eot: Option<u32>,
+    /// `tokenizer.ggml.unknown_token_id`.
+    pub unknown: Option<u32>,
+    /// `tokenizer.ggml.seperator_token_id`, in the specification's spelling.
+    pub separator: Option<u32>,
+    /// `tokenizer.ggml.cls_token_id`.
+    pub class: Option<u32>,
     /// Further ids that end a generation: `eom_token_id`, `fim_pad_token_id`, `fim_rep_token_id`, `fim_sep_token_id`.
     pub ends: Vec<u32>,
     /// `tokenizer.ggml.add_bos_token`.
@@ -37,6 +45,16 @@ pub struct Vocab {
     pub add_eos: Option<bool>,
     /// `tokenizer.ggml.add_space_prefix`.
     pub add_space_prefix: Option<bool>,
+    /// `tokenizer.ggml.remove_extra_whitespaces`.
+    pub remove_extra_whitespaces: Option<bool>,
+    /// `tokenizer.ggml.normalizer.lowercase`.
+    pub lowercase: Option<bool>,
+    /// `tokenizer.ggml.normalizer.strip_accents`.
+    pub strip_accents: Option<bool>,
+    /// `general.name`, by which some vocabularies are known to strip white space around special tokens.
+    pub name: String,
+    /// `general.architecture`, for the same.
+    pub architecture: String,
 }
 
 /// What a token is, from its number in `tokenizer.ggml.token_type`.
@@ -48,6 +66,8 @@ pub(crate) enum Kind {
     Unknown,
     /// Structure, never shown: begin, end, roles.
     Control,
+    /// Structure that is shown, because what reads the answer looks for it. Found by name, see `ends`.
+    Marker,
     /// Text that is always one token, whatever surrounds it.
     UserDefined,
     /// Fills the table up to a round size.
@@ -70,8 +90,18 @@ impl Kind {
     }
 }
 
+/// The byte that a token spelled `<0xAB>` stands for.
+pub(crate) fn byte_name(text: &str) -> Option<u8> {
+    let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
+    let hexadecimal = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u8::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)
+}
+
 /// Keys, beside those with a field of their own, whose ids end a generation.
 const END_KEYS: [&str; 4] = ["eom", "fim_pad", "fim_rep", "fim_sep"];
+
+const SCORES: &str = "tokenizer.ggml.scores";
+const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 
 impl Vocab {
     /// The vocabulary that a file's metadata holds.
@@ -79,22 +109,33 @@ impl Vocab {
     /// # Errors
     /// When model or tokens are missing, or a key has another type than the specification gives it.
     pub fn from_metadata(metadata: &Metadata) -> Result<Vocab, Error> {
-        let ids = END_KEYS.map(|role| metadata.u32(&format!("tokenizer.ggml.{role}_token_id")));
-        let ends = ids.into_iter().filter_map(Result::transpose).collect::<Result<_, _>>()?;
+        let id = |role: &str| metadata.u32(&format!("tokenizer.ggml.{role}_token_id"));
+        let flag = |name: &str| metadata.bool(&format!("tokenizer.ggml.{name}"));
+        let text = |key: &str| Ok::<_, Error>(metadata.str(key)?.unwrap_or_default().to_owned());
+        let ends = END_KEYS.into_iter().filter_map(|role| id(role).transpose()).collect::<Result<_, _>>()?;
         Ok(Vocab {
             model: metadata.required_str("tokenizer.ggml.model")?.to_owned(),
-            pre: metadata.str("tokenizer.ggml.pre")?.unwrap_or_default().to_owned(),
+            pre: text("tokenizer.ggml.pre")?,
             tokens: metadata.required_strings("tokenizer.ggml.tokens")?.to_vec(),
             merges: metadata.strings("tokenizer.ggml.merges")?.unwrap_or_default().to_vec(),
-            scores: metadata.f32s("tokenizer.ggml.scores")?.unwrap_or_default().to_vec(),
+            scores: scores(metadata)?,
             types: metadata.i32s("tokenizer.ggml.token_type")?.unwrap_or_default(),
-            bos: metadata.u32("tokenizer.ggml.bos_token_id")?,
-            eos: metadata.u32("tokenizer.ggml.eos_token_id")?,
-            eot: metadata.u32("tokenizer.ggml.eot_token_id")?,
+            charsmap: charsmap(metadata)?,
+            bos: id("bos")?,
+            eos: id("eos")?,
+            eot: id("eot")?,
+            unknown: id("unknown")?,
+            separator: id("seperator")?,
+            class: id("cls")?,
             ends,
-            add_bos: metadata.bool("tokenizer.ggml.add_bos_token")?,
-            add_eos: metadata.bool("tokenizer.ggml.add_eos_token")?,
-            add_space_prefix: metadata.bool("tokenizer.ggml.add_space_prefix")?,
+            add_bos: flag("add_bos_token")?,
+            add_eos: flag("add_eos_token")?,
+            add_space_prefix: flag("add_space_prefix")?,
+            remove_extra_whitespaces: flag("remove_extra_whitespaces")?,
+            lowercase: flag("normalizer.lowercase")?,
+            strip_accents: flag("normalizer.strip_accents")?,
+            name: text("general.name")?,
+            architecture: text("general.architecture")?,
         })
     }
 
@@ -107,18 +148,53 @@ impl Vocab {
         if tokens > MAX_ENTRIES || self.merges.len() > MAX_ENTRIES {
             return Err(Error::TooLarge { tokens, merges: self.merges.len(), limit: MAX_ENTRIES });
         }
-        if !self.types.is_empty() && self.types.len() != tokens {
+        // More types than tokens are harmless: tables are padded to a round size in one place and not in the other.
+        if !self.types.is_empty() && self.types.len() < tokens {
             return Err(Error::TypeCount { types: self.types.len(), tokens });
         }
-        let named = [("bos", self.bos), ("eos", self.eos), ("eot", self.eot)];
-        let ends = self.ends.iter().map(|&id| ("end", Some(id)));
+        let named = [
+            ("bos", self.bos),
+            ("eos", self.eos),
+            ("eot", self.eot),
+            ("unknown", self.unknown),
+            ("seperator", self.separator),
+            ("cls", self.class),
+        ];
+        let ends = self.ends.iter().map(|&id| ("eom or fim", Some(id)));
         for (role, id) in named.into_iter().chain(ends) {
             if let Some(id) = id.filter(|&id| id as usize >= tokens) {
                 return Err(Error::IdOutOfRange { role, id, tokens });
             }
         }
-        let mut kinds: Vec<Kind> = self.types.iter().map(|&number| Kind::of(number)).collect();
+        let mut kinds: Vec<Kind> = self.types.iter().take(tokens).map(|&number| Kind::of(number)).collect();
         kinds.resize(tokens, Kind::Normal);
         Ok(kinds)
+    }
+
+    /// Checks that each token has a score, for the models that cannot do without.
+    pub(crate) fn check_scores(&self) -> Result<(), Error> {
+        let (scores, tokens) = (self.scores.len(), self.tokens.len());
+        if scores < tokens { Err(Error::ScoreCount { scores, tokens }) } else { Ok(()) }
+    }
+}
+
+/// The scores; some converters write them as integers.
+fn scores(metadata: &Metadata) -> Result<Vec<f32>, Error> {
+    match metadata.get(SCORES) {
+        Some(Value::Array(Array::I32(scores))) => Ok(scores.iter().map(|&score| score as f32).collect()),
+        _ => Ok(metadata.f32s(SCORES)?.unwrap_or_default().to_vec()),
+    }
+}
+
+/// The bytes of the normalisation table, which are signed in some files.
+fn charsmap(metadata: &Metadata) -> Result<Vec<u8>, Error> {
+    match metadata.get(CHARSMAP) {
+        None => Ok(Vec::new()),
+        Some(Value::Array(Array::U8(bytes))) => Ok(bytes.clone()),
+        Some(Value::Array(Array::I8(bytes))) => Ok(bytes.iter().map(|byte| byte.cast_unsigned()).collect()),
+        Some(other) => {
+            let (key, found) = (CHARSMAP.to_owned(), other.type_name());
+            Err(cairn_gguf::Error::WrongType { key, expected: "array of u8", found }.into())
+        }
     }
 }

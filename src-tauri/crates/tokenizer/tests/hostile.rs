@@ -1,8 +1,11 @@
-//! Long texts of one kind, in the time that ordinary text takes, and vocabularies made to hurt.
+//! Long texts of one kind, in the time that ordinary text takes, and vocabularies made to hurt: each is refused with the key
+//! named, or works.
 
 use std::time::{Duration, Instant};
 
+use cairn_gguf::{Metadata, Value};
 use cairn_tokenizer::{Special, Tokenizer, Vocab};
+use proptest::prelude::*;
 
 const LONG_BYTES: usize = 1 << 20;
 /// Some hundred times what an idle machine needs.
@@ -69,4 +72,129 @@ fn runs_of_user_defined_tokens() {
     assert_eq!(ids.len(), runs + 1, "the longest run over and over, then one of {rest}");
     let hostile: Vec<(String, i32)> = (1..=1000).map(|len| ("b".repeat(len), 4)).collect();
     check("a run of every length", &vocabulary("gpt-2", &hostile), &"b".repeat(LONG_BYTES));
+}
+
+/// A vocabulary of scored pieces: letters, runs of them, bytes.
+fn scored(model: &str, more: &[String]) -> Tokenizer {
+    let letters = ('a'..='z').chain(['▁', '漢']).map(String::from);
+    let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
+    let tokens: Vec<String> = ["<unk>", "<s>", "</s>"]
+        .map(str::to_owned)
+        .into_iter()
+        .chain(bytes)
+        .chain(letters)
+        .chain(more.iter().cloned())
+        .collect();
+    let types = (0..tokens.len())
+        .map(|id| {
+            if id < 3 {
+                3
+            } else if id < 259 {
+                6
+            } else {
+                1
+            }
+        })
+        .collect();
+    let scores = (0..tokens.len()).map(|id| -(id as f32)).collect();
+    let vocab = Vocab { model: model.to_owned(), tokens, types, scores, unknown: Some(0), ..Vocab::default() };
+    Tokenizer::new(vocab).expect("the vocabulary is sound")
+}
+
+#[test]
+fn long_words_of_scored_pieces() {
+    let runs: Vec<String> = (2..=600).map(|len| "a".repeat(len)).chain(["▁a".to_owned(), "b▁".to_owned()]).collect();
+    for model in ["llama", "t5", "bert"] {
+        for more in [&[], runs.as_slice()] {
+            let tokenizer = scored(model, more);
+            for part in ["a", "ab", "漢", "🦙", " ", "a ", "é", "b a"] {
+                check(&format!("{model}, {part:?}, {} runs", more.len()), &tokenizer, &part.repeat(40_000));
+            }
+        }
+    }
+}
+
+/// Metadata with every key of a sound vocabulary, from which a test takes or changes one.
+fn sound(model: &str) -> Metadata {
+    let mut metadata = Metadata::new();
+    metadata.set("tokenizer.ggml.model", model.to_owned());
+    metadata.set("tokenizer.ggml.pre", "gpt-2".to_owned());
+    metadata.set("tokenizer.ggml.tokens", ["<unk>", "a", "b", "ab", "▁a", ""].map(str::to_owned).to_vec());
+    metadata.set("tokenizer.ggml.merges", vec!["a b".to_owned()]);
+    metadata.set("tokenizer.ggml.scores", vec![0.0_f32, -1.0, -2.0, -3.0, -4.0, -5.0]);
+    metadata.set("tokenizer.ggml.token_type", vec![2_i32, 1, 1, 1, 1, 1]);
+    metadata.set("tokenizer.ggml.unknown_token_id", 0_u32);
+    metadata
+}
+
+fn refused(model: &str, key: &str, value: impl Into<Value>) {
+    let mut metadata = sound(model);
+    metadata.set(key, value);
+    let error = Tokenizer::from_metadata(&metadata).err().map(|error| error.to_string());
+    assert!(error.as_ref().is_some_and(|words| words.contains(key)), "{model}, {key}: {error:?}");
+}
+
+#[test]
+fn bad_metadata_is_refused_by_key() {
+    for model in ["gpt2", "gemma4", "llama", "bert", "t5"] {
+        assert!(Tokenizer::from_metadata(&sound(model)).is_ok(), "{model} as it is");
+        refused(model, "tokenizer.ggml.tokens", Vec::<String>::new());
+        refused(model, "tokenizer.ggml.tokens", 5_u32);
+        refused(model, "tokenizer.ggml.token_type", vec![1_i32]);
+        refused(model, "tokenizer.ggml.token_type", vec![1.0_f32; 6]);
+        for role in ["bos", "eos", "eot", "unknown", "seperator", "cls"] {
+            refused(model, &format!("tokenizer.ggml.{role}_token_id"), 6_u32);
+        }
+        refused(model, "tokenizer.ggml.add_bos_token", 1_u32);
+        refused(model, "tokenizer.ggml.precompiled_charsmap", vec![1_i32]);
+    }
+    refused("rwkv", "tokenizer.ggml.model", "rwkv".to_owned());
+    refused("gpt2", "tokenizer.ggml.pre", "no-such".to_owned());
+    for model in ["gpt2", "gemma4"] {
+        refused(model, "tokenizer.ggml.merges", Vec::<String>::new());
+        refused(model, "tokenizer.ggml.merges", vec!["ab".to_owned()]);
+    }
+    for model in ["llama", "t5"] {
+        refused(model, "tokenizer.ggml.scores", vec![0.0_f32]);
+        refused(model, "tokenizer.ggml.scores", "many".to_owned());
+    }
+    refused("t5", "tokenizer.ggml.precompiled_charsmap", vec![255_u8; 9]);
+}
+
+proptest! {
+    #[test]
+    fn any_vocabulary_is_refused_or_works(
+        model in prop::sample::select(vec!["gpt2", "gemma4", "llama", "bert", "t5"]),
+        tokens in prop::collection::vec(prop_oneof![any::<String>(), "[ab▁é]{0,3}", "<0x[0-9A-Fa-f]{2}>"], 1..20),
+        scores in prop::collection::vec(any::<f32>(), 20),
+        types in prop::collection::vec(-1..9_i32, 20),
+        merges in prop::collection::vec("[ab▁é]{1,2} [ab▁é]{1,2}", 1..8),
+        charsmap in prop::collection::vec(any::<u8>(), 0..64),
+        flags in prop::collection::vec(any::<bool>(), 5),
+        ids in prop::collection::vec(prop::option::of(0..24_u32), 4),
+        text in prop_oneof![any::<String>(), "[ab éx\n]{0,30}"],
+    ) {
+        let vocab = Vocab {
+            model: model.to_owned(), pre: "gemma4".to_owned(), tokens, scores, types, merges, charsmap,
+            bos: ids[0], eos: ids[1], unknown: ids[2], separator: ids[3],
+            add_bos: Some(flags[0]), add_eos: Some(flags[1]), add_space_prefix: Some(flags[2]),
+            remove_extra_whitespaces: Some(flags[3]), lowercase: Some(flags[4]),
+            ..Vocab::default()
+        };
+        if let Ok(tokenizer) = Tokenizer::new(vocab) {
+            for parse in [false, true] {
+                let got = tokenizer.encode(&text, Special { add: true, parse });
+                prop_assert!(got.iter().all(|&id| (id as usize) < tokenizer.vocab_size()), "only ids of the vocabulary");
+                tokenizer.decode(&got);
+            }
+        }
+    }
+}
+
+#[test]
+fn endless_special_tokens_cost_no_more_than_they_are_long() {
+    // A table of every step would take a kibibyte for each of these bytes, which is ten gibibytes.
+    let long: Vec<(String, i32)> = (0..10).map(|n| (format!("<{n}{}>", "é漢🦙".repeat(120_000)), 4)).collect();
+    let tokenizer = vocabulary("gpt-2", &long);
+    assert_eq!(tokenizer.encode("a", Special::default()).len(), 1, "the rest of the vocabulary works");
 }

@@ -45,6 +45,72 @@ pub struct OpenRequest {
 pub struct OpenResponse {
     /// The name by which `/api` knows the file from now on.
     pub model: String,
+    /// Whether the file says how a conversation becomes a prompt.
+    #[serde(default)]
+    pub chat_template: bool,
+}
+
+/// `POST /app/import`: makes a model file on this machine a model of the daemon's library. Answered by [`ImportLine`]s.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportRequest {
+    /// Absolute path of a GGUF file.
+    pub path: String,
+    /// What the model is to be called; as the file calls itself when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Give the file a second name in the store, and make it read-only, in place of copying it.
+    #[serde(default)]
+    pub link: bool,
+    /// Replace a model that has the name.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// How far an import has come; the last one is [`ImportLine::Success`], or an error.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "bytes of the file, done and in all")]
+pub enum ImportLine {
+    /// Its digest is computed.
+    Hashing { completed: u64, total: u64 },
+    /// It is copied, and its digest computed on the way.
+    Copying { completed: u64, total: u64 },
+    /// There is such a model.
+    Success(ImportedModel),
+}
+
+/// A model that came from a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportedModel {
+    /// The name to run it by.
+    pub model: String,
+    /// Bytes of its file.
+    pub size: u64,
+    /// How it came into the store.
+    pub way: ImportWay,
+    /// Why it was copied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether the file was made read-only, for a hard link.
+    #[serde(default)]
+    pub made_read_only: bool,
+    /// Whether the file says how a conversation becomes a prompt.
+    #[serde(default)]
+    pub chat_template: bool,
+}
+
+/// How a file came into the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImportWay {
+    /// Its contents were there.
+    Present,
+    /// It shares its place on the disk with the store's until either is changed.
+    Reflinked,
+    /// The store's is a second name of it.
+    Linked,
+    /// It was copied.
+    Copied,
 }
 
 /// `POST /app/load`: brings a model into memory, where the next request finds it.

@@ -1,14 +1,20 @@
 //! The Ollama interface, `/api`: one file per endpoint.
 
 mod chat;
+mod create;
+mod delete;
 mod generate;
+mod logprobs;
 mod metrics;
 mod ps;
 mod show;
 mod tags;
 
 pub use chat::{ChatChunk, ChatRequest, Message, ReplyMessage};
+pub use create::{CreateRequest, Licenses, ProgressLine};
+pub use delete::DeleteRequest;
 pub use generate::{GenerateChunk, GenerateRequest};
+pub use logprobs::{Logprob, TokenLogprob};
 pub use metrics::Metrics;
 pub use ps::{PsModel, PsResponse};
 pub use show::{ShowRequest, ShowResponse, ShowTensor};

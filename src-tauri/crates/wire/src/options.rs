@@ -99,6 +99,30 @@ impl Form for Vec<String> {
 }
 
 impl Options {
+    /// Every name, with the type that its value has.
+    pub const KNOWN: &[(&str, OptionKind)] = &[
+        ("num_keep", OptionKind::Integer),
+        ("seed", OptionKind::Integer),
+        ("num_predict", OptionKind::Integer),
+        ("top_k", OptionKind::Integer),
+        ("top_p", OptionKind::Float32),
+        ("min_p", OptionKind::Float32),
+        ("typical_p", OptionKind::Float32),
+        ("repeat_last_n", OptionKind::Integer),
+        ("temperature", OptionKind::Float32),
+        ("repeat_penalty", OptionKind::Float32),
+        ("presence_penalty", OptionKind::Float32),
+        ("frequency_penalty", OptionKind::Float32),
+        ("stop", OptionKind::Array),
+        ("num_ctx", OptionKind::Integer),
+        ("num_batch", OptionKind::Integer),
+        ("num_gpu", OptionKind::Integer),
+        ("main_gpu", OptionKind::Integer),
+        ("use_mmap", OptionKind::Boolean),
+        ("num_thread", OptionKind::Integer),
+        ("draft_num_predict", OptionKind::Integer),
+    ];
+
     /// Takes over what `object` sets, and returns the keys that mean nothing here, for the log.
     ///
     /// # Errors
@@ -167,6 +191,25 @@ mod tests {
             ..Options::default()
         };
         assert_eq!(options, expected, "request over model, floats cut, unknown keys passed over");
+    }
+
+    #[test]
+    fn every_known_name_is_taken_over_in_its_type() {
+        for (name, kind) in Options::KNOWN {
+            let value = match kind {
+                OptionKind::Integer => serde_json::json!(1),
+                OptionKind::Float32 => serde_json::json!(0.5),
+                OptionKind::Boolean => serde_json::json!(true),
+                OptionKind::Array => serde_json::json!(["x"]),
+            };
+            let object = Map::from_iter([((*name).to_owned(), value)]);
+            let mut options = Options::default();
+            assert_eq!(options.merge(&object), Ok(Vec::new()), "{name} is known, and {kind} is its type");
+            assert_ne!(options, Options::default(), "{name} is taken over");
+            let text = Map::from_iter([((*name).to_owned(), serde_json::json!("x"))]);
+            let error = Options::default().merge(&text).expect_err("a text is none of the types");
+            assert_eq!(error.kind, *kind, "{name} has this type");
+        }
     }
 
     #[test]

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check_os;
 pub mod ci;
+pub mod fuzz;
 pub mod generate;
 pub mod lint;
 pub mod parity;
@@ -10,6 +11,7 @@ pub mod prove;
 pub mod run;
 pub mod setup;
 pub mod test;
+pub mod test_arm;
 pub mod tidy;
 
 use std::process::ExitCode;
@@ -38,8 +40,10 @@ pub const ALL: &[Verb] = &[
     tidy::VERB,
     parity::VERB,
     bench::VERB,
+    fuzz::VERB,
     prove::VERB,
     check_os::VERB,
+    test_arm::VERB,
 ];
 
 /// Refuses arguments, for verbs that take none.

@@ -29,7 +29,7 @@ pub struct ThirdParty {
 }
 
 /// Packages that no user gets: their dependencies are not shipped.
-const WORKSHOP: &[&str] = &["cairn-testkit", "cairn-xtask", "it"];
+const WORKSHOP: &[&str] = &["cairn-fuzz", "cairn-testkit", "cairn-xtask", "it"];
 
 /// The packages of this workspace.
 ///

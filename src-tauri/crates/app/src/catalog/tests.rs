@@ -93,9 +93,10 @@ fn a_file_gets_a_name() {
     let fixture = fixture(false);
     let path = fixture.folder.path().join("My model (v1).gguf");
     std::fs::write(&path, tiny_gguf()).unwrap();
-    let name = fixture.catalog.open(&path).unwrap();
+    let Opened { name, has_chat_template } = fixture.catalog.open(&path).unwrap();
+    assert!(!has_chat_template, "the file has none");
     assert!(name.starts_with("file/My_model__v1_:"), "{name}");
-    assert_eq!(fixture.catalog.open(&path).unwrap(), name, "the same file has the same name");
+    assert_eq!(fixture.catalog.open(&path).unwrap().name, name, "the same file has the same name");
     let model = fixture.catalog.find(&name).unwrap();
     assert_eq!(model.summary.details.family, "llama", "from its head");
     std::fs::write(&path, [tiny_gguf(), vec![0; 64]].concat()).unwrap();
@@ -103,6 +104,21 @@ fn a_file_gets_a_name() {
     std::fs::remove_file(&path).unwrap();
     let error = fixture.catalog.find(&name).err().expect("the file is gone").to_string();
     assert!(error.contains("could not open"), "{error}");
+}
+
+/// The cache of the Hugging Face hub keeps files under their digests and links to them.
+#[cfg(unix)]
+#[test]
+fn a_link_has_its_own_name() {
+    let fixture = fixture(false);
+    let (blob, link) = (fixture.folder.path().join("0a1b2c"), fixture.folder.path().join("Qwen3-0.6B-Q8_0.gguf"));
+    std::fs::write(&blob, tiny_gguf()).unwrap();
+    std::os::unix::fs::symlink(&blob, &link).unwrap();
+    let name = fixture.catalog.open(&link).unwrap().name;
+    assert!(name.starts_with("file/Qwen3-0.6B-Q8_0:"), "{name}");
+    let direct = fixture.catalog.open(&blob).unwrap().name;
+    assert_eq!(name.split(':').next_back(), direct.split(':').next_back(), "both lead to one file");
+    assert_eq!(fixture.catalog.find(&name).unwrap().summary.details.family, "llama", "it is found");
 }
 
 #[test]

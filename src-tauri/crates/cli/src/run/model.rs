@@ -7,18 +7,36 @@ use cairn_wire::app::{OpenRequest, OpenResponse};
 
 use crate::client::Client;
 
+/// What is said of a model file that does not say how a conversation becomes a prompt.
+pub(crate) const NO_TEMPLATE: &str = "the file has no chat template: what is said goes to the model as it is";
+
+/// A model as the server knows it.
+pub(crate) struct Named {
+    pub(crate) name: String,
+    /// Whether it is a file without a chat template.
+    pub(crate) lacks_template: bool,
+}
+
 /// The name by which the server knows the model; a file is opened first.
-pub(crate) async fn name(client: &Client, text: &str) -> anyhow::Result<String> {
+pub(crate) async fn name(client: &Client, text: &str) -> anyhow::Result<Named> {
     if !is_path(text) {
-        return Ok(text.to_owned());
+        return Ok(Named { name: text.to_owned(), lacks_template: false });
     }
     if !client.is_ours() {
         bail!("{text}: opening a file needs Cairn's own daemon, and OLLAMA_HOST names another server");
     }
-    let path = std::path::absolute(text).with_context(|| text.to_owned())?;
-    let Some(path) = path.to_str() else { bail!("{}: the path is not Unicode", path.display()) };
-    let opened: OpenResponse = client.post("/app/open", &OpenRequest { path: path.to_owned() }).await?;
-    Ok(opened.model)
+    let request = OpenRequest { path: absolute(Path::new(text))? };
+    let opened: OpenResponse = client.post("/app/open", &request).await?;
+    Ok(Named { name: opened.model, lacks_template: !opened.chat_template })
+}
+
+/// A path as the daemon, whose folder is another, can follow it.
+pub(crate) fn absolute(path: &Path) -> anyhow::Result<String> {
+    let full = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    match full.into_os_string().into_string() {
+        Ok(text) => Ok(text),
+        Err(path) => bail!("{}: the path is not Unicode", Path::new(&path).display()),
+    }
 }
 
 /// Is it written as a path, or is it a file that is there? A folder may have the name of a model.

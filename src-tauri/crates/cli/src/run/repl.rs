@@ -1,4 +1,8 @@
-//! The chat at a terminal: a prompt, lines with history, a few commands.
+//! The chat at a terminal: a prompt, lines with history, and `ollama`'s commands.
+
+mod act;
+mod command;
+mod help;
 
 use anyhow::Context;
 use cairn_disk::{Disk, RealDisk};
@@ -8,6 +12,7 @@ use tokio::runtime::Runtime;
 
 use super::session::Session;
 use crate::{Setting, output};
+use command::{Command, is_open, understand};
 
 const PROMPT: &str = ">>> ";
 const CONTINUED: &str = "... ";
@@ -15,26 +20,6 @@ const CONTINUED: &str = "... ";
 const QUOTES: &str = "\"\"\"";
 /// Lines of history that are kept.
 const HISTORY_LINES: usize = 100;
-
-const HELP: &str = "\
-Commands:
-  /clear    Forget what was said
-  /bye      Leave (or Ctrl-D)
-  /?        This help
-
-\"\"\" begins a text of several lines and ends it. Ctrl-C stops an answer.
-";
-
-/// What a line asks for.
-#[derive(Debug, PartialEq, Eq)]
-enum Line {
-    Nothing,
-    Leave,
-    Help,
-    Clear,
-    Unknown(String),
-    Say(String),
-}
 
 pub(super) fn chat(setting: &Setting, runtime: &Runtime, session: &mut Session) -> anyhow::Result<()> {
     let config = rustyline::Config::builder()
@@ -73,23 +58,31 @@ fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -
             Err(ReadlineError::Eof) => return Ok(()),
             Err(error) => return Err(error).context("the terminal cannot be read"),
         };
-        match understand(&text) {
-            Line::Nothing => {}
-            Line::Leave => return Ok(()),
-            Line::Help => output::print(HELP)?,
-            Line::Clear => {
+        let done = match understand(&text) {
+            Command::Nothing => Ok(String::new()),
+            Command::Leave => return Ok(()),
+            Command::Help(topic) => Ok(help::text(topic).to_owned()),
+            Command::Clear => {
                 session.messages.clear();
-                output::print("Forgotten.\n")?;
+                Ok("Cleared session context.".to_owned())
             }
-            Line::Unknown(command) => {
-                output::print(&format!("Unknown command '{command}'. Type /? for help.\n"))?;
-            }
-            Line::Say(text) => {
-                editor.add_history_entry(&text).context("the history takes every line")?;
-                if let Err(error) = runtime.block_on(session.ask(&text)) {
-                    output::note(&format!("Error: {}", crate::one_line(&error)));
+            Command::List => runtime.block_on(session.names()),
+            Command::Load(model) => runtime.block_on(session.load(&model)),
+            Command::Save(name) => runtime.block_on(session.save(&name)),
+            Command::Set(set) => Ok(session.set(set)),
+            Command::Show(part) => runtime.block_on(session.part(part)),
+            Command::Wrong(said) => Ok(said),
+            Command::Say(text) => {
+                if session.keeps_history {
+                    editor.add_history_entry(&text).context("the history takes every line")?;
                 }
+                runtime.block_on(session.ask(&text)).map(|_| String::new())
             }
+        };
+        match done {
+            Ok(said) if said.is_empty() => {}
+            Ok(said) => output::print(&format!("{}\n", said.trim_end()))?,
+            Err(error) => output::note(&format!("Error: {}", crate::one_line(&error))),
         }
     }
 }
@@ -102,56 +95,4 @@ fn read(editor: &mut DefaultEditor) -> rustyline::Result<String> {
         text += &editor.readline(CONTINUED)?;
     }
     Ok(text)
-}
-
-/// Does the text begin with quotes that are not closed yet?
-fn is_open(text: &str) -> bool {
-    text.trim_start().strip_prefix(QUOTES).is_some_and(|rest| !rest.trim_end().ends_with(QUOTES))
-}
-
-fn understand(text: &str) -> Line {
-    let trimmed = text.trim();
-    if let Some(quoted) = trimmed.strip_prefix(QUOTES) {
-        let said = quoted.strip_suffix(QUOTES).unwrap_or(quoted).trim_matches('\n');
-        return if said.trim().is_empty() { Line::Nothing } else { Line::Say(said.to_owned()) };
-    }
-    let command = trimmed.split_whitespace().next().unwrap_or_default();
-    match command {
-        "" => Line::Nothing,
-        "/bye" | "/exit" => Line::Leave,
-        "/?" | "/help" => Line::Help,
-        "/clear" => Line::Clear,
-        // A path begins with a slash too, and has another one.
-        command if command.starts_with('/') && !command[1..].contains('/') => Line::Unknown(command.to_owned()),
-        _ => Line::Say(text.to_owned()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_and_questions() {
-        let check = |text: &str, expected: Line| assert_eq!(understand(text), expected, "{text:?}");
-        check("  ", Line::Nothing);
-        check("/bye", Line::Leave);
-        check(" /? ", Line::Help);
-        check("/set verbose", Line::Unknown("/set".to_owned()));
-        check("/tmp/x is a path", Line::Say("/tmp/x is a path".to_owned()));
-        check("why?", Line::Say("why?".to_owned()));
-        check("\"\"\"one\ntwo\"\"\"", Line::Say("one\ntwo".to_owned()));
-        check("\"\"\"\none\n\"\"\"", Line::Say("one".to_owned()));
-        check("\"\"\" \"\"\"", Line::Nothing);
-    }
-
-    #[test]
-    fn quotes_stay_open_until_they_close() {
-        let check = |text: &str, open: bool| assert_eq!(is_open(text), open, "{text:?}");
-        check("one line", false);
-        check("\"\"\"", true);
-        check("\"\"\"one", true);
-        check("\"\"\"one\ntwo\"\"\"", false);
-        check("\"\"\"one\"\"\"", false);
-    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use cairn_wire::app::LoadRequest;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, Message};
 use cairn_wire::{KeepAlive, Think};
+use serde_json::{Map, Value};
 
 use super::footer;
 use crate::client::Client;
@@ -15,13 +16,20 @@ use crate::terminal::{self, Wrap};
 pub(super) struct Session {
     pub(super) client: Client,
     pub(super) model: String,
+    /// What was said, but for the system message.
     pub(super) messages: Vec<Message>,
+    /// A system message in place of the model's own.
+    pub(super) system: Option<String>,
+    /// Options over the model's own.
+    pub(super) options: Map<String, Value>,
     pub(super) keep_alive: Option<KeepAlive>,
     pub(super) think: Option<Think>,
     pub(super) force: bool,
     pub(super) hides_thinking: bool,
     pub(super) wraps: bool,
     pub(super) verbose: bool,
+    pub(super) colours: bool,
+    pub(super) keeps_history: bool,
 }
 
 /// How an answer ended here.
@@ -53,12 +61,13 @@ impl Session {
     async fn answer(&self) -> anyhow::Result<(Message, Heard)> {
         let request = ChatRequest {
             model: self.model.clone(),
-            messages: self.messages.clone(),
+            messages: self.system.iter().map(|text| message("system", text)).chain(self.messages.clone()).collect(),
+            options: (!self.options.is_empty()).then(|| self.options.clone()),
             keep_alive: self.keep_alive,
             think: self.think,
             ..Default::default()
         };
-        let mut printed = Printer::new(self.wraps, self.hides_thinking);
+        let mut printed = Printer::new(self);
         let asked = async {
             if self.force {
                 let model = self.model.clone();
@@ -100,6 +109,7 @@ fn message(role: &str, content: &str) -> Message {
 struct Printer {
     wrap: Wrap<io::Stdout>,
     hides_thinking: bool,
+    watched: bool,
     colours: bool,
     thinking: bool,
     printed: bool,
@@ -107,12 +117,13 @@ struct Printer {
 }
 
 impl Printer {
-    fn new(wraps: bool, hides_thinking: bool) -> Self {
-        let wrap = Wrap::new(io::stdout(), wraps.then(terminal::width), terminal::is_watched());
+    fn new(session: &Session) -> Self {
+        let watched = terminal::is_watched();
         Self {
-            wrap,
-            hides_thinking,
-            colours: terminal::is_watched(),
+            wrap: Wrap::new(io::stdout(), session.wraps.then(terminal::width), watched),
+            hides_thinking: session.hides_thinking,
+            watched,
+            colours: session.colours,
             thinking: false,
             printed: false,
             content: String::new(),
@@ -160,7 +171,7 @@ impl Printer {
         if self.printed {
             out.write_all(b"\n")?;
         }
-        if self.colours {
+        if self.watched {
             out.write_all(b"\n")?;
         }
         out.flush()

@@ -34,7 +34,7 @@ fn other_types_answer_as_they_are() {
     let metadata = sample();
     assert_eq!(metadata.bool("flag"), Ok(Some(true)), "a boolean");
     assert_eq!(metadata.required_str("text"), Ok("pebble"), "a text");
-    assert_eq!(metadata.required_strings("texts").map(<[String]>::len), Ok(2), "texts");
+    assert_eq!(metadata.required_strings("texts").map(Strings::len), Ok(2), "texts");
     assert_eq!(metadata.required_f32s("floats"), Ok([1.5].as_slice()), "floats");
 }
 

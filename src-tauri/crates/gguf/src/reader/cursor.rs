@@ -1,19 +1,30 @@
 //! A position in untrusted bytes: every read is checked against what remains and says where it was when it fails.
+//!
+//! What is made of the bytes takes memory, in the worst case many times what they take: an entry of fourteen bytes becomes a
+//! key, a value and a place in an index. So all of it is counted against [`MAX_MEMORY_BYTES`], before it is allocated.
 
+use super::{MAX_HEAD_BYTES, MAX_MEMORY_BYTES};
 use crate::Error;
 use crate::error::Place;
 
 /// Reads forward through `bytes`; nothing is allocated here.
+#[derive(Clone)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     rest: &'a [u8],
+    /// Whether the file goes on behind `bytes`, which end where no head does.
+    is_cut: bool,
     /// Bytes of a count, a length or a dimension: 4 in version 1, else 8.
     length_bytes: u64,
+    memory_bytes: u64,
 }
 
 impl<'a> Cursor<'a> {
+    /// At the start of `bytes`, of which no more than the longest head is read.
     pub(super) fn new(bytes: &'a [u8]) -> Cursor<'a> {
-        Cursor { bytes, rest: bytes, length_bytes: 8 }
+        let head = bytes.get(..MAX_HEAD_BYTES).unwrap_or(bytes);
+        let is_cut = head.len() < bytes.len();
+        Cursor { bytes: head, rest: head, is_cut, length_bytes: 8, memory_bytes: 0 }
     }
 
     /// Makes counts and lengths as wide as this version of the format has them.
@@ -32,6 +43,21 @@ impl<'a> Cursor<'a> {
     /// Bytes from the start of the file to the next read.
     pub(super) fn offset(&self) -> u64 {
         (self.bytes.len() - self.rest.len()) as u64
+    }
+
+    /// Counts memory that is about to be allocated for what stands at `at`.
+    pub(super) fn take_memory(
+        &mut self,
+        bytes: u64,
+        what: &'static str,
+        at: u64,
+        place: impl FnOnce() -> Place,
+    ) -> Result<(), Error> {
+        self.memory_bytes = self.memory_bytes.saturating_add(bytes);
+        if self.memory_bytes <= MAX_MEMORY_BYTES {
+            return Ok(());
+        }
+        Err(Error::Memory { place: place(), what, offset: at, need: self.memory_bytes, limit: MAX_MEMORY_BYTES })
     }
 
     /// The next `N` bytes.
@@ -113,6 +139,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn truncated(&self, what: &'static str, need: u64, place: impl FnOnce() -> Place) -> Error {
-        Error::Truncated { place: place(), what, offset: self.offset(), need, have: self.rest.len() as u64 }
+        let (place, offset) = (place(), self.offset());
+        if self.is_cut {
+            return Error::LongHead { place, what, offset, limit: MAX_HEAD_BYTES };
+        }
+        Error::Truncated { place, what, offset, need, have: self.rest.len() as u64 }
     }
 }

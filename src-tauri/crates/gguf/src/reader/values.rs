@@ -3,7 +3,7 @@
 use super::cursor::Cursor;
 use crate::error::Place;
 use crate::value::Type;
-use crate::{Array, Error, Value};
+use crate::{Array, Error, Strings, Value};
 
 /// Levels of arrays in arrays; the specification sets no bound and no known file has more than two.
 const MAX_DEPTH: u32 = 8;
@@ -21,7 +21,12 @@ pub(super) fn value(cursor: &mut Cursor<'_>, key: &str) -> Result<Value, Error> 
         Type::I32 => Value::I32(i32::from_le_bytes(cursor.array("value", place)?)),
         Type::F32 => Value::F32(f32::from_le_bytes(cursor.array("value", place)?)),
         Type::Bool => Value::Bool(boolean(cursor, &place)?),
-        Type::String => Value::String(cursor.string("text", place)?.to_owned()),
+        Type::String => {
+            let text = cursor.string("text", place)?;
+            let at = cursor.offset() - text.len() as u64;
+            cursor.take_memory(text.len() as u64, "text", at, place)?;
+            Value::String(text.to_owned())
+        }
         Type::Array => Value::Array(array(cursor, &place, 1)?),
         Type::U64 => Value::U64(u64::from_le_bytes(cursor.array("value", place)?)),
         Type::I64 => Value::I64(i64::from_le_bytes(cursor.array("value", place)?)),
@@ -64,11 +69,7 @@ fn array(cursor: &mut Cursor<'_>, place: &impl Fn() -> Place, depth: u32) -> Res
         Type::I64 => Array::I64(numbers(cursor, count, count_at, place, i64::from_le_bytes)?),
         Type::F64 => Array::F64(numbers(cursor, count, count_at, place, f64::from_le_bytes)?),
         Type::Bool => Array::Bool(each(cursor, count, 1, count_at, place, |cursor| boolean(cursor, place))?),
-        Type::String => {
-            let least_bytes = cursor.length_bytes();
-            let text = |cursor: &mut Cursor<'_>| cursor.string("text", place).map(str::to_owned);
-            Array::String(each(cursor, count, least_bytes, count_at, place, text)?)
-        }
+        Type::String => Array::String(strings(cursor, count, count_at, place)?),
         Type::Array => {
             let least_bytes = cursor.length_bytes() + 4;
             let inner = |cursor: &mut Cursor<'_>| array(cursor, place, depth + 1);
@@ -86,11 +87,30 @@ fn numbers<const N: usize, T>(
     read: fn([u8; N]) -> T,
 ) -> Result<Vec<T>, Error> {
     cursor.check_count("array length", count, N as u64, count_at, place)?;
+    cursor.take_memory(count * N as u64, "array length", count_at, place)?;
     let bytes = cursor.bytes("array", count * N as u64, place)?;
     Ok(bytes.as_chunks::<N>().0.iter().map(|&bytes| read(bytes)).collect())
 }
 
-/// `count` elements of at least `least_bytes` each, so that the vector is never much larger than what remains.
+/// `count` texts. Their bytes are counted before any of them is copied.
+fn strings(cursor: &mut Cursor<'_>, count: u64, count_at: u64, place: &impl Fn() -> Place) -> Result<Strings, Error> {
+    cursor.check_count("array length", count, cursor.length_bytes(), count_at, place)?;
+    let mut ahead = cursor.clone();
+    let start = ahead.offset();
+    for _ in 0..count {
+        let length = ahead.length("text", place)?;
+        ahead.bytes("text", length, place)?;
+    }
+    let bytes = ahead.offset() - start - count * cursor.length_bytes();
+    cursor.take_memory(bytes + count * size_of::<u32>() as u64, "array length", count_at, place)?;
+    let mut strings = Strings::with_capacity(count as usize, bytes as usize);
+    for _ in 0..count {
+        strings.push(cursor.string("text", place)?);
+    }
+    Ok(strings)
+}
+
+/// `count` elements of at least `least_bytes` each.
 fn each<'a, T>(
     cursor: &mut Cursor<'a>,
     count: u64,
@@ -100,5 +120,10 @@ fn each<'a, T>(
     read: impl Fn(&mut Cursor<'a>) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     cursor.check_count("array length", count, least_bytes, count_at, place)?;
-    (0..count).map(|_| read(cursor)).collect()
+    cursor.take_memory(count * size_of::<T>() as u64, "array length", count_at, place)?;
+    let mut values = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        values.push(read(cursor)?);
+    }
+    Ok(values)
 }

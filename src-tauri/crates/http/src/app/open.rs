@@ -24,6 +24,6 @@ async fn open(State(server): State<Server>, Body(request): Body<OpenRequest>) ->
     }
     let app = server.app().clone();
     let opened = tokio::task::spawn_blocking(move || app.open(Path::new(&request.path))).await;
-    let model = opened.expect("opening a file does not panic")?;
-    Ok(json(StatusCode::OK, &OpenResponse { model }))
+    let opened = opened.expect("opening a file does not panic")?;
+    Ok(json(StatusCode::OK, &OpenResponse { model: opened.name, chat_template: opened.has_chat_template }))
 }

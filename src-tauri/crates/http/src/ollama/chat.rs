@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Answer, App, Chat, Done, Error, Event, Message, Reply};
+use cairn_app::{Answer, App, Chat, Done, Error, Event, Message, Reply, Said};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DoneReason, Metrics, ReplyMessage};
 
@@ -25,7 +25,6 @@ async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) ->
         (request.messages.iter().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
         (request.messages.iter().any(|message| any(message.images.as_ref())), "reading images"),
         (asks_for_format(request.format.as_ref()), "structured output (format)"),
-        (request.logprobs == Some(true) || request.top_logprobs > Some(0), "logprobs"),
     ])?;
     let streams = request.stream.unwrap_or(true);
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
@@ -54,6 +53,7 @@ fn use_case(request: ChatRequest) -> Chat {
         keep_alive: request.keep_alive,
         whole: request.truncate == Some(false),
         no_shift: request.shift == Some(false),
+        logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
     }
 }
 
@@ -71,6 +71,7 @@ impl Chunk {
             message: ReplyMessage { role: "assistant".to_owned(), content, thinking },
             done: false,
             done_reason: None,
+            logprobs: Vec::new(),
             metrics: Metrics::default(),
         }
     }
@@ -79,31 +80,46 @@ impl Chunk {
         ChatChunk { done: true, done_reason: Some(reason), ..self.piece(String::new(), String::new()) }
     }
 
-    fn last(&self, done: &Done, content: String, thinking: String) -> ChatChunk {
+    fn last(&self, done: Done, content: String, thinking: String) -> ChatChunk {
         ChatChunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
+            logprobs: super::logprobs(done.logprobs),
             ..self.piece(content, thinking)
         }
     }
 
     fn of(&self, event: Event) -> Result<ChatChunk, Error> {
         match event {
-            Event::Text(text) => Ok(self.piece(text, String::new())),
-            Event::Thinking(text) => Ok(self.piece(String::new(), text)),
-            Event::Done(done) => Ok(self.last(&done, String::new(), String::new())),
+            Event::Text(Said { text, logprobs }) => {
+                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.piece(text, String::new()) })
+            }
+            Event::Thinking(Said { text, logprobs }) => {
+                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.piece(String::new(), text) })
+            }
+            Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error),
         }
     }
 
     async fn whole(&self, mut answer: Answer) -> Result<ChatChunk, Error> {
-        let (mut content, mut thinking) = (String::new(), String::new());
+        let (mut content, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
         loop {
             match answer.next().await {
-                Some(Event::Text(text)) => content += &text,
-                Some(Event::Thinking(text)) => thinking += &text,
-                Some(Event::Done(done)) => return Ok(self.last(&done, content, thinking)),
+                Some(Event::Text(said)) => {
+                    content += &said.text;
+                    logprobs.extend(said.logprobs);
+                }
+                Some(Event::Thinking(said)) => {
+                    thinking += &said.text;
+                    logprobs.extend(said.logprobs);
+                }
+                Some(Event::Done(mut done)) => {
+                    logprobs.append(&mut done.logprobs);
+                    done.logprobs = logprobs;
+                    return Ok(self.last(done, content, thinking));
+                }
                 Some(Event::Failed(error)) => return Err(error),
                 None => return Err(Error::EngineGone),
             }

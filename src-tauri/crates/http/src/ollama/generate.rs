@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Answer, App, Done, Error, Event, Generate, Reply};
+use cairn_app::{Answer, App, Done, Error, Event, Generate, Reply, Said};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
@@ -29,7 +29,6 @@ async fn generate(State(server): State<Server>, Body(request): Body<GenerateRequ
         (says(&request.template), "a template in the request"),
         (any(request.images.as_ref()), "reading images"),
         (asks_for_format(request.format.as_ref()), "structured output (format)"),
-        (request.logprobs == Some(true) || request.top_logprobs > Some(0), "logprobs"),
     ])?;
     let streams = request.stream.unwrap_or(true);
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
@@ -55,6 +54,7 @@ fn use_case(request: GenerateRequest) -> Generate {
         think: request.think,
         keep_alive: request.keep_alive,
         no_shift: request.shift == Some(false),
+        logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
     }
 }
 
@@ -74,6 +74,7 @@ impl Chunk {
             done: false,
             done_reason: None,
             context: None,
+            logprobs: Vec::new(),
             metrics: Metrics::default(),
         }
     }
@@ -87,6 +88,7 @@ impl Chunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
+            logprobs: super::logprobs(done.logprobs),
             context: done.context,
             ..self.piece(response, thinking)
         }
@@ -94,20 +96,34 @@ impl Chunk {
 
     fn of(&self, event: Event) -> Result<GenerateChunk, Error> {
         match event {
-            Event::Text(text) => Ok(self.piece(text, String::new())),
-            Event::Thinking(text) => Ok(self.piece(String::new(), text)),
+            Event::Text(Said { text, logprobs }) => {
+                Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.piece(text, String::new()) })
+            }
+            Event::Thinking(Said { text, logprobs }) => {
+                Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.piece(String::new(), text) })
+            }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error),
         }
     }
 
     async fn whole(&self, mut answer: Answer) -> Result<GenerateChunk, Error> {
-        let (mut response, mut thinking) = (String::new(), String::new());
+        let (mut response, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
         loop {
             match answer.next().await {
-                Some(Event::Text(text)) => response += &text,
-                Some(Event::Thinking(text)) => thinking += &text,
-                Some(Event::Done(done)) => return Ok(self.last(done, response, thinking)),
+                Some(Event::Text(said)) => {
+                    response += &said.text;
+                    logprobs.extend(said.logprobs);
+                }
+                Some(Event::Thinking(said)) => {
+                    thinking += &said.text;
+                    logprobs.extend(said.logprobs);
+                }
+                Some(Event::Done(mut done)) => {
+                    logprobs.append(&mut done.logprobs);
+                    done.logprobs = logprobs;
+                    return Ok(self.last(done, response, thinking));
+                }
                 Some(Event::Failed(error)) => return Err(error),
                 None => return Err(Error::EngineGone),
             }

@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::post;
 use cairn_app::Shown;
 use cairn_wire::Timestamp;
-use cairn_wire::ollama::{ShowRequest, ShowResponse, ShowTensor};
+use cairn_wire::ollama::{Message, ShowRequest, ShowResponse, ShowTensor};
 
 use crate::Server;
 use crate::body::Body;
@@ -34,10 +34,15 @@ fn response(shown: Shown) -> ShowResponse {
         template: shown.template,
         system: shown.system,
         details: super::details(&shown.summary.details),
+        messages: shown.messages.into_iter().map(message).collect(),
         model_info: shown.info,
         tensors: shown.tensors.into_iter().map(tensor).collect(),
         capabilities: shown.summary.capabilities,
         modified_at: Timestamp(shown.summary.modified_at),
         origin: shown.summary.origin.map(str::to_owned),
     }
+}
+
+fn message(message: cairn_app::Message) -> Message {
+    Message { role: message.role, content: message.content, thinking: message.thinking, ..Default::default() }
 }

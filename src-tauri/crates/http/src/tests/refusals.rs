@@ -49,7 +49,6 @@ async fn what_this_version_cannot_do() {
     };
     chat(r#""tools":[{"type":"function"}]"#, "calling tools").await;
     chat(r#""format":"json""#, "structured output (format)").await;
-    chat(r#""logprobs":true"#, "logprobs").await;
     let images = r#"{"model":"m","messages":[{"role":"user","content":"x","images":["aGk="]}]}"#;
     check("/api/chat", images, &not_yet("reading images")).await;
     let suffix = r#"{"model":"m","prompt":"x","suffix":"y"}"#;

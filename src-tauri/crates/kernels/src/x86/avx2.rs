@@ -12,10 +12,11 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::kernels;
 use super::memory::{load_f32x8, load_u16x8, load_u16x16, load128, load256, store_f32x8};
-use super::quants::{self, Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use super::quants;
 use crate::attention::{AttendSpan, Softmax};
+use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use crate::compiled::kernels;
 use crate::format::Format;
 use crate::matmul::MatMul;
 use crate::portable::arith::{LANES, Lanes};

@@ -11,10 +11,10 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::kernels;
 use super::memory::{load_f32x16, load_u16x16, load256, load512, store_f32x16};
-use super::quants::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
 use crate::attention::{AttendSpan, Softmax};
+use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use crate::compiled::kernels;
 use crate::format::Format;
 use crate::matmul::MatMul;
 use crate::portable::arith::{LANES, Lanes};

@@ -7,12 +7,6 @@ use std::arch::x86_64::{
     _mm512_storeu_si512,
 };
 
-/// `N` bytes at `offset`.
-#[inline(always)]
-pub(super) fn at<const N: usize>(bytes: &[u8], offset: usize) -> &[u8; N] {
-    bytes[offset..offset + N].as_array().expect("the slice has N bytes")
-}
-
 /// 16 bytes.
 #[inline]
 #[target_feature(enable = "avx2")]

@@ -4,9 +4,8 @@
 //! of `rows x 4` bytes, eight registers for each 32 elements; a dword of a column, broadcast, meets all rows at once,
 //! and the sums of the rows stay in their lanes without any horizontal step.
 
+use crate::block::{Kind, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 use crate::portable::arith::widen;
-
-use super::quants::{Kind, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 
 /// One number per row; lanes past the rows of an eight-row panel are not used.
 #[derive(Clone, Copy, Debug, Default)]

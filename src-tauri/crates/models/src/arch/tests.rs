@@ -30,8 +30,12 @@ fn tokens(count: usize) -> Vec<u32> {
 
 /// Logits of every position, computed in batches of these sizes.
 fn run(model: &Tiny, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
+    run_file(&file(&model.bytes()), tokens, cut)
+}
+
+fn run_file(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     let mut backend = Reference::new();
-    let Model { plan, hparams } = load(&file(&model.bytes()), 4096, &mut backend).expect("the model is whole");
+    let Model { plan, hparams } = load(file, 4096, &mut backend).expect("the model is whole");
     let logits = plan.logits.expect("every family has logits");
     let plan = backend.prepare(plan, Limits { rows: cut, logit_rows: cut }).expect("the plan fits its weights");
     let pages = tokens.len().div_ceil(PAGE_TOKENS);
@@ -234,11 +238,19 @@ fn extreme_metadata_are_refused_or_run() {
 }
 
 #[test]
-fn a_part_of_a_split_model_is_refused_as_that() {
-    let mut writer = cairn_gguf::Writer::default();
-    writer.set("general.architecture", "llama").set("split.count", 3u16);
-    let error = load(&file(&writer.finish()), 4096, &mut Reference::new()).expect_err("two more files are needed");
-    assert_eq!(error.to_string(), "a model that is split into 3 files is not supported", "not a list of tensors");
+fn a_split_model_computes_what_the_whole_one_does() {
+    let whole = Tiny::new("llama", 5).bytes();
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    for (number, part) in (1..).zip(cairn_testkit::split(&whole, 3)) {
+        let path = folder.path().join(format!("m-{number:05}-of-00003.gguf"));
+        std::fs::write(path, part).expect("the file can be written");
+    }
+    let split = ModelFile::open(&folder.path().join("m-00002-of-00003.gguf")).expect("all parts are there");
+    let whole = file(&whole);
+    let tokens = tokens(20);
+    assert_eq!(run_file(&split, &tokens, 20), run_file(&whole, &tokens, 20), "bit for bit");
+    let limits = Limits { rows: 10, logit_rows: 3 };
+    assert_eq!(need(&split, 65, limits, 2).ok(), need(&whole, 65, limits, 2).ok(), "and needs as much memory");
 }
 
 #[test]

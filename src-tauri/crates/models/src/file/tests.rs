@@ -1,7 +1,9 @@
 //! Files that are not models, and models whose files change while they are open.
 
 use std::fs;
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::time::SystemTime;
 
 use cairn_gguf::{DType, Writer};
 
@@ -51,8 +53,7 @@ impl Scene {
 
 fn sum(file: &ModelFile) -> u64 {
     let tensor = file.gguf().tensor("t").expect("it was written");
-    let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
-    file.bytes().slice(range).expect("it lies in the file").iter().map(|&byte| u64::from(byte)).sum()
+    file.tensor_bytes(tensor).iter().map(|&byte| u64::from(byte)).sum()
 }
 
 fn check(file: &ModelFile, why: Option<&str>) {
@@ -70,7 +71,7 @@ fn paths_that_are_no_models_are_refused_by_what_they_are() {
     assert_eq!(scene.refusal(&scene.folder.path().join("none")), "DIR/none: no such file");
     assert_eq!(scene.refusal(scene.folder.path()), "DIR: is a directory; a model is one GGUF file");
     assert_eq!(scene.refusal(&put("empty", b"")), "DIR/empty: the file is empty");
-    let text = "DIR/text: not a GGUF file: it must start with \"GGUF\", it starts with \"Once\"";
+    let text = "DIR/text: not a GGUF file: it must start with \"GGUF\" at offset 0, where it has \"Once\"";
     assert_eq!(scene.refusal(&put("text", b"Once upon a time")), text);
     let len = scene.len();
     scene.cut(len - 1);
@@ -116,11 +117,11 @@ mod cut {
     fn reading_beyond_the_end_gives_zeros_and_is_noticed() {
         let (scene, file, total) = after_cut(|_| 0);
         assert_eq!(total, 0, "nothing is left");
-        let why = format!("it had {} bytes and has 0", file.bytes().len());
+        let why = format!("it had {} bytes and has 0", file.len_bytes());
         check(&file, Some(&why));
 
         // Whoever restores size and time cannot restore what was read.
-        let opened = file.mapped.as_ref().expect("it is mapped").opened;
+        let opened = file.parts[0].mapped.as_ref().expect("it is mapped").opened;
         scene.cut(opened.len);
         let other = OpenOptions::new().write(true).open(&scene.path).expect("it can be opened");
         other.set_modified(opened.modified.expect("this system has times")).expect("the time can be set");
@@ -131,7 +132,7 @@ mod cut {
     fn a_cut_inside_the_last_page_is_noticed_without_a_fault() {
         let (_scene, file, total) = after_cut(|len| len - 1);
         assert!(total >= TENSOR_BYTES as u64 - 1, "the rest of the page is still there");
-        check(&file, Some(&format!("it had {} bytes and has {}", file.bytes().len(), file.bytes().len() - 1)));
+        check(&file, Some(&format!("it had {} bytes and has {}", file.len_bytes(), file.len_bytes() - 1)));
     }
 
     #[test]

@@ -56,11 +56,6 @@ pub(super) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Whether the engine can compile a template, as [`readable`] gives it.
-pub(super) fn validate(source: &str) -> Result<(), Error> {
-    compile(source).map(drop)
-}
-
 /// Renders a template, as [`readable`] gives it.
 ///
 /// # Errors
@@ -158,9 +153,14 @@ fn rewritten<'source>(old: &Instructions<'source>, source: &'source str) -> Inst
 /// The template as the engine is to read it: without marks that it does not know, and without products of constants.
 ///
 /// # Errors
-/// When it is not valid Jinja.
-pub(super) fn readable(source: &str) -> Result<String, Error> {
-    without_constant_products(&without_generation_marks(source))
+/// Those of the engine where it is not valid Jinja, and none where the engine panicked.
+pub(super) fn readable(source: &str) -> Option<Result<String, Error>> {
+    let read = || {
+        let readable = without_constant_products(&without_generation_marks(source))?;
+        compile(&readable)?;
+        Ok(readable)
+    };
+    panic::catch_unwind(AssertUnwindSafe(read)).ok()
 }
 
 /// The template without `{% generation %}` and `{% endgeneration %}`, which mark the assistant's words for training. They are

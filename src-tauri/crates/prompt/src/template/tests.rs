@@ -68,6 +68,9 @@ fn a_refusal_is_told_apart() {
     assert_eq!(refused, Err(Error::Refused { reason: "Roles must alternate".to_owned() }), "its own words");
     assert!(matches!(render("{{ 1 / 0 }}", &[]), Err(Error::Failed { .. })), "a failure");
     assert!(matches!(render("{% if %}", &[]), Err(Error::Syntax { .. })), "not a template");
+    // The engine's compiler panics on this one.
+    let broken_off = Error::Syntax { reason: "the template engine broke off".to_owned() };
+    assert_eq!(render("{% import 'a' as b|items %}", &[]), Err(broken_off), "nothing that can be imported as");
 }
 
 #[test]

@@ -189,7 +189,7 @@ async fn a_vocabulary_larger_than_the_embedding_table_is_refused() {
     let path = model(&folder, 11);
     let one_more = |key: &str, value: Value| match (key, value) {
         ("tokenizer.ggml.tokens", Value::Array(Array::String(mut tokens))) => {
-            tokens.push("one more".to_owned());
+            tokens.push("one more");
             Value::Array(Array::String(tokens))
         }
         ("tokenizer.ggml.token_type", Value::Array(Array::I32(mut types))) => {

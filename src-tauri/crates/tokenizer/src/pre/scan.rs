@@ -1,4 +1,5 @@
-//! Splitters written by hand for the three patterns that most models use: GPT-2, Llama 3 and Qwen 2.
+//! Splitters written by hand: for the three patterns that most models use (GPT-2, Llama 3 and Qwen 2), and for those that an
+//! engine for patterns takes quadratic time for.
 //!
 //! Each takes the length of the next word from the front of the rest. They equal these patterns, which the tests hold them to:
 //! - GPT-2: `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
@@ -23,6 +24,13 @@ pub(super) enum Style {
         /// Which contractions are words.
         contractions: Contractions,
     },
+    /// Runs of line feeds, and what lies between them: `[^\n]+|[\n]+`.
+    Lines,
+    /// Runs of numbers cut into threes from the right, and what lies between them: `\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))`.
+    Threes {
+        /// Whether a run before a letter stays whole, as the pattern `(?=(?:\d{3})*\b)` has it.
+        at_word_ends: bool,
+    },
 }
 
 /// How English contractions such as `'ll` are recognised.
@@ -35,12 +43,21 @@ pub(super) enum Contractions {
 impl Style {
     /// Cuts `text`, which starts at `offset` of what the caller counts in.
     pub(super) fn pieces(self, text: &str, offset: usize, emit: &mut impl FnMut(Range<usize>)) {
+        if let Style::Threes { at_word_ends } = self {
+            return threes(text, offset, at_word_ends, emit);
+        }
         let mut rest = text;
         let mut at = offset;
         while !rest.is_empty() {
             let length = match self {
                 Style::Gpt2 => gpt2(rest),
                 Style::Words { digits, marks, contractions } => words(rest, digits, marks, contractions),
+                Style::Lines => {
+                    let line_feed = rest.starts_with('\n');
+                    run(rest, |letter| (letter == '\n') == line_feed)
+                }
+                // Done above: its pieces depend on how a run ends.
+                Style::Threes { .. } => rest.len(),
             };
             // Every branch takes at least one character; a whole rest is the safe answer if one ever did not.
             let (length, after) = match rest.split_at_checked(length) {
@@ -85,6 +102,49 @@ fn blanks(text: &str, length: usize) -> usize {
     if length == text.len() || length == last { length } else { length - last }
 }
 
+/// Cuts runs of numbers into threes from the right. What lies between two runs is one piece.
+fn threes(text: &str, offset: usize, at_word_ends: bool, emit: &mut impl FnMut(Range<usize>)) {
+    let is_number = |letter| class_of(letter) == Class::Number;
+    let (mut between, mut at) = (0, 0);
+    while at < text.len() {
+        let rest = from(text, at);
+        let length = run(rest, is_number);
+        let after = from(rest, length);
+        let in_word = |letter| letter == '_' || matches!(class_of(letter), Class::Letter | Class::Mark);
+        let letter_after = after.chars().next().is_some_and(in_word);
+        if length == 0 || at_word_ends && letter_after {
+            at += length + run(after, |letter| !is_number(letter));
+            continue;
+        }
+        if at > between {
+            emit(offset + between..offset + at);
+        }
+        let mut numbers = rest.get(..length).unwrap_or_default();
+        let mut left = numbers.chars().count();
+        while left > 0 {
+            let taken = if left % 3 == 0 { 3 } else { left % 3 };
+            let bytes = numbers.chars().take(taken).map(char::len_utf8).sum();
+            emit(offset + at..offset + at + bytes);
+            (at, left) = (at + bytes, left - taken);
+            numbers = from(numbers, bytes);
+        }
+        between = at;
+    }
+    if between < text.len() {
+        emit(offset + between..offset + text.len());
+    }
+}
+
+/// What the patterns tell apart: letters, numbers, white space, and the rest.
+#[inline]
+fn kind_of(letter: char, marks_are_letters: bool) -> Class {
+    match class_of(letter) {
+        Class::Mark if marks_are_letters => Class::Letter,
+        class @ (Class::Letter | Class::Number | Class::Space) => class,
+        _ => Class::Other,
+    }
+}
+
 fn gpt2(rest: &str) -> usize {
     let contraction = contraction(rest, false);
     if contraction > 0 {
@@ -92,10 +152,7 @@ fn gpt2(rest: &str) -> usize {
     }
     let blank = usize::from(rest.starts_with(' '));
     let word = from(rest, blank);
-    let kind = |letter| match class_of(letter) {
-        Class::Mark => Class::Other,
-        class => class,
-    };
+    let kind = |letter| kind_of(letter, false);
     match word.chars().next().map(kind) {
         Some(first) if first != Class::Space => blank + run(word, |letter| kind(letter) == first),
         _ => blanks(rest, run(rest, |letter| class_of(letter) == Class::Space)),
@@ -109,11 +166,7 @@ fn words(rest: &str, digits: usize, marks: bool, contractions: Contractions) -> 
             return contraction;
         }
     }
-    let kind = |letter| match class_of(letter) {
-        Class::Mark if marks => Class::Letter,
-        Class::Mark => Class::Other,
-        class => class,
-    };
+    let kind = |letter| kind_of(letter, marks);
     let is = |wanted: Class| move |letter: char| kind(letter) == wanted;
     let mut letters = rest.chars();
     let Some(first) = letters.next() else { return 0 };
@@ -157,7 +210,24 @@ mod tests {
         assert_eq!(got, wanted, "{style:?} on {text:?}");
     }
 
+    /// The same where what lies between two matches is a piece as well.
+    fn check_cuts(style: Style, pattern: &str, text: &str) {
+        let regex = Regex::new(pattern).expect("the test's pattern is valid");
+        let (mut wanted, mut got, mut done) = (Vec::new(), Vec::new(), 0);
+        for found in regex.find_iter(text).map(|found| found.expect("short input")) {
+            wanted.extend((found.start() > done).then(|| &text[done..found.start()]));
+            wanted.push(found.as_str());
+            done = found.end();
+        }
+        wanted.extend((done < text.len()).then(|| &text[done..]));
+        style.pieces(text, 0, &mut |range| got.push(&text[range]));
+        assert_eq!(got, wanted, "{style:?} on {text:?}");
+    }
+
     fn check_all(text: &str) {
+        check(Style::Lines, r"[^\n]+|[\n]+", text);
+        check_cuts(Style::Threes { at_word_ends: false }, r"\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))", text);
+        check_cuts(Style::Threes { at_word_ends: true }, r"\p{N}{1,3}(?=(?:\p{N}{3})*(?![\p{L}\p{M}\p{N}_]))", text);
         let contraction = "(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])";
         check(Style::Gpt2, r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+", text);
         for digits in [1, 3] {
@@ -188,6 +258,7 @@ mod tests {
             "I'LL we'll 'ſ",
             "a\u{a0}b",
             "1234567",
+            "12 1234a 123 1_ 12345",
             "½ \r\n!?\n\n ",
             "e\u{301}t",
             " \u{301}",

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DoneReason, Metrics};
+use super::{DoneReason, Logprob, Metrics};
 use crate::{KeepAlive, Think, Timestamp};
 
 /// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
@@ -69,6 +69,8 @@ pub struct ChatChunk {
     pub done: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub done_reason: Option<DoneReason>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<Logprob>,
     #[serde(flatten)]
     pub metrics: Metrics,
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DoneReason, Metrics};
+use super::{DoneReason, Logprob, Metrics};
 use crate::{KeepAlive, Think, Timestamp};
 
 /// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
@@ -64,6 +64,8 @@ pub struct GenerateChunk {
     /// Tokens of the prompt and of the answer, to be sent back with the next request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Vec<u32>>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logprobs: Vec<Logprob>,
     #[serde(flatten)]
     pub metrics: Metrics,
 }

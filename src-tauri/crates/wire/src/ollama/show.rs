@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Details;
+use super::{Details, Message};
 use crate::Timestamp;
 
 /// Which model, and how much about it.
@@ -36,6 +36,9 @@ pub struct ShowResponse {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub system: String,
     pub details: Details,
+    /// Messages that precede every conversation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<Message>,
     #[serde(default)]
     pub model_info: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -35,7 +35,7 @@ pub enum For {
 pub(crate) struct Need {
     pub(crate) what: &'static str,
     pub(crate) since: For,
-    /// Debian's names for it.
+    /// Debian's names for it; `NAME:ARCHITECTURE` where it belongs to another architecture than the machine's.
     pub(crate) packages: &'static [&'static str],
     /// A command that succeeds where it is there.
     pub(crate) proof: &'static [&'static str],
@@ -73,6 +73,9 @@ pub(crate) fn provide(needs: impl Iterator<Item = &'static Need>) -> anyhow::Res
     let Some(rights) = Rights::find() else { bail!("{}", explain(&lacking)) };
     let packages: Vec<&str> = lacking.iter().flat_map(|need| need.packages).copied().collect();
     println!("Installing {}", packages.join(" "));
+    for architecture in architectures(&packages) {
+        rights.run(&["dpkg", "--add-architecture", architecture])?;
+    }
     rights.apt_get(&["update", "-qq"])?;
     rights.apt_get(&[&["install", "-qq", "-y", "--no-install-recommends"], packages.as_slice()].concat())?;
     let still: Vec<_> = lacking.into_iter().filter(|need| !process::succeeds(need.proof)).collect();
@@ -97,23 +100,35 @@ impl Rights {
         }
     }
 
-    /// Runs `apt-get`, waiting while another one is at work. What it prints matters only when it fails.
+    /// Runs `apt-get`, waiting while another one is at work.
     fn apt_get(&self, args: &[&str]) -> anyhow::Result<()> {
         let apt_get = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-o", "DPkg::Lock::Timeout=300"];
+        self.run(&[&apt_get, args].concat())
+    }
+
+    /// Runs a command as root. What it prints matters only when it fails.
+    fn run(&self, words: &[&str]) -> anyhow::Result<()> {
         let sudo: &[&str] = match self {
             Self::Root => &[],
             Self::Sudo => &["sudo", "-n"],
         };
-        let words = [sudo, &apt_get, args].concat();
+        let words = [sudo, words].concat();
         process::output(Command::new(words[0]).args(&words[1..])).map(drop)
     }
+}
+
+/// The other architectures that packages belong to.
+fn architectures<'a>(packages: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    packages.iter().filter_map(|package| Some(package.split_once(':')?.1))
 }
 
 fn explain(lacking: &[&Need]) -> String {
     let whats: Vec<&str> = lacking.iter().map(|need| need.what).collect();
     let packages: Vec<&str> = lacking.iter().flat_map(|need| need.packages).copied().collect();
+    let architectures: String =
+        architectures(&packages).map(|architecture| format!("dpkg --add-architecture {architecture}, ")).collect();
     format!(
-        "this machine lacks {}. On Debian and Ubuntu: apt-get install {} (done for you as root, or where sudo asks for \
+        "this machine lacks {}. On Debian and Ubuntu: {architectures}apt-get install {} (done for you as root, or where sudo asks for \
          no password). On other systems, install the same under the names it has there.",
         whats.join(" and "),
         packages.join(" ")
@@ -139,6 +154,14 @@ mod tests {
             assert!(said.contains(need.what), "{} is missing from {said:?}", need.what);
             assert!(need.packages.iter().all(|package| said.contains(package)), "packages are missing from {said:?}");
         }
+    }
+
+    #[test]
+    fn packages_of_another_architecture_take_that_architecture() {
+        static ABROAD: Need =
+            Need { what: "a library", since: For::Tests, packages: &["here", "there:arm64"], proof: &["false"] };
+        let said = explain(&[&ABROAD]);
+        assert!(said.contains("dpkg --add-architecture arm64, apt-get install here there:arm64"), "{said}");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Cargo reports each test binary on its own; the last line here adds them up.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{ExitCode, Stdio};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, bail};
@@ -21,7 +21,7 @@ pub const VERB: Verb = Verb {
             run_all(repo)?;
         } else {
             let args: Vec<&str> = args.iter().map(String::as_str).collect();
-            run(repo, &[&["test"], args.as_slice()].concat())?;
+            run(&mut process::cargo(repo, &[&["test"], args.as_slice()].concat()))?;
         }
         Ok(ExitCode::SUCCESS)
     },
@@ -32,15 +32,14 @@ pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
     python::CLIENTS.python(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
-    run(repo, &["test", "--workspace", "--no-fail-fast"])
+    run(&mut process::cargo(repo, &["test", "--workspace", "--no-fail-fast"])).map(drop)
 }
 
 /// Runs `cargo test`, passing on what it prints, and adds up its results.
-fn run(repo: &Repo, words: &[&str]) -> anyhow::Result<()> {
-    eprintln!("$ cargo {}", words.join(" "));
+pub(super) fn run(cargo: &mut Command) -> anyhow::Result<Counts> {
+    eprintln!("$ {}", process::show(cargo));
     let start = Instant::now();
-    let mut cargo =
-        process::cargo(repo, words).stdout(Stdio::piped()).spawn().context("could not start `cargo test`")?;
+    let mut cargo = cargo.stdout(Stdio::piped()).spawn().context("could not start `cargo test`")?;
     let mut lines = BufReader::new(cargo.stdout.take().expect("it is piped"));
     let mut sum = Counts::default();
     let mut line = Vec::new();
@@ -64,12 +63,14 @@ fn run(repo: &Repo, words: &[&str]) -> anyhow::Result<()> {
     if !status.success() {
         bail!("{said}");
     }
-    writeln!(stdout, "{said}").context("could not write to standard output")
+    writeln!(stdout, "{said}").context("could not write to standard output")?;
+    Ok(sum)
 }
 
+/// How tests ended.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
+pub(super) struct Counts {
+    pub(super) passed: u64,
     failed: u64,
     ignored: u64,
     binaries: u64,

@@ -7,9 +7,10 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::super::memory::{at, load_u16x8, load256, prefetch, store_f32x8};
-use super::super::quants::{Kind, minimum_scale_bits, scale_bits, scales_and_minima, sub_scales_128};
+use super::super::memory::{load_u16x8, load256, prefetch, store_f32x8};
+use super::super::quants::sub_scales_128;
 use super::{offset, pairs, products, weights};
+use crate::block::{Kind, at, minimum_scale_bits, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.

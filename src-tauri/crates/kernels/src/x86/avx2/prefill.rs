@@ -5,11 +5,11 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{at, load_f32x8, load_i32x8, load256, store_f32x8, store256};
+use super::super::memory::{load_f32x8, load_i32x8, load256, store_f32x8, store256};
 use super::super::panel::{Lanes, Panel};
-use super::super::quants::Kind;
 use super::decode::broadcast;
 use super::{offset, products, transpose, weights};
+use crate::block::{Kind, at};
 use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 

@@ -8,9 +8,10 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::super::memory::{at, load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
-use super::super::quants::{Kind, minimum_scale_bits, raised, scale_bits, scales_and_minima, sub_scales_128};
+use super::super::memory::{load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
+use super::super::quants::sub_scales_128;
 use super::{join, transpose_quarters};
+use crate::block::{Kind, at, minimum_scale_bits, raised, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.

@@ -5,11 +5,12 @@
 
 use std::arch::x86_64::*;
 
-use super::super::memory::{at, load_f32x16, load_i32x16, load512, store_f32x16, store512};
+use super::super::memory::{load_f32x16, load_i32x16, load512, store_f32x16, store512};
 use super::super::panel::{Lanes, Panel};
-use super::super::quants::{Kind, unsigned};
+use super::super::quants::unsigned;
 use super::decode::broadcast;
 use super::transpose;
+use crate::block::{Kind, at};
 use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 

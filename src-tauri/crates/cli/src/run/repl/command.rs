@@ -1,0 +1,286 @@
+//! What a line of the chat asks for: something to be said to the model, or a command of `ollama`'s.
+
+use cairn_wire::{Options, Think};
+use serde_json::Value;
+
+use super::QUOTES;
+use crate::run::parse_think;
+
+/// What a line asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Command {
+    Nothing,
+    Leave,
+    Help(Topic),
+    Clear,
+    List,
+    Load(String),
+    Save(String),
+    Set(Set),
+    Show(Part),
+    /// A command that is none, and what to say of it.
+    Wrong(String),
+    Say(String),
+}
+
+/// What there is help about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Topic {
+    All,
+    Set,
+    Show,
+    Shortcuts,
+}
+
+/// What can be set.
+#[derive(Debug, PartialEq)]
+pub(super) enum Set {
+    Parameter { name: String, value: Value },
+    System(String),
+    KeepHistory(bool),
+    Wrap(bool),
+    Verbose(bool),
+    Think(Think),
+    NoFormat,
+}
+
+/// What can be shown of the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Info,
+    License,
+    Modelfile,
+    Parameters,
+    System,
+    Template,
+}
+
+/// Reads a line, or the lines of a text in quotes.
+pub(super) fn understand(text: &str) -> Command {
+    let trimmed = text.trim();
+    if trimmed.starts_with(QUOTES) {
+        let said = unquoted(trimmed);
+        return if said.trim().is_empty() { Command::Nothing } else { Command::Say(said) };
+    }
+    let (command, rest) = trimmed.split_once(char::is_whitespace).unwrap_or((trimmed, ""));
+    let rest = rest.trim();
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    match (command, words.as_slice()) {
+        ("", _) => Command::Nothing,
+        ("/bye" | "/exit", _) => Command::Leave,
+        ("/?" | "/help", []) => Command::Help(Topic::All),
+        ("/?" | "/help", [topic, ..]) => match topic.trim_start_matches('/') {
+            "set" => Command::Help(Topic::Set),
+            "show" => Command::Help(Topic::Show),
+            "shortcut" | "shortcuts" => Command::Help(Topic::Shortcuts),
+            _ => Command::Help(Topic::All),
+        },
+        ("/clear", _) => Command::Clear,
+        ("/list", _) => Command::List,
+        ("/load", [model]) => Command::Load((*model).to_owned()),
+        ("/load", _) => wrong("Usage: /load MODEL"),
+        ("/save", [name]) => Command::Save((*name).to_owned()),
+        ("/save", _) => wrong("Usage: /save NAME"),
+        ("/set", _) => set(rest, &words),
+        ("/show", _) => show(&words),
+        // A path begins with a slash too, and has another one.
+        (command, _) if command.starts_with('/') && !command[1..].contains('/') => {
+            wrong(format!("Unknown command '{command}'. Type /? for help."))
+        }
+        _ => Command::Say(text.to_owned()),
+    }
+}
+
+/// Does the text begin a quotation that is not closed yet?
+pub(super) fn is_open(text: &str) -> bool {
+    let text = text.trim_start();
+    let quoted = match text.strip_prefix("/set") {
+        Some(rest) => rest.trim_start().strip_prefix("system").map(str::trim_start),
+        None => Some(text),
+    };
+    let inside = quoted.and_then(|quoted| quoted.strip_prefix(QUOTES));
+    inside.is_some_and(|inside| !inside.trim_end().ends_with(QUOTES))
+}
+
+fn wrong(text: impl Into<String>) -> Command {
+    Command::Wrong(text.into())
+}
+
+/// A text without the quotes around it, and without the line breaks beside them.
+fn unquoted(text: &str) -> String {
+    let text = text.trim();
+    if let Some(quoted) = text.strip_prefix(QUOTES) {
+        return quoted.strip_suffix(QUOTES).unwrap_or(quoted).trim_matches('\n').to_owned();
+    }
+    let quoted = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
+    quoted.unwrap_or(text).to_owned()
+}
+
+fn set(rest: &str, words: &[&str]) -> Command {
+    let set = match words {
+        ["parameter", name, values @ ..] if !values.is_empty() => match parameter(name, values) {
+            Ok(value) => Set::Parameter { name: (*name).to_owned(), value },
+            Err(why) => return wrong(why),
+        },
+        ["parameter", ..] => return wrong(format!("Usage: /set parameter NAME VALUE. {}", known_names())),
+        ["system", _, ..] => {
+            let text = unquoted(rest.trim_start().strip_prefix("system").unwrap_or_default());
+            if text.trim().is_empty() {
+                return wrong("Usage: /set system TEXT");
+            }
+            Set::System(text)
+        }
+        ["system"] => return wrong("Usage: /set system TEXT"),
+        ["history"] => Set::KeepHistory(true),
+        ["nohistory"] => Set::KeepHistory(false),
+        ["wordwrap"] => Set::Wrap(true),
+        ["nowordwrap"] => Set::Wrap(false),
+        ["verbose"] => Set::Verbose(true),
+        ["quiet"] => Set::Verbose(false),
+        ["format", ..] => return wrong("Structured output is not supported yet by this version of Cairn."),
+        ["noformat"] => Set::NoFormat,
+        ["think"] => Set::Think(Think::Switch(true)),
+        ["think", how] => match parse_think(how) {
+            Ok(think) => Set::Think(think),
+            Err(_) => return wrong(format!("Thinking cannot be '{how}': use high, medium, low, max or nothing.")),
+        },
+        ["nothink"] => Set::Think(Think::Switch(false)),
+        [] => return Command::Help(Topic::Set),
+        [other, ..] => return wrong(format!("Unknown setting '{other}'. Type /? set for those there are.")),
+    };
+    Command::Set(set)
+}
+
+fn show(words: &[&str]) -> Command {
+    Command::Show(match words {
+        ["info"] => Part::Info,
+        ["license"] => Part::License,
+        ["modelfile"] => Part::Modelfile,
+        ["parameters"] => Part::Parameters,
+        ["system"] => Part::System,
+        ["template"] => Part::Template,
+        [] => return Command::Help(Topic::Show),
+        [other, ..] => return wrong(format!("Unknown part '{other}'. Type /? show for those there are.")),
+    })
+}
+
+/// The value of a parameter, in the type that it has.
+fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
+    use cairn_wire::OptionKind::{Array, Boolean, Float32, Integer};
+    let Some((_, kind)) = Options::KNOWN.iter().find(|(known, _)| *known == name) else {
+        return Err(format!("Unknown parameter '{name}'. {}", known_names()));
+    };
+    let one = || match values {
+        [value] => Ok(unquoted(value)),
+        _ => Err(format!("Parameter '{name}' has one value.")),
+    };
+    match kind {
+        Array => Ok(values.iter().map(|value| Value::from(unquoted(value))).collect()),
+        Integer => {
+            let text = one()?;
+            text.parse::<i64>()
+                .map(Value::from)
+                .map_err(|_| format!("Parameter '{name}' must be a whole number, not '{text}'."))
+        }
+        Float32 => {
+            let text = one()?;
+            let number = text.parse::<f64>().ok().filter(|number| (*number as f32).is_finite());
+            number.map(Value::from).ok_or_else(|| format!("Parameter '{name}' must be a number, not '{text}'."))
+        }
+        Boolean => {
+            let text = one()?;
+            text.parse::<bool>()
+                .map(Value::from)
+                .map_err(|_| format!("Parameter '{name}' must be true or false, not '{text}'."))
+        }
+    }
+}
+
+fn known_names() -> String {
+    let names: Vec<&str> = Options::KNOWN.iter().map(|(name, _)| *name).collect();
+    format!("Known are: {}.", names.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(text: &str, expected: Command) {
+        assert_eq!(understand(text), expected, "{text:?}");
+    }
+
+    fn parameter(name: &str, value: Value) -> Command {
+        Command::Set(Set::Parameter { name: name.to_owned(), value })
+    }
+
+    #[test]
+    fn commands_and_questions() {
+        check("  ", Command::Nothing);
+        check("/bye", Command::Leave);
+        check(" /? ", Command::Help(Topic::All));
+        check("/? shortcuts", Command::Help(Topic::Shortcuts));
+        check("/help /set", Command::Help(Topic::Set));
+        check("/set", Command::Help(Topic::Set));
+        check("/show", Command::Help(Topic::Show));
+        check("/show  template", Command::Show(Part::Template));
+        check("/load  me/model:7b", Command::Load("me/model:7b".to_owned()));
+        check("/save mine", Command::Save("mine".to_owned()));
+        check("/tmp/x is a path", Command::Say("/tmp/x is a path".to_owned()));
+        check("why?", Command::Say("why?".to_owned()));
+        check("\"\"\"one\ntwo\"\"\"", Command::Say("one\ntwo".to_owned()));
+        check("\"\"\"\none\n\"\"\"", Command::Say("one".to_owned()));
+        check("\"\"\" \"\"\"", Command::Nothing);
+    }
+
+    #[test]
+    fn settings_have_their_types() {
+        check("/set parameter num_ctx 8192", parameter("num_ctx", json!(8192)));
+        check("/set parameter temperature 0.5", parameter("temperature", json!(0.5)));
+        check("/set parameter seed -1", parameter("seed", json!(-1)));
+        check("/set parameter use_mmap false", parameter("use_mmap", json!(false)));
+        check("/set parameter stop <|a|> \"<|b|>\"", parameter("stop", json!(["<|a|>", "<|b|>"])));
+        check("/set system Be  brief.", Command::Set(Set::System("Be  brief.".to_owned())));
+        check("/set system \"\"\"Be\nbrief.\"\"\"", Command::Set(Set::System("Be\nbrief.".to_owned())));
+        check("/set verbose", Command::Set(Set::Verbose(true)));
+        check("/set nohistory", Command::Set(Set::KeepHistory(false)));
+        check("/set think", Command::Set(Set::Think(Think::Switch(true))));
+        check("/set nothink", Command::Set(Set::Think(Think::Switch(false))));
+        assert!(matches!(understand("/set think low"), Command::Set(Set::Think(Think::Level(_)))), "a level");
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_helpfully() {
+        let check = |text: &str, part: &str| match understand(text) {
+            Command::Wrong(said) => assert!(said.contains(part), "{text:?} is answered by {said:?}"),
+            other => panic!("{text:?} is {other:?}"),
+        };
+        check("/sing", "Unknown command '/sing'. Type /? for help.");
+        check("/load", "Usage: /load MODEL");
+        check("/save a b", "Usage: /save NAME");
+        check("/set colour red", "Unknown setting 'colour'");
+        check("/show everything", "Unknown part 'everything'");
+        check("/set parameter warmth 1", "Unknown parameter 'warmth'. Known are: num_keep, seed");
+        check("/set parameter num_ctx big", "must be a whole number, not 'big'");
+        check("/set parameter num_ctx 1 2", "has one value");
+        check("/set parameter top_p inf", "must be a number, not 'inf'");
+        check("/set parameter use_mmap maybe", "must be true or false");
+        check("/set parameter", "Known are:");
+        check("/set system", "Usage: /set system TEXT");
+        check("/set format json", "not supported yet");
+        check("/set think hard", "cannot be 'hard'");
+    }
+
+    #[test]
+    fn quotes_stay_open_until_they_close() {
+        let check = |text: &str, open: bool| assert_eq!(is_open(text), open, "{text:?}");
+        check("one line", false);
+        check("\"\"\"", true);
+        check("\"\"\"one", true);
+        check("\"\"\"one\ntwo\"\"\"", false);
+        check("\"\"\"one\"\"\"", false);
+        check("/set system \"\"\"one", true);
+        check("/set system \"\"\"one\ntwo\"\"\"", false);
+        check("/set system one", false);
+    }
+}

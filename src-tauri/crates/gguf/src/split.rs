@@ -1,0 +1,230 @@
+//! Models in several files: `name-00001-of-00003.gguf` and so on.
+//!
+//! Each part is a whole GGUF file with a head of its own, whose keys `split.no` (from 0), `split.count` and
+//! `split.tensors.count` (of all parts together) say which part it is. The first one has the model's metadata; the tensors of
+//! all, in the order of the parts, are the model's. This is how llama.cpp's `gguf-split` writes them.
+//!
+//! **Invariant:** what [`join`] gives has each tensor once, and [`Tensor::part`](crate::Tensor::part) says in which file.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use crate::{Error, Gguf};
+
+/// The most parts of a model; published ones have some 200.
+pub const MAX_PARTS: u32 = 512;
+
+/// Which part of a model a file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Its number, from 0.
+    pub number: u32,
+    /// How many parts there are, at least two.
+    pub count: u32,
+    /// How many tensors all parts hold, where the file says so.
+    pub tensors: Option<u64>,
+}
+
+/// Why files are not the parts of one model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SplitError {
+    /// No files at all.
+    #[error("a model has at least one file")]
+    NoParts,
+    /// A key has a wrong type or is missing.
+    #[error("`{file}`: {source}")]
+    Key {
+        /// The part.
+        file: String,
+        /// What is wrong.
+        source: Error,
+    },
+    /// A number that no part can have.
+    #[error(
+        "`{file}`: metadata key `split.no` is {number} and `split.count` {count}; at most {MAX_PARTS} parts are read"
+    )]
+    Number {
+        /// The part.
+        file: String,
+        /// `split.no`.
+        number: u32,
+        /// `split.count`.
+        count: u32,
+    },
+    /// A name that does not tell those of the other parts.
+    #[error("`{file}` is part {} of {} of a model, and must be named like `model-{:05}-of-{:05}.gguf` for the others to be \
+             found", .split.number + 1, .split.count, .split.number + 1, .split.count)]
+    Name {
+        /// The part.
+        file: String,
+        /// What its keys say.
+        split: Split,
+    },
+    /// A file that is a model by itself.
+    #[error("`{file}` is not a part of a split model: it has no metadata key `split.count`")]
+    NotAPart {
+        /// The file.
+        file: String,
+    },
+    /// A part in the place of another, or twice.
+    #[error("`{file}` is part {have} by its metadata key `split.no`, where part {need} belongs")]
+    Order {
+        /// The part.
+        file: String,
+        /// Its number, from 1.
+        have: u32,
+        /// The number that belongs there, from 1.
+        need: u32,
+    },
+    /// Parts that say different things about the whole.
+    #[error("`{file}` belongs to another model than `{first}`: metadata key `{key}` is {have}, not {need}")]
+    OtherModel {
+        /// The part.
+        file: String,
+        /// The first part.
+        first: String,
+        /// The key.
+        key: &'static str,
+        /// Its value in this part.
+        have: String,
+        /// Its value in the first part.
+        need: String,
+    },
+    /// Parts that lack tensors, or have too many.
+    #[error("the parts hold {have} tensors together, and metadata key `split.tensors.count` is {need}")]
+    Tensors {
+        /// Tensors in all parts.
+        have: u64,
+        /// Tensors that there should be.
+        need: u64,
+    },
+    /// A tensor in two parts.
+    #[error("tensor `{}` is in `{first}` and in `{file}`", .name.escape_debug())]
+    Repeated {
+        /// The tensor.
+        name: String,
+        /// The part that has it first.
+        first: String,
+        /// The part that has it again.
+        file: String,
+    },
+}
+
+/// The name of a part: `{stem}-{number}-of-{count}.gguf`, numbers of five digits or more, from 1.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartName {
+    stem: String,
+    number: u32,
+    count: u32,
+}
+
+impl PartName {
+    /// Reads a file's name.
+    pub fn parse(file: &str) -> Option<PartName> {
+        let (rest, count) = file.strip_suffix(".gguf")?.rsplit_once("-of-")?;
+        let (stem, number) = rest.rsplit_once('-')?;
+        let digits = |text: &str| text.len() >= 5 && text.bytes().all(|letter| letter.is_ascii_digit());
+        let named = PartName { stem: stem.to_owned(), number: number.parse().ok()?, count: count.parse().ok()? };
+        (digits(number) && digits(count) && (1..=named.count).contains(&named.number)).then_some(named)
+    }
+
+    /// The names of all parts, in order.
+    pub fn all(&self) -> impl Iterator<Item = PartName> {
+        (1..=self.count).map(|number| PartName { number, ..self.clone() })
+    }
+}
+
+impl fmt::Display for PartName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:05}-of-{:05}.gguf", self.stem, self.number, self.count)
+    }
+}
+
+impl Split {
+    /// What a file's keys say; nothing for a model in one file. `file` is its name, for errors.
+    ///
+    /// # Errors
+    /// Where the keys have wrong types, or numbers that no part can have.
+    pub fn of(file: &str, gguf: &Gguf) -> Result<Option<Split>, SplitError> {
+        let metadata = gguf.metadata();
+        let failed = |source| SplitError::Key { file: file.to_owned(), source };
+        let Some(count @ 2..) = metadata.u32("split.count").map_err(failed)? else { return Ok(None) };
+        let number = metadata.required_u32("split.no").map_err(failed)?;
+        let tensors = metadata.u64("split.tensors.count").map_err(failed)?;
+        if number >= count || count > MAX_PARTS {
+            return Err(SplitError::Number { file: file.to_owned(), number, count });
+        }
+        Ok(Some(Split { number, count, tensors }))
+    }
+
+    /// The names of all parts, by that of this one.
+    ///
+    /// # Errors
+    /// Where the name has not the form that tells them, or tells another part than the keys do.
+    pub fn names(&self, file: &str) -> Result<Vec<String>, SplitError> {
+        let named = PartName::parse(file);
+        let fits = named.filter(|named| named.number == self.number + 1 && named.count == self.count);
+        let named = fits.ok_or_else(|| SplitError::Name { file: file.to_owned(), split: *self })?;
+        Ok(named.all().map(|name| name.to_string()).collect())
+    }
+}
+
+/// The model of which these are all parts, in order, each with the name of its file.
+///
+/// # Errors
+/// Where they are not the parts of one model, each once and in order.
+pub fn join(parts: Vec<(String, Gguf)>) -> Result<Gguf, SplitError> {
+    let mut parts = parts.into_iter().zip(0..);
+    let Some(((first, mut whole), _)) = parts.next() else { return Err(SplitError::NoParts) };
+    let split = position(&first, &whole, 0)?;
+    let mut files = vec![first];
+    let mut part_of: HashMap<String, usize> = HashMap::new();
+    part_of.extend(whole.tensors().iter().map(|tensor| (tensor.name.clone(), 0)));
+    for ((file, gguf), number) in parts {
+        let here = position(&file, &gguf, number)?;
+        let first = files.first().cloned().unwrap_or_default();
+        let other = |key, have: String, need: String| {
+            Err(SplitError::OtherModel { file: file.clone(), first: first.clone(), key, have, need })
+        };
+        if here.count != split.count {
+            return other("split.count", here.count.to_string(), split.count.to_string());
+        }
+        if here.tensors != split.tensors {
+            let told = |tensors: Option<u64>| tensors.map_or("missing".to_owned(), |tensors| tensors.to_string());
+            return other("split.tensors.count", told(here.tensors), told(split.tensors));
+        }
+        let key = "general.architecture";
+        if let (Ok(Some(have)), Ok(Some(need))) = (gguf.metadata().str(key), whole.metadata().str(key))
+            && have != need
+        {
+            return other(key, format!("\"{}\"", have.escape_debug()), format!("\"{}\"", need.escape_debug()));
+        }
+        for mut tensor in gguf.into_tensors() {
+            if let Some(earlier) = part_of.insert(tensor.name.clone(), files.len()) {
+                let first = files.get(earlier).cloned().unwrap_or_default();
+                return Err(SplitError::Repeated { name: tensor.name, first, file });
+            }
+            tensor.part = files.len();
+            whole.add(tensor);
+        }
+        files.push(file);
+    }
+    let have = whole.tensors().len() as u64;
+    match split.tensors {
+        Some(need) if need != have => Err(SplitError::Tensors { have, need }),
+        _ => Ok(whole),
+    }
+}
+
+/// What a part says about itself, when it is the one that belongs here.
+fn position(file: &str, gguf: &Gguf, number: u32) -> Result<Split, SplitError> {
+    let split = Split::of(file, gguf)?.ok_or_else(|| SplitError::NotAPart { file: file.to_owned() })?;
+    if split.number == number {
+        return Ok(split);
+    }
+    Err(SplitError::Order { file: file.to_owned(), have: split.number + 1, need: number + 1 })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! `POST /app/import`: makes a model file on this machine a model of the library.
+
+use std::path::PathBuf;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Error, Import, ImportEvent, Imported, Progress, Stage, Way};
+use cairn_wire::app::{ImportLine, ImportRequest, ImportWay, ImportedModel};
+
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::{Server, ndjson};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/import", post(import))
+}
+
+async fn import(State(server): State<Server>, Body(request): Body<ImportRequest>) -> Result<Response, ApiError> {
+    let path = PathBuf::from(request.path);
+    // The daemon's folder is not the client's.
+    if !path.is_absolute() {
+        return Err(ApiError::bad_request("path must be absolute"));
+    }
+    let import = Import { path, name: request.name, link: request.link, force: request.force };
+    let events = server.app().import(import);
+    ndjson::stream_or_refuse(events, server.activity().begin(), line).await
+}
+
+fn line(event: ImportEvent) -> Result<ImportLine, Error> {
+    match event {
+        ImportEvent::Progress(Progress { stage, done_bytes: completed, total_bytes: total }) => Ok(match stage {
+            Stage::Hashing => ImportLine::Hashing { completed, total },
+            Stage::Copying => ImportLine::Copying { completed, total },
+        }),
+        ImportEvent::Done(imported) => Ok(ImportLine::Success(model(imported))),
+        ImportEvent::Failed(error) => Err(error),
+    }
+}
+
+fn model(imported: Imported) -> ImportedModel {
+    let (way, reason, made_read_only) = match imported.way {
+        Way::Present => (ImportWay::Present, None, false),
+        Way::Reflinked => (ImportWay::Reflinked, None, false),
+        Way::Linked { made_read_only } => (ImportWay::Linked, None, made_read_only),
+        Way::Copied { reason } => (ImportWay::Copied, Some(reason), false),
+    };
+    ImportedModel {
+        model: imported.name,
+        size: imported.size_bytes,
+        way,
+        reason,
+        made_read_only,
+        chat_template: imported.has_chat_template,
+    }
+}

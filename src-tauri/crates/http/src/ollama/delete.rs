@@ -1,0 +1,23 @@
+//! `DELETE /api/delete`: takes a model out of the library.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::delete;
+use cairn_wire::ollama::DeleteRequest;
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::ApiError;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/delete", delete(remove))
+}
+
+async fn remove(State(server): State<Server>, Body(request): Body<DeleteRequest>) -> Result<StatusCode, ApiError> {
+    let name = if request.model.is_empty() { request.name } else { request.model };
+    let app = server.app().clone();
+    let deleted = tokio::task::spawn_blocking(move || app.delete(&name)).await;
+    deleted.expect("deleting does not panic")?;
+    Ok(StatusCode::OK)
+}

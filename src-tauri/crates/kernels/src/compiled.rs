@@ -1,0 +1,85 @@
+//! The portable code, compiled for a set of instructions.
+//!
+//! Every kernel is a safe function with target features. Calling one from code without them is the one thing that takes
+//! `unsafe`, and it is written once, here, behind a question to the processor.
+
+/// Defines a variant's functions: the portable code compiled with `$features`, and `$matmul` for products. Each asks the
+/// processor first, which costs a load and a test, so that none can run without its instructions.
+macro_rules! kernels {
+    ($features:literal, $arith:ty, $require:ident, $float_rows:literal x $float_columns:literal, $quantised:ident) => {
+        kernels! { @each $features, $require,
+            fn convert(format: Format, x: &[f32], column: &mut [u8]) {
+                portable::quantise::convert(format, x, column)
+            }
+            fn rms_norm(x: &[f32], weight: &[f32], eps: f32, out: &mut [f32]) {
+                portable::elementwise::rms_norm::<$arith>(x, weight, eps, out)
+            }
+            fn rms_norm_in_place(x: &mut [f32], weight: &[f32], eps: f32) {
+                portable::elementwise::rms_norm_in_place::<$arith>(x, weight, eps)
+            }
+            fn rope(x: &mut [f32], cos: &[f32], sin: &[f32], interleaved: bool) {
+                portable::elementwise::rope::<$arith>(x, cos, sin, interleaved)
+            }
+            fn layer_norm(x: &mut [f32], weight: &[f32], eps: f32) {
+                portable::elementwise::layer_norm::<$arith>(x, weight, eps)
+            }
+            fn softmax(x: &mut [f32]) {
+                portable::elementwise::softmax::<$arith>(x)
+            }
+            fn swiglu(gate: &mut [f32], up: &[f32]) {
+                portable::activation::swiglu::<$arith>(gate, up)
+            }
+            fn geglu(gate: &mut [f32], up: &[f32]) {
+                portable::activation::geglu::<$arith>(gate, up)
+            }
+            fn clamped_glu(gate: &mut [f32], up: &[f32], alpha: f32, limit: f32) {
+                portable::activation::clamped_glu::<$arith>(gate, up, alpha, limit)
+            }
+            fn gelu(x: &mut [f32]) {
+                portable::activation::gelu::<$arith>(x)
+            }
+            fn scale(x: &mut [f32], factor: f32) {
+                portable::elementwise::scale(x, factor)
+            }
+            fn softcap(x: &mut [f32], cap: f32) {
+                portable::activation::softcap::<$arith>(x, cap)
+            }
+            fn add(x: &mut [f32], y: &[f32]) {
+                portable::elementwise::add(x, y)
+            }
+            fn add_scaled(x: &mut [f32], y: &[f32], factor: f32) {
+                portable::elementwise::add_scaled::<$arith>(x, y, factor)
+            }
+            fn to_f16(x: &[f32], out: &mut [u16]) {
+                portable::elementwise::to_f16::<$arith>(x, out)
+            }
+            fn attend(span: AttendSpan<'_>) {
+                portable::attention::attend::<$arith>(span)
+            }
+            fn merge(before: Softmax<'_>, span: &Softmax<'_>) {
+                portable::attention::merge::<$arith>(before, span)
+            }
+            fn finish(sum: &[f32], acc: &mut [f32]) {
+                portable::attention::finish(sum, acc)
+            }
+            fn matmul(m: MatMul<'_>) {
+                m.check();
+                match m.columns.format {
+                    Format::F32 => portable::float::matmul::<$arith, $float_rows, $float_columns>(m),
+                    Format::Q8x32 | Format::Q8x256 => $quantised(m),
+                }
+            }
+        }
+    };
+    (@each $features:literal, $require:ident, $(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => { $(
+        fn $name($($arg: $ty),*) {
+            #[target_feature(enable = $features)]
+            fn compiled($($arg: $ty),*) $body
+
+            $require();
+            // SAFETY: the line before has asked this processor for every feature that `compiled` is built with.
+            unsafe { compiled($($arg),*) }
+        }
+    )* };
+}
+pub(crate) use kernels;

@@ -1,0 +1,145 @@
+//! Writing to a library: contents first, then the manifest that names them, so that a crash at any point leaves contents
+//! without a model and never a model without contents.
+//!
+//! Programs that share a library take turns, by a lock on a file in it, where one takes out what another may be about to
+//! name. Bringing in a large file needs no turn: it becomes a blob under a draft's name and gets its real one at the end.
+
+mod bring;
+mod error;
+
+use std::path::Path;
+
+use cairn_disk::{Disk, Lock, Mode};
+
+use crate::{Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
+pub use bring::{Brought, Progress, Stage, Way};
+pub use error::WriteError;
+
+/// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
+const LOCK: &str = "cairn.lock";
+
+/// Puts contents and models into a library, and takes models out.
+pub struct LibraryWriter<'a> {
+    library: &'a Library,
+    disk: &'a dyn Disk,
+}
+
+impl<'a> LibraryWriter<'a> {
+    /// Makes the library's folders where they are missing, and clears away what killed programs left half-written.
+    ///
+    /// # Errors
+    /// When it cannot be written to.
+    pub fn open(library: &'a Library, disk: &'a dyn Disk) -> Result<Self, WriteError> {
+        disk.create_dir_all(&library.blobs())?;
+        disk.create_dir_all(&library.root().join("manifests"))?;
+        disk.remove_dead_drafts(&library.blobs())?;
+        Ok(Self { library, disk })
+    }
+
+    /// Puts in the contents `bytes`, unless they are there.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn put(&self, kind: LayerKind, bytes: &[u8]) -> Result<Layer, WriteError> {
+        let layer = Layer { kind, digest: Digest::of(bytes), size_bytes: bytes.len() as u64 };
+        if self.library.blob(&layer).is_err() {
+            self.disk.write_atomic(&self.library.blob_path(&layer.digest), bytes, Mode::Shared)?;
+        }
+        Ok(layer)
+    }
+
+    /// Names contents that are in the library: from now on there is such a model, described by `config`, which is JSON. A
+    /// model of that name gives way only with `replace`; the same one again changes nothing.
+    ///
+    /// # Errors
+    /// [`WriteError::NameTaken`], or when contents are missing, or the disk refuses.
+    pub fn save(
+        &self,
+        name: &ModelRef,
+        config: &[u8],
+        layers: &[Layer],
+        replace: bool,
+    ) -> Result<StoredModel, WriteError> {
+        let config = self.put(LayerKind::config(), config)?;
+        let bytes = Manifest::to_json(&config, layers);
+        let _turn = self.turn()?;
+        for layer in layers.iter().chain([&config]) {
+            self.library.blob(layer)?;
+        }
+        // A manifest that cannot be read is in nobody's use, but its name is taken all the same.
+        let (path, there) = self.library.manifest_path(name)?;
+        let before = there.as_ref().and_then(|_| self.library.find(name).ok().flatten());
+        let name = there.clone().unwrap_or_else(|| name.clone());
+        if let Some(model) = before.as_ref().filter(|model| model.manifest.digest == Digest::of(&bytes)) {
+            return Ok(model.clone());
+        }
+        if there.is_some() && !replace {
+            return Err(WriteError::NameTaken { name: name.to_string() });
+        }
+        self.disk.create_dir_all(path.parent().unwrap_or_else(|| Path::new(".")))?;
+        self.disk.write_atomic(&path, &bytes, Mode::Shared)?;
+        if let Some(before) = before {
+            self.remove_unnamed(&before.manifest);
+        }
+        self.library.find(&name)?.ok_or_else(|| WriteError::NameTaken { name: name.to_string() })
+    }
+
+    /// Takes out a model, and those of its contents that no other model has. Returns what it was, or `None` when there is
+    /// no such model.
+    ///
+    /// # Errors
+    /// When the disk refuses to remove the manifest. Contents that cannot be removed are left: they cost space only.
+    pub fn delete(&self, name: &ModelRef) -> Result<Option<StoredModel>, WriteError> {
+        let _turn = self.turn()?;
+        let (path, there) = self.library.manifest_path(name)?;
+        if there.is_none() {
+            return Ok(None);
+        }
+        let model = self.library.find(name);
+        self.disk.remove(&path)?;
+        // Folders that others use are not empty, and stay.
+        let manifests = self.library.root().join("manifests");
+        for folder in path.ancestors().skip(1).take_while(|folder| **folder != *manifests) {
+            if std::fs::remove_dir(folder).is_err() {
+                break;
+            }
+        }
+        let model = model?;
+        if let Some(model) = &model {
+            self.remove_unnamed(&model.manifest);
+        }
+        Ok(model)
+    }
+
+    /// Takes out contents that were brought in for a model that did not come to be, unless a model has them.
+    pub fn forget(&self, layer: &Layer) {
+        if let Ok(_turn) = self.turn() {
+            self.remove_unnamed(&Manifest { digest: layer.digest, config: None, layers: vec![layer.clone()] });
+        }
+    }
+
+    /// Removes those contents of a manifest that no manifest names any more. Where one cannot be read, nobody knows what
+    /// it names, and all stay.
+    fn remove_unnamed(&self, manifest: &Manifest) {
+        let Ok(listing) = self.library.list() else { return };
+        if !listing.skipped.is_empty() {
+            return;
+        }
+        let named = |digest: Digest| {
+            let manifests = listing.models.iter().map(|model| &model.manifest);
+            manifests.flat_map(|m| m.layers.iter().chain(&m.config)).any(|layer| layer.digest == digest)
+        };
+        for layer in manifest.layers.iter().chain(&manifest.config).filter(|layer| !named(layer.digest)) {
+            // It may be gone already; and what stays behind costs space and nothing else.
+            let _ = self.disk.remove(&self.library.blob_path(&layer.digest));
+        }
+    }
+
+    /// Waits until no other program changes which models there are, and keeps it so while the result lives.
+    fn turn(&self) -> Result<Lock, WriteError> {
+        Ok(Lock::take(&self.library.root().join(LOCK))?)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! Bringing a large file into a library, under the name of its digest.
+//!
+//! A reflink costs no space and no time, and the two files are independent from then on; where the file system has none,
+//! the file is copied and hashed in one go. A hard link costs nothing either, but then both names lead to one file: it is
+//! made read-only first, and only made when asked for.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use cairn_disk::{Draft, Mode};
+use sha2::Digest as _;
+
+use super::{LibraryWriter, WriteError};
+use crate::{Digest, Layer, LayerKind};
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What was brought in, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Brought {
+    /// The contents, of the kind [`LayerKind::Model`].
+    pub layer: Layer,
+    /// How they came here.
+    pub way: Way,
+}
+
+/// How contents came into a library.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Way {
+    /// They were there.
+    Present,
+    /// They share the file's place on the disk until either is changed.
+    Reflinked,
+    /// They are a second name of the file. Says whether the file had to be made read-only for that.
+    Linked {
+        /// It could be written to before.
+        made_read_only: bool,
+    },
+    /// They were copied, because of this.
+    Copied {
+        /// Why there is no reflink.
+        reason: String,
+    },
+}
+
+/// What is being done with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// Its digest is computed.
+    Hashing,
+    /// It is copied, and its digest computed on the way.
+    Copying,
+}
+
+/// How far it has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub stage: Stage,
+    /// Bytes that are done.
+    pub done_bytes: u64,
+    /// Bytes of the whole file.
+    pub total_bytes: u64,
+}
+
+/// Is told how far it has come; says whether to go on.
+type Watch<'a> = dyn FnMut(Progress) -> bool + 'a;
+
+impl LibraryWriter<'_> {
+    /// Brings in the file at `path`. With `link` its contents get a second name in the library, and the file itself is
+    /// made read-only; else they are shared where the file system can, or copied. `watch` is told how far it has come, and
+    /// says whether to go on.
+    ///
+    /// # Errors
+    /// When the file cannot be read, changes meanwhile, does not fit, or the disk refuses; nothing has changed then.
+    pub fn bring(&self, path: &Path, link: bool, watch: &mut Watch<'_>) -> Result<Brought, WriteError> {
+        let unread = |source: io::Error| WriteError::Source { path: path.to_owned(), source };
+        // A link must lead to the file itself, not to another link.
+        let path = path.canonicalize().map_err(unread)?;
+        let source = Source::open(path)?;
+        let (digest, way) = if link { self.link(&source, watch)? } else { self.share_or_copy(&source, watch)? };
+        Ok(Brought { layer: Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 }, way })
+    }
+
+    /// Brings in contents that `fill` writes, `size_bytes` of them; `reason` says why they are no copy of one file.
+    ///
+    /// # Errors
+    /// Those of `fill`, said of `path`, and when they do not fit or the disk refuses; nothing has changed then.
+    pub fn produce(
+        &self,
+        path: &Path,
+        size_bytes: u64,
+        reason: &str,
+        fill: &mut dyn FnMut(&mut dyn Write) -> io::Result<()>,
+        watch: &mut Watch<'_>,
+    ) -> Result<Brought, WriteError> {
+        self.check_room(size_bytes)?;
+        let draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
+        let hash = sha2::Sha256::new();
+        let mut sink = Sink { draft, hash, done_bytes: 0, total_bytes: size_bytes, watch, failed: None };
+        if let Err(source) = fill(&mut sink) {
+            return Err(sink.failed.unwrap_or_else(|| WriteError::Source { path: path.to_owned(), source }));
+        }
+        let layer = Layer { kind: LayerKind::Model, digest: Digest::of_hash(sink.hash), size_bytes: sink.done_bytes };
+        let present = self.keep(sink.draft, &layer)?;
+        Ok(Brought { layer, way: if present { Way::Present } else { Way::Copied { reason: reason.to_owned() } } })
+    }
+
+    fn share_or_copy(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
+        let mut draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
+        let (digest, way) = match draft.reflink(&source.file) {
+            Ok(()) => {
+                // What is hashed is the draft, which nobody else writes to.
+                let unread = |source| WriteError::Source { path: draft.path().to_owned(), source };
+                let shared = File::open(draft.path()).map_err(unread)?;
+                let digest = read(&shared, draft.path(), source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
+                (digest, Way::Reflinked)
+            }
+            Err(refused) => {
+                if let Some(digest) = self.known(source, watch)? {
+                    return Ok((digest, Way::Present));
+                }
+                self.check_room(source.stamp.0)?;
+                let mut write = |bytes: &[u8]| Ok(draft.write(bytes)?);
+                let digest = read(&source.file, &source.path, source.stamp.0, Stage::Copying, watch, &mut write)?;
+                source.check()?;
+                (digest, Way::Copied { reason: refused.source.to_string() })
+            }
+        };
+        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
+        let present = self.keep(draft, &layer)?;
+        Ok((digest, if present { Way::Present } else { way }))
+    }
+
+    /// The digest of a file whose contents are here already. Only where some contents have its length is it read for that.
+    fn known(&self, source: &Source, watch: &mut Watch<'_>) -> Result<Option<Digest>, WriteError> {
+        let same_length = fs::read_dir(self.library.blobs()).is_ok_and(|entries| {
+            let lengths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("sha256-"));
+            lengths.flat_map(|entry| entry.metadata()).any(|found| found.is_file() && found.len() == source.stamp.0)
+        });
+        if !same_length {
+            return Ok(None);
+        }
+        let digest = read(&source.file, &source.path, source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
+        source.check()?;
+        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
+        Ok(self.library.blob(&layer).is_ok().then_some(digest))
+    }
+
+    fn check_room(&self, need_bytes: u64) -> Result<(), WriteError> {
+        let folder = self.library.blobs();
+        match self.disk.free_bytes(&folder)? {
+            free_bytes if free_bytes < need_bytes => Err(WriteError::NoSpace { need_bytes, free_bytes, folder }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives a whole draft its name. Returns whether the contents were there already.
+    fn keep(&self, draft: Box<dyn Draft>, layer: &Layer) -> Result<bool, WriteError> {
+        if self.library.blob(layer).is_ok() {
+            return Ok(true);
+        }
+        draft.keep(&self.library.blob_path(&layer.digest))?;
+        Ok(false)
+    }
+
+    fn link(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
+        let store = self.library.blobs();
+        let two = || WriteError::TwoFileSystems { path: source.path.clone(), store: store.clone() };
+        let there = fs::metadata(&store).map_err(|e| WriteError::Source { path: store.clone(), source: e })?;
+        if different_devices(&source.metadata, &there) {
+            return Err(two());
+        }
+        // First no more writes, then the digest, then the second name: in another order it could be of other contents.
+        let guard = ReadOnly::make(source)?;
+        let digest = read(&source.file, &source.path, source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
+        source.check()?;
+        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
+        if self.library.blob(&layer).is_ok() {
+            return Ok((digest, Way::Present));
+        }
+        match self.disk.link(&source.path, &self.library.blob_path(&digest)) {
+            Ok(()) => Ok((digest, Way::Linked { made_read_only: guard.stays() })),
+            Err(error) if error.source.kind() == io::ErrorKind::CrossesDevices => Err(two()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Takes contents that are written by somebody else's rules.
+struct Sink<'a, 'w> {
+    draft: Box<dyn Draft>,
+    hash: sha2::Sha256,
+    done_bytes: u64,
+    total_bytes: u64,
+    watch: &'a mut Watch<'w>,
+    /// What the writer, who knows only its own errors, could not be told.
+    failed: Option<WriteError>,
+}
+
+impl Write for Sink<'_, '_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.done_bytes += bytes.len() as u64;
+        let progress = Progress { stage: Stage::Copying, done_bytes: self.done_bytes, total_bytes: self.total_bytes };
+        self.hash.update(bytes);
+        let written = match (self.watch)(progress) {
+            true => self.draft.write(bytes).map_err(WriteError::from),
+            false => Err(WriteError::Cancelled),
+        };
+        written.map(|()| bytes.len()).map_err(|error| {
+            let told = io::Error::other(error.to_string());
+            self.failed = Some(error);
+            told
+        })
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A file that is read, and what tells whether it changed meanwhile.
+struct Source {
+    path: PathBuf,
+    file: File,
+    metadata: Metadata,
+    stamp: (u64, Option<SystemTime>),
+}
+
+impl Source {
+    fn open(path: PathBuf) -> Result<Self, WriteError> {
+        let unread = |source| WriteError::Source { path: path.clone(), source };
+        let file = File::open(&path).map_err(unread)?;
+        let metadata = file.metadata().map_err(unread)?;
+        let stamp = stamp(&metadata);
+        Ok(Self { path, file, metadata, stamp })
+    }
+
+    fn check(&self) -> Result<(), WriteError> {
+        match self.file.metadata() {
+            Ok(now) if stamp(&now) == self.stamp => Ok(()),
+            _ => Err(WriteError::SourceChanged(self.path.clone())),
+        }
+    }
+}
+
+fn stamp(metadata: &Metadata) -> (u64, Option<SystemTime>) {
+    (metadata.len(), metadata.modified().ok())
+}
+
+/// A file that was made read-only, and becomes what it was unless it is to stay so.
+struct ReadOnly<'a> {
+    source: &'a Source,
+    changed: bool,
+}
+
+impl<'a> ReadOnly<'a> {
+    fn make(source: &'a Source) -> Result<Self, WriteError> {
+        let before = source.metadata.permissions();
+        let changed = !before.readonly();
+        if changed {
+            let mut permissions = before;
+            permissions.set_readonly(true);
+            fs::set_permissions(&source.path, permissions)
+                .map_err(|error| WriteError::StaysWritable { path: source.path.clone(), source: error })?;
+        }
+        Ok(Self { source, changed })
+    }
+
+    /// Leaves the file read-only, and says whether it was not so before.
+    fn stays(mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+impl Drop for ReadOnly<'_> {
+    fn drop(&mut self) {
+        if self.changed {
+            // The error that led here is the one to report.
+            let _ = fs::set_permissions(&self.source.path, self.source.metadata.permissions());
+        }
+    }
+}
+
+#[cfg(unix)]
+fn different_devices(a: &Metadata, b: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    a.dev() != b.dev()
+}
+
+#[cfg(not(unix))]
+fn different_devices(_: &Metadata, _: &Metadata) -> bool {
+    false
+}
+
+/// Reads a whole file, hands on its bytes, and returns their digest.
+fn read(
+    mut file: &File,
+    path: &Path,
+    total_bytes: u64,
+    stage: Stage,
+    watch: &mut Watch<'_>,
+    take: &mut dyn FnMut(&[u8]) -> Result<(), WriteError>,
+) -> Result<Digest, WriteError> {
+    use std::io::Seek;
+    let unread = |source: io::Error| WriteError::Source { path: path.to_owned(), source };
+    file.rewind().map_err(unread)?;
+    let mut hash = sha2::Sha256::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut done_bytes = 0;
+    loop {
+        let count = match file.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(unread(error)),
+        };
+        let bytes = piece.get(..count).unwrap_or_default();
+        hash.update(bytes);
+        take(bytes)?;
+        done_bytes += count as u64;
+        if !watch(Progress { stage, done_bytes, total_bytes }) {
+            return Err(WriteError::Cancelled);
+        }
+    }
+    if done_bytes != total_bytes {
+        return Err(WriteError::SourceChanged(path.to_owned()));
+    }
+    Ok(Digest::of_hash(hash))
+}

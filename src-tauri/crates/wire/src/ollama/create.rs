@@ -1,0 +1,77 @@
+//! `POST /api/create`: a model made of another one.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::Message;
+
+/// What is to be made. Fields that this version does not know how to honour are read too, so that it can say so.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, expecting = "a JSON object")]
+#[expect(missing_docs, reason = "the names are the wire's own and mean what the Ollama API documents")]
+pub struct CreateRequest {
+    #[serde(deserialize_with = "super::null_is_empty")]
+    pub model: String,
+    /// The same, as older clients call it.
+    #[serde(skip_serializing_if = "String::is_empty", deserialize_with = "super::null_is_empty")]
+    pub name: String,
+    #[serde(deserialize_with = "super::null_is_empty")]
+    pub from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_files: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub license: Option<Licenses>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<Vec<Message>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renderer: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parser: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantize: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_host: Option<String>,
+    /// One JSON object per step; on when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stream: Option<bool>,
+}
+
+/// One licence text, or several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Licenses {
+    /// One.
+    One(String),
+    /// Several.
+    Many(Vec<String>),
+}
+
+impl Licenses {
+    /// All of them.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<String> {
+        match self {
+            Self::One(text) => vec![text],
+            Self::Many(texts) => texts,
+        }
+    }
+}
+
+/// A step of something that takes a while.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProgressLine {
+    /// Which step; the last one is `success`.
+    pub status: String,
+}

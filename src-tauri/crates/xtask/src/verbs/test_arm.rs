@@ -1,0 +1,108 @@
+//! `test-arm`: runs the tests of what has code for 64-bit ARM on a machine of another kind, under qemu.
+//!
+//! Kernels for ARM are invisible to every other test here. They are built with the compiler that knows the target: the
+//! usual one after `rustup target add aarch64-unknown-linux-gnu`, else Debian's, whose standard library for ARM is a
+//! package. Programs are linked statically, so that no ARM system is needed to load them; qemu offers every
+//! instruction that it knows, and a variant that it cannot run is a failure. Times under qemu mean nothing.
+
+use std::process::{Command, ExitCode};
+
+use anyhow::bail;
+
+use super::setup::{For, Need, provide};
+use super::{Verb, no_arguments, test};
+use crate::{Repo, process, workspace};
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "test-arm",
+    about: "Run the tests of kernels and files for 64-bit ARM, under qemu (on Linux; minutes)",
+    run: |repo, args| {
+        no_arguments(args)?;
+        run_all(repo, &tools()?)?;
+        Ok(ExitCode::SUCCESS)
+    },
+};
+
+const TARGET: &str = "aarch64-unknown-linux-gnu";
+
+/// What qemu emulates best is first in the table of variants, so it is the one that must not be skipped.
+const REQUIRED: &str = "dotprod,neon";
+
+static LINKER: Need = Need {
+    what: "a linker and qemu for 64-bit ARM",
+    since: For::Tests,
+    packages: &["gcc-aarch64-linux-gnu", "libc6-dev-arm64-cross", "qemu-user-static"],
+    proof: &["sh", "-c", "aarch64-linux-gnu-gcc --version && qemu-aarch64-static --version"],
+};
+
+static DEBIANS_RUSTC: Need = Need {
+    what: "Debian's rustc with the standard library for 64-bit ARM",
+    since: For::Tests,
+    packages: &["rustc-web", "libstd-rust-web-dev:arm64"],
+    proof: &["sh", "-c", "test -e \"$(/usr/bin/rustc --print target-libdir --target aarch64-unknown-linux-gnu)\""],
+};
+
+/// Finds, or installs, what it takes.
+///
+/// # Errors
+/// What is missing, where it cannot be installed.
+pub(super) fn tools() -> anyhow::Result<Tools> {
+    if cfg!(target_arch = "aarch64") {
+        return Ok(Tools::Own);
+    }
+    if !cfg!(target_os = "linux") {
+        bail!("qemu runs programs for ARM only on Linux");
+    }
+    let knows = |rustc: &str| {
+        let script = format!("test -e \"$({rustc} --print target-libdir --target {TARGET})\"");
+        process::succeeds(&["sh", "-c", &script])
+    };
+    let rustc = if knows("rustc") {
+        "rustc"
+    } else if process::succeeds(&["sh", "-c", ". /etc/os-release && test \"$ID\" = debian"]) {
+        provide(std::iter::once(&DEBIANS_RUSTC))?;
+        "/usr/bin/rustc"
+    } else {
+        bail!("the compiler does not know {TARGET}: `rustup target add {TARGET}` teaches it");
+    };
+    provide(std::iter::once(&LINKER))?;
+    Ok(Tools::Emulated { rustc })
+}
+
+/// How programs for ARM are built and run here.
+pub(super) enum Tools {
+    /// This machine is one: `cargo xtask test` runs them.
+    Own,
+    /// With this compiler, and under qemu.
+    Emulated { rustc: &'static str },
+}
+
+/// Runs the tests.
+pub(super) fn run_all(repo: &Repo, tools: &Tools) -> anyhow::Result<()> {
+    let Tools::Emulated { rustc } = tools else {
+        println!("This machine is ARM itself: `cargo xtask test` runs what this verb would.");
+        return Ok(());
+    };
+    let folder = workspace::target_folder(repo)?.join("test-arm");
+    let cargo = |words: &[&str]| -> Command {
+        let mut cargo = process::cargo(repo, &[&["test", "--target", TARGET], words].concat());
+        cargo.env("RUSTC", rustc).env("CARGO_TARGET_DIR", &folder).env("KERNELS_REQUIRE", REQUIRED);
+        let settings = [
+            ("LINKER", "aarch64-linux-gnu-gcc"),
+            ("RUNNER", "qemu-aarch64-static -cpu max"),
+            ("RUSTFLAGS", "-Ctarget-feature=+crt-static"),
+        ];
+        for (name, value) in settings {
+            cargo.env(format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_{name}"), value);
+        }
+        // Flags for the programs of this machine would replace those above.
+        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        cargo
+    };
+    let packages = ["--package", "cairn-gguf", "--package", "cairn-hardware", "--package", "cairn-kernels"];
+    test::run(&mut cargo(&[&["--no-fail-fast", "--lib", "--tests"], packages.as_slice()].concat()))?;
+    // A model's bits by variant. The other tests of that crate would take a quarter of an hour.
+    let bits = test::run(&mut cargo(&["--package", "cairn-tensor", "--test", "suite", "bits::"]))?;
+    if bits.passed == 0 { bail!("the test of the bits of each variant has another name now") } else { Ok(()) }
+}

@@ -1,0 +1,6 @@
+//! Hands the target `tokenizer` to libFuzzer.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| cairn_fuzz::tokenizer::run(input));

@@ -1,0 +1,75 @@
+//! Bytes as a chat template and a conversation.
+//!
+//! The first byte says what is offered beside the messages; then comes the template's text up to a zero byte, and after it
+//! the messages, each ended by a zero byte: a role's number, then its text. Bytes that are no UTF-8 count as U+FFFD.
+//!
+//! The promises: no panic, and an end, with a text or a refusal, after a bounded number of steps.
+
+use cairn_prompt::{Message, Render, Template, Think, ToolCall};
+use serde_json::json;
+
+const ROLES: &[&str] = &["user", "assistant", "system", "tool", "developer", ""];
+const MOST_MESSAGES: usize = 8;
+
+/// The target.
+pub fn run(input: &[u8]) {
+    let (&offered, input) = input.split_first().unwrap_or((&0, &[]));
+    let mut parts = input.split(|&byte| byte == 0).map(String::from_utf8_lossy);
+    let source = parts.next().unwrap_or_default();
+    let has = |bit: u8| offered & (1 << bit) != 0;
+    let messages: Vec<Message> = parts.take(MOST_MESSAGES).map(|part| message(&part, has(0))).collect();
+    let template = match Template::jinja(&source) {
+        Ok(template) => template,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "an error says what is wrong");
+            return;
+        }
+    };
+    template.capabilities();
+    let tools = json!([{
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "Tells the weather.",
+            "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
+        },
+    }]);
+    let render = Render {
+        messages: &messages,
+        tools: has(1).then_some(&tools),
+        add_generation_prompt: has(2),
+        bos_token: if has(3) { "<s>" } else { "" },
+        eos_token: "</s>",
+        thinking: match (has(4), has(5)) {
+            (false, false) => None,
+            (true, false) => Some(Think::On),
+            (false, true) => Some(Think::Off),
+            (true, true) => Some(Think::Level("low".to_owned())),
+        },
+        ..Render::default()
+    };
+    if let Err(error) = template.render(&render) {
+        assert!(!error.to_string().is_empty(), "an error says what is wrong");
+    }
+}
+
+/// A message out of a number and a text.
+fn message(part: &str, calls: bool) -> Message {
+    let mut letters = part.chars();
+    let role = letters.next().map_or(0, |letter| letter as usize % ROLES.len());
+    let text = letters.as_str();
+    let mut message = Message::new(ROLES.get(role).copied().unwrap_or_default(), text);
+    if calls && message.role == "assistant" {
+        message.thinking = Some(text.to_owned());
+        message.tool_calls = vec![ToolCall {
+            id: Some("call-1".to_owned()),
+            name: "weather".to_owned(),
+            arguments: json!({"place": text, "days": 2}),
+        }];
+    }
+    if calls && message.role == "tool" {
+        message.tool_name = Some("weather".to_owned());
+        message.tool_call_id = Some("call-1".to_owned());
+    }
+    message
+}
