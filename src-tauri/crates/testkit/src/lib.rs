@@ -20,9 +20,9 @@ mod file;
 mod split;
 
 pub use families::Family;
+pub use faulty_disk::FaultyDisk;
 pub use file::{metadata, write, write_file, write_sparse};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
-pub use faulty_disk::FaultyDisk;
 pub use random::Random;
 pub use spec::{ModelSpec, RopeScaling, Types};
 pub use split::split;

@@ -42,12 +42,13 @@ impl Norm {
     pub(crate) fn push(&self, b: &mut Builder<'_>, prefix: &str, x: BufferId, out: BufferId) {
         let &Self { kind, width, eps } = self;
         let weight = b.vector(&format!("{prefix}.weight"), width);
-        b.push(match kind {
+        let step = match kind {
             NormKind::Rms => Op::RmsNorm { x, weight, eps, group: width, out },
             NormKind::Layer => {
                 let bias = b.optional_vector(&format!("{prefix}.bias"), width);
                 Op::LayerNorm { x, weight, bias, eps, out }
             }
-        });
+        };
+        b.push(step);
     }
 }

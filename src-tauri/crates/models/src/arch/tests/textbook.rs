@@ -104,6 +104,7 @@ fn paper(family: &str) -> Paper {
         },
         "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi3" | "qwen2" => plain,
+        "starcoder2" => Paper { layer_norm: true, ungated: true, activation: gelu, ..plain },
         other => panic!("no paper of {other} is written down here"),
     }
 }
