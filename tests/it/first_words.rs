@@ -112,6 +112,8 @@ fn a_model_in_several_files_runs_by_any_of_them() {
     let described = succeeded(&home.run(&["gguf", &path(2).to_string_lossy()]));
     let facts = ["\"llama\"", "output_norm.weight", "of part 1", "of part 3"];
     assert!(facts.iter().all(|fact| described.contains(fact)), "all parts are described: {described}");
+    let verified = succeeded(&home.run(&["gguf", "verify", &path(3).to_string_lossy()]));
+    assert!(verified.contains("every number is finite"), "all parts are verified: {verified}");
     std::fs::remove_file(path(1)).expect("it can be removed");
     refused(&home, &path(2), &["3 files", "m-00001-of-00003.gguf"]);
 }

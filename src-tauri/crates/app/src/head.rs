@@ -35,6 +35,12 @@ pub fn read(path: &Path) -> Result<Head, Error> {
     let split = Split::of(&name, &head.gguf).map_err(|error| failed(error.to_string()))?;
     let Some(split) = split else { return Ok(head) };
     let names = split.names(&name).map_err(|error| failed(error.to_string()))?;
+    let missing: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| !path.with_file_name(name).exists()).collect();
+    if !missing.is_empty() {
+        let (count, missing) = (split.count, missing.join(", "));
+        return Err(failed(format!("this model has {count} files, of which are missing: {missing}")));
+    }
     let (mut parts, mut file_bytes, mut paths) = (Vec::new(), 0, Vec::new());
     for name in names {
         let part = read_one(&path.with_file_name(&name))?;
@@ -111,8 +117,11 @@ mod tests {
         assert_eq!(head.paths, [1, 2, 3].map(path), "all files");
         let bytes: u64 = head.paths.iter().map(|path| std::fs::metadata(path).unwrap().len()).sum();
         assert_eq!(head.file_bytes, bytes, "the bytes of all");
-        std::fs::remove_file(path(3)).unwrap();
-        let said = read(&path(1)).expect_err("a part is missing").to_string();
-        assert!(said.contains("m-00003-of-00003.gguf"), "{said}");
+        for number in [1, 3] {
+            std::fs::remove_file(path(number)).unwrap();
+        }
+        let said = read(&path(2)).expect_err("two parts are missing").to_string();
+        let all = "this model has 3 files, of which are missing: m-00001-of-00003.gguf, m-00003-of-00003.gguf";
+        assert!(said.contains(all), "{said}");
     }
 }
