@@ -10,6 +10,7 @@ mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen3moe;
+mod starcoder2;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub const ALL: &[&dyn Architecture] = &[
     &qwen2::Qwen2,
     &qwen3::Qwen3,
     &qwen3moe::Qwen3Moe,
+    &starcoder2::StarCoder2,
 ];
 
 /// The family of this name.

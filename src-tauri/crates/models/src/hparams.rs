@@ -2,6 +2,7 @@
 
 use cairn_gguf::{Error, Metadata, Value};
 
+use crate::block::NormKind;
 use crate::build::Builder;
 use crate::error::LoadError;
 
@@ -28,8 +29,10 @@ pub struct Hparams {
     pub kv_heads: usize,
     /// Elements of one head.
     pub head_dim: usize,
-    /// Added to the mean of squares in RMSNorm.
-    pub rms_epsilon: f32,
+    /// How it normalises.
+    pub norm: NormKind,
+    /// Added to the mean of squares, or to the variance, by which it normalises.
+    pub epsilon: f32,
     /// Rows of the embedding table, and width of the logits.
     pub vocab: usize,
     /// The longest sequence that the model was first trained for, where it computes longer ones otherwise (LongRoPE). States
@@ -113,6 +116,11 @@ impl Hparams {
 
     /// Reads the keys that families of the llama line share.
     pub(crate) fn read(b: &Builder<'_>) -> Result<Self, LoadError> {
+        Self::read_with(b, NormKind::Rms)
+    }
+
+    /// The same for a family that normalises in this way.
+    pub(crate) fn read_with(b: &Builder<'_>, norm: NormKind) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
         let heads = keys.count("attention.head_count", None, MAX_WIDTH)?;
@@ -127,12 +135,10 @@ impl Hparams {
             let what = format!("a model with keys of {head_dim} and values of {value_dim} elements");
             return Err(LoadError::Unsupported { what });
         }
-        let rms_epsilon = keys
-            .f32("attention.layer_norm_rms_epsilon")?
-            .ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name("attention.layer_norm_rms_epsilon") }))?;
-        if !(rms_epsilon.is_finite() && rms_epsilon >= 0.0) {
-            let why = format!("{rms_epsilon} is not a number from zero up");
-            return Err(keys.wrong("attention.layer_norm_rms_epsilon", why));
+        let key = norm.epsilon_key();
+        let epsilon = keys.f32(key)?.ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name(key) }))?;
+        if !(epsilon.is_finite() && epsilon >= 0.0) {
+            return Err(keys.wrong(key, format!("{epsilon} is not a number from zero up")));
         }
         Ok(Self {
             architecture: keys.architecture().to_owned(),
@@ -143,7 +149,8 @@ impl Hparams {
             heads,
             kv_heads,
             head_dim,
-            rms_epsilon,
+            norm,
+            epsilon,
             vocab: match b.rows_of("token_embd.weight").or_else(|| b.rows_of("output.weight")) {
                 Some(rows) => rows,
                 // Only where there is no file, or one that will be refused.

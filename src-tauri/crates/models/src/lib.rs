@@ -18,6 +18,7 @@ mod mapping;
 mod tiny;
 
 pub use arch::{ALL, Architecture};
+pub use block::NormKind;
 pub use build::{Builder, Required};
 pub use error::{LoadError, OpenError, TensorFault, Vanished};
 pub use file::ModelFile;

@@ -148,6 +148,15 @@ pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
 /// Phi 3: fused tensors.
 pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
 
+/// StarCoder 2: LayerNorm, and biases everywhere.
+pub static STARCODER2: Family = Family {
+    name: "starcoder2",
+    pre_tokenizer: "starcoder",
+    keys: |spec| vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())],
+    has: |name| name.ends_with(".bias") && !name.starts_with("output."),
+    ..PLAIN
+};
+
 /// All families, in the order of `cairn_models::ALL`.
 #[rustfmt::skip]
 pub static ALL: &[&Family] = &[
@@ -161,4 +170,5 @@ pub static ALL: &[&Family] = &[
     &QWEN2,
     &QWEN3,
     &QWEN3MOE,
+    &STARCODER2,
 ];

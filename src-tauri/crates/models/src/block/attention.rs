@@ -83,7 +83,7 @@ impl Attention {
 
     /// `residual += attention(x)` with `x` as the stream gives it; the layer's keys and values go to its state.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
-        let &Hparams { heads, kv_heads, head_dim, rms_epsilon: eps, .. } = hparams;
+        let &Hparams { heads, kv_heads, head_dim, epsilon: eps, .. } = hparams;
         let &Self { norm, scale, softcap, q, k, v, out, .. } = self;
         let (kind, rope) = match &self.windows {
             Some((windows, rope)) if windows.applies(layer) => (StateKind::Window(windows.tokens), Some(*rope)),

@@ -2,7 +2,7 @@
 
 use cairn_tensor::{BufferId, Op, Projection, Rows};
 
-use super::Stream;
+use super::{Norm, Stream};
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
@@ -16,11 +16,10 @@ pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
 /// widest product of the model run for no other row. Without an output matrix of its own the model uses its embedding table
 /// (Press & Wolf, arXiv 1608.05859).
 pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> BufferId {
-    let (width, eps) = (hparams.embedding_length, hparams.rms_epsilon);
+    let width = hparams.embedding_length;
     let last = b.plan.buffer(Rows::Logits, width);
     b.push(Op::Gather { x: stream.residual, out: last });
-    let weight = b.vector("output_norm.weight", width);
-    b.push(Op::RmsNorm { x: last, weight, eps, group: width, out: last });
+    Norm::new(hparams).push(b, "output_norm", last, last);
     let out = b.plan.buffer(Rows::Logits, hparams.vocab);
     let table = if b.has("output.weight") { "output.weight" } else { "token_embd.weight" };
     let weight = b.matrix(table, hparams.vocab, width);

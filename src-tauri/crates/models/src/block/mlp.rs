@@ -1,4 +1,4 @@
-//! The gated feed-forward block (SwiGLU: Shazeer, arXiv 2002.05202).
+//! Feed-forward blocks: gated (SwiGLU: Shazeer, arXiv 2002.05202), and plain.
 
 use cairn_tensor::{BufferId, Glu, Op};
 
@@ -47,6 +47,31 @@ impl Gated {
         b.push(Op::Glu { activation, gate, up, out: gate });
         let projections = vec![b.projection(&name("ffn_down"), inner, stream.branch)];
         b.push(Op::MatMul { x: gate, projections });
+        stream.leave(b, Part::MLP, layer);
+    }
+}
+
+/// The buffers of a model's MLPs without a gate.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    inner: BufferId, // [rows, feed_forward]
+}
+
+impl Plain {
+    pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
+        Self { inner: b.buffer(hparams.feed_forward_length) }
+    }
+
+    /// `residual += down(gelu(up(x)))` with `x` as the stream gives it (GELU: Hendrycks & Gimpel, arXiv 1606.08415).
+    pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
+        let &Self { inner } = self;
+        let name = |part: &str| format!("blk.{layer}.{part}");
+        let x = stream.enter(b, Part::MLP, layer);
+        let projections = vec![b.projection(&name("ffn_up"), hparams.embedding_length, inner)];
+        b.push(Op::MatMul { x, projections });
+        b.push(Op::Gelu { x: inner });
+        let projections = vec![b.projection(&name("ffn_down"), hparams.feed_forward_length, stream.branch)];
+        b.push(Op::MatMul { x: inner, projections });
         stream.leave(b, Part::MLP, layer);
     }
 }

@@ -5,6 +5,7 @@
 
 use cairn_tensor::{BufferId, Op};
 
+use super::Norm;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
@@ -18,8 +19,7 @@ pub(crate) struct Stream {
     norms: Norms,
     /// Factor on what is added.
     scale: Option<f32>,
-    width: usize,
-    eps: f32,
+    norm: Norm,
 }
 
 /// Where a part normalises.
@@ -50,8 +50,9 @@ impl Part {
 impl Stream {
     /// A stream from which parts read normalised, and to which they add as it is.
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
-        let (width, eps) = (hparams.embedding_length, hparams.rms_epsilon);
-        Self { residual: b.buffer(width), branch: b.buffer(width), norms: Norms::Before, scale: None, width, eps }
+        let width = hparams.embedding_length;
+        let norm = Norm::new(hparams);
+        Self { residual: b.buffer(width), branch: b.buffer(width), norms: Norms::Before, scale: None, norm }
     }
 
     pub(crate) fn norms(self, norms: Norms) -> Self {
@@ -66,7 +67,7 @@ impl Stream {
     pub(crate) fn enter(&self, b: &mut Builder<'_>, part: Part, layer: usize) -> BufferId {
         match self.norms {
             Norms::Before | Norms::Both => {
-                self.norm(b, &format!("blk.{layer}.{}.weight", part.before), self.residual);
+                self.norm.push(b, &format!("blk.{layer}.{}", part.before), self.residual, self.branch);
                 self.branch
             }
             Norms::After => self.residual,
@@ -76,17 +77,11 @@ impl Stream {
     /// Ends a part: adds the branch to the residual stream.
     pub(crate) fn leave(&self, b: &mut Builder<'_>, part: Part, layer: usize) {
         if matches!(self.norms, Norms::After | Norms::Both) {
-            self.norm(b, &format!("blk.{layer}.{}.weight", part.after), self.branch);
+            self.norm.push(b, &format!("blk.{layer}.{}", part.after), self.branch, self.branch);
         }
         if let Some(factor) = self.scale {
             b.push(Op::Scale { x: self.branch, factor });
         }
         b.push(Op::Add { x: self.residual, y: self.branch });
-    }
-
-    /// Normalises into the branch.
-    fn norm(&self, b: &mut Builder<'_>, name: &str, x: BufferId) {
-        let weight = b.vector(name, self.width);
-        b.push(Op::RmsNorm { x, weight, eps: self.eps, group: self.width, out: self.branch });
     }
 }

@@ -26,6 +26,10 @@ struct Paper {
     neighbours: bool,
     reads_normalised: bool,
     adds_normalised: bool,
+    /// Norms take the mean off and add a bias.
+    layer_norm: bool,
+    /// The MLP has no gate.
+    ungated: bool,
     /// Elements of queries and keys that are normalised together.
     query_key_norm: Option<fn(usize) -> usize>,
     /// Whether a layer sees a window only, and its rotation.
@@ -47,6 +51,8 @@ fn paper(family: &str) -> Paper {
         neighbours: false,
         reads_normalised: true,
         adds_normalised: false,
+        layer_norm: false,
+        ungated: false,
         query_key_norm: None,
         window: |_| false,
         local_base: None,
@@ -58,13 +64,14 @@ fn paper(family: &str) -> Paper {
         residual_scale: 1.0,
         logits: |logit| logit,
     };
+    let gelu = |gate: f64, up: f64| {
+        let root = (2.0 / std::f64::consts::PI).sqrt();
+        0.5 * gate * (1.0 + (root * (gate + 0.044715 * gate.powi(3))).tanh()) * up
+    };
     let gemma = Paper {
         adds_normalised: true,
         window: |layer| layer % 2 == 0,
-        activation: |gate, up| {
-            let root = (2.0 / std::f64::consts::PI).sqrt();
-            0.5 * gate * (1.0 + (root * (gate + 0.044715 * gate.powi(3))).tanh()) * up
-        },
+        activation: gelu,
         embedding_scale: (WIDTH as f64).sqrt(),
         ..plain
     };
@@ -97,7 +104,22 @@ fn paper(family: &str) -> Paper {
         },
         "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi3" | "qwen2" => plain,
+        "starcoder2" => Paper { layer_norm: true, ungated: true, activation: gelu, ..plain },
         other => panic!("no paper of {other} is written down here"),
+    }
+}
+
+impl Paper {
+    /// Normalises a row of the stream.
+    fn norm(&self, model: &Tiny, x: &[f64], prefix: &str) -> Vec<f64> {
+        let weight = model.values(&format!("{prefix}.weight"));
+        if !self.layer_norm {
+            return norm(x, weight);
+        }
+        let mean = x.iter().sum::<f64>() / x.len() as f64;
+        let centred: Vec<f64> = x.iter().map(|x| x - mean).collect();
+        let bias = model.values(&format!("{prefix}.bias"));
+        norm(&centred, weight).iter().zip(bias).map(|(x, &bias)| x + f64::from(bias)).collect()
     }
 }
 
@@ -119,7 +141,7 @@ pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows 
         }
     }
     let output = model.tensors.get("output.weight").map_or(embedding, |(_, values)| values);
-    let last = |x: &Vec<f64>| multiply(output, &norm(x, model.values("output_norm.weight")), 0..VOCAB);
+    let last = |x: &Vec<f64>| multiply(output, &paper.norm(model, x, "output_norm"), 0..VOCAB);
     xs.iter().map(|x| last(x).into_iter().map(paper.logits).collect()).collect()
 }
 
@@ -136,14 +158,14 @@ impl Block<'_> {
 
     fn read(&self, x: &[f64], part: &str) -> Vec<f64> {
         match self.paper.reads_normalised {
-            true => norm(x, self.model.values(&self.name(&format!("{part}.weight")))),
+            true => self.paper.norm(self.model, x, &self.name(part)),
             false => x.to_vec(),
         }
     }
 
     fn add(&self, x: &mut [f64], branch: Vec<f64>, part: &str) {
         let branch = match self.paper.adds_normalised {
-            true => norm(&branch, self.model.values(&self.name(&format!("{part}.weight")))),
+            true => self.paper.norm(self.model, &branch, &self.name(part)),
             false => branch,
         };
         x.iter_mut().zip(branch).for_each(|(x, y)| *x += y * self.paper.residual_scale);
@@ -209,6 +231,10 @@ impl Block<'_> {
     fn mlp(&self, x: &[f64]) -> Vec<f64> {
         if self.model.tensors.contains_key(&self.name("ffn_gate_inp.weight")) {
             return self.experts(x);
+        }
+        if self.paper.ungated {
+            let inner = self.project(x, "ffn_up", 0..FEED_FORWARD);
+            return self.project(&self.activate(&inner, &[1.0; FEED_FORWARD]), "ffn_down", 0..WIDTH);
         }
         let fused = !self.model.tensors.contains_key(&self.name("ffn_gate.weight"));
         let (gate, up) = match fused {

@@ -1,0 +1,35 @@
+//! StarCoder 2 (arXiv 2402.19173): LayerNorm with biases, biases in every product, an MLP without a gate, RoPE over halves.
+//!
+//! `attention.sliding_window` is not read, as in llama.cpp: it is as long as the context that these models were trained for.
+
+use cairn_tensor::RopeStyle;
+
+use super::Architecture;
+use crate::block::rope::rope;
+use crate::block::{Attention, NormKind, Plain, Stream, embed, logits};
+use crate::build::Builder;
+use crate::error::LoadError;
+use crate::hparams::Hparams;
+
+pub(super) struct StarCoder2;
+
+impl Architecture for StarCoder2 {
+    fn names(&self) -> &'static [&'static str] {
+        &["starcoder2"]
+    }
+
+    fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
+        let mut hparams = Hparams::read_with(b, NormKind::Layer)?;
+        let rope = rope(b, &mut hparams, RopeStyle::Half)?;
+        let stream = Stream::new(b, &hparams);
+        let attention = Attention::new(b, &hparams, rope);
+        let mlp = Plain::new(b, &hparams);
+        embed(b, &hparams, &stream);
+        for layer in 0..hparams.layers {
+            attention.push(b, &hparams, &stream, layer);
+            mlp.push(b, &hparams, &stream, layer);
+        }
+        logits(b, &hparams, &stream);
+        Ok(hparams)
+    }
+}

@@ -1,0 +1,54 @@
+//! Norms over the residual stream: by the root of the mean of squares (RMSNorm: Zhang & Sennrich, arXiv 1910.07467), or by mean
+//! and variance with a bias (LayerNorm: Ba et al., arXiv 1607.06450).
+
+use cairn_tensor::{BufferId, Op};
+
+use crate::build::Builder;
+use crate::hparams::Hparams;
+
+/// How a model normalises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NormKind {
+    /// RMSNorm; the epsilon is `attention.layer_norm_rms_epsilon`.
+    Rms,
+    /// LayerNorm; the epsilon is `attention.layer_norm_epsilon`.
+    Layer,
+}
+
+impl NormKind {
+    /// The key of its epsilon.
+    pub(crate) fn epsilon_key(self) -> &'static str {
+        match self {
+            Self::Rms => "attention.layer_norm_rms_epsilon",
+            Self::Layer => "attention.layer_norm_epsilon",
+        }
+    }
+}
+
+/// A model's norm over rows of the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Norm {
+    kind: NormKind,
+    width: usize,
+    eps: f32,
+}
+
+impl Norm {
+    pub(crate) fn new(hparams: &Hparams) -> Self {
+        Self { kind: hparams.norm, width: hparams.embedding_length, eps: hparams.epsilon }
+    }
+
+    /// `out = norm(x)` with `{prefix}.weight`, and `{prefix}.bias` where the file has one.
+    pub(crate) fn push(&self, b: &mut Builder<'_>, prefix: &str, x: BufferId, out: BufferId) {
+        let &Self { kind, width, eps } = self;
+        let weight = b.vector(&format!("{prefix}.weight"), width);
+        let step = match kind {
+            NormKind::Rms => Op::RmsNorm { x, weight, eps, group: width, out },
+            NormKind::Layer => {
+                let bias = b.optional_vector(&format!("{prefix}.bias"), width);
+                Op::LayerNorm { x, weight, bias, eps, out }
+            }
+        };
+        b.push(step);
+    }
+}
