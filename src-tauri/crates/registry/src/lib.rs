@@ -1,0 +1,13 @@
+//! Models that come from elsewhere and go there: the registry protocol over the store, as a client and as a server.
+//!
+//! A registry keeps manifests by name and blobs by digest. This crate asks registries for both, brings blobs in through
+//! downloads that survive anything, and publishes a model only when all of it is here and checked. Blobs can come from
+//! any [`BlobSource`], because a digest proves what came; a name is resolved only by who may resolve it.
+//!
+//! Specifications: the OCI distribution specification 1.1, and what Ollama's client and registry do beside it.
+#![forbid(unsafe_code)]
+#![warn(clippy::indexing_slicing, clippy::unwrap_used)]
+
+mod source;
+
+pub use source::{BlobSource, Body, Opened, Pending, SourceError};
