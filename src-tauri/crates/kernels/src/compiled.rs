@@ -3,8 +3,9 @@
 //! Every kernel is a safe function with target features. Calling one from code without them is the one thing that takes
 //! `unsafe`, and it is written once, here, behind a question to the processor.
 
-/// Defines a variant's functions: the portable code compiled with `$features`, and `$matmul` for products. Each asks the
-/// processor first, which costs a load and a test, so that none can run without its instructions.
+/// Defines a variant's functions: the portable code compiled with `$features`, and `$quantised` for products with
+/// quantised weights. Each asks the processor first, which costs a load and a test, so that none can run without its
+/// instructions. `row` makes of them the variant's row in the table.
 macro_rules! kernels {
     ($features:literal, $arith:ty, $require:ident, $float_rows:literal x $float_columns:literal, $quantised:ident) => {
         kernels! { @each $features, $require,
@@ -71,15 +72,19 @@ macro_rules! kernels {
             }
         }
     };
-    (@each $features:literal, $require:ident, $(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => { $(
-        fn $name($($arg: $ty),*) {
+    (@each $features:literal, $require:ident, $(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {
+        $(fn $name($($arg: $ty),*) {
             #[target_feature(enable = $features)]
             fn compiled($($arg: $ty),*) $body
 
             $require();
             // SAFETY: the line before has asked this processor for every feature that `compiled` is built with.
             unsafe { compiled($($arg),*) }
+        })*
+
+        const fn row(name: &'static str, numerics_rev: u32, usable: fn(&cairn_hardware::Features) -> bool) -> Variant {
+            Variant { name, numerics_rev, usable, decode_row: $crate::scalar::decode_row, $($name),* }
         }
-    )* };
+    };
 }
 pub(crate) use kernels;

@@ -23,32 +23,9 @@ use crate::portable::arith::{LANES, Lanes};
 use crate::portable::{self, Arith};
 use crate::variant::Variant;
 
-/// This variant's row in the table.
-pub(crate) const AVX2_FMA_F16C: Variant = Variant {
-    name: "avx2-fma-f16c",
-    numerics_rev: 1,
-    usable: |features| features.avx2 && features.fma && features.f16c,
-    convert,
-    matmul,
-    decode_row: crate::scalar::decode_row,
-    rms_norm,
-    rms_norm_in_place,
-    rope,
-    layer_norm,
-    softmax,
-    swiglu,
-    geglu,
-    clamped_glu,
-    gelu,
-    scale,
-    softcap,
-    add,
-    add_scaled,
-    to_f16,
-    attend,
-    merge,
-    finish,
-};
+/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+pub(crate) const AVX2_FMA_F16C: Variant =
+    row("avx2-fma-f16c", 1, |features| features.avx2 && features.fma && features.f16c);
 
 fn require() {
     let there = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");

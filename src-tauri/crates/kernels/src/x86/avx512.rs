@@ -21,35 +21,11 @@ use crate::portable::arith::{LANES, Lanes};
 use crate::portable::{self, Arith};
 use crate::variant::Variant;
 
-/// This variant's row in the table.
-pub(crate) const AVX512_VNNI: Variant = Variant {
-    name: "avx512-vnni",
-    numerics_rev: 1,
-    usable: |features| {
-        let avx2 = features.avx2 && features.fma && features.f16c;
-        avx2 && features.avx512f && features.avx512bw && features.avx512vl && features.avx512vnni
-    },
-    convert,
-    matmul,
-    decode_row: crate::scalar::decode_row,
-    rms_norm,
-    rms_norm_in_place,
-    rope,
-    layer_norm,
-    softmax,
-    swiglu,
-    geglu,
-    clamped_glu,
-    gelu,
-    scale,
-    softcap,
-    add,
-    add_scaled,
-    to_f16,
-    attend,
-    merge,
-    finish,
-};
+/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+pub(crate) const AVX512_VNNI: Variant = row("avx512-vnni", 1, |features| {
+    let avx2 = features.avx2 && features.fma && features.f16c;
+    avx2 && features.avx512f && features.avx512bw && features.avx512vl && features.avx512vnni
+});
 
 fn require() {
     let avx2 = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
