@@ -1,7 +1,8 @@
 //! The portable code, compiled for a set of instructions.
 //!
 //! Every kernel is a safe function with target features. Calling one from code without them is the one thing that takes
-//! `unsafe`, and it is written once, here, behind a question to the processor.
+//! `unsafe`, and it is written here: on the way in, behind a question to the processor, and where portable code that was
+//! let in comes to a variant's own instructions.
 
 /// Defines a variant's functions: the portable code compiled with `$features`, and `$quantised` for products with
 /// quantised weights. Each asks the processor first, which costs a load and a test, so that none can run without its
@@ -88,3 +89,36 @@ macro_rules! kernels {
     };
 }
 pub(crate) use kernels;
+
+/// Implements [`Arith`](crate::portable::Arith) for a file's `Fused` by the file's functions of the same names, which
+/// have target features. What comes after them, `$more`, is what not every architecture has instructions for. `Fused` is
+/// to be named by nothing but [`kernels!`] with those features.
+macro_rules! fused {
+    (@each $(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?;)*) => {
+        impl $crate::portable::Arith for Fused {
+            #[inline(always)]
+            fn fma(a: f32, b: f32, c: f32) -> f32 {
+                a.mul_add(b, c)
+            }
+
+            $(#[inline(always)]
+            fn $name($($arg: $ty),*) $(-> $out)? {
+                // SAFETY: `Fused` is named only by variants' `kernels!`, whose functions ask the processor first.
+                unsafe { $name($($arg),*) }
+            })*
+        }
+    };
+    ($($more:tt)*) => {
+        fused! { @each
+            fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes);
+            fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes);
+            fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes;
+            fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes;
+            fn widen(half: &[u16; LANES]) -> Lanes;
+            fn narrow(x: &Lanes) -> [u16; LANES];
+            fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES];
+            $($more)*
+        }
+    };
+}
+pub(crate) use fused;
