@@ -7,6 +7,7 @@ use std::arch::x86_64::*;
 
 use super::super::memory::{load_f32x8, load_i32x8, load256, store_f32x8, store256};
 use super::super::panel::{Lanes, Panel};
+use super::super::rows_of_blocks;
 use super::decode::broadcast;
 use super::{offset, products, transpose, weights};
 use crate::block::{Kind, at};
@@ -50,7 +51,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c")]
 fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
-    let rows = rows_of_blocks::<T>(rows, blocks);
+    let rows = rows_of_blocks::<T, ROWS>(rows, blocks);
     let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
     for (block, lines) in lines.enumerate() {
         for (sub, group) in lines.chunks_exact_mut(LINES).enumerate() {
@@ -66,11 +67,6 @@ fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
             }
         }
     }
-}
-
-#[inline(always)]
-fn rows_of_blocks<T: Kind>(rows: [&[u8]; ROWS], blocks: usize) -> [&[T::Block]; ROWS] {
-    rows.map(|row| T::blocks(row, blocks))
 }
 
 /// A panel times `N` columns.

@@ -8,6 +8,7 @@ use std::arch::x86_64::*;
 use super::super::memory::{load_f32x16, load_i32x16, load512, store_f32x16, store512};
 use super::super::panel::{Lanes, Panel};
 use super::super::quants::unsigned;
+use super::super::rows_of_blocks;
 use super::decode::broadcast;
 use super::transpose;
 use crate::block::{Kind, at};
@@ -58,7 +59,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
-    let rows = rows_of_blocks::<T>(rows, blocks);
+    let rows = rows_of_blocks::<T, ROWS>(rows, blocks);
     let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
     for (block, lines) in lines.enumerate() {
         for (sub, group) in lines.chunks_exact_mut(LINES).enumerate() {
@@ -71,11 +72,6 @@ fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
             }
         }
     }
-}
-
-#[inline(always)]
-fn rows_of_blocks<T: Kind>(rows: [&[u8]; ROWS], blocks: usize) -> [&[T::Block]; ROWS] {
-    rows.map(|row| T::blocks(row, blocks))
 }
 
 /// A panel times `N` columns.
