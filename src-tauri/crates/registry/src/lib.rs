@@ -8,6 +8,12 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod auth;
+mod client;
+#[cfg(test)]
+mod served;
 mod source;
 
+pub use auth::{KeyError, KeyFile, SignIn};
+pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
