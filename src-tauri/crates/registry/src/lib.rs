@@ -8,6 +8,16 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod auth;
+mod client;
+mod push;
+#[cfg(test)]
+mod served;
 mod source;
+mod sources;
 
+pub use auth::{KeyError, KeyFile, SignIn};
+pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
+pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};
