@@ -8,6 +8,12 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod download;
+mod downloads;
+#[cfg(test)]
+mod fake;
 mod source;
 
+pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
+pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
