@@ -14,6 +14,6 @@ mod downloads;
 mod fake;
 mod source;
 
-pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
+pub use download::{BlobProgress, Config as DownloadConfig, DownloadError, Notice, Phase, Ready};
 pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
