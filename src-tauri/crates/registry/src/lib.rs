@@ -10,10 +10,12 @@
 
 mod auth;
 mod client;
+mod discover;
 #[cfg(test)]
 mod served;
 mod source;
 
 pub use auth::{KeyError, KeyFile, SignIn};
 pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
