@@ -65,7 +65,7 @@ pub enum Error {
     /// The template, its steps or its output are larger than any real one's.
     #[error("the chat template exceeds the limit on its {what}")]
     TooLarge {
-        /// `source`, `steps`, `memory` or `output`.
+        /// `source`, `nesting`, `steps`, `memory` or `output`.
         what: &'static str,
     },
 }
@@ -129,7 +129,10 @@ impl Template {
         }
         let invalid = |reason: String| Error::Syntax { reason };
         let read = engine::readable(source).ok_or_else(|| invalid("the template engine broke off".to_owned()))?;
-        let readable = read.map_err(|error| invalid(error.to_string()))?;
+        let readable = read.map_err(|error| match classify(&error) {
+            too_large @ Error::TooLarge { .. } => too_large,
+            _ => invalid(error.to_string()),
+        })?;
         Ok(Template { environment: engine::environment(), source: source.to_owned(), readable })
     }
 
