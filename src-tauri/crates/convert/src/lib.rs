@@ -5,7 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod file_type;
+pub mod modelfile;
 pub mod quantise;
 
 pub use file_type::FileType;
+pub use modelfile::{Modelfile, Recipe};
 pub use quantise::{Quantisation, QuantiseError};
