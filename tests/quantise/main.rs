@@ -48,12 +48,12 @@ fn main() -> anyhow::Result<()> {
     let mut failed = 0;
     for source in quantised::sources() {
         let path = folder.join(format!("{}.gguf", source.name));
-        cairn_testkit::write_file(&source.spec, &path)?;
+        source.write(&path)?;
         for target in FileType::all() {
             let theirs = peer.quantise(&path, target, 2)?.0;
             let holds = compare(&source, &path, target, &theirs)?;
             failed += usize::from(!holds);
-            records.push(Record::of(source.name, target, &theirs)?.to_string());
+            records.push(Record::of(&source, target, &theirs)?.to_string());
         }
     }
     ensure!(failed == 0, "{failed} files do not hold");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use cairn_convert::{FileType, Quantisation};
-use cairn_gguf::{DType, Gguf};
+use cairn_gguf::{DType, Gguf, Writer};
 use cairn_testkit::families::{MIXTRAL, PHI3};
 use cairn_testkit::{ModelSpec, Types, tiny, tiny_llama, tiny_qwen3};
 use sha2::{Digest, Sha256};
@@ -18,12 +18,40 @@ use sha2::{Digest, Sha256};
 pub struct Source {
     /// How it is called in the recording.
     pub name: &'static str,
-    /// The model itself, random from a seed.
-    pub spec: ModelSpec,
+    model: Model,
+}
+
+enum Model {
+    /// Random from a seed.
+    Random(ModelSpec),
+    /// Of zeros, for the types that its tensors get.
+    Zeros(ModelSpec),
+    /// Of a family that this engine does not run, for the types that its tensors get.
+    Foreign(fn() -> Vec<u8>),
+}
+
+impl Source {
+    /// Writes the model's file.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn write(&self, path: &Path) -> std::io::Result<()> {
+        match &self.model {
+            Model::Random(spec) => cairn_testkit::write_file(spec, path),
+            Model::Zeros(spec) => cairn_testkit::write_sparse(spec, path),
+            Model::Foreign(file) => std::fs::write(path, file()),
+        }
+    }
+
+    /// Whether the bytes of its weights are recorded, or only its head.
+    pub fn has_weights(&self) -> bool {
+        matches!(self.model, Model::Random(_))
+    }
 }
 
 /// What the rules tell apart: layers enough for eighths of them, keys that four heads share, an output matrix that is the
-/// embedding, rows that are not whole blocks of 256 or not even of 32, experts, and values in a matrix with others.
+/// embedding, rows that are not whole blocks of 256 or not even of 32, experts, values in a matrix with others, the one size
+/// whose values get more bits, and the one family with rules of its own.
 pub fn sources() -> Vec<Source> {
     let deep = ModelSpec {
         layers: 16,
@@ -39,12 +67,35 @@ pub fn sources() -> Vec<Source> {
     let experts = ModelSpec { layers: 3, vocab: 300, types: Types::All(DType::F32), ..tiny(&MIXTRAL) };
     let fused = ModelSpec { layers: 8, vocab: 300, types: Types::All(DType::BF16), ..tiny(&PHI3) };
     vec![
-        Source { name: "deep", spec: deep },
-        Source { name: "narrow", spec: narrow },
-        Source { name: "odd", spec: odd },
-        Source { name: "experts", spec: experts },
-        Source { name: "fused", spec: fused },
+        Source { name: "deep", model: Model::Random(deep.clone()) },
+        Source { name: "narrow", model: Model::Random(narrow) },
+        Source { name: "odd", model: Model::Random(odd) },
+        Source { name: "experts", model: Model::Random(experts) },
+        Source { name: "fused", model: Model::Random(fused) },
+        Source { name: "seventy", model: Model::Zeros(ModelSpec { layers: 80, ..deep }) },
+        Source { name: "falcon", model: Model::Foreign(falcon) },
     ]
+}
+
+/// A Falcon of zeros: no matrix of its own for values, and no gate.
+fn falcon() -> Vec<u8> {
+    const WIDTH: u64 = 256;
+    const LAYERS: u32 = 24;
+    let mut writer = Writer::default();
+    writer.set("general.architecture", "falcon").set("general.file_type", 1u32);
+    let counts = [("block_count", LAYERS), ("embedding_length", 256), ("feed_forward_length", 256)];
+    let more = [("context_length", 2048), ("attention.head_count", 4), ("attention.head_count_kv", 1)];
+    for (key, count) in counts.into_iter().chain(more) {
+        writer.set(format!("falcon.{key}"), count);
+    }
+    writer.set("falcon.attention.layer_norm_epsilon", 1e-5f32).set("falcon.vocab_size", 256u32);
+    let parts = ["attn_qkv", "attn_output", "ffn_up", "ffn_down"];
+    let layers = (0..LAYERS).flat_map(|layer| parts.map(|part| format!("blk.{layer}.{part}.weight")));
+    for name in ["token_embd.weight".to_owned(), "output.weight".to_owned()].into_iter().chain(layers) {
+        let bytes = vec![0; DType::F16.row_bytes((WIDTH * WIDTH) as usize)];
+        writer.tensor(name, DType::F16, &[WIDTH, WIDTH], bytes).expect("names differ and sizes fit");
+    }
+    writer.finish()
 }
 
 /// Quantises the model at `path` on all threads.
@@ -57,7 +108,8 @@ pub fn quantise(path: &Path, target: FileType) -> anyhow::Result<Vec<u8>> {
     let quantisation = Quantisation::new(&head, target)?;
     let mut out = Vec::new();
     quantisation.write_to(&[File::open(path)?], &mut out, &mut |_| ())?;
-    ensure!(out.len() as u64 == quantisation.size_bytes()?, "{target}: the file is as long as was told before");
+    let (head, bytes) = quantisation.head()?;
+    ensure!(out.starts_with(&head) && out.len() as u64 == bytes, "{target}: the file is what was told before");
     Ok(out)
 }
 
@@ -70,7 +122,8 @@ pub struct Record {
     pub target: String,
     /// The hash of the head.
     pub head: String,
-    /// For each tensor in the file's order its type and the hash of its bytes.
+    /// For each tensor in the file's order its type and the hash of its bytes; nothing for a source of which only heads are
+    /// recorded.
     pub tensors: Vec<String>,
 }
 
@@ -83,16 +136,27 @@ impl Record {
     ///
     /// # Errors
     /// Where it is none.
-    pub fn of(source: &str, target: FileType, file: &[u8]) -> anyhow::Result<Record> {
-        let head = Gguf::parse(file).with_context(|| format!("{source} as {target}"))?;
+    pub fn of(source: &Source, target: FileType, file: &[u8]) -> anyhow::Result<Record> {
+        let head = Gguf::parse(file).with_context(|| format!("{} as {target}", source.name))?;
         let data = |offset: u64, bytes: u64| &file[offset as usize..(offset + bytes) as usize];
-        let tensors = head.tensors().iter();
+        let tensors = head.tensors().iter().filter(|_| source.has_weights());
         Ok(Record {
-            source: source.to_owned(),
+            source: source.name.to_owned(),
             target: target.to_string(),
             head: hash(data(0, head.data_offset)),
             tensors: tensors.map(|t| format!("{}:{}", t.dtype, hash(data(t.offset, t.bytes)))).collect(),
         })
+    }
+
+    /// Describes the head that a source's model will have, of which that is all that is recorded.
+    ///
+    /// # Errors
+    /// Where `path` is not its file, or cannot be quantised.
+    pub fn of_head(source: &Source, path: &Path, target: FileType) -> anyhow::Result<Record> {
+        let bytes = std::fs::read(path)?;
+        let head = Quantisation::new(&Gguf::parse(&bytes)?, target)?.head()?.0;
+        let (source, target) = (source.name.to_owned(), target.to_string());
+        Ok(Record { source, target, head: hash(&head), tensors: Vec::new() })
     }
 
     /// Reads one line.
@@ -105,7 +169,8 @@ impl Record {
 
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {} {}", self.source, self.target, self.head, self.tensors.join(" "))
+        write!(f, "{} {} {}", self.source, self.target, self.head)?;
+        self.tensors.iter().try_for_each(|tensor| write!(f, " {tensor}"))
     }
 }
 

@@ -69,7 +69,7 @@ pub struct Progress {
 
 /// A model that is to be quantised.
 pub struct Quantisation<'a> {
-    head: &'a Gguf,
+    source: &'a Gguf,
     target: FileType,
     tensors: Vec<(&'a Tensor, DType)>,
 }
@@ -88,7 +88,7 @@ impl<'a> Quantisation<'a> {
         {
             return Err(QuantiseError::Source);
         }
-        Ok(Quantisation { head, target, tensors })
+        Ok(Quantisation { source: head, target, tensors })
     }
 
     /// The tensors in the order in which they are written, each with the type that it gets.
@@ -96,12 +96,12 @@ impl<'a> Quantisation<'a> {
         self.tensors.iter().copied()
     }
 
-    /// How large the new file is.
+    /// The new file's head, which is everything before the weights, and how many bytes the file will have.
     ///
     /// # Errors
     /// When a tensor cannot be part of a file.
-    pub fn size_bytes(&self) -> Result<u64, QuantiseError> {
-        Ok(self.writer(|_, _, _| Ok(()))?.head().1)
+    pub fn head(&self) -> Result<(Vec<u8>, u64), QuantiseError> {
+        Ok(self.writer(|_, _, _| Ok(()))?.head())
     }
 
     /// Writes the new file. `parts` are the model's files, in order; `progress` is told after each few megabytes.
@@ -135,8 +135,8 @@ impl<'a> Quantisation<'a> {
         let replaced = |key: &str| {
             key == "general.alignment" || key.starts_with("split.") || last.iter().any(|(name, _)| *name == key)
         };
-        let mut writer = Writer::new(self.head.alignment);
-        for (key, value) in self.head.metadata().iter().filter(|(key, _)| !replaced(key)) {
+        let mut writer = Writer::new(self.source.alignment);
+        for (key, value) in self.source.metadata().iter().filter(|(key, _)| !replaced(key)) {
             writer.set(key, value.clone());
         }
         for (key, value) in last {
@@ -217,3 +217,6 @@ fn encode_piece(bytes: &[u8], tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, 
     }
     Ok(encoded)
 }
+
+#[cfg(test)]
+mod tests;
