@@ -79,7 +79,10 @@ impl<'a> Rest<'a> {
                     self.take(end.unwrap_or(self.text.len()));
                     return Ok(argument);
                 }
-                (None, Some(end)) => from = end + 1,
+                // What is only space closes nothing.
+                (None, Some(end)) => {
+                    from = self.text.len() - self.text.get(end..).map_or(0, |rest| rest.trim_start().len())
+                }
                 (None, None) => return Err(ParseErrorKind::Unfinished),
             }
         }
