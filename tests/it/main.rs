@@ -10,5 +10,6 @@ mod imports;
 mod layers;
 mod parity;
 mod pebble;
+mod quantise;
 mod repl;
 mod scripts;
