@@ -17,7 +17,9 @@ mod source;
 mod sources;
 
 pub use auth::{KeyError, KeyFile, SignIn};
-pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use client::{
+    AddressError, Clock, ManifestBytes, Proxies, Reach, Registry, Transport, TransportConfig, TransportError,
+};
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
 pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};

@@ -76,7 +76,8 @@ impl Upload<'_> {
     /// Has the repository the blob already?
     async fn is_there(&self) -> Result<bool, SourceError> {
         let url = self.registry.url(self.name, &format!("blobs/{}", self.blob.digest));
-        let question = Question::new(Method::HEAD, url, scope(self.name, true));
+        // A token to read is what a registry gives for this, whatever is asked for; the one to write is another.
+        let question = Question::new(Method::HEAD, url, scope(self.name, false));
         let mut tries = Tries::new(self.rules);
         loop {
             match self.registry.ask(&question).await {
