@@ -232,6 +232,48 @@ async fn the_limit_counts_for_all_together() {
     assert!(started.elapsed() >= ms(850), "a megabyte took {:?}", started.elapsed());
 }
 
+/// However downloads end, what they may have on their way to the disk is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credits_come_back() {
+    let contents = contents(300_000, 30);
+    for steps in (3..40).step_by(3) {
+        let home = Home::new();
+        drop(home.downloads(RealDisk, config()));
+        let downloads = home.downloads(cairn_testkit::FaultyDisk::after(steps), config());
+        let share = downloads.fetch(wanted(&contents, &[&slow(&contents)]));
+        tokio::time::sleep(ms(10 * steps as u64)).await;
+        drop(share);
+        until("it is over", || downloads.list().is_empty()).await;
+        let left = downloads.hub.place.credits.left();
+        assert_eq!(left, config().unkept_bytes as usize, "after {steps} steps");
+    }
+}
+
+/// The runtime goes away in the middle, with everything in it, as in a program that ends without asking.
+#[test]
+fn a_runtime_that_goes_away_leaves_what_can_be_resumed() {
+    let (home, contents) = (Home::new(), contents(LEN, 31));
+    let source = slow(&contents);
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for bytes in [50_000, 200_000, 400_000] {
+        let first = runtime();
+        first.block_on(async {
+            let share = home.downloads(RealDisk, config()).fetch(wanted(&contents, &[&source]));
+            some(&share, bytes).await;
+            std::mem::forget(share);
+        });
+        first.shutdown_background();
+    }
+    let ready =
+        runtime().block_on(async { run(&home.downloads(RealDisk, config()), wanted(&contents, &[&source])).await });
+    let ready = ready.expect("it goes on");
+    assert!(std::fs::read(&ready.path).unwrap() == contents, "the right bytes");
+    let most = 3 * (u64::from(config().unkept_bytes) + 4 * (4 << 10));
+    let twice = source.sent_bytes() - LEN as u64;
+    assert!(twice <= most, "{twice} bytes were fetched twice, {most} are allowed");
+    assert_eq!(home.files(), ["ready/blob"], "one file, and nothing beside it");
+}
+
 /// A disk that says how much room it has.
 #[derive(Clone)]
 struct Small(Arc<std::sync::atomic::AtomicU64>);
