@@ -232,6 +232,34 @@ async fn the_limit_counts_for_all_together() {
     assert!(started.elapsed() >= ms(850), "a megabyte took {:?}", started.elapsed());
 }
 
+/// What a failing disk did not keep is fetched again, but nobody sees the bar go back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_does_not_go_back_when_a_failed_one_goes_on() {
+    let (home, contents) = (Home::new(), contents(LEN, 40));
+    let disk = cairn_testkit::FaultyDisk::after(20);
+    let downloads = home.downloads(disk.clone(), config());
+    let mut share = downloads.fetch(wanted(&contents, &[&slow(&contents)]));
+    share.detach();
+    let mut progress = share.progress();
+    let watching = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while progress.changed().await.is_ok() {
+            seen.push(progress.borrow_and_update().held_bytes);
+        }
+        seen
+    });
+    share.done().await.expect_err("the disk fails");
+    let shown = downloads.list()[0].progress.held_bytes;
+    let kept = downloads.staging().list().expect("it can be listed")[0].held_bytes;
+    assert!(kept < shown, "something was lost: {kept} bytes are kept where {shown} were shown");
+    disk.mend();
+    assert!(downloads.resume(share.id()), "it can go on");
+    share.done().await.expect("the disk is well");
+    drop((share, downloads));
+    let seen = watching.await.expect("it only watches");
+    assert!(seen.is_sorted(), "it went back: {seen:?}");
+}
+
 /// However downloads end, what they may have on their way to the disk is given back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn credits_come_back() {
