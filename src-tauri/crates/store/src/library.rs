@@ -131,7 +131,7 @@ impl Library {
             for namespace in listing.names_in(&manifests.join(&host)) {
                 for model in listing.names_in(&manifests.join(&host).join(&namespace)) {
                     let folder = manifests.join(&host).join(&namespace).join(&model);
-                    for tag in listing.names_in(&folder) {
+                    for tag in listing.names_in(&folder).into_iter().filter(|tag| !is_draft(tag)) {
                         let path = folder.join(&tag);
                         match ModelRef::from_parts(&host, &namespace, &model, &tag) {
                             None => listing.skipped.push(Skipped { path, reason: "no model name".to_owned() }),
@@ -302,6 +302,11 @@ fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     }
     names.sort_unstable();
     Ok(names)
+}
+
+/// Is it the name of a manifest that is being written, or that a killed program was writing? See [`cairn_disk`].
+pub(crate) fn is_draft(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".tmp")
 }
 
 /// Does it say that there is no such file or folder? One whose name is too long for the file system cannot be there.

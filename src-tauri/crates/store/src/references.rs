@@ -8,7 +8,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::library::read_manifest;
+use crate::library::{is_draft, read_manifest};
 use crate::{Digest, Library, LibraryError, Manifest, ModelRef, Skipped};
 
 /// Manifests are four folders below theirs. What is deeper is nobody's, but may be a copy that somebody made by hand.
@@ -25,6 +25,8 @@ pub(crate) struct References {
     pub(crate) damaged: Vec<Skipped>,
     /// Files and folders that the system does not let us read: nobody knows what they name.
     pub(crate) unread: Vec<Skipped>,
+    /// Manifests that a killed program was writing. Nobody had been told of them yet, so they name nothing.
+    pub(crate) drafts: Vec<PathBuf>,
 }
 
 impl References {
@@ -68,6 +70,8 @@ impl References {
                     true => self.read_folder(&entry.path(), parts),
                     false => self.unread.push(skipped(&entry.path(), &"it is too deep for a manifest")),
                 }
+            } else if parts.last().is_some_and(|name| is_draft(name)) {
+                self.drafts.push(entry.path());
             } else {
                 self.read_file(entry.path(), parts);
             }
@@ -132,11 +136,13 @@ mod tests {
         write("h/n/m/torn~", &layer(stray));
         write("h/n/m/deep/er/still", &layer(stray));
         write("note", "not a manifest");
+        write("h/n/m/.latest.7-0.tmp", &layer(Digest::of(b"d")));
         let references = References::of(&library);
         let count = |digest| references.count(&digest);
         assert_eq!((count(whole), count(torn), count(stray)), (1, 1, 2), "manifests, not layers, are counted");
         assert_eq!(references.damaged.len(), 1, "only what should be a model's: {:?}", references.damaged);
         assert!(references.unread.is_empty(), "{:?}", references.unread);
+        assert_eq!(references.drafts.len(), 1, "one that was never finished: {:?}", references.drafts);
         assert!(!references.names(&Digest::of(b"d")), "nobody names it");
         assert_eq!(references.digests().count(), 3, "in all");
     }

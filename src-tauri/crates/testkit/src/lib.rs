@@ -9,6 +9,7 @@
 pub mod allocation;
 pub mod embedding;
 pub mod families;
+pub mod hostile;
 pub mod presets;
 pub mod random;
 pub mod spec;

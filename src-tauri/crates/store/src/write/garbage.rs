@@ -52,7 +52,7 @@ pub struct Leftover {
 /// Kinds of files that nobody needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LeftoverKind {
-    /// Contents that no manifest names.
+    /// Contents that no manifest names, or a manifest that was never finished.
     Unreferenced,
     /// A download that broke off, or what belongs to one, as Ollama leaves them.
     Partial,
@@ -87,7 +87,7 @@ impl LibraryWriter<'_> {
     }
 }
 
-/// Files among the contents that no manifest names, in the order of their names. Files that are neither contents nor left
+/// Files among the contents that no manifest names, and manifests that were never finished, in the order of their names. Files that are neither contents nor left
 /// of a download are somebody's, and are not among them.
 pub(crate) fn leftovers(
     library: &Library,
@@ -108,13 +108,22 @@ pub(crate) fn leftovers(
         // It may be gone already: Ollama renames and removes without asking for a turn.
         let Ok(found) = entry.metadata() else { continue };
         if found.is_file() {
-            let age = found.modified().ok().and_then(|modified| now.duration_since(modified).ok());
-            let young = age.is_none_or(|age| age < AGE);
-            leftovers.push(Leftover { path, size_bytes: freed_bytes(&found).min(on_disk(&found)), kind, young });
+            leftovers.push(leftover(path, &found, kind, now));
+        }
+    }
+    for path in &references.drafts {
+        if let Ok(found) = fs::metadata(path) {
+            leftovers.push(leftover(path.clone(), &found, LeftoverKind::Unreferenced, now));
         }
     }
     leftovers.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(leftovers)
+}
+
+fn leftover(path: PathBuf, found: &fs::Metadata, kind: LeftoverKind, now: SystemTime) -> Leftover {
+    let age = found.modified().ok().and_then(|modified| now.duration_since(modified).ok());
+    let young = age.is_none_or(|age| age < AGE);
+    Leftover { path, size_bytes: freed_bytes(found).min(on_disk(found)), kind, young }
 }
 
 /// What a file among the contents is, when nobody needs it.

@@ -70,15 +70,19 @@ fn old_contents_that_nobody_names_go() {
     fixture.file("notes.txt", b"mine", OLD);
     fs::create_dir_all(fixture.library.root().join(".cairn/partials")).unwrap();
     fs::create_dir_all(fixture.library.manifests().join("h/n/empty")).unwrap();
+    let draft = fixture.library.manifests().join("h/n/.latest.7-0.tmp");
+    fs::write(&draft, format!("{{\"layers\":[{{\"digest\":\"{unnamed}\"")).unwrap();
+    File::options().write(true).open(&draft).unwrap().set_modified(fixture.now - OLD).unwrap();
 
     let before = fixture.files();
     let told = fixture.collect(true, true).unwrap();
-    assert_eq!(names(&told.removed), sorted([unnamed.file_name(), "sha256-0123-partial".to_owned()]), "it is told");
+    let expected = sorted([unnamed.file_name(), "sha256-0123-partial".to_owned(), ".latest.7-0.tmp".to_owned()]);
+    assert_eq!(sorted(names(&told.removed).try_into().unwrap()), expected, "it is told");
     assert_eq!(fixture.files(), before, "and nothing is done");
     assert!(fixture.library.manifests().join("h").exists(), "not even to folders");
 
     let done = fixture.collect(false, false).unwrap();
-    assert_eq!(names(&done.removed), [unnamed.file_name()], "what nobody names");
+    assert_eq!(names(&done.removed), [unnamed.file_name(), ".latest.7-0.tmp".to_owned()], "what nobody names");
     assert_eq!(done.removed[0].size_bytes, 7, "its bytes are free");
     assert_eq!(names(&done.kept), sorted([young.file_name(), "sha256-0123-partial".to_owned()]), "these stay");
     assert!(!fixture.library.manifests().join("h").exists(), "empty folders go");
