@@ -17,7 +17,7 @@ fn tree(folder: &Path, at: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(at).expect("the home can be read").flatten() {
         let path = entry.path();
         let name = path.strip_prefix(folder).expect("it is below").to_string_lossy().into_owned();
-        if OWN.contains(&name.as_str()) || name.starts_with("models") {
+        if OWN.contains(&name.as_str()) || name == "models" {
             continue;
         }
         if path.is_dir() {
