@@ -8,6 +8,7 @@ mod bring;
 mod copy;
 mod error;
 mod garbage;
+mod publish;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub use copy::CopiedModel;
 pub use error::WriteError;
 pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};
 pub(crate) use garbage::{leftovers, on_disk};
+pub use publish::Published;
 
 /// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
 const LOCK: &str = "cairn.lock";
@@ -84,11 +86,11 @@ impl<'a> LibraryWriter<'a> {
         for layer in layers.iter().chain([&config]) {
             self.library.blob(layer)?;
         }
-        self.publish(name, &bytes, replace)
+        self.write_manifest(name, &bytes, replace)
     }
 
     /// Writes a manifest whose contents are all there, in the writer's turn.
-    fn publish(&self, name: &ModelRef, bytes: &[u8], replace: bool) -> Result<StoredModel, WriteError> {
+    fn write_manifest(&self, name: &ModelRef, bytes: &[u8], replace: bool) -> Result<StoredModel, WriteError> {
         // A manifest that cannot be read is in nobody's use, but its name is taken all the same.
         let (path, there) = self.library.manifest_path(name)?;
         let before = there.as_ref().and_then(|_| self.library.find(name).ok().flatten());
