@@ -154,9 +154,12 @@ fn operators_are_pythons() {
 #[test]
 fn capabilities_show_in_the_source() {
     let capabilities = |source| Template::jinja(source).expect("valid").capabilities();
-    assert_eq!(capabilities("{{ tools }}<think></think>"), Capabilities { tools: true, thinking: true }, "both");
+    let both = Capabilities { tools: true, thinking: true, ..Capabilities::default() };
+    assert_eq!(capabilities("{{ tools }}<think></think>"), both, "both");
     assert_eq!(capabilities("<think>"), Capabilities::default(), "one tag is not enough");
     assert!(capabilities("{{ message.tool_calls }}").tools, "calls are tools too");
+    assert!(capabilities("{{ message.tool_calls }}{{ tool_response }}").tool_results, "calls and their answers");
+    assert!(!capabilities("{{ tools }}{{ tool_response }}").tool_results, "answers to calls that it does not write");
 }
 
 #[test]
