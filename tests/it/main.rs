@@ -12,3 +12,4 @@ mod parity;
 mod pebble;
 mod repl;
 mod scripts;
+mod templates;

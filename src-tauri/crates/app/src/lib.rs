@@ -27,6 +27,7 @@ mod ps;
 pub mod settings;
 mod show;
 mod summary;
+mod template;
 mod verify;
 
 use std::sync::Arc;

@@ -117,6 +117,13 @@ pub struct Capabilities {
     pub insert: bool,
 }
 
+impl Capabilities {
+    /// What the text of a Jinja template mentions, valid or not.
+    pub fn of_jinja(source: &str) -> Capabilities {
+        jinja::capabilities(source)
+    }
+}
+
 /// The language of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {

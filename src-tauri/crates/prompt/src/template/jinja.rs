@@ -55,7 +55,7 @@ impl Engine for Jinja {
 }
 
 /// What the text mentions.
-fn capabilities(source: &str) -> Capabilities {
+pub(super) fn capabilities(source: &str) -> Capabilities {
     let has = |text: &str| source.contains(text);
     let any = |texts: &[&str]| texts.iter().any(|text| has(text));
     let tools = any(&["tools", "tool_call"]);
