@@ -155,7 +155,7 @@ impl<'a> Conversation<'a> {
         think: Option<Think>,
     ) -> Result<Self, Error> {
         let choice = template::choose(model, lease.template(), rendering.go_template)?;
-        choice.log(&model.summary.name, lease.load_ns() > 0);
+        tracing::debug!(model = model.summary.name, reason = choice.reason, "chat template");
         let thinks = thinking(name, choice.capabilities().thinking, think)?;
         Ok(Self { model, lease, choice, now: rendering.now, thinks })
     }

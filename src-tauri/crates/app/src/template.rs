@@ -6,7 +6,7 @@
 //! their place, and the reason says so.
 
 use cairn_gguf::Metadata;
-use cairn_prompt::{self as prompt, Capabilities, Language, Template};
+use cairn_prompt::{self as prompt, Capabilities, Template};
 
 use crate::catalog::Model;
 
@@ -63,6 +63,15 @@ pub(crate) fn choose(
         setting,
     }
     .choose()
+}
+
+/// Says in the log what is chosen for a model that has just been loaded.
+pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>, setting: Option<bool>) {
+    let name = model.summary.name.as_str();
+    match choose(model, file, setting) {
+        Ok(Choice { reason, .. }) => tracing::info!(model = name, reason, "chat template"),
+        Err(error) => tracing::warn!(model = name, %error, "chat template"),
+    }
 }
 
 impl Offered<'_> {
@@ -139,21 +148,6 @@ impl Choice {
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.template.as_ref().map(Template::capabilities).unwrap_or_default()
     }
-
-    /// Says in the log what was chosen, where somebody may wonder.
-    pub(crate) fn log(&self, model: &str, loaded_now: bool) {
-        let reason = self.reason.as_str();
-        if loaded_now {
-            tracing::info!(model, reason, "chat template");
-        } else {
-            tracing::debug!(model, reason, "chat template");
-        }
-    }
-
-    /// The language, in one word.
-    pub(crate) fn language(&self) -> Option<Language> {
-        self.template.as_ref().map(Template::language)
-    }
 }
 
 #[cfg(test)]
@@ -177,13 +171,7 @@ mod tests {
         let file = (!file.is_empty()).then(|| Template::jinja(file)).transpose();
         let layer = (!layer.is_empty()).then_some(layer);
         let offered = Offered { layer, file: file.as_ref().map(Option::as_ref), ..offered };
-        let said = offered.choose().map_or_else(
-            |error| format!("! {error}"),
-            |choice| {
-                assert_eq!(choice.template.is_some(), choice.language().is_some(), "a template has a language");
-                choice.reason
-            },
-        );
+        let said = offered.choose().map_or_else(|error| format!("! {error}"), |choice| choice.reason);
         assert!(said.starts_with(wanted), "{layer:?} and {file:?}: {said}, not {wanted}");
     }
 

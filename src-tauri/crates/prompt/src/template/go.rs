@@ -37,8 +37,10 @@ use crate::message::Message;
 use budget::{Budget, Output};
 use text::Printed;
 
-/// The name of the template itself among those that it defines. None of these can have it.
+/// The name of the template itself among those that it defines; one of the same name gives way.
 const MAIN: &str = " main";
+/// The name of the template up to where the model's answer begins.
+const UNTIL_RESPONSE: &str = " until response";
 
 /// A template, parsed once.
 #[derive(Debug)]
@@ -103,52 +105,23 @@ impl Go {
         })
     }
 
-    /// Runs a tree and puts its text behind `out`.
-    fn run(&self, tree: &ListNode, data: &Value, run: &Run, out: &mut String) -> Result<(), Error> {
-        let mut template = gotmpl::Template::new("")
-            .missing_key(MissingKey::ZeroValue)
-            .max_range_iters(budget::MAX_TURNS)
-            .funcs(run.functions.clone());
-        for (name, body) in &self.defined {
-            template = template.add_parse_tree(name, body.clone());
-        }
-        let template = template.add_parse_tree(MAIN, tree.clone());
-        let mut output = Output { text: out, budget: &run.budget };
-        let ran = panic::catch_unwind(AssertUnwindSafe(|| template.execute_template_fmt(&mut output, MAIN, data)));
-        match (run.budget.exceeded(), ran) {
-            (Some(what), _) => Err(Error::TooLarge { what }),
-            (None, Ok(Ok(()))) => Ok(()),
-            (None, Ok(Err(TemplateError::RangeIterLimit))) => Err(Error::TooLarge { what: "steps" }),
-            (None, Ok(Err(TemplateError::RecursionLimit))) => Err(Error::TooLarge { what: "depth" }),
-            (None, Ok(Err(error))) => {
-                let what = match error {
-                    TemplateError::Exec(what) => what,
-                    error => error.to_string(),
-                };
-                Err(Error::Failed { reason: format!("line {}: {what}", run.budget.line()) })
-            }
-            (None, Err(_)) => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
-        }
-    }
-
     /// Runs the template once for each exchange.
     fn exchanges(&self, messages: &[Cow<'_, Message>], input: &Render<'_>) -> Result<String, Error> {
-        let run = Run::new(Printed::default(), input);
-        let mut out = String::new();
+        let mut run = Run::new(self, Printed::default(), input);
         let mut slots = Slots::default();
         for message in messages {
             let content = message.content.as_str();
             match message.role.as_str() {
                 "system" => {
                     if !slots.prompt.is_empty() || !slots.response.is_empty() {
-                        self.run(&self.main, &slots.values(input), &run, &mut out)?;
+                        run.run(MAIN, &slots.values(input))?;
                         slots = Slots::default();
                     }
                     slots.system = content;
                 }
                 "user" => {
                     if !slots.response.is_empty() {
-                        self.run(&self.main, &slots.values(input), &run, &mut out)?;
+                        run.run(MAIN, &slots.values(input))?;
                         slots = Slots::default();
                     }
                     slots.prompt = content;
@@ -157,8 +130,8 @@ impl Go {
                 _ => {}
             }
         }
-        self.run(&self.until_response, &slots.values(input), &run, &mut out)?;
-        Ok(out)
+        run.run(UNTIL_RESPONSE, &slots.values(input))?;
+        Ok(run.text)
     }
 }
 
@@ -180,17 +153,17 @@ impl Engine for Go {
             ("Response", Value::from("")),
         ];
         let data = values::map(own.into_iter().chain(values::thinking(input)));
-        let mut out = String::new();
-        self.run(&self.main, &data, &Run::new(printed, input), &mut out)?;
-        Ok(out)
+        let mut run = Run::new(self, printed, input);
+        run.run(MAIN, &data)?;
+        Ok(run.text)
     }
 
     fn insert(&self, prompt: &str, suffix: &str, input: &Render<'_>) -> Result<String, Error> {
         let own = [("Prompt", Value::from(prompt)), ("Suffix", Value::from(suffix)), ("Response", Value::from(""))];
         let data = values::map(own.into_iter().chain(values::thinking(input)));
-        let mut out = String::new();
-        self.run(&self.main, &data, &Run::new(Printed::default(), input), &mut out)?;
-        Ok(out)
+        let mut run = Run::new(self, Printed::default(), input);
+        run.run(MAIN, &data)?;
+        Ok(run.text)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -202,17 +175,46 @@ impl Engine for Go {
     }
 }
 
-/// What all runs of one rendering share.
+/// One rendering, which may run the template many times.
 struct Run {
+    template: gotmpl::Template,
     budget: Arc<Budget>,
-    functions: gotmpl::FuncMap,
+    text: String,
 }
 
 impl Run {
-    fn new(printed: Printed, input: &Render<'_>) -> Self {
+    /// Makes a rendering ready. The values that `printed` knows must outlive it.
+    fn new(go: &Go, printed: Printed, input: &Render<'_>) -> Self {
         let budget = Arc::new(Budget::default());
-        let functions = functions::all(Arc::clone(&budget), printed, input.now);
-        Self { budget, functions }
+        let empty = gotmpl::Template::new("")
+            .missing_key(MissingKey::ZeroValue)
+            .max_range_iters(budget::MAX_TURNS)
+            .funcs(functions::all(Arc::clone(&budget), printed, input.now));
+        let defined =
+            go.defined.iter().fold(empty, |template, (name, body)| template.add_parse_tree(name, body.clone()));
+        let template =
+            defined.add_parse_tree(MAIN, go.main.clone()).add_parse_tree(UNTIL_RESPONSE, go.until_response.clone());
+        Self { template, budget, text: String::new() }
+    }
+
+    /// Runs a tree, whose text comes behind that of the runs before.
+    fn run(&mut self, tree: &str, data: &Value) -> Result<(), Error> {
+        let mut output = Output { text: &mut self.text, budget: &self.budget };
+        let ran = || self.template.execute_template_fmt(&mut output, tree, data);
+        match (panic::catch_unwind(AssertUnwindSafe(ran)), self.budget.exceeded()) {
+            (_, Some(what)) => Err(Error::TooLarge { what }),
+            (Ok(Ok(())), None) => Ok(()),
+            (Ok(Err(TemplateError::RangeIterLimit)), None) => Err(Error::TooLarge { what: "steps" }),
+            (Ok(Err(TemplateError::RecursionLimit)), None) => Err(Error::TooLarge { what: "depth" }),
+            (Ok(Err(error)), None) => {
+                let what = match error {
+                    TemplateError::Exec(what) => what,
+                    error => error.to_string(),
+                };
+                Err(Error::Failed { reason: format!("line {}: {what}", self.budget.line()) })
+            }
+            (Err(_), None) => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
+        }
     }
 }
 

@@ -243,6 +243,11 @@ fn hostile_templates_end() {
     limit(&format!("{{{{ range 999999 }}}}{{{{ $x := ${} }}}}{{{{ end }}}}", ".a".repeat(100_000)), "steps");
     limit("{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}", "depth");
     limit("{{ define \"a\" }}{{ range 2 }}{{ template \"a\" . }}{{ end }}{{ end }}{{ template \"a\" . }}", "depth");
+    let nested = format!("{}1{}", "(".repeat(90), ")".repeat(90));
+    limit(
+        &format!("{{{{ define \"a\" }}}}{{{{ template \"a\" {nested} }}}}{{{{ end }}}}{{{{ template \"a\" . }}}}"),
+        "depth",
+    );
     let twice: String = (1..60)
         .map(|n| format!("{{{{ define \"{n}\" }}}}{0}{0}{{{{ end }}}}", format!("{{{{ template \"{}\" . }}}}", n - 1)))
         .collect();
