@@ -15,3 +15,4 @@ mod pebble;
 mod quantise;
 mod repl;
 mod scripts;
+mod templates;

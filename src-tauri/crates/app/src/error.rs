@@ -105,6 +105,9 @@ pub enum Error {
     /// A request to create a model of nothing.
     #[error("neither 'from' or 'files' was specified")]
     NoBase,
+    /// A template that a model is to get, and that is none.
+    #[error("template error: {0}")]
+    InvalidTemplate(cairn_prompt::Error),
     /// The model's own chat template failed.
     #[error(transparent)]
     Template(#[from] cairn_prompt::Error),
@@ -180,6 +183,7 @@ impl Error {
             | Self::OptionRange { .. }
             | Self::TooLong { .. }
             | Self::NoBase
+            | Self::InvalidTemplate(_)
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) | Self::NoSource(_) => Kind::NotFound,
             Self::BuiltIn(_)

@@ -32,6 +32,7 @@ mod ps;
 pub mod settings;
 mod show;
 mod summary;
+mod template;
 mod verify;
 
 use std::sync::Arc;

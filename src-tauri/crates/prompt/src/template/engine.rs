@@ -207,7 +207,7 @@ fn check_chains(source: &str) -> Result<(), Error> {
             _ => tokens += 1,
         }
         if tokens > MAX_TAG_TOKENS || branches > MAX_BRANCHES {
-            return Err(exceeded("nesting"));
+            return Err(exceeded("depth"));
         }
     }
     Ok(())
