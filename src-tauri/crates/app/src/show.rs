@@ -99,7 +99,7 @@ fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) ->
         }
     }
     Shown {
-        modelfile: modelfile(&model, &template),
+        modelfile: modelfile(&model),
         parameters: parameters(&model.params),
         system: model.system.unwrap_or_default(),
         messages: model.messages.into_iter().map(message).collect(),
@@ -128,7 +128,7 @@ fn parameters(params: &Map<String, Value>) -> String {
     lines.join("\n")
 }
 
-fn modelfile(model: &Model, template: &str) -> String {
+fn modelfile(model: &Model) -> String {
     let from = match &model.source {
         Source::File(path) => path.display().to_string(),
         Source::Builtin { .. } => pebble::NAME.to_owned(),
@@ -139,7 +139,8 @@ fn modelfile(model: &Model, template: &str) -> String {
             writeln!(text, "{keyword} \"\"\"{body}\"\"\"").expect("writing into a string does not fail");
         }
     };
-    block("TEMPLATE", template);
+    // Not the one in the file, which comes with it and is in another language than a Modelfile's.
+    block("TEMPLATE", model.template.as_deref().unwrap_or_default());
     block("SYSTEM", model.system.as_deref().unwrap_or_default());
     block("LICENSE", model.license.as_deref().unwrap_or_default());
     for line in parameters(&model.params).lines() {

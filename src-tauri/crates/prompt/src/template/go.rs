@@ -37,6 +37,9 @@ use crate::message::Message;
 use budget::{Budget, Output};
 use text::Printed;
 
+/// Bytes of a template; the largest published ones have ten thousand. A short action is a thousand bytes of tree, and a rendering
+/// has its own copy.
+const MAX_SOURCE_BYTES: usize = 128 << 10;
 /// The name of the template itself among those that it defines; one of the same name gives way.
 const MAIN: &str = " main";
 /// The name of the template up to where the model's answer begins.
@@ -62,6 +65,9 @@ impl Go {
     /// # Errors
     /// [`Error::Syntax`] with the line, or [`Error::TooLarge`].
     pub(super) fn parse(source: &str) -> Result<Self, Error> {
+        if source.len() > MAX_SOURCE_BYTES {
+            return Err(Error::TooLarge { what: "source" });
+        }
         structure::check(source)?;
         let read = || Parser::new(source, "{{", "}}")?.parse();
         let broken_off = || Error::Syntax { reason: "the template engine broke off".to_owned() };

@@ -239,8 +239,8 @@ fn hostile_templates_end() {
     limit("{{ range 1000000000 }}{{ end }}", "steps");
     limit("{{ range 1000 }}{{ range 1000 }}{{ range 1000 }}{{ end }}{{ end }}{{ end }}", "steps");
     limit("{{ range 9000000 }}{{ and 1 1 1 1 1 1 1 1 }}{{ end }}", "steps");
-    limit(&format!("{{{{ range 999999 }}}}{{{{ $x := and {} }}}}{{{{ end }}}}", "1 ".repeat(100_000)), "steps");
-    limit(&format!("{{{{ range 999999 }}}}{{{{ $x := ${} }}}}{{{{ end }}}}", ".a".repeat(100_000)), "steps");
+    limit(&format!("{{{{ range 999999 }}}}{{{{ $x := and {} }}}}{{{{ end }}}}", "1 ".repeat(50_000)), "steps");
+    limit(&format!("{{{{ range 999999 }}}}{{{{ $x := ${} }}}}{{{{ end }}}}", ".a".repeat(50_000)), "steps");
     limit("{{ define \"a\" }}{{ template \"a\" . }}{{ end }}{{ template \"a\" . }}", "depth");
     limit("{{ define \"a\" }}{{ range 2 }}{{ template \"a\" . }}{{ end }}{{ end }}{{ template \"a\" . }}", "depth");
     let nested = format!("{}1{}", "(".repeat(90), ")".repeat(90));
@@ -254,9 +254,9 @@ fn hostile_templates_end() {
     limit(&format!("{{{{ define \"0\" }}}}{{{{ end }}}}{twice}{{{{ template \"59\" . }}}}"), "steps");
     limit(&format!("{{{{ range 1000000 }}}}{}{{{{ end }}}}", "x".repeat(1000)), "output");
     limit(&"{{ if true }}".repeat(101), "depth");
-    limit(&format!("{{{{ if 1 }}}}{}{{{{ end }}}}", "{{ else if 1 }}".repeat(60_000)), "depth");
-    limit(&" ".repeat((1 << 20) + 1), "source");
-    let nested = format!("{{{{ {}1{} }}}}", "(".repeat(200_000), ")".repeat(200_000));
+    limit(&format!("{{{{ if 1 }}}}{}{{{{ end }}}}", "{{ else if 1 }}".repeat(8_000)), "depth");
+    limit(&" ".repeat(MAX_SOURCE_BYTES + 1), "source");
+    let nested = format!("{{{{ {}1{} }}}}", "(".repeat(60_000), ")".repeat(60_000));
     assert!(render(&nested, &talk()).is_err(), "a deep expression is an error");
     let deep = format!("{}x{}", "{{ if 1 }}{{ with 1 }}{{ range 1 }}".repeat(33), "{{ end }}".repeat(99));
     check(&format!("{deep}{{{{ define \"r\" }}}}{{{{ .Response }}}}{{{{ end }}}}"), &"x".repeat(2));
