@@ -1,4 +1,6 @@
-//! Models to test with: GGUF files of random weights, written from a seed.
+//! What tests are made with: models of random weights, a disk that fails, a registry that lies, a stock client.
+//!
+//! Models are GGUF files that are written from a seed.
 //!
 //! A [`ModelSpec`] says the shape, the types and the seed; [`write`] and [`write_file`] make the file, the same bytes on
 //! every machine. The files carry the metadata keys and tensor names of llama.cpp's own, and a small byte-level
@@ -9,8 +11,11 @@
 pub mod allocation;
 pub mod embedding;
 pub mod families;
+#[cfg(unix)]
+pub mod ollama_client;
 pub mod presets;
 pub mod random;
+pub mod registry;
 pub mod spec;
 pub mod vocabulary;
 pub mod weights;

@@ -1,0 +1,46 @@
+//! The stock client meets registries that it can and cannot pull from.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::registry::{FakeRegistry, Faults};
+
+fn registry(faults: Faults) -> FakeRegistry {
+    let registry = FakeRegistry::start(1, faults).unwrap();
+    let blob: Arc<[u8]> = vec![7; 100_000].into();
+    let digest = format!("sha256:{}", hex(&Sha256::digest(&blob)));
+    let layer = serde_json::json!({"digest": digest, "size": blob.len()});
+    registry.put_manifest(
+        "library/m",
+        "latest",
+        &serde_json::to_vec(&serde_json::json!({"config": layer, "layers": [layer]})).unwrap(),
+    );
+    registry.put_blob(&digest, blob);
+    registry
+}
+
+#[test]
+fn it_pulls_where_blobs_are_at_another_host() {
+    for sign_in in [false, true] {
+        let registry = registry(Faults { redirect: true, sign_in, ..Faults::default() });
+        let store = tempfile::tempdir().unwrap();
+        pull(&registry.host(), "library/m", "latest", store.path()).unwrap();
+        let blobs = fs::read_dir(store.path().join("blobs")).unwrap().count();
+        assert_eq!(blobs, 1, "one blob, named twice, and nothing else");
+        let leaked = registry
+            .requests()
+            .into_iter()
+            .any(|seen| seen.at_storage && seen.request.header("authorization").is_some());
+        assert!(!leaked, "the storage sees no credentials");
+    }
+}
+
+#[test]
+fn it_cannot_pull_where_the_registry_sends_blobs_itself() {
+    let registry = registry(Faults::default());
+    let store = tempfile::tempdir().unwrap();
+    let error = pull(&registry.host(), "library/m", "latest", store.path()).unwrap_err();
+    assert_eq!(error, "http: no Location header in response", "the stock client's words");
+    let error = pull(&registry.host(), "library/x", "latest", store.path()).unwrap_err();
+    assert_eq!(error, "file does not exist", "no such model");
+}
