@@ -18,10 +18,12 @@ mod digest;
 mod library;
 mod manifest;
 mod name;
+mod staging;
 mod write;
 
 pub use digest::{Digest, DigestError};
 pub use library::{Library, LibraryError, Listing, Skipped, StoredModel};
 pub use manifest::{Config, Layer, LayerKind, Manifest};
 pub use name::{ModelRef, NameError, Part};
-pub use write::{Brought, LibraryWriter, Progress, Stage, Way, WriteError};
+pub use staging::{Ranges, Staged, StagedBlob, Staging, StagingError};
+pub use write::{Brought, LibraryWriter, Progress, Published, Stage, Way, WriteError};

@@ -6,6 +6,7 @@
 
 mod bring;
 mod error;
+mod publish;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use cairn_disk::{Disk, Lock, Mode};
 use crate::{Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
 pub use bring::{Brought, Progress, Stage, Way};
 pub use error::WriteError;
+pub use publish::Published;
 
 /// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
 const LOCK: &str = "cairn.lock";

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use cairn_disk::{Disk, DiskError, Draft, Mode, RealDisk, Step};
+use cairn_disk::{Disk, DiskError, Draft, Mode, Partial, RealDisk, Step};
 
 /// A real disk until its steps are used up.
 #[derive(Debug, Clone)]
@@ -65,6 +65,17 @@ impl Disk for FaultyDisk {
         RealDisk.link(from, to)
     }
 
+    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError> {
+        self.step(Step::CreateTemporary, path)?;
+        let partial = RealDisk.partial(path, mode)?;
+        Ok(Box::new(FaultyPartial { partial, path: path.to_owned(), disk: self.clone() }))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        self.step(Step::Rename, to)?;
+        RealDisk.rename(from, to)
+    }
+
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         self.step(Step::Remove, path)?;
         RealDisk.remove(path)
@@ -93,5 +104,40 @@ impl Draft for FaultyDraft {
     fn keep(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
         self.disk.step(Step::Rename, to)?;
         self.draft.keep(to)
+    }
+}
+
+struct FaultyPartial {
+    partial: Box<dyn Partial>,
+    path: PathBuf,
+    disk: FaultyDisk,
+}
+
+impl Partial for FaultyPartial {
+    fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        // As on a real disk, what fails may have been done by half.
+        if let Err(error) = self.disk.step(Step::Write, &self.path) {
+            let half = bytes.get(..bytes.len() / 2).unwrap_or_default();
+            return self.partial.write_at(offset_bytes, half).and(Err(error));
+        }
+        self.partial.write_at(offset_bytes, bytes)
+    }
+
+    fn read_at(&self, offset_bytes: u64, into: &mut [u8]) -> Result<usize, DiskError> {
+        self.partial.read_at(offset_bytes, into)
+    }
+
+    fn len_bytes(&self) -> Result<u64, DiskError> {
+        self.partial.len_bytes()
+    }
+
+    fn truncate(&self, len_bytes: u64) -> Result<(), DiskError> {
+        self.disk.step(Step::Write, &self.path)?;
+        self.partial.truncate(len_bytes)
+    }
+
+    fn sync(&self) -> Result<(), DiskError> {
+        self.disk.step(Step::Sync, &self.path)?;
+        self.partial.sync()
     }
 }
