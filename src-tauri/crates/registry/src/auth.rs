@@ -171,3 +171,6 @@ fn basic(user: &str, password: &str) -> HeaderValue {
     let pair = STANDARD.encode(format!("{user}:{password}"));
     secret(&format!("Basic {pair}")).expect("base64 is plain ASCII")
 }
+
+#[cfg(test)]
+mod tests;

@@ -15,11 +15,11 @@ mod transport;
 
 pub(crate) use answer::Answer;
 pub(crate) use exchange::{Question, may_lead, place};
+pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
 pub use manifest::ManifestBytes;
 pub use proxies::Proxies;
 pub(crate) use registry::scope;
 pub use registry::{AddressError, Registry};
-pub(crate) use transport::root;
 pub use transport::{Clock, Transport, TransportConfig, TransportError};
 
 #[cfg(test)]

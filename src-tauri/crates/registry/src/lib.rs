@@ -10,10 +10,12 @@
 
 mod auth;
 mod client;
+mod push;
 #[cfg(test)]
 mod served;
 mod source;
 
 pub use auth::{KeyError, KeyFile, SignIn};
 pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};

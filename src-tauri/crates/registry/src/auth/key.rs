@@ -143,3 +143,86 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.push(suffix);
     name.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use cairn_disk::RealDisk;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_key_is_made_once_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("below/id_ed25519");
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        assert!(!path.exists(), "not before it is needed");
+        let first = KeyFile::made_at(path.clone(), Arc::clone(&disk)).public_line().await.unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(text.starts_with("-----BEGIN OPENSSH PRIVATE KEY-----\n"), "OpenSSH's format");
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+            assert_eq!(mode & 0o777, 0o600, "nobody else can read it");
+        }
+        let public = std::fs::read_to_string(beside(&path, ".pub")).unwrap();
+        assert_eq!(public.trim_end(), first, "the public half lies beside it");
+        let again = KeyFile::made_at(path.clone(), Arc::clone(&disk)).public_line().await.unwrap();
+        assert_eq!(again, first, "the same key ever after");
+        let read = KeyFile::read_from(path, disk).public_line().await.unwrap();
+        assert_eq!(read, first, "for another program too");
+    }
+
+    #[tokio::test]
+    async fn all_who_come_first_get_one_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("id_ed25519");
+        // Each has a lock of its own, as programs of their own would have.
+        let all: tokio::task::JoinSet<String> = (0..16)
+            .map(|_| {
+                let key = KeyFile::made_at(path.clone(), Arc::new(RealDisk));
+                async move { key.public_line().await.unwrap() }
+            })
+            .collect();
+        let lines = all.join_all().await;
+        assert!(lines.iter().all(|line| *line == lines[0]), "one key: {lines:?}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_key_stays_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("id_ed25519");
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let missing = KeyFile::read_from(path.clone(), Arc::clone(&disk)).public_line().await;
+        assert!(matches!(missing, Err(KeyError::Disk(_))), "another program's key is not made: {missing:?}");
+        assert!(!path.exists(), "nothing was written");
+        for text in ["", "rubbish", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n"] {
+            std::fs::write(&path, text).unwrap();
+            let got = KeyFile::made_at(path.clone(), Arc::clone(&disk)).public_line().await;
+            assert!(matches!(got, Err(KeyError::Unusable { .. })), "{text:?}: {got:?}");
+            assert_eq!(std::fs::read_to_string(&path).unwrap(), text, "a user's file is not replaced");
+        }
+    }
+
+    /// OpenSSH itself reads our keys, and we read its.
+    #[tokio::test]
+    async fn ssh_keygen_agrees() {
+        let folder = tempfile::tempdir().unwrap();
+        let keygen = |args: &[&str]| Command::new("ssh-keygen").args(args).output();
+        if keygen(&["-?"]).is_err() {
+            eprintln!("skipped: there is no ssh-keygen here");
+            return;
+        }
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        let (ours, theirs) = (folder.path().join("ours"), folder.path().join("theirs"));
+        let line = KeyFile::made_at(ours.clone(), Arc::clone(&disk)).public_line().await.unwrap();
+        let read = keygen(&["-y", "-f", ours.to_str().unwrap()]).unwrap();
+        assert_eq!(String::from_utf8_lossy(&read.stdout).trim_end(), line, "{read:?}");
+        let made = keygen(&["-q", "-t", "ed25519", "-N", "", "-C", "me", "-f", theirs.to_str().unwrap()]).unwrap();
+        assert!(made.status.success(), "{made:?}");
+        let line = KeyFile::made_at(theirs.clone(), disk).public_line().await.unwrap();
+        let public = std::fs::read_to_string(beside(&theirs, ".pub")).unwrap();
+        assert_eq!(public.trim_end(), line, "with its comment");
+    }
+}

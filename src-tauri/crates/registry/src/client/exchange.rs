@@ -3,6 +3,8 @@
 //! **Invariants:** credentials go to the registry's own scheme, host and port and nowhere else, not even back there once
 //! a redirect has led away; a redirect never leads from `https` to `http`; there are at most [`MAX_REDIRECTS`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use bytes::Bytes;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, WWW_AUTHENTICATE};
 use reqwest::{Body, Method, StatusCode, Url};
@@ -45,7 +47,7 @@ impl Question {
 impl Registry {
     /// Asks, and signs in when the registry wants that: first with what is known, then once with a new token.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, SourceError> {
-        let held = self.auth.held(&question.scope).await;
+        let held = self.held(&question.scope).await;
         let answer = self.hop(question, held.as_ref()).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || answer.elsewhere.is_some() {
             return Ok(answer);
@@ -57,6 +59,11 @@ impl Registry {
             return Err(answer.refused("unauthorized: access denied"));
         }
         Ok(answer)
+    }
+
+    /// The credentials that a scope has already.
+    pub(crate) async fn held(&self, scope: &Scope) -> Option<HeaderValue> {
+        self.auth.held(scope).await
     }
 
     /// Obtains what the registry's 401 asks for; `rejected` is what it did not accept.
@@ -116,29 +123,49 @@ impl Registry {
         credentials: Option<&HeaderValue>,
         body: Body,
     ) -> Result<Answer, SourceError> {
+        self.send_stream(method, url, headers, credentials, body, &AtomicU64::new(0)).await
+    }
+
+    /// One request with a body that takes its time: the server's time-out begins anew whenever `taken_bytes` has grown.
+    pub(crate) async fn send_stream(
+        &self,
+        method: Method,
+        url: &Url,
+        headers: &HeaderMap,
+        credentials: Option<&HeaderValue>,
+        body: Body,
+        taken_bytes: &AtomicU64,
+    ) -> Result<Answer, SourceError> {
         let mut request = self.transport.http.request(method, url.clone()).headers(headers.clone()).body(body);
         if let Some(credentials) = credentials {
             request = request.header(AUTHORIZATION, credentials);
         }
         let elsewhere = (!self.is_own(url)).then(|| place(url));
         let broken = |reason: String| {
-            let reason =
-                elsewhere.as_ref().map_or(reason.clone(), |host| format!("{host}, where it sent us: {reason}"));
+            let reason = match &elsewhere {
+                Some(host) => format!("{host}, where it sent us: {reason}"),
+                None => reason,
+            };
             SourceError::Broken { host: self.host().to_owned(), reason }
         };
-        let response = match tokio::time::timeout(self.transport.answer_timeout, request.send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) if error.is_connect() => return Err(broken(format!("no connection: {}", root(&error)))),
-            Ok(Err(error)) => return Err(broken(root(&error))),
-            Err(_) => return Err(broken(format!("no answer in {} s", self.transport.answer_timeout.as_secs_f32()))),
+        let patience = self.transport.answer_timeout;
+        let mut sending = std::pin::pin!(request.send());
+        let mut before = 0;
+        let sent = loop {
+            match tokio::time::timeout(patience, &mut sending).await {
+                Ok(sent) => break sent,
+                Err(_) => match taken_bytes.load(Ordering::Relaxed) {
+                    now if now > before => before = now,
+                    _ => return Err(broken(format!("no answer in {} s", patience.as_secs_f32()))),
+                },
+            }
         };
-        Ok(Answer {
-            response,
-            host: self.host().to_owned(),
-            elsewhere,
-            answer_timeout: self.transport.answer_timeout,
-            now: (self.transport.clock)(),
-        })
+        let response = sent.map_err(|error| {
+            let reason = root(&error);
+            broken(if error.is_connect() { format!("no connection: {reason}") } else { reason })
+        })?;
+        let host = self.host().to_owned();
+        Ok(Answer { response, host, elsewhere, answer_timeout: patience, now: self.now() })
     }
 
     /// Is it the registry itself, by scheme, host and port?
