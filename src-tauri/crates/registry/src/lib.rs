@@ -10,6 +10,10 @@
 
 mod auth;
 mod client;
+mod download;
+mod downloads;
+#[cfg(test)]
+mod fake;
 mod push;
 #[cfg(test)]
 mod served;
@@ -17,5 +21,7 @@ mod source;
 
 pub use auth::{KeyError, KeyFile, SignIn};
 pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
+pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};

@@ -1,0 +1,3 @@
+//! Sources that misbehave.
+
+use super::*;
