@@ -20,7 +20,6 @@ mod journal;
 mod origins;
 mod work;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -124,7 +123,7 @@ struct Inner {
     /// How many are at work.
     working: watch::Sender<usize>,
     /// The daemon ends: nothing that happens now is anybody's wish.
-    ending: AtomicBool,
+    ending: watch::Sender<bool>,
 }
 
 #[derive(Default)]
@@ -243,7 +242,7 @@ impl App {
 
     /// Stops all downloads, so that nothing of what came is lost, and leaves them to the next daemon.
     pub async fn rest_downloads(&self) {
-        self.pulls.0.ending.store(true, Ordering::SeqCst);
+        self.pulls.0.ending.send_replace(true);
         let downloads = lock(&self.pulls.0.downloads).clone();
         if let Some(downloads) = downloads {
             downloads.shut_down().await;
@@ -264,7 +263,7 @@ impl Pulls {
             limit_bytes_per_s: Mutex::new(settings.limit_bytes_per_s),
             changed: watch::Sender::new(0),
             working: watch::Sender::new(0),
-            ending: AtomicBool::new(false),
+            ending: watch::Sender::new(false),
         }))
     }
 
@@ -404,16 +403,22 @@ impl Pulls {
             let at_work = matches!(view.state, PullState::Queued | PullState::Running);
             view.watchers == 0 && !view.detached && !view.publishing && at_work
         });
-        if abandoned && !self.0.ending.load(Ordering::SeqCst) {
+        if abandoned && !*self.0.ending.borrow() {
             // It may have come to its end meanwhile, which is what this one went away for.
             let _ = self.wish(&job.id.to_string(), Wish::Stop);
         }
     }
 
+    /// Returns once the daemon ends.
+    async fn ending(&self) {
+        // The sender lives as long as this does.
+        let _ = self.0.ending.subscribe().wait_for(|ending| *ending).await;
+    }
+
     /// Starts what may run.
     fn start(&self) {
         let queue = self.0.queue();
-        if self.0.ending.load(Ordering::SeqCst) {
+        if *self.0.ending.borrow() {
             return;
         }
         let running = |job: &&Arc<Job>| job.view().state == PullState::Running;
@@ -463,7 +468,7 @@ impl Pulls {
                 inner.forget_oldest();
             }
             // Downloads that end because the daemon does are the next one's to go on with.
-            Some(Err(_)) if inner.ending.load(Ordering::SeqCst) => {}
+            Some(Err(_)) if *inner.ending.borrow() => {}
             Some(Err(error)) => {
                 tracing::warn!(model = %job.name, %error, "the pull failed");
                 job.end(PullState::Failed, Some(error));

@@ -52,7 +52,11 @@ pub const TABLE: &[Row] = &[
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
     row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
-    row("CAIRN_PROXY", "HTTP_PROXY and HTTPS_PROXY", "The proxy that leads to registries: http, https, socks5 or socks5h"),
+    row(
+        "CAIRN_PROXY",
+        "HTTP_PROXY and HTTPS_PROXY",
+        "The proxy that leads to registries: http, https, socks5 or socks5h",
+    ),
     Row {
         name: "HTTP_PROXY",
         also: Some("http_proxy"),
@@ -78,7 +82,11 @@ pub const TABLE: &[Row] = &[
         about: "Hosts, domains and networks that are reached without a proxy, comma-separated",
     },
     row("CAIRN_CA_FILE", "the system's certificates", "A PEM file of certificates to trust besides"),
-    row("CAIRN_KEY", "a key of Cairn's own", "The ed25519 key that signs in to registries, ~/.ollama/id_ed25519 for instance"),
+    row(
+        "CAIRN_KEY",
+        "a key of Cairn's own",
+        "The ed25519 key that signs in to registries, ~/.ollama/id_ed25519 for instance",
+    ),
     row("CAIRN_STALL", "30s", "How long nothing may come of a download before it is asked for anew; waits go with it"),
     row("OLLAMA_NOPRUNE", "false", "Keeps contents that the new version of a pulled model does not need"),
     row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),

@@ -87,6 +87,9 @@ pub enum PullError {
     /// Its user stopped it, or nobody watched any more.
     #[error("stopped; what came is kept, and `cairn pull` or `cairn downloads resume` goes on from there")]
     Stopped,
+    /// The daemon ends.
+    #[error("the daemon ends; what came is kept, and the next one goes on from there by itself")]
+    Ending,
     /// Its user threw it away.
     #[error("discarded")]
     Discarded,
@@ -103,7 +106,9 @@ fn advice(error: &DownloadError) -> &'static str {
         }
         DownloadError::Busy { .. } => "; what came is kept. Pull again after that, or from a mirror (--source)",
         DownloadError::Absent { .. } => "; its publisher may be uploading it, or has taken it back: pull again later",
-        DownloadError::Refused { .. } => "; what came is kept. It may be private, or its licence must be accepted first",
+        DownloadError::Refused { .. } => {
+            "; what came is kept. It may be private, or its licence must be accepted first"
+        }
         DownloadError::Mismatch { .. } => {
             ". Nothing of it is used. A proxy or mirror on the way may change what it carries: try another one"
         }

@@ -284,8 +284,15 @@ impl PullEvents {
             if let Some(event) = self.told.next(&self.job.view()) {
                 return Some(event);
             }
-            if !self.told.end {
-                self.changed.changed().await.ok()?;
+            if self.told.end {
+                continue;
+            }
+            tokio::select! {
+                changed = self.changed.changed() => changed.ok()?,
+                () = self.pulls.ending() => {
+                    self.told.end = true;
+                    return Some(PullEvent::Failed(PullError::Ending.into()));
+                }
             }
         }
     }

@@ -71,7 +71,8 @@ fn mirrors(text: &str) -> Option<Vec<(String, String)>> {
     let pair = |pair: &str| {
         let (host, address) = pair.split_once('=')?;
         let (host, address) = (host.trim(), address.trim());
-        (!host.is_empty() && address.contains("://")).then(|| (host.to_owned(), address.trim_end_matches('/').to_owned()))
+        (!host.is_empty() && address.contains("://"))
+            .then(|| (host.to_owned(), address.trim_end_matches('/').to_owned()))
     };
     pairs.map(pair).collect()
 }
@@ -107,7 +108,8 @@ mod tests {
 
     #[test]
     fn mirrors_are_pairs() {
-        let settings = load([("CAIRN_MIRRORS", "registry.ollama.ai=http://nas:11434/, hf.co=https://m; hf.co=https://n")]);
+        let settings =
+            load([("CAIRN_MIRRORS", "registry.ollama.ai=http://nas:11434/, hf.co=https://m; hf.co=https://n")]);
         let pair = |host: &str, address: &str| (host.to_owned(), address.to_owned());
         let expected =
             [pair("registry.ollama.ai", "http://nas:11434"), pair("hf.co", "https://m"), pair("hf.co", "https://n")];
@@ -129,7 +131,8 @@ mod tests {
     fn our_own_proxy_goes_before_the_customary_ones() {
         let customary = load([("HTTPS_PROXY", "http://a"), ("no_proxy", "b")]).downloads.proxies;
         assert_ne!(customary, Proxies::none(), "the customary variables count");
-        let own = load([("HTTPS_PROXY", "http://a"), ("CAIRN_PROXY", "socks5://c"), ("NO_PROXY", "b")]).downloads.proxies;
+        let own =
+            load([("HTTPS_PROXY", "http://a"), ("CAIRN_PROXY", "socks5://c"), ("NO_PROXY", "b")]).downloads.proxies;
         assert_eq!(own, Proxies::all("socks5://c", "b"), "with the hosts that are reached without any");
     }
 }
