@@ -7,6 +7,7 @@
 mod answer;
 mod blob;
 mod exchange;
+mod json;
 mod manifest;
 mod proxies;
 mod registry;

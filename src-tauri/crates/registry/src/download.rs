@@ -337,7 +337,7 @@ async fn attempt(
     suspects: &Suspects,
 ) -> Result<Attempt, DownloadError> {
     let (digest, size_bytes, config) = (wanted.digest, wanted.size_bytes, Arc::clone(&place.config));
-    let health = Health::new(&wanted.sources, size_bytes, Arc::clone(&config), &suspects.wrong, suspects.alone);
+    let health = Health::new(&wanted.sources, Arc::clone(&config), &suspects.wrong, suspects.alone);
     let state = State::new(digest, size_bytes, staged.held().clone(), health, Arc::clone(&config));
     let room = Arc::clone(&place.room);
     let spool = Spool::start(staged, size_bytes, Arc::clone(&place.credits), Box::new(move || room.check()));
@@ -348,6 +348,7 @@ async fn attempt(
         state: state.into(),
         spool,
         throttle: Arc::clone(&place.throttle),
+        piece_bytes: place.credits.most_bytes(),
         config,
         started: Instant::now(),
         changed: Notify::new(),
@@ -446,4 +447,4 @@ async fn blocking<T: Send + 'static>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -203,7 +203,9 @@ impl Downloads {
     /// Stops all downloads, so that nothing of what came is lost, and waits until they have.
     pub async fn shut_down(&self) {
         let ids: Vec<DownloadId> = self.list().into_iter().map(|row| row.id).collect();
-        ids.into_iter().for_each(|id| drop(self.pause(id)));
+        for id in ids {
+            self.pause(id);
+        }
         loop {
             let running =
                 self.hub.queue().entries().iter().find(|entry| entry.is_running()).map(|e| e.idle.subscribe());

@@ -10,6 +10,7 @@
 
 mod auth;
 mod client;
+mod discover;
 mod download;
 mod downloads;
 #[cfg(test)]
@@ -18,10 +19,13 @@ mod push;
 #[cfg(test)]
 mod served;
 mod source;
+mod sources;
 
 pub use auth::{KeyError, KeyFile, SignIn};
 pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
 pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
+pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};

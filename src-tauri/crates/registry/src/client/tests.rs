@@ -5,3 +5,4 @@ mod blobs;
 mod manifests;
 mod redirects;
 mod refusals;
+mod ways;

@@ -66,7 +66,7 @@ pub enum DownloadError {
         reason: String,
     },
     /// What came is not what was asked for. It was thrown away.
-    #[error("digest mismatch, file must be downloaded again: want {want}, got {got} (from {})", hosts.join(", "))]
+    #[error("digest mismatch, file must be downloaded again: want {want}, got {got}{}", from(hosts))]
     Mismatch {
         /// The digest that was asked for.
         want: Digest,
@@ -184,6 +184,10 @@ impl fmt::Display for Of {
             _ => write!(f, "{:.1} of {:.1} GB", self.0 as f64 / 1e9, self.1 as f64 / 1e9),
         }
     }
+}
+
+fn from(hosts: &[String]) -> String {
+    if hosts.is_empty() { String::new() } else { format!(" (from {})", hosts.join(", ")) }
 }
 
 fn do_not(hosts: &[String]) -> String {

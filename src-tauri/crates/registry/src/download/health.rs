@@ -4,6 +4,7 @@
 //! a failing mirror is passed over while it recovers. Failures of several streams at the same time are one failure, and
 //! bytes that come make up for them.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,8 +14,13 @@ use super::Config;
 use super::error::{DownloadError, Notice};
 use crate::{BlobSource, SourceError};
 
-/// Bytes that make up for a failure; for small blobs it is a sixteenth of them.
-const REDEEMING_BYTES: u64 = 64 << 10;
+/// Bytes that make up for a failure. So does a quarter of what was asked for, which can happen only so many times.
+const REDEEMING_BYTES: u64 = 16 << 10;
+
+/// How many bytes make up for a failure, in a request for `asked_bytes`.
+pub(super) fn redeeming_bytes(asked_bytes: u64) -> u64 {
+    (asked_bytes / 4).clamp(1, REDEEMING_BYTES)
+}
 
 /// A source, and what is known of it.
 pub(super) struct Source {
@@ -58,7 +64,6 @@ pub(super) struct Health {
     pub(super) sources: Vec<Source>,
     /// Who was asked last.
     current: usize,
-    redeeming_bytes: u64,
     config: Arc<Config>,
     jitter: u64,
 }
@@ -67,7 +72,6 @@ impl Health {
     /// `wrong` are those that sent wrong bytes before; `alone` is the only one to ask, where there is one.
     pub(super) fn new(
         sources: &[Arc<dyn BlobSource>],
-        size_bytes: u64,
         config: Arc<Config>,
         wrong: &[usize],
         alone: Option<usize>,
@@ -87,12 +91,7 @@ impl Health {
         let sources: Vec<Source> = sources.iter().enumerate().map(make).collect();
         let current = sources.iter().position(|source| source.out.is_none()).unwrap_or(0);
         let jitter = config.seed;
-        Self { sources, current, redeeming_bytes: (size_bytes / 16).clamp(1, REDEEMING_BYTES), config, jitter }
-    }
-
-    /// How many bytes make up for a failure.
-    pub(super) fn redeeming_bytes(&self) -> u64 {
-        self.redeeming_bytes
+        Self { sources, current, config, jitter }
     }
 
     /// The host that was asked last.
@@ -133,12 +132,12 @@ impl Health {
         }
     }
 
-    /// Bytes came.
-    pub(super) fn came(&mut self, index: usize, range: std::ops::Range<u64>) {
+    /// Bytes came, of a request for `asked_bytes`.
+    pub(super) fn came(&mut self, index: usize, range: Range<u64>, asked_bytes: u64) {
         let Some(source) = self.sources.get_mut(index) else { return };
         source.since_failure_bytes += range.end - range.start;
         source.supplied.insert(range);
-        if source.since_failure_bytes >= self.redeeming_bytes {
+        if source.since_failure_bytes >= redeeming_bytes(asked_bytes) {
             source.failures = 0;
         }
     }

@@ -41,7 +41,13 @@ pub(crate) struct Credits {
 
 impl Credits {
     pub(crate) fn new(total_bytes: u32) -> Self {
-        Self { semaphore: Semaphore::new(total_bytes as usize), total: total_bytes.max(1) }
+        let total_bytes = total_bytes.max(1);
+        Self { semaphore: Semaphore::new(total_bytes as usize), total: total_bytes }
+    }
+
+    /// How many bytes may be paid for at once, so that streams take turns.
+    pub(super) fn most_bytes(&self) -> usize {
+        (self.total as usize / 4).clamp(1, PIECE_BYTES)
     }
 }
 
@@ -127,26 +133,25 @@ impl Spool {
         self.view.clone()
     }
 
-    /// Hands over bytes, which must be new ones. Call [`Spool::pay`] before taking more.
-    pub(super) fn write(&self, at: u64, bytes: Bytes) {
-        let mut state = self.board.lock();
-        state.queue.push_back((at, bytes));
-        drop(state);
-        self.board.to_write.notify_one();
+    /// Waits until `bytes` more may be on their way, which must be at most [`Credits::most_bytes`].
+    pub(super) async fn pay(&self, bytes: usize) {
+        // The semaphore is never closed.
+        if let Ok(permit) = self.credits.semaphore.acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)).await {
+            permit.forget();
+            self.board.paid.fetch_add(bytes as u64, Ordering::SeqCst);
+        }
     }
 
-    /// Waits until `bytes` more may be on their way.
-    pub(super) async fn pay(&self, bytes: u64) {
-        let mut left = bytes;
-        while left > 0 {
-            let part = u32::try_from(left).unwrap_or(u32::MAX).min(self.credits.total);
-            // The semaphore is never closed.
-            if let Ok(permit) = self.credits.semaphore.acquire_many(part).await {
-                permit.forget();
-                self.board.paid.fetch_add(u64::from(part), Ordering::SeqCst);
-            }
-            left -= u64::from(part);
-        }
+    /// Gives back what was paid for bytes that are not written.
+    pub(super) fn refund(&self, bytes: usize) {
+        self.board.returned.fetch_add(bytes as u64, Ordering::SeqCst);
+        self.credits.semaphore.add_permits(bytes);
+    }
+
+    /// Hands over bytes that are new and paid for.
+    pub(super) fn write(&self, at: u64, bytes: Bytes) {
+        self.board.lock().queue.push_back((at, bytes));
+        self.board.to_write.notify_one();
     }
 
     /// Writes and keeps what came, without waiting for the digest, unless it is computed already. Blocks.
@@ -186,7 +191,7 @@ impl Board {
     fn fail(&self, error: impl Into<DownloadError>) {
         self.lock().failed = true;
         let error = error.into();
-        self.view.send_modify(|view| drop(view.failed.get_or_insert(error)));
+        self.view.send_modify(|view| view.failed = view.failed.take().or(Some(error)));
         self.ring();
     }
 
@@ -260,26 +265,24 @@ impl Board {
                 return staged;
             }
             drop(state);
-            let kept = staged.keep(&unkept).map_err(DownloadError::from).and_then(|()| room());
-            // Whatever came of it, these bytes are no longer on their way.
+            // Bytes that could not be kept stay on their way, so that no more come for them while streams are told.
+            if let Err(error) = staged.keep(&unkept) {
+                self.fail(error);
+                continue;
+            }
             let bytes = unkept.total_bytes();
             self.returned.fetch_add(bytes, Ordering::SeqCst);
             credits.semaphore.add_permits(usize::try_from(bytes).unwrap_or(0));
-            if let Err(error) = kept {
+            if let Err(error) = room() {
                 self.fail(error);
             }
         }
     }
 
-    /// Squares accounts: a stream that was cut off may have paid for bytes that were never written, or not have paid.
+    /// Squares accounts: what was paid for bytes that a failing disk did not take is nobody's.
     fn settle(&self, credits: &Credits) {
         let (paid, returned) = (self.paid.load(Ordering::SeqCst), self.returned.load(Ordering::SeqCst));
-        let difference = usize::try_from(paid.abs_diff(returned)).unwrap_or(0);
-        if paid > returned {
-            credits.semaphore.add_permits(difference);
-        } else {
-            credits.semaphore.forget_permits(difference);
-        }
+        credits.semaphore.add_permits(usize::try_from(paid.saturating_sub(returned)).unwrap_or(0));
     }
 
     fn hash(&self, file: &dyn Partial, size_bytes: u64) {

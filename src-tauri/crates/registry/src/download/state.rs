@@ -9,7 +9,7 @@ use cairn_store::{Digest, Ranges};
 
 use super::Config;
 use super::error::{DownloadError, Notice};
-use super::health::{Health, Pick};
+use super::health::{Health, Pick, redeeming_bytes};
 use super::plan::{LeaseId, Plan, Rules, Taken};
 use super::speed::Speed;
 use crate::{BlobSource, SourceError};
@@ -119,10 +119,11 @@ impl State {
     pub(super) fn take(&mut self, job: &Job, offset: u64, len: usize, now: Duration) -> Taken {
         let taken = self.plan.take(job.lease, offset, len, now);
         if let Taken::Write { len, at, .. } = taken {
-            self.health.came(job.source, at..at + len as u64);
+            let asked_bytes = job.range.end - job.range.start;
+            self.health.came(job.source, at..at + len as u64, asked_bytes);
             self.speed.add(now, len as u64);
             self.since_stall_bytes += len as u64;
-            if self.since_stall_bytes >= self.health.redeeming_bytes() {
+            if self.since_stall_bytes >= redeeming_bytes(asked_bytes) {
                 self.stalls = 0;
             }
         }

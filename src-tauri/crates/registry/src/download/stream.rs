@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use cairn_store::Digest;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     pub(super) spool: Spool,
     pub(super) throttle: Arc<Throttle>,
+    /// The most bytes that a stream hands on at once.
+    pub(super) piece_bytes: usize,
     pub(super) config: Arc<Config>,
     pub(super) started: Instant,
     /// Something changed that an idle stream may wait for.
@@ -94,37 +97,47 @@ async fn fetch(shared: &Shared, job: &Job) -> End {
         return broken(format!("answered from byte {at} where {} was asked for", job.range.start));
     }
     loop {
-        let bytes = match timeout(stall, opened.body.next()).await {
+        let mut bytes = match timeout(stall, opened.body.next()).await {
             Err(_) => return End::Stalled,
             Ok(Err(error)) => return End::Failed(error),
             Ok(Ok(None)) => return broken(format!("ended at byte {at} of {}", shared.size_bytes)),
             Ok(Ok(Some(bytes))) => bytes,
         };
         shared.throttle.pass(bytes.len() as u64).await;
-        let (taken, slow) = {
-            let mut state = shared.state();
-            let now = shared.now();
-            (state.take(job, at, bytes.len(), now), state.plan.is_slow(job.lease, now))
-        };
-        at = at.saturating_add(bytes.len() as u64);
-        match taken {
-            Taken::Before => {}
-            Taken::Gone => return End::Done,
-            Taken::Beyond { asked } => {
-                return broken(format!("answered from byte {} where {asked} was asked for", opened.offset));
-            }
-            Taken::Write { skip, len, at: place, finished } => {
-                shared.spool.write(place, bytes.slice(skip..skip + len));
-                shared.spool.pay(len as u64).await;
-                if finished && !continues(shared, job) {
-                    return End::Done;
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(bytes.len().min(shared.piece_bytes));
+            let taken = take(shared, job, at, &piece).await;
+            at = at.saturating_add(piece.len() as u64);
+            match taken {
+                Taken::Before | Taken::Write { finished: false, .. } => {}
+                Taken::Write { .. } if continues(shared, job) => {}
+                Taken::Write { .. } | Taken::Gone => return End::Done,
+                Taken::Beyond { asked } => {
+                    return broken(format!("answered from byte {} where {asked} was asked for", opened.offset));
                 }
             }
         }
-        if slow {
+        if shared.state().plan.is_slow(job.lease, shared.now()) {
             return End::Slow;
         }
     }
+}
+
+/// Takes bytes that begin at `at`, as far as they are wanted, once there is room on the way to the disk. Until then they
+/// count as not received, so that nothing is promised that a cut would lose.
+async fn take(shared: &Shared, job: &Job, at: u64, bytes: &Bytes) -> Taken {
+    shared.spool.pay(bytes.len()).await;
+    let mut unwanted = bytes.len();
+    let mut state = shared.state();
+    let taken = state.take(job, at, bytes.len(), shared.now());
+    if let Taken::Write { skip, len, at, .. } = taken {
+        // While the state is locked: whoever sees that all is received finds it with the writer too.
+        shared.spool.write(at, bytes.slice(skip..skip + len));
+        unwanted -= len;
+    }
+    drop(state);
+    shared.spool.refund(unwanted);
+    taken
 }
 
 /// Whether the source goes on with bytes that are still missing, and would send all of it again to another stream.

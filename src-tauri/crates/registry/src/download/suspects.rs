@@ -42,6 +42,8 @@ impl Suspects {
     ) -> Result<Option<usize>, StagingError> {
         let suppliers = supplied.iter().enumerate().filter(|(_, ranges)| !ranges.is_empty());
         match suppliers.map(|(source, _)| source).collect::<Vec<_>>().as_slice() {
+            // Nothing came and nothing was there: the size is wrong, and asking again would bring nothing again.
+            [] if earlier.is_empty() => return Ok(None),
             [only] if earlier.is_empty() => self.wrong.push(*only),
             _ => {
                 for (source, ranges) in supplied.iter().enumerate() {

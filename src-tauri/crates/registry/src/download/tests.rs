@@ -4,7 +4,6 @@ mod faults;
 
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cairn_disk::{Disk, RealDisk};
 use cairn_testkit::Random;
@@ -13,12 +12,12 @@ use super::*;
 use crate::fake::{Answer, Fake, Then, broken};
 use crate::{Downloads, FetchBlob, Priority, SourceError};
 
-pub(super) fn ms(ms: u64) -> Duration {
+pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
 /// Everything a thousandth of what it is.
-pub(super) fn config() -> Config {
+pub(crate) fn config() -> Config {
     Config {
         streams: 4,
         at_once: 3,
@@ -29,7 +28,7 @@ pub(super) fn config() -> Config {
         stall_tries: 4,
         slow_after: ms(200),
         steal_after: ms(50),
-        tries: 4,
+        tries: 6,
         backoff: ms(2),
         longest_backoff: ms(10),
         patience: ms(1000),
@@ -40,31 +39,31 @@ pub(super) fn config() -> Config {
     }
 }
 
-pub(super) fn contents(len: usize, seed: u64) -> Vec<u8> {
+pub(crate) fn contents(len: usize, seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     (0..len).map(|_| random.below(256) as u8).collect()
 }
 
 /// A library in a folder of its own.
-pub(super) struct Home {
+pub(crate) struct Home {
     folder: tempfile::TempDir,
 }
 
 impl Home {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
-    pub(super) fn library(&self) -> Library {
+    pub(crate) fn library(&self) -> Library {
         Library::new(self.folder.path().join("models"))
     }
 
-    pub(super) fn downloads(&self, disk: impl Disk + 'static, config: Config) -> Downloads {
+    pub(crate) fn downloads(&self, disk: impl Disk + 'static, config: Config) -> Downloads {
         Downloads::new(&self.library(), Arc::new(disk), config).unwrap()
     }
 
     /// Names of all files that are kept, without digests.
-    pub(super) fn files(&self) -> Vec<String> {
+    pub(crate) fn files(&self) -> Vec<String> {
         fn walk(folder: &Path, found: &mut Vec<String>) {
             for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
                 if entry.path().is_dir() {
@@ -84,7 +83,7 @@ impl Home {
     }
 }
 
-pub(super) fn wanted(contents: &[u8], sources: &[&Arc<Fake>]) -> FetchBlob {
+pub(crate) fn wanted(contents: &[u8], sources: &[&Arc<Fake>]) -> FetchBlob {
     FetchBlob {
         digest: Digest::of(contents),
         size_bytes: contents.len() as u64,
@@ -95,7 +94,7 @@ pub(super) fn wanted(contents: &[u8], sources: &[&Arc<Fake>]) -> FetchBlob {
 }
 
 /// Downloads to the end, and holds progress to going forwards only.
-pub(super) async fn run(downloads: &Downloads, blob: FetchBlob) -> Result<Ready, DownloadError> {
+pub(crate) async fn run(downloads: &Downloads, blob: FetchBlob) -> Result<Ready, DownloadError> {
     let mut subscription = downloads.fetch(blob);
     let mut progress = subscription.progress();
     let watching = tokio::spawn(async move {
@@ -164,8 +163,9 @@ async fn killed_at_any_step_it_goes_on() {
         drop(home.downloads(RealDisk, config()));
         let source = Fake::good("nas", &contents);
         let disk = cairn_testkit::FaultyDisk::after(steps);
-        let first = run(&home.downloads(disk, config()), wanted(&contents, &[&source])).await;
+        let first = run(&home.downloads(disk.clone(), config()), wanted(&contents, &[&source])).await;
         let finished = first.is_ok();
+        disk.cut_power();
         assert!(finished || home.files().iter().all(|name| name != "blobs/blob"), "nothing is published");
         let ready = run(&home.downloads(RealDisk, config()), wanted(&contents, &[&source])).await;
         let ready = ready.unwrap_or_else(|error| panic!("after {steps} steps: {error}"));

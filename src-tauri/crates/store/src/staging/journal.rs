@@ -158,6 +158,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "one range is what is meant")]
 mod tests {
     use cairn_disk::RealDisk;
     use proptest::prelude::*;

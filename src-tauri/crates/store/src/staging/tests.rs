@@ -1,4 +1,5 @@
 //! Blobs in the making, kept by one process at a time, and published whole.
+#![expect(clippy::single_range_in_vec_init, reason = "one range is what is meant")]
 
 use std::ops::Range;
 
@@ -139,7 +140,8 @@ fn publishes_the_manifest_as_it_came_and_last() {
     let (config, first, second) = (at.ready(b"{}"), at.ready(b"first weights"), at.ready(b"second weights"));
     let config = crate::Layer { kind: LayerKind::config(), ..config };
     // A manifest is kept byte for byte, so its spelling is not ours to change.
-    let manifest = |layer: &crate::Layer| [b" ".as_slice(), &Manifest::to_json(&config, &[layer.clone()])].concat();
+    let manifest =
+        |layer: &crate::Layer| [b" ".as_slice(), &Manifest::to_json(&config, std::slice::from_ref(layer))].concat();
     let writer = LibraryWriter::open(&at.library, &RealDisk).unwrap();
 
     let published = writer.publish(&at.staging, &name, &manifest(&first), true).unwrap();

@@ -1,7 +1,5 @@
 //! Who is asked next, with sources that are names.
 
-use std::ops::Range;
-
 use super::*;
 use crate::{Opened, Pending};
 
@@ -23,7 +21,7 @@ fn config() -> Config {
 
 fn health(names: &[&'static str]) -> Health {
     let sources: Vec<Arc<dyn BlobSource>> = names.iter().map(|name| Arc::new(Named(name)) as _).collect();
-    Health::new(&sources, 1 << 30, Arc::new(config()), &[], None)
+    Health::new(&sources, Arc::new(config()), &[], None)
 }
 
 fn seconds(seconds: u64) -> Duration {
@@ -59,7 +57,7 @@ fn failures_add_up_until_bytes_come() {
         assert_eq!(health.pick(now, None).0, Pick::Source(0), "round {round}");
         assert!(health.failed(0, &broken(), now).is_some(), "it is said");
         assert!(health.failed(0, &broken(), now).is_none(), "a second stream that broke at once is the same failure");
-        health.came(0, round << 20..(round + 1) << 20);
+        health.came(0, round << 20..(round + 1) << 20, 1 << 20);
     }
     let mut waited = Vec::new();
     for round in 10..13 {
