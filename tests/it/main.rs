@@ -10,5 +10,6 @@ mod imports;
 mod layers;
 mod parity;
 mod pebble;
+mod pulls;
 mod repl;
 mod scripts;

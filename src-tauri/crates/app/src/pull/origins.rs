@@ -1,15 +1,21 @@
 //! Who is asked for a model: its registry, which says what the model is made of, and mirrors, which may have its contents.
 //!
-//! A digest proves contents and not what a name stands for. So the manifest comes from the registry that the name belongs
-//! to; only where that one cannot be reached at all does a mirror that the user set down in the settings answer for it, and
-//! that is said. A mirror that a single request names supplies contents and never a manifest.
+//! A digest proves contents and not what a name stands for. So the registry that a name belongs to is asked first what it
+//! means; only where that one cannot be reached does a mirror answer that the user set down in the settings, and that is
+//! said. Contents come from mirrors first: that is what they are for. A mirror that a single request names supplies contents
+//! and never a manifest.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use cairn_disk::RealDisk;
-use cairn_registry::{BlobSource, KeyFile, ManifestBytes, Registry, SignIn, SourceError, Transport, TransportConfig};
+use cairn_registry::{
+    BlobSource, HealthRules, KeyFile, ManifestBytes, ModelSources, Place, Registry, Resolved, SignIn, SignInByHost,
+    SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
+};
 use cairn_store::ModelRef;
+use tokio::sync::broadcast;
 
 use super::error::PullError;
 use crate::settings::DownloadSettings;
@@ -17,6 +23,8 @@ use crate::{Clock, VERSION};
 
 /// How often the manifest is asked for before it is an error.
 const TRIES: u32 = 5;
+/// How long to wait before the second try; twice as long before each further one.
+const BACKOFF: Duration = Duration::from_millis(500);
 /// A registry that asks for a longer wait than this is not waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -24,8 +32,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) struct Outside {
     settings: DownloadSettings,
     clock: Clock,
-    transport: OnceLock<Result<Transport, PullError>>,
     key: Arc<KeyFile>,
+    ways: OnceLock<Result<Ways, PullError>>,
+}
+
+struct Ways {
+    transport: Transport,
+    sources: Sources,
 }
 
 impl Outside {
@@ -35,100 +48,130 @@ impl Outside {
             Some(path) => KeyFile::read_from(path.clone(), disk),
             None => KeyFile::made_at(settings.own_key.clone(), disk),
         };
-        Self { settings, clock, transport: OnceLock::new(), key: Arc::new(key) }
+        Self { settings, clock, key: Arc::new(key), ways: OnceLock::new() }
     }
 
-    fn transport(&self) -> Result<&Transport, PullError> {
-        let made = self.transport.get_or_init(|| {
-            let clock = self.clock.clone();
-            let agent = format!("cairn/{VERSION} ({} {})", std::env::consts::ARCH, std::env::consts::OS);
-            let mut config = TransportConfig::new(agent, Arc::new(move || clock.now()));
-            config.proxies = self.settings.proxies.clone();
-            config.extra_ca.clone_from(&self.settings.ca_file);
-            if let Some(stall) = self.settings.stall {
-                config.connect_timeout = config.connect_timeout.min(stall);
-                config.answer_timeout = stall * 2;
-            }
-            Transport::new(config).map_err(|error| PullError::Transport(error.to_string()))
-        });
-        made.as_ref().map_err(Clone::clone)
+    fn ways(&self) -> Result<&Ways, PullError> {
+        self.ways.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
+    }
+
+    fn open(&self) -> Result<Ways, PullError> {
+        let clock = self.clock.clone();
+        let agent = format!("cairn/{VERSION} ({} {})", std::env::consts::ARCH, std::env::consts::OS);
+        let mut config = TransportConfig::new(agent, Arc::new(move || clock.now()));
+        config.proxies = self.settings.proxies.clone();
+        config.extra_ca.clone_from(&self.settings.ca_file);
+        let mut rules = HealthRules::default();
+        if let Some(stall) = self.settings.stall {
+            config.connect_timeout = config.connect_timeout.min(stall);
+            config.answer_timeout = stall * 2;
+            (rules.rest, rules.longest_rest) = (stall / 2, stall * 20);
+        }
+        let transport = Transport::new(config).map_err(|error| PullError::Transport(error.to_string()))?;
+        let key = Arc::clone(&self.key);
+        let sign_in: SignInByHost = Arc::new(move |_| SignIn::key(Arc::clone(&key)));
+        let sources = Sources::new(transport.clone(), sign_in, rules);
+        let mut lists: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+        for (host, address) in &self.settings.mirrors {
+            let (address, sign_in) = (address.clone(), SignIn::anonymous());
+            let list = lists.entry(host.to_ascii_lowercase()).or_insert_with(|| vec![Place::Origin]);
+            list.push(Place::Mirror { address, trust: Trust::Joined, sign_in });
+        }
+        for (host, list) in lists {
+            sources.set(&host, list)?;
+        }
+        Ok(Ways { transport, sources })
     }
 
     /// Who is asked for a model. `sources` are addresses that the request names.
     pub(super) fn origins(&self, name: &ModelRef, insecure: bool, sources: &[String]) -> Result<Origins, PullError> {
-        let transport = self.transport()?;
-        let sign_in = || SignIn::key(Arc::clone(&self.key));
-        let origin = Registry::of(name, insecure, transport, sign_in())?;
-        // An address that the settings or the request spell out with http asks for http. They are told nothing of us.
-        let mirror = |address: &String| {
-            Ok(Registry::at(address, true, transport, SignIn::anonymous())?.standing_for(name.host()))
-        };
-        let joined = self.settings.mirrors.iter().filter(|(host, _)| host.eq_ignore_ascii_case(name.host()));
-        let joined: Vec<Registry> = joined.map(|(_, address)| mirror(address)).collect::<Result<_, PullError>>()?;
-        let named: Vec<Registry> = sources.iter().map(mirror).collect::<Result<_, PullError>>()?;
-        Ok(Origins { name: name.clone(), origin, joined, named, backoff: self.settings.stall.map(|stall| stall / 60) })
+        let ways = self.ways()?;
+        let model = ways.sources.of(name, insecure)?;
+        let named = sources.iter().map(|address| {
+            // Whoever writes an address with http asks for http.
+            let registry = Registry::at(address, true, &ways.transport, SignIn::anonymous())?;
+            Ok(registry.standing_for(name.host()).blobs(name))
+        });
+        Ok(Origins {
+            name: name.clone(),
+            own: ways.sources.origin(name, insecure)?.host().to_owned(),
+            named: named.collect::<Result<_, PullError>>()?,
+            model,
+            events: ways.sources.events(),
+            backoff: self.settings.stall.map_or(BACKOFF, |stall| stall / 60),
+        })
     }
 }
 
 /// Who is asked for one model.
 pub(super) struct Origins {
     name: ModelRef,
-    origin: Registry,
-    joined: Vec<Registry>,
-    named: Vec<Registry>,
-    backoff: Option<Duration>,
+    /// The host of the name's own registry.
+    own: String,
+    named: Vec<Arc<dyn BlobSource>>,
+    model: ModelSources,
+    events: broadcast::Receiver<SourceEvent>,
+    backoff: Duration,
 }
 
 impl Origins {
     /// Who has contents, in the order in which they are asked.
     pub(super) fn blob_sources(&self) -> Vec<Arc<dyn BlobSource>> {
-        let all = self.named.iter().chain(&self.joined).chain([&self.origin]);
-        all.map(|registry| registry.blobs(&self.name)).collect()
+        let (own, mirrors): (Vec<_>, Vec<_>) = self.model.blobs().into_iter().partition(|one| one.host() == self.own);
+        self.named.iter().cloned().chain(mirrors).chain(own).collect()
     }
 
     /// What the model is made of, and who said so.
-    pub(super) async fn manifest(&self, tell: &(dyn Fn(String) + Sync)) -> Result<(ManifestBytes, String), PullError> {
-        let host = self.origin.host().to_owned();
-        let last = match self.ask(&self.origin, tell).await {
-            Ok(manifest) => return Ok((manifest, host)),
-            Err(SourceError::Absent { .. }) => return Err(PullError::Absent { host, name: self.name.to_string() }),
-            Err(error @ SourceError::Refused { .. }) => return Err(PullError::Refused(error)),
-            Err(error) => error,
-        };
-        for mirror in &self.joined {
-            tell(format!("{last}; asking the mirror {} what {} is", mirror.host(), self.name));
-            match self.ask(mirror, tell).await {
-                Ok(manifest) => {
-                    let (mirror, origin) = (mirror.host().to_owned(), &host);
-                    tell(format!("{} is what {mirror} says that it is: {origin} could not be asked", self.name));
-                    return Ok((manifest, mirror));
+    pub(super) async fn manifest(
+        &mut self,
+        tell: &(dyn Fn(String) + Sync),
+    ) -> Result<(ManifestBytes, String), PullError> {
+        let (mut wait, mut tries) = (self.backoff, 1);
+        let error = loop {
+            let error = match self.model.resolve().await {
+                Ok(resolved) => {
+                    self.say(&resolved, tell);
+                    return Ok((resolved.manifest, resolved.host));
                 }
-                Err(error) => tell(error.to_string()),
-            }
-        }
-        Err(PullError::Unreachable { last, times: TRIES })
-    }
-
-    /// Asks one of them until it answers, or has failed too often.
-    async fn ask(&self, registry: &Registry, tell: &(dyn Fn(String) + Sync)) -> Result<ManifestBytes, SourceError> {
-        let (mut wait, mut tries) = (self.backoff.unwrap_or(Duration::from_millis(500)), 1);
-        loop {
-            let error = match registry.manifest(&self.name).await {
-                Ok(manifest) => return Ok(manifest),
                 Err(error) => error,
             };
             let asked = match &error {
                 SourceError::Broken { .. } => None,
                 SourceError::Busy { retry_after, .. } if retry_after.unwrap_or_default() <= PATIENCE => *retry_after,
-                _ => return Err(error),
+                _ => break error,
             };
             if tries == TRIES {
-                return Err(error);
+                break error;
             }
             let pause = asked.unwrap_or(wait);
             tell(format!("{error}; asking for the manifest again in {:.1} s", pause.as_secs_f32()));
             tokio::time::sleep(pause).await;
             (wait, tries) = (wait * 2, tries + 1);
+        };
+        Err(match error {
+            SourceError::Absent { host } => PullError::Absent { host, name: self.name.to_string() },
+            refused @ SourceError::Refused { .. } => PullError::Refused(refused),
+            last => PullError::Unreachable { last, times: tries },
+        })
+    }
+
+    /// Says on whose word a name was taken, where that is news.
+    fn say(&mut self, resolved: &Resolved, tell: &(dyn Fn(String) + Sync)) {
+        let name = &self.name;
+        if resolved.by_mirror {
+            let reasons: Vec<String> = resolved.fell_back.iter().map(ToString::to_string).collect();
+            tell(format!(
+                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {}",
+                resolved.host,
+                reasons.join("; ")
+            ));
+        }
+        while let Ok(event) = self.events.try_recv() {
+            if let SourceEvent::Disagreement { name: of, mirror, .. } = event
+                && of == *name
+            {
+                tell(format!("{name} is not what the mirror {mirror} said before; its own registry's word is taken"));
+            }
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
         let origins = within.outside.origins(&name, asked.insecure, &asked.sources)?;
         Ok::<_, PullError>((within.downloads()?, origins))
     });
-    let (downloads, origins) = prepared.await.expect("preparing does not panic")?;
+    let (downloads, mut origins) = prepared.await.expect("preparing does not panic")?;
     let telling = Arc::clone(job);
     let (found, host) = origins.manifest(&move |line| telling.trouble(line)).await?;
     let name = || job.name.to_string();
