@@ -139,9 +139,10 @@ impl App {
     /// When the name is none, or is the built-in model's. All else is told as an event.
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
         let job = self.pulls.ask(pull, false)?;
-        let events = PullEvents::new(self.pulls.clone(), job);
+        let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
         // Its watcher is counted by now, so that the job begins as one that somebody waits for.
         self.pulls.start();
+        self.pulls.say_if_it_waits(&job);
         Ok(events)
     }
 
@@ -314,7 +315,7 @@ impl Pulls {
         if is_pebble(&name) {
             return Err(Error::BuiltIn(pebble::NAME));
         }
-        let asked = Asked { insecure: pull.insecure, sources: pull.sources };
+        let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources };
         let inner = &self.0;
         let job = {
             let mut queue = inner.queue();
@@ -324,6 +325,7 @@ impl Pulls {
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // This time it may be asked for in another way.
                         job.change(|view| view.asked = asked);
+                        job.claim(|| inner.journal.claim(&job.name));
                         job.queue();
                     } else if *job.wish.borrow() != Wish::Go {
                         // It is about to stop for somebody else; this one wants it.
@@ -443,6 +445,14 @@ impl Pulls {
         }
     }
 
+    /// Whoever asked should not wonder why nothing happens.
+    fn say_if_it_waits(&self, job: &Job) {
+        if job.view().state == PullState::Queued {
+            let (name, working) = (&job.name, *self.0.working.borrow());
+            job.trouble(format!("{name} waits for its turn: {working} other models are being fetched"));
+        }
+    }
+
     /// Works on a job until it is done, cannot go on, or is not wanted.
     async fn run(self, job: Arc<Job>) {
         let inner = &self.0;
@@ -463,8 +473,10 @@ impl Pulls {
         };
         match ended {
             Some(Ok(())) => {
-                job.end(PullState::Done, None);
+                // Before anybody hears of the end, so that nothing of it is on the disk by then.
                 inner.journal.remove(&job.name);
+                job.let_go();
+                job.end(PullState::Done, None);
                 inner.forget_oldest();
             }
             // Downloads that end because the daemon does are the next one's to go on with.
@@ -540,7 +552,7 @@ impl Inner {
 
     /// Writes down how a job stands.
     fn note(&self, job: &Job) {
-        if job.claim.is_none() {
+        if !job.is_claimed() {
             return;
         }
         let position = self.queue().jobs.iter().position(|other| other.id == job.id).unwrap_or(usize::MAX);
@@ -580,13 +592,14 @@ impl Inner {
             }
             Err(error) => tracing::warn!(%error, "what came is not removed"),
         }
-        job.end(PullState::Stopped, Some(PullError::Discarded));
         self.forget(job);
+        job.end(PullState::Stopped, Some(PullError::Discarded));
     }
 
     /// Takes a job out of the list.
     fn forget(&self, job: &Arc<Job>) {
         self.journal.remove(&job.name);
+        job.let_go();
         self.queue().jobs.retain(|other| other.id != job.id);
         self.changed.send_modify(|count| *count += 1);
     }

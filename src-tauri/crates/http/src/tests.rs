@@ -4,6 +4,7 @@
 mod access;
 mod logprobs;
 mod models;
+mod pulls;
 mod refusals;
 
 use std::net::SocketAddr;
