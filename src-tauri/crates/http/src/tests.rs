@@ -2,6 +2,7 @@
 //! same on every machine.
 
 mod access;
+mod libraries;
 mod logprobs;
 mod models;
 mod pulls;
