@@ -13,5 +13,7 @@ mod libraries;
 mod parity;
 mod pebble;
 mod pulls;
+mod quantise;
 mod repl;
 mod scripts;
+mod templates;

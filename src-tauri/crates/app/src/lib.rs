@@ -33,6 +33,7 @@ mod pull;
 pub mod settings;
 mod show;
 mod summary;
+mod template;
 mod verify;
 
 use std::sync::Arc;

@@ -136,11 +136,15 @@ impl Registry {
         body: Body,
         taken_bytes: &AtomicU64,
     ) -> Result<Answer, SourceError> {
-        let mut request = self.transport.http.request(method, url.clone()).headers(headers.clone()).body(body);
+        let client = if self.is_own(url) { &self.transport.http } else { &self.transport.elsewhere };
+        let mut request = client.request(method, url.clone()).headers(headers.clone()).body(body);
         if let Some(credentials) = credentials {
             request = request.header(AUTHORIZATION, credentials);
         }
         let elsewhere = (!self.is_own(url)).then(|| place(url));
+        if elsewhere.is_some() && !self.transport.reach.allows(url) {
+            return Err(self.refusal(format!("it sends us to {}, which is no public address", place(url))));
+        }
         let broken = |reason: String| {
             let reason = match &elsewhere {
                 Some(host) => format!("{host}, where it sent us: {reason}"),

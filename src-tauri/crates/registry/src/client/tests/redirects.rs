@@ -3,8 +3,8 @@
 use reqwest::Url;
 
 use crate::client::may_lead;
-use crate::served::{Served, model, reply};
-use crate::{SignIn, SourceError};
+use crate::served::{Served, config, model, reply};
+use crate::{Reach, Registry, SignIn, SourceError, Transport, TransportConfig};
 
 /// Two servers: the registry, which wants credentials and sends everything to the other, and the other.
 async fn pair() -> (Served, Served) {
@@ -100,4 +100,30 @@ fn redirects_are_never_to_less_safety() {
     check("http://a/", "https://b/", true);
     check("https://a/", "ftp://a/", false);
     check("http://a/", "file:///a", false);
+}
+
+#[tokio::test]
+async fn redirects_may_be_kept_to_public_addresses() {
+    let inside = Served::by(|_| reply(200, &[], "{}")).await;
+    let port = inside.place.rsplit(':').next().unwrap().to_owned();
+    let check = async |host: &str, reach: Reach| {
+        let target = format!("http://{host}:{port}/x");
+        let served = Served::by(move |_| reply(302, &[("Location", &target)], "")).await;
+        let transport = Transport::new(TransportConfig { reach, ..config() }).unwrap();
+        // The registry itself may be anywhere: the user named it.
+        let registry = Registry::at(&served.url(""), false, &transport, SignIn::anonymous()).unwrap();
+        registry.manifest(&model()).await.map(|_| ())
+    };
+    for host in ["127.0.0.1", "localhost"] {
+        check(host, Reach::Anywhere).await.expect("the other server answers");
+    }
+    assert_eq!(inside.seen().len(), 2, "it was asked");
+    let got = check("127.0.0.1", Reach::Public).await;
+    assert!(
+        matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("no public address")),
+        "{got:?}"
+    );
+    let got = check("localhost", Reach::Public).await;
+    assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("no public address")), "{got:?}");
+    assert_eq!(inside.seen().len(), 2, "it was not asked again");
 }
