@@ -369,14 +369,11 @@ impl Pulls {
     fn wish(&self, which: &str, wish: Wish) -> Result<(), Error> {
         let inner = &self.0;
         let job = inner.find(which)?;
-        let state = job.view().state;
+        let (state, publishing) = (job.view().state, job.view().publishing);
         match (state, wish) {
-            (PullState::Running, Wish::Go) => drop(job.wish.send_replace(Wish::Go)),
-            (PullState::Running, wish) => {
-                if !job.view().publishing {
-                    job.wish.send_replace(wish);
-                }
-            }
+            // It is all but done, and nothing stops it now.
+            (PullState::Running, _) if publishing => {}
+            (PullState::Running, wish) => drop(job.wish.send_replace(wish)),
             (PullState::Done, Wish::Discard) => inner.forget(&job),
             (_, Wish::Discard) => {
                 let pulls = self.clone();
