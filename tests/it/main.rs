@@ -12,6 +12,7 @@ mod layers;
 mod libraries;
 mod parity;
 mod pebble;
+mod pulls;
 mod quantise;
 mod repl;
 mod scripts;

@@ -5,6 +5,7 @@ mod access;
 mod libraries;
 mod logprobs;
 mod models;
+mod pulls;
 mod refusals;
 
 use std::net::SocketAddr;
