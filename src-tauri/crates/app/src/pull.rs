@@ -353,8 +353,14 @@ impl Pulls {
         self.wish(which, wish)?;
         let pending = || match wish {
             Wish::Go => false,
-            Wish::Pause | Wish::Stop => job.view().state == PullState::Running && !job.view().publishing,
-            Wish::Discard => self.0.queue().jobs.iter().any(|other| other.id == job.id) && !job.view().publishing,
+            Wish::Pause | Wish::Stop => {
+                let view = job.view();
+                view.state == PullState::Running && !view.publishing
+            }
+            Wish::Discard => {
+                let listed = self.0.queue().jobs.iter().any(|other| other.id == job.id);
+                listed && !job.view().publishing
+            }
         };
         let settled = async {
             // The sender lives as long as this does.
@@ -369,7 +375,10 @@ impl Pulls {
     fn wish(&self, which: &str, wish: Wish) -> Result<(), Error> {
         let inner = &self.0;
         let job = inner.find(which)?;
-        let (state, publishing) = (job.view().state, job.view().publishing);
+        let (state, publishing) = {
+            let view = job.view();
+            (view.state, view.publishing)
+        };
         match (state, wish) {
             // It is all but done, and nothing stops it now.
             (PullState::Running, _) if publishing => {}
