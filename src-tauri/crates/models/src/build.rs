@@ -10,7 +10,7 @@ use std::ops::Range;
 use cairn_gguf::{DType, Metadata};
 use cairn_tensor::{Backend, BackendError, BufferId, Bytes, Op, Plan, Projection, Rows, Weight, WeightId};
 
-use crate::error::{LoadError, TensorFault};
+use crate::error::{LoadError, TensorFault, in_block};
 use crate::file::ModelFile;
 
 /// Stands for a weight in a plan that will not be run.
@@ -121,7 +121,7 @@ impl<'a> Builder<'a> {
 
     /// Whether the model has a bias of this name, or must have it because another of its blocks does.
     pub fn has_bias(&self, name: &str) -> bool {
-        self.has(name) || in_block(name).is_some_and(|name| self.block_biases.contains(name))
+        self.has(name) || in_block(name).is_some_and(|(_, name)| self.block_biases.contains(name))
     }
 
     /// How many rows the matrix of this name has, where there is a file and the file has it.
@@ -252,14 +252,9 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A tensor's name within its block.
-fn in_block(name: &str) -> Option<&str> {
-    Some(name.strip_prefix("blk.")?.split_once('.')?.1)
-}
-
 fn block_biases(source: Source<'_>) -> HashSet<String> {
     let Source::File(file) = source else { return HashSet::new() };
-    let names = file.gguf().tensors().iter().filter_map(|tensor| in_block(&tensor.name));
+    let names = file.gguf().tensors().iter().filter_map(|tensor| Some(in_block(&tensor.name)?.1));
     names.filter(|name| name.ends_with(".bias")).map(str::to_owned).collect()
 }
 
