@@ -192,6 +192,30 @@ fn a_bias_that_other_layers_have_is_missing() {
     }
 }
 
+#[test]
+fn a_family_says_which_biases_its_models_must_have() {
+    for family in families() {
+        let mut model = Tiny::new(family, 9);
+        let needed: &[&str] = match family {
+            "gpt-oss" => &["attn_output", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"],
+            "starcoder2" => &["attn_norm", "attn_output", "ffn_norm", "ffn_up", "ffn_down"],
+            _ => &[],
+        };
+        model.tensors.retain(|name, _| !name.ends_with(".bias"));
+        let loaded = load(&file(&model.bytes()), 4096, &mut Reference::new());
+        if needed.is_empty() {
+            assert!(loaded.is_ok(), "{family}: {:?}", loaded.err());
+            continue;
+        }
+        let mut list: Vec<String> =
+            needed.iter().map(|name| format!("`blk.0-{}.{name}.bias` are missing", LAYERS - 1)).collect();
+        list.extend((family == "starcoder2").then(|| "`output_norm.bias` is missing".to_owned()));
+        let count = LAYERS * needed.len() + usize::from(family == "starcoder2");
+        let text = format!("{count} tensors do not fit the model: {}", list.join("; "));
+        assert_eq!(loaded.expect_err("it needs them").to_string(), text, "{family}");
+    }
+}
+
 /// Changes a sound llama model and checks what loading then says.
 fn refuses(change: impl FnOnce(&mut Tiny), text: &str) {
     let mut model = Tiny::new("llama", 10);
