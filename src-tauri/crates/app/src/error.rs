@@ -31,12 +31,14 @@ pub enum Error {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// An option's value cannot be.
-    #[error("option {name:?} cannot be {value}")]
+    #[error("option {name:?} cannot be {value}; it must be {least} or more")]
     OptionRange {
         /// Which option.
         name: &'static str,
         /// What it was set to.
         value: i64,
+        /// The least that it can be.
+        least: i64,
     },
     /// The prompt does not fit, and may not be cut.
     #[error(
