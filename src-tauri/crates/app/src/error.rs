@@ -51,6 +51,19 @@ pub enum Error {
         /// How much context there is.
         context_tokens: usize,
     },
+    /// The prompt does not fit, and the context is too small for what would be left of it.
+    #[error(
+        "the prompt has {prompt_tokens} tokens, and a context of {context_tokens} is too small to answer even a part of \
+         it; raise num_ctx ({least_tokens} at least)"
+    )]
+    TinyContext {
+        /// How long the prompt is.
+        prompt_tokens: usize,
+        /// How much context there is.
+        context_tokens: usize,
+        /// The smallest context that prompts are cut to.
+        least_tokens: usize,
+    },
     /// A library could not be read.
     #[error(transparent)]
     Library(#[from] LibraryError),
@@ -169,6 +182,7 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::TooLong { .. }
+            | Self::TinyContext { .. }
             | Self::NoBase
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) => Kind::NotFound,
