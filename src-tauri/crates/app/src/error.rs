@@ -42,12 +42,14 @@ pub enum Error {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// An option's value cannot be.
-    #[error("option {name:?} cannot be {value}")]
+    #[error("option {name:?} cannot be {value}; it must be {least} or more")]
     OptionRange {
         /// Which option.
         name: &'static str,
         /// What it was set to.
         value: i64,
+        /// The least that it can be.
+        least: i64,
     },
     /// The prompt does not fit, and may not be cut.
     #[error(
@@ -59,6 +61,19 @@ pub enum Error {
         prompt_tokens: usize,
         /// How much context there is.
         context_tokens: usize,
+    },
+    /// The prompt does not fit, and the context is too small for what would be left of it.
+    #[error(
+        "the prompt has {prompt_tokens} tokens, and a context of {context_tokens} is too small to answer even a part of \
+         it; raise num_ctx ({least_tokens} at least)"
+    )]
+    TinyContext {
+        /// How long the prompt is.
+        prompt_tokens: usize,
+        /// How much context there is.
+        context_tokens: usize,
+        /// The smallest context that prompts are cut to.
+        least_tokens: usize,
     },
     /// A library could not be read.
     #[error(transparent)]
@@ -188,6 +203,7 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::TooLong { .. }
+            | Self::TinyContext { .. }
             | Self::NoBase
             | Self::InvalidTemplate(_)
             | Self::File { .. } => Kind::BadRequest,

@@ -140,7 +140,6 @@ impl App {
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
         let job = self.pulls.ask(pull, false)?;
         let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
-        // Its watcher is counted by now, so that the job begins as one that somebody waits for.
         self.pulls.start();
         self.pulls.say_if_it_waits(&job);
         Ok(events)
@@ -309,7 +308,7 @@ impl Pulls {
         self.start();
     }
 
-    /// The job of a name, queued if it does not run.
+    /// The job of a name, queued if it does not run, with one watcher more unless it is `detached`.
     fn ask(&self, pull: Pull, detached: bool) -> Result<Arc<Job>, Error> {
         let name: ModelRef = pull.name.parse()?;
         if is_pebble(&name) {
@@ -317,10 +316,16 @@ impl Pulls {
         }
         let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources };
         let inner = &self.0;
+        // Said before anything else, so that one who goes away meanwhile does not take it for abandoned.
+        let wanted = |job: &Job| match detached {
+            true => job.change(|view| view.detached = true),
+            false => job.change(|view| view.watchers += 1),
+        };
         let job = {
             let mut queue = inner.queue();
             match queue.jobs.iter().find(|job| job.name == name).cloned() {
                 Some(job) => {
+                    wanted(&job);
                     let state = job.view().state;
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // This time it may be asked for in another way.
@@ -336,12 +341,12 @@ impl Pulls {
                 None => {
                     let claim = inner.journal.claim(&name);
                     let job = inner.add(&mut queue, name, asked, claim);
+                    wanted(&job);
                     job.queue();
                     job
                 }
             }
         };
-        job.change(|view| view.detached |= detached);
         inner.note(&job);
         Ok(job)
     }
@@ -404,16 +409,24 @@ impl Pulls {
         Ok(())
     }
 
-    /// A watcher went away.
+    /// A watcher went away. A job that nobody wants any more stops; that is settled before the next one can ask for it.
     fn leave(&self, job: &Arc<Job>) {
-        let abandoned = job.change(|view| {
+        let ending = *self.0.ending.borrow();
+        let rests = job.change(|view| {
             view.watchers = view.watchers.saturating_sub(1);
-            let at_work = matches!(view.state, PullState::Queued | PullState::Running);
-            view.watchers == 0 && !view.detached && !view.publishing && at_work
+            let abandoned = view.watchers == 0 && !view.detached && !view.publishing && !ending;
+            match view.state {
+                PullState::Running if abandoned => drop(job.wish.send_replace(Wish::Stop)),
+                PullState::Queued if abandoned => {
+                    (view.state, view.error) = (PullState::Stopped, Some(PullError::Stopped));
+                    return true;
+                }
+                _ => {}
+            }
+            false
         });
-        if abandoned && !*self.0.ending.borrow() {
-            // It may have come to its end meanwhile, which is what this one went away for.
-            let _ = self.wish(&job.id.to_string(), Wish::Stop);
+        if rests {
+            self.0.note(job);
         }
     }
 

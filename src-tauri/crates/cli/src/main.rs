@@ -60,13 +60,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its reasons in one line. Many an error's own text ends with its reason, which is then not repeated.
+/// An error and its reasons in one line. Many an error's own text ends with its reason, which is then not repeated. Errors repeat
+/// what files, templates and servers say, so control characters are shown as pictures, also where no terminal would obey them.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |line, reason| match line {
+    let line = error.chain().map(ToString::to_string).fold(String::new(), |line, reason| match line {
         line if line.is_empty() => reason,
         line if line.ends_with(&reason) => line,
         line => format!("{line}: {reason}"),
-    })
+    });
+    output::pictured(&line, char::is_control).into_owned()
 }
 
 #[cfg(unix)]
@@ -124,6 +126,12 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_one_line_whatever_it_repeats() {
+        let error = anyhow::anyhow!("refused: a\nb\t\x1b[31mred\r\x07").context("x");
+        assert_eq!(one_line(&error), "x: refused: a␊b␉␛[31mred␍␇", "a template's words are no commands to a terminal");
+    }
 
     #[test]
     fn a_reason_is_said_once() {
