@@ -34,13 +34,8 @@ pub fn read(path: &Path) -> Result<Head, Error> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let split = Split::of(&name, &head.gguf).map_err(|error| failed(error.to_string()))?;
     let Some(split) = split else { return Ok(head) };
-    let names = split.names(&name).map_err(|error| failed(error.to_string()))?;
-    let missing: Vec<&str> =
-        names.iter().map(String::as_str).filter(|name| !path.with_file_name(name).exists()).collect();
-    if !missing.is_empty() {
-        let (count, missing) = (split.count, missing.join(", "));
-        return Err(failed(format!("this model has {count} files, of which are missing: {missing}")));
-    }
+    let names = split.names(&name, |name| path.with_file_name(name).exists());
+    let names = names.map_err(|error| failed(error.to_string()))?;
     let (mut parts, mut file_bytes, mut paths) = (Vec::new(), 0, Vec::new());
     for name in names {
         let part = read_one(&path.with_file_name(&name))?;

@@ -61,6 +61,14 @@ pub enum SplitError {
         /// What its keys say.
         split: Split,
     },
+    /// Files of a model that are not there.
+    #[error("this model has {count} files, of which are missing: {}", .missing.join(", "))]
+    Missing {
+        /// How many files the model has.
+        count: u32,
+        /// The names of those that are not there.
+        missing: Vec<String>,
+    },
     /// A file that is a model by itself.
     #[error("`{file}` is not a part of a split model: it has no metadata key `split.count`")]
     NotAPart {
@@ -158,15 +166,17 @@ impl Split {
         Ok(Some(Split { number, count, tensors }))
     }
 
-    /// The names of all parts, by that of this one.
+    /// The names of all parts, by that of this one; `exists` says whether there is a file of such a name beside it.
     ///
     /// # Errors
-    /// Where the name has not the form that tells them, or tells another part than the keys do.
-    pub fn names(&self, file: &str) -> Result<Vec<String>, SplitError> {
+    /// Where the name has not the form that tells them, or tells another part than the keys do, and where files are missing.
+    pub fn names(&self, file: &str, exists: impl Fn(&str) -> bool) -> Result<Vec<String>, SplitError> {
         let named = PartName::parse(file);
         let fits = named.filter(|named| named.number == self.number + 1 && named.count == self.count);
         let named = fits.ok_or_else(|| SplitError::Name { file: file.to_owned(), split: *self })?;
-        Ok(named.all().map(|name| name.to_string()).collect())
+        let names: Vec<String> = named.all().map(|name| name.to_string()).collect();
+        let missing: Vec<String> = names.iter().filter(|name| !exists(name)).cloned().collect();
+        if missing.is_empty() { Ok(names) } else { Err(SplitError::Missing { count: self.count, missing }) }
     }
 }
 

@@ -12,7 +12,7 @@ mod tags;
 mod version;
 
 use axum::Router;
-use cairn_app::{Cost, Details, Likely, Logprob, Reason};
+use cairn_app::{Answer, Cost, Details, Done, Error, Event, Likely, Logprob, Reason};
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
 
 use crate::Server;
@@ -40,6 +40,40 @@ fn details(details: &Details) -> wire::Details {
         quantization_level: details.quantization.clone(),
         context_length: details.context_length,
         embedding_length: details.embedding_length,
+    }
+}
+
+/// An answer that is told as one, because the client wants no stream.
+struct Whole {
+    text: String,
+    thinking: String,
+    /// How it ended, with the logprobs of all tokens.
+    done: Done,
+}
+
+impl Whole {
+    /// Waits for the end of an answer.
+    async fn of(mut answer: Answer) -> Result<Self, Error> {
+        let (mut text, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
+        loop {
+            match answer.next().await {
+                Some(Event::Text(said)) => {
+                    text += &said.text;
+                    logprobs.extend(said.logprobs);
+                }
+                Some(Event::Thinking(said)) => {
+                    thinking += &said.text;
+                    logprobs.extend(said.logprobs);
+                }
+                Some(Event::Done(mut done)) => {
+                    logprobs.append(&mut done.logprobs);
+                    done.logprobs = logprobs;
+                    return Ok(Self { text, thinking, done });
+                }
+                Some(Event::Failed(error)) => return Err(error),
+                None => return Err(Error::EngineGone),
+            }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 pub(crate) mod attention;
 pub(crate) mod ends;
 pub(crate) mod experts;
+pub(crate) mod gemma;
 pub(crate) mod mlp;
 pub(crate) mod norm;
 pub(crate) mod rope;

@@ -51,20 +51,10 @@ pub enum OpenError {
         /// What is wrong, and where.
         source: cairn_gguf::Error,
     },
-    /// Files of a split model are not there.
-    #[error("{}: this model has {count} files, of which are missing: {}", .path.display(), .missing.join(", "))]
-    MissingParts {
-        /// The path as given.
-        path: PathBuf,
-        /// How many files the model has.
-        count: u32,
-        /// The names of those that are not beside it.
-        missing: Vec<String>,
-    },
     /// No files at all.
     #[error("no files are given")]
     NoFiles,
-    /// Files that are not the parts of one model.
+    /// Files that are not the parts of one model, or not all of them.
     #[error("{}: {source}", .path.display())]
     Split {
         /// The path as given.

@@ -45,12 +45,7 @@ impl ModelFile {
         let Some(split) = Split::of(&name, &gguf).map_err(failed)? else {
             return Ok(Self { path: path.to_path_buf(), gguf, parts: vec![part] });
         };
-        let names = split.names(&name).map_err(failed)?;
-        let is_missing = |name: &&String| !path.with_file_name(name.as_str()).exists();
-        let missing: Vec<String> = names.iter().filter(is_missing).cloned().collect();
-        if !missing.is_empty() {
-            return Err(OpenError::MissingParts { path: path.to_path_buf(), count: split.count, missing });
-        }
+        let names = split.names(&name, |name| path.with_file_name(name).exists()).map_err(failed)?;
         let mut opened = Some((part, gguf));
         let parts = (0..).zip(&names).map(|(number, name)| match opened.take_if(|_| number == split.number) {
             Some(this) => Ok(this),

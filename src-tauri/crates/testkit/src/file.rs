@@ -155,6 +155,7 @@ impl<'a> Tensors<'a, '_> {
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
             (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
             (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
+            (_, "ffn_down" | "ffn_down_exps") => self.matrix(name, dims, self.spec.family.down_gain),
             _ => self.matrix(name, dims, 1.0),
         }
     }

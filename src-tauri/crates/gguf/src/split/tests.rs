@@ -87,7 +87,7 @@ fn keys_that_no_part_has_are_refused() {
 #[test]
 fn a_part_tells_the_names_of_all() {
     let check = |file: &str, number: u32, expected: &[&str]| {
-        let names = Split { number, count: 2, tensors: None }.names(file).unwrap_or_default();
+        let names = Split { number, count: 2, tensors: None }.names(file, |_| true).unwrap_or_default();
         assert_eq!(names, expected, "{file}, part {number}");
     };
     check("m-00001-of-00002.gguf", 0, &["m-00001-of-00002.gguf", "m-00002-of-00002.gguf"]);
@@ -97,8 +97,13 @@ fn a_part_tells_the_names_of_all() {
     {
         check(file, 0, &[]);
     }
-    let error = Split { number: 0, count: 2, tensors: None }.names("m.gguf").expect_err("this name tells nothing");
+    let refusal = |file: &str, exists: fn(&str) -> bool| {
+        let names = Split { number: 0, count: 2, tensors: None }.names(file, exists);
+        names.expect_err("the names of the parts cannot be given").to_string()
+    };
     let expected = "`m.gguf` is part 1 of 2 of a model, and must be named like `model-00001-of-00002.gguf` for the others \
                     to be found";
-    assert_eq!(error.to_string(), expected);
+    assert_eq!(refusal("m.gguf", |_| true), expected);
+    let expected = "this model has 2 files, of which are missing: m-00002-of-00002.gguf";
+    assert_eq!(refusal("m-00001-of-00002.gguf", |name| name.contains("00001-")), expected);
 }

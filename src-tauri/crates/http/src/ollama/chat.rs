@@ -5,10 +5,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Answer, App, Chat, Done, Error, Event, Message, Reply, Said};
+use cairn_app::{App, Chat, Done, Error, Event, Message, Reply, Said};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DoneReason, Metrics, ReplyMessage};
 
+use super::Whole;
 use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -36,7 +37,8 @@ async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) ->
     if streams {
         return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunk.of(event)));
     }
-    Ok(json(StatusCode::OK, &chunk.whole(*answer).await?))
+    let Whole { text, thinking, done } = Whole::of(*answer).await?;
+    Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
 }
 
 fn use_case(request: ChatRequest) -> Chat {
@@ -100,29 +102,6 @@ impl Chunk {
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error),
-        }
-    }
-
-    async fn whole(&self, mut answer: Answer) -> Result<ChatChunk, Error> {
-        let (mut content, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
-        loop {
-            match answer.next().await {
-                Some(Event::Text(said)) => {
-                    content += &said.text;
-                    logprobs.extend(said.logprobs);
-                }
-                Some(Event::Thinking(said)) => {
-                    thinking += &said.text;
-                    logprobs.extend(said.logprobs);
-                }
-                Some(Event::Done(mut done)) => {
-                    logprobs.append(&mut done.logprobs);
-                    done.logprobs = logprobs;
-                    return Ok(self.last(done, content, thinking));
-                }
-                Some(Event::Failed(error)) => return Err(error),
-                None => return Err(Error::EngineGone),
-            }
         }
     }
 }

@@ -4,14 +4,15 @@
 use cairn_tensor::{Glu, Op, RopeStyle};
 
 use super::Architecture;
+use crate::block::gemma::{embed_scaled, score_scale};
 use crate::block::rope::{local_rope, rope};
 use crate::block::window::Windows;
-use crate::block::{Attention, Gated, Norms, QueryKeyNorm, Stream, embed, logits};
+use crate::block::{Attention, Gated, Norms, QueryKeyNorm, Stream, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
 
-/// Layers of the model of 27 billion weights, which scales scores by width per head; its head size is another.
+/// Layers of the model of 27 billion weights.
 const LAYERS_OF_27B: usize = 62;
 
 pub(super) struct Gemma3;
@@ -27,18 +28,13 @@ impl Architecture for Gemma3 {
         let global = rope(b, &mut hparams, RopeStyle::Half)?;
         let local = local_rope(b, &hparams, RopeStyle::Half, Some(10_000.0))?;
         let windows = Windows::read(&keys, &hparams, None, 6)?;
-        let per_head = match hparams.layers {
-            LAYERS_OF_27B => hparams.embedding_length / hparams.heads,
-            _ => hparams.head_dim,
-        };
         let stream = Stream::new(b, &hparams).norms(Norms::Both);
         let attention = Attention::new(b, &hparams, global)
             .windows(windows, local)
             .norm(QueryKeyNorm::Head)
-            .scale(1.0 / (per_head as f32).sqrt());
+            .scale(score_scale(&hparams, LAYERS_OF_27B));
         let mlp = Gated::new(b, &hparams).activation(Glu::Gelu);
-        embed(b, &hparams, &stream);
-        b.push(Op::Scale { x: stream.residual, factor: (hparams.embedding_length as f32).sqrt() });
+        embed_scaled(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);
             mlp.push(b, &hparams, &stream, layer);

@@ -1,9 +1,10 @@
 //! Mixtures of experts against the oracle.
 
 use cairn_gguf::DType;
-use cairn_tensor::{Backend, Batch, BufferId, Gating, Limits, Op, Projection, Rows};
+use cairn_tensor::{BufferId, Gating, Op, Projection, Rows};
 
-use crate::common::{VOCABULARY, push_rows, read, table};
+use crate::common::VOCABULARY;
+use crate::model::logits;
 use crate::ops::{Bench, check, compare};
 use crate::varied::varied;
 
@@ -82,14 +83,6 @@ fn sums_of_experts() {
 fn a_whole_model_with_experts() {
     // A rounded logit may choose another expert.
     for (dtype, bound) in [(DType::F32, 1e-3), (DType::Q8_0, 1e-1)] {
-        let logits = |backend: &mut dyn Backend| {
-            let (plan, buffer) = varied(backend, dtype, Limits { rows: 310, logit_rows: 310 });
-            let mut batch = Batch { tables: vec![table(0, 1, 310)], ..Batch::default() };
-            backend.grow_pages(batch.tables[0].len()).expect("five pages can be had");
-            push_rows(&mut batch, 0, 0..310, true);
-            backend.run(plan, &batch).expect("the batch is sound");
-            vec![read(backend, plan, buffer, 310, VOCABULARY)]
-        };
-        compare(dtype.name(), bound, logits);
+        compare(dtype.name(), bound, |backend| vec![logits(backend, varied, dtype, 310)]);
     }
 }

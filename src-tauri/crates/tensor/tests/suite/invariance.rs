@@ -2,13 +2,11 @@
 
 use cairn_gguf::DType;
 use cairn_kernels::Variant;
-use cairn_tensor::{Backend, Batch, BufferId, Limits, PlanId};
+use cairn_tensor::{Backend, Batch, Limits};
 
 use crate::common::{VOCABULARY, all_variants, cpu, push_rows, read, table, tiny};
+use crate::model::Model;
 use crate::varied::varied;
-
-/// Writes a model into a backend.
-type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
 
 /// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
 const PROMPT: usize = 700;

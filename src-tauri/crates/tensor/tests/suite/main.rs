@@ -4,6 +4,7 @@ mod bits;
 mod common;
 mod experts;
 mod invariance;
+mod model;
 mod ops;
 mod refusals;
 mod varied;

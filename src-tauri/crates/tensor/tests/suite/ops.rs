@@ -7,6 +7,7 @@ use cairn_tensor::{
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
+use crate::model::logits;
 
 /// Slots that each of the three sequences may use.
 const SLOTS: usize = 720;
@@ -318,15 +319,7 @@ fn embedding_rows_stand_beside_tokens() {
 fn a_whole_model() {
     // The tiny model's values come from Q8_0 weights whatever its type, so 8-bit activations count for all.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
-        let logits = |backend: &mut dyn Backend| {
-            let (plan, buffer) = tiny(backend, dtype, Limits { rows: 310, logit_rows: 310 });
-            let mut batch = Batch { tables: vec![table(0, 1, 310)], ..Batch::default() };
-            backend.grow_pages(batch.tables[0].len()).expect("five pages can be had");
-            push_rows(&mut batch, 0, 0..310, true);
-            backend.run(plan, &batch).expect("the batch is sound");
-            vec![read(backend, plan, buffer, 310, VOCABULARY)]
-        };
-        compare(dtype.name(), bound, logits);
+        compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
     }
 }
 
