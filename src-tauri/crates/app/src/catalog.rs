@@ -3,14 +3,14 @@
 //! Three sources, asked in this order: the built-in model, files that a client opened, libraries on disk. Names are
 //! compared without regard to case.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use cairn_prompt::Message;
 use cairn_runtime::Source;
-use cairn_store::{Digest, LayerKind, Library, ModelRef, StoredModel};
+use cairn_store::{Digest, LayerKind, Libraries, Library, LibraryError, ModelRef, State, StoredModel};
 use serde_json::{Map, Value};
 
 use crate::summary::{Details, Summary, capabilities};
@@ -21,7 +21,7 @@ const OPENED_NAMESPACE: &str = "file";
 
 /// All models that this daemon knows.
 pub(crate) struct Catalog {
-    libraries: Vec<Library>,
+    libraries: Libraries,
     hide_pebble: bool,
     pebble: Summary,
     opened: Mutex<HashMap<ModelRef, PathBuf>>,
@@ -77,7 +77,11 @@ impl Catalog {
             origin: Some("built in"),
         };
         Self {
-            libraries: settings.libraries.iter().cloned().map(Library::new).collect(),
+            libraries: Libraries::new(
+                settings.library.clone(),
+                settings.linked_libraries.clone(),
+                settings.ollama_library.clone(),
+            ),
             hide_pebble: settings.hide_pebble,
             pebble,
             opened: Mutex::default(),
@@ -85,18 +89,31 @@ impl Catalog {
         }
     }
 
-    /// All models, the newest first; the built-in one last, because it is as old as the program.
+    /// All models, the newest first; the built-in one last, because it is as old as the program. A library that is not there
+    /// or cannot be read is left out: see [`crate::App::libraries`]. Where none can be read the list would say that there
+    /// is nothing, so then it fails.
     pub(crate) fn list(&self) -> Result<Vec<Summary>, Error> {
         let mut models: Vec<Summary> = Vec::new();
-        for library in &self.libraries {
-            let listing = library.list()?;
-            for skipped in listing.skipped {
+        let mut known: HashSet<ModelRef> = HashSet::new();
+        let survey = self.libraries.survey();
+        let unread = survey.iter().find_map(|surveyed| match &surveyed.state {
+            State::Unreadable(reason) => Some((surveyed.library.root(), reason)),
+            _ => None,
+        });
+        if let Some((root, reason)) = unread {
+            tracing::warn!(library = %root.display(), reason, "cannot be read, and is left out of the list");
+            if !survey.iter().any(|surveyed| surveyed.state == State::Present) {
+                let source = std::io::Error::other(reason.clone());
+                return Err(LibraryError::Io { path: root.to_owned(), source }.into());
+            }
+        }
+        for surveyed in survey {
+            for skipped in surveyed.listing.skipped {
                 tracing::warn!(path = %skipped.path.display(), reason = skipped.reason, "left out of the list");
             }
-            for model in listing.models {
-                let summary = stored_summary(library, &model);
-                if !models.iter().any(|known| known.name.eq_ignore_ascii_case(&summary.name)) {
-                    models.push(summary);
+            for model in surveyed.listing.models {
+                if known.insert(model.name.clone()) {
+                    models.push(stored_summary(surveyed.library, &model));
                 }
             }
         }
@@ -125,17 +142,18 @@ impl Catalog {
         if let Some(path) = opened {
             return opened_model(name, path).map(Some);
         }
-        for library in &self.libraries {
-            if let Some(stored) = library.find(name)? {
-                return stored_model(library, &stored).map(Some);
-            }
-        }
-        Ok(None)
+        let found = self.libraries.find(name)?;
+        found.map(|(library, stored)| stored_model(library, &stored)).transpose()
     }
 
-    /// The library that is written to: the first one.
+    /// All libraries.
+    pub(crate) fn libraries(&self) -> &Libraries {
+        &self.libraries
+    }
+
+    /// The library that is written to.
     pub(crate) fn own_library(&self) -> &Library {
-        self.libraries.first().expect("the settings name at least one library")
+        self.libraries.own()
     }
 
     /// Where the model of that name comes from; `None` when there is none.
@@ -146,22 +164,14 @@ impl Catalog {
         if lock(&self.opened).contains_key(name) {
             return Ok(Some(Origin::Opened));
         }
-        for library in &self.libraries {
-            if let Some(stored) = library.find(name)? {
-                return Ok(Some(Origin::Stored(library, Box::new(stored))));
-            }
-        }
-        Ok(None)
+        let found = self.libraries.find(name)?;
+        Ok(found.map(|(library, stored)| Origin::Stored(library, Box::new(stored))))
     }
 
     /// The model of that name in another library than our own, as it is spelled there, and where that library is.
     pub(crate) fn elsewhere(&self, name: &ModelRef) -> Result<Option<(ModelRef, PathBuf)>, Error> {
-        for library in self.libraries.iter().skip(1) {
-            if let Some(stored) = library.find(name)? {
-                return Ok(Some((stored.name, library.root().to_owned())));
-            }
-        }
-        Ok(None)
+        let found = self.libraries.find_elsewhere(name)?;
+        Ok(found.map(|(library, stored)| (stored.name, library.root().to_owned())))
     }
 
     /// What the engine's key stands for: the name that was last asked for.

@@ -1,33 +1,52 @@
 //! Delete: takes a model out of memory and out of our library.
 
 use cairn_disk::RealDisk;
-use cairn_store::{LayerKind, LibraryWriter, ModelRef};
+use cairn_store::{LayerKind, LibraryError, LibraryWriter, ModelRef};
 
 use crate::catalog::Origin;
 use crate::{App, Error, pebble};
 
+/// A model that is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Deleted {
+    /// Its name.
+    pub name: String,
+    /// Bytes of disk that are free now. Those of files that other models have are not among them.
+    pub freed_bytes: u64,
+}
+
 impl App {
-    /// Deletes a model, and those of its files that no other model of the library has.
+    /// Deletes a model, and those of its files that no other model of the library has. One whose manifest is damaged, which
+    /// is in no list, goes too.
     ///
     /// # Errors
     /// When there is no such model, when it is not ours to delete, or when the disk refuses.
-    pub fn delete(&self, text: &str) -> Result<(), Error> {
-        let name: ModelRef = text.parse()?;
-        let (library, stored) = match self.catalog.origin(&name)? {
-            None => return Err(Error::NotFound(text.to_owned())),
-            Some(Origin::BuiltIn) => return Err(Error::BuiltIn(pebble::NAME)),
-            Some(Origin::Opened) => return Err(Error::OutsideStore(name.to_string())),
-            Some(Origin::Stored(library, stored)) => (library, stored),
+    pub fn delete(&self, text: &str) -> Result<Deleted, Error> {
+        let invalid = |_| Error::InvalidName { what: "name", name: text.to_owned() };
+        let name: ModelRef = text.parse().map_err(invalid)?;
+        let own = self.catalog.own_library();
+        let damaged = matches!(own.find(&name), Err(LibraryError::Manifest { .. }));
+        let stored = match self.catalog.origin(&name) {
+            Ok(None) => return Err(Error::NotFound(text.to_owned())),
+            Ok(Some(Origin::BuiltIn)) => return Err(Error::BuiltIn(pebble::NAME)),
+            Ok(Some(Origin::Opened)) => return Err(Error::OutsideStore(name.to_string())),
+            Ok(Some(Origin::Stored(library, stored))) => {
+                if !self.catalog.libraries().is_own(library) {
+                    let (name, root) = (stored.name.to_string(), library.root().to_owned());
+                    return Err(Error::ReadOnlyLibrary { name, root });
+                }
+                Some(stored)
+            }
+            Err(_) if damaged => None,
+            Err(error) => return Err(error),
         };
-        if library.root() != self.catalog.own_library().root() {
-            let (name, root) = (stored.name.to_string(), library.root().to_owned());
-            return Err(Error::ReadOnlyLibrary { name, root });
-        }
-        LibraryWriter::open(library, &RealDisk)?.delete(&name)?;
+        let deleted = LibraryWriter::open(own, &RealDisk)?.delete(&name)?;
         // Answers that are being computed end first; the system keeps a deleted file for those who have it open.
-        if let Some(layer) = stored.manifest.layer(&LayerKind::Model) {
+        if let Some(layer) = stored.as_ref().and_then(|stored| stored.manifest.layer(&LayerKind::Model)) {
             self.engine.unload(&layer.digest.hex());
         }
-        Ok(())
+        // Another program that shares the library may have been faster.
+        let deleted = deleted.ok_or_else(|| Error::NotFound(text.to_owned()))?;
+        Ok(Deleted { name: deleted.name.to_string(), freed_bytes: deleted.freed_bytes })
     }
 }

@@ -50,6 +50,14 @@ impl Env {
         Some(std::path::absolute(&path).unwrap_or(path))
     }
 
+    /// A variable as a list of such paths, written as the system writes `PATH`; empty ones are left out.
+    #[must_use]
+    pub fn full_paths(&self, name: &str) -> Vec<PathBuf> {
+        let list = self.path(name).unwrap_or_default();
+        let paths = std::env::split_paths(&list).filter(|path| !path.as_os_str().is_empty());
+        paths.map(|path| std::path::absolute(&path).unwrap_or(path)).collect()
+    }
+
     /// The user's home folder.
     #[must_use]
     pub fn home(&self) -> Option<&PathBuf> {

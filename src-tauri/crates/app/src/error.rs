@@ -12,6 +12,17 @@ pub enum Error {
     /// A name that is none.
     #[error(transparent)]
     Name(#[from] NameError),
+    /// A name that is none, in words that say whose: `source`, `destination` or `name`.
+    #[error("{what} {name:?} is invalid")]
+    InvalidName {
+        /// Which of the names.
+        what: &'static str,
+        /// The name, as it was sent.
+        name: String,
+    },
+    /// No model of that name to copy, as it was sent.
+    #[error("model {0:?} not found")]
+    NoSource(String),
     /// No model of that name, as it was sent.
     #[error("model '{0}' not found")]
     NotFound(String),
@@ -162,6 +173,7 @@ impl Error {
     pub fn kind(&self) -> Kind {
         match self {
             Self::Name(_)
+            | Self::InvalidName { .. }
             | Self::NoThinking(_)
             | Self::RawWithTemplate
             | Self::ForeignContext(_)
@@ -169,12 +181,12 @@ impl Error {
             | Self::TooLong { .. }
             | Self::NoBase
             | Self::File { .. } => Kind::BadRequest,
-            Self::NotFound(_) => Kind::NotFound,
+            Self::NotFound(_) | Self::NoSource(_) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
-            | Self::Write(WriteError::NameTaken { .. }) => Kind::Conflict,
+            | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) => Kind::Unsupported,
             Self::Load(LoadError::Busy) => Kind::Busy,
             // Ollama answers 500 to an option of the wrong type, and clients were written against that.
@@ -210,6 +222,9 @@ mod tests {
         check(Error::NotFound("x".into()), 404, "model 'x' not found");
         check(Error::NoThinking("x".into()), 400, "\"x\" does not support thinking");
         check(Error::Name(NameError::Empty), 400, "model is required");
+        check(Error::NoSource("x".into()), 404, "model \"x\" not found");
+        let invalid = Error::InvalidName { what: "destination", name: "a b".into() };
+        check(invalid, 400, "destination \"a b\" is invalid");
         check(Error::Load(LoadError::Busy), 503, "server busy, please try again.  maximum pending requests exceeded");
     }
 }

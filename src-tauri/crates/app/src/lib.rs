@@ -1,4 +1,5 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, import, create, delete, unload.
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, import, create, copy, delete,
+//! unload, and the upkeep of libraries.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
 //! messages into prompts that fit the context, and splits thinking from the answer. [`App`] is the entry point.
@@ -10,15 +11,19 @@
 mod answer;
 mod catalog;
 mod chat;
+mod check;
 mod clock;
+mod copy;
 mod create;
 mod delete;
 mod env;
 mod error;
 mod fit;
+mod garbage;
 mod generate;
 mod head;
 mod import;
+mod libraries;
 mod load;
 mod options;
 mod pebble;
@@ -36,15 +41,19 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use cairn_runtime::{Likely, Logprob};
-pub use cairn_store::{Progress, Stage, Way};
+pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
 pub use chat::{Chat, Message};
+pub use check::{Check, CheckEvent, Checked, Flawed};
 pub use clock::Clock;
+pub use copy::Copied;
 pub use create::{Create, CreateEvent};
+pub use delete::Deleted;
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
 pub use head::{Head, read as read_head};
 pub use import::{Import, ImportEvent, Imported};
+pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;

@@ -33,6 +33,7 @@ const fn row(name: &'static str, default: &'static str, about: &'static str) -> 
 pub const TABLE: &[Row] = &[
     row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
     row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
+    row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
     row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
     row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
     row("OLLAMA_NUM_PARALLEL", "8", "Requests that one model answers at the same time"),
@@ -66,8 +67,12 @@ pub enum Origin {
 pub struct Settings {
     /// `OLLAMA_HOST`.
     pub address: Address,
-    /// Libraries of models, the first one winning; `OLLAMA_MODELS` replaces them all.
-    pub libraries: Vec<PathBuf>,
+    /// The library of models that is written: `OLLAMA_MODELS`, else our own.
+    pub library: PathBuf,
+    /// Libraries that are only read: `CAIRN_LIBRARIES`.
+    pub linked_libraries: Vec<PathBuf>,
+    /// Where Ollama keeps its models, which are read if they are there; `None` when `OLLAMA_MODELS` says where models are.
+    pub ollama_library: Option<PathBuf>,
     /// `OLLAMA_KEEP_ALIVE`.
     pub keep_alive: KeepAlive,
     /// `OLLAMA_CONTEXT_LENGTH`.
@@ -103,13 +108,15 @@ impl Settings {
         let count = |text: &str| text.parse::<usize>().ok();
         // Zero says "automatic", as in Ollama.
         let some = |count: Option<usize>| count.filter(|count| *count > 0);
-        let libraries = match env.full_path("OLLAMA_MODELS") {
-            Some(path) => vec![path],
-            None => std::iter::once(places.models()).chain(places.ollama_models.clone()).collect(),
+        let (library, ollama_library) = match env.full_path("OLLAMA_MODELS") {
+            Some(path) => (path, None),
+            None => (places.models(), places.ollama_models.clone()),
         };
         let mut settings = Self {
             address: read.parsed("OLLAMA_HOST", Address::parse).unwrap_or_default(),
-            libraries,
+            library,
+            linked_libraries: env.full_paths("CAIRN_LIBRARIES"),
+            ollama_library,
             keep_alive: read
                 .parsed("OLLAMA_KEEP_ALIVE", |text| KeepAlive::parse_setting(text).ok())
                 .unwrap_or(KeepAlive::For(std::time::Duration::from_secs(300))),
@@ -199,8 +206,9 @@ mod tests {
         let settings = load([]);
         assert_eq!(settings.address.to_string(), "http://127.0.0.1:11434", "where Ollama is");
         assert_eq!(settings.keep_alive, KeepAlive::For(std::time::Duration::from_secs(300)), "five minutes");
-        let folders = ["/h/.local/share/cairn/models", "/h/.ollama/models"].map(PathBuf::from);
-        assert_eq!(settings.libraries, folders, "our library, then Ollama's");
+        assert_eq!(settings.library, PathBuf::from("/h/.local/share/cairn/models"), "our library");
+        assert_eq!(settings.ollama_library, Some(PathBuf::from("/h/.ollama/models")), "then Ollama's");
+        assert!(settings.linked_libraries.is_empty(), "{:?}", settings.linked_libraries);
         assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "nobody set it");
         assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
     }
@@ -215,7 +223,11 @@ mod tests {
             ("CAIRN_HIDE_PEBBLE", "yes"),
             ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
         ]);
-        assert_eq!(settings.libraries, [PathBuf::from("/m")], "one library");
+        assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "it and no other");
+        let further = std::env::join_paths(["/a", "", "/b c", "here"]).unwrap();
+        let linked = load([("CAIRN_LIBRARIES", further.to_str().unwrap())]).linked_libraries;
+        let here = std::path::absolute("here").unwrap();
+        assert_eq!(linked, [PathBuf::from("/a"), PathBuf::from("/b c"), here], "a list of folders");
         assert_eq!(settings.keep_alive, KeepAlive::Forever, "a negative number");
         assert_eq!(settings.origins, ["http://a", "http://b"], "a list");
         assert_eq!(settings.kernel.as_deref(), Some("scalar"), "the other name");

@@ -34,6 +34,15 @@ pub(crate) enum Verb {
     /// Delete models from the store
     #[command(visible_alias = "delete")]
     Rm(Rm),
+    /// Give a model a second name
+    #[command(visible_alias = "copy")]
+    Cp(Cp),
+    /// Show what models take on the disk
+    Du(Du),
+    /// Remove files of the store that no model needs
+    Gc(Gc),
+    /// Read models of the store, and say which files of them are damaged
+    Verify(Verify),
     /// Show what is in a GGUF file, or verify it
     Gguf(Gguf),
 }
@@ -78,12 +87,18 @@ pub(crate) struct Run {
 pub(crate) struct List {
     /// Only models whose names begin like this
     pub(crate) prefix: Option<String>,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ps {
     /// Only models whose names begin like this
     pub(crate) prefix: Option<String>,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,6 +123,9 @@ pub(crate) struct Show {
     /// With metadata and tensors
     #[arg(short, long)]
     pub(crate) verbose: bool,
+    /// As JSON, for scripts
+    #[arg(long, group = "part")]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -139,6 +157,52 @@ pub(crate) struct Rm {
     /// Models' names
     #[arg(required = true)]
     pub(crate) models: Vec<String>,
+    /// As JSON, for scripts: one line for each model
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Cp {
+    /// A model's name
+    pub(crate) source: String,
+    /// The name that it is to have too; a model that has it gives way
+    pub(crate) destination: String,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Du {
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Gc {
+    /// Only say what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Remove downloads that Ollama did not complete too
+    #[arg(long)]
+    pub(crate) partials: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Verify {
+    /// Models' names; without any, everything in the store and in linked libraries is read
+    pub(crate) models: Vec<String>,
+    /// Remove what is damaged, so that a pull fetches it anew
+    #[arg(long)]
+    pub(crate) discard: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -60,6 +60,14 @@ impl Client {
         self.token.is_some()
     }
 
+    /// Refuses what only our own daemon can do, in words such as `importing a file`.
+    pub(crate) fn must_be_ours(&self, what: &str) -> anyhow::Result<()> {
+        match self.is_ours() {
+            true => Ok(()),
+            false => bail!("{what} needs Cairn's own daemon, and OLLAMA_HOST names another server"),
+        }
+    }
+
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
         let response = self.send(self.http.get(self.url(path))).await?;
         response.json().await.context("the server's answer cannot be read")

@@ -20,6 +20,14 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// A number of files: `1 file`, `2 files`.
+pub(crate) fn files(count: u64) -> String {
+    match count {
+        1 => "1 file".to_owned(),
+        count => format!("{count} files"),
+    }
+}
+
 /// A moment as seen from now: `3 minutes ago`, `4 minutes from now`.
 pub(crate) fn relative(moment: Timestamp, now: SystemTime) -> String {
     match now.duration_since(moment.0) {
@@ -62,6 +70,7 @@ mod tests {
         check(23_999_999, "23 MB");
         check(2_000_000_000, "2 GB");
         check(1_500, "1.5 KB");
+        assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"], "one is not two");
     }
 
     #[test]

@@ -11,9 +11,7 @@ use crate::{Setting, args, daemon, human, output};
 
 pub(crate) async fn import(setting: &Setting, args: &args::Import) -> anyhow::Result<()> {
     let client = daemon::reach(setting).await?;
-    if !client.is_ours() {
-        bail!("importing a file needs Cairn's own daemon, and OLLAMA_HOST names another server");
-    }
+    client.must_be_ours("importing a file")?;
     let path = model::absolute(&args.file)?;
     let request = ImportRequest { path, name: args.name.clone(), link: args.link, force: args.force };
     let mut progress = Progress::new();

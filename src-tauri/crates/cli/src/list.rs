@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use cairn_wire::app::{LibrariesResponse, Library, LibraryState, ListedModels};
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
 use crate::table::{render, row};
@@ -12,14 +13,39 @@ const ID_CHARACTERS: usize = 12;
 
 pub(crate) async fn print(setting: &Setting, args: &args::List) -> anyhow::Result<()> {
     let client = daemon::reach(setting).await?;
-    let tags: TagsResponse = client.get("/api/tags").await?;
-    output::print(&table(&tags.models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()))
+    let mut libraries = Vec::new();
+    if client.is_ours() {
+        libraries = client.get::<LibrariesResponse>("/app/libraries").await?.libraries;
+    }
+    note_missing(&libraries);
+    let mut models = client.get::<TagsResponse>("/api/tags").await?.models;
+    let prefix = args.prefix.as_deref().unwrap_or_default().to_lowercase();
+    models.retain(|model| model.name.to_lowercase().starts_with(&prefix));
+    match args.json {
+        true => output::json(&ListedModels { models, libraries }),
+        false => output::print(&table(&models, setting.clock.now())),
+    }
 }
 
-fn table(models: &[TagsModel], prefix: &str, now: SystemTime) -> String {
-    let prefix = prefix.to_lowercase();
+/// Says which libraries are not there or cannot be read, so that a short list is not taken for a whole one.
+pub(crate) fn note_missing<'a>(libraries: impl IntoIterator<Item = &'a Library>) {
+    for line in libraries.into_iter().filter_map(missing) {
+        output::note(&line);
+    }
+}
+
+fn missing(library: &Library) -> Option<String> {
+    let (path, reason) = (&library.path, library.reason.as_deref().unwrap_or("no reason was given"));
+    match library.state {
+        LibraryState::Absent if library.missed => Some(format!("The library {path} is absent: {reason}.")),
+        LibraryState::Unreadable => Some(format!("The library {path} cannot be read: {reason}.")),
+        LibraryState::Absent | LibraryState::Present => None,
+    }
+}
+
+fn table(models: &[TagsModel], now: SystemTime) -> String {
     let mut rows = vec![row(["NAME", "ID", "SIZE", "MODIFIED"])];
-    for model in models.iter().filter(|model| model.name.to_lowercase().starts_with(&prefix)) {
+    for model in models {
         // The built-in model is as old as the program, which tells nobody anything.
         let modified = model.origin.clone().unwrap_or_else(|| human::relative(model.modified_at, now));
         let id: String = model.digest.chars().take(ID_CHARACTERS).collect();
@@ -52,7 +78,20 @@ mod tests {
         let expected = "NAME             ID              SIZE      MODIFIED       \n\
                         Llama3:latest    0123456789ab    4.7 GB    2 hours ago    \n\
                         pebble:latest    0123456789ab    4.7 GB    built in       \n";
-        assert_eq!(table(&models, "", now), expected, "all of them");
-        assert!(!table(&models, "llama", now).contains("pebble"), "names that begin so, in any case");
+        assert_eq!(table(&models, now), expected, "all of them");
+    }
+
+    #[test]
+    fn what_is_not_there_is_said() {
+        let check = |state, missed, expected: Option<&str>| {
+            let (path, reason) = ("/m".to_owned(), Some("gone".to_owned()));
+            let role = cairn_wire::app::LibraryRole::Linked;
+            let library = Library { path, role, state, reason, missed, models: 0, skipped: Vec::new() };
+            assert_eq!(missing(&library).as_deref(), expected, "{state:?}");
+        };
+        check(LibraryState::Present, false, None);
+        check(LibraryState::Absent, false, None);
+        check(LibraryState::Absent, true, Some("The library /m is absent: gone."));
+        check(LibraryState::Unreadable, false, Some("The library /m cannot be read: gone."));
     }
 }

@@ -6,7 +6,10 @@
 
 mod args;
 mod client;
+mod cp;
 mod daemon;
+mod du;
+mod gc;
 mod gguf;
 mod human;
 mod import;
@@ -22,6 +25,7 @@ mod show;
 mod stop;
 mod table;
 mod terminal;
+mod verify;
 mod version;
 
 use std::process::ExitCode;
@@ -90,6 +94,9 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let done = match args.verb {
         None if args.version => runtime.block_on(version::print(&setting)),
         None => output::print(&args::help()),
+        Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&setting, &args)),
+        Some(Verb::Du(args)) => runtime.block_on(du::print(&setting, &args)),
+        Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&setting, &args)),
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
@@ -104,6 +111,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         }
         Some(Verb::Show(args)) => runtime.block_on(show::print(&setting, &args)),
         Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&setting, &args)),
+        Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&setting, &args)),
     };
     runtime.shutdown_background();
     done.map(|()| ExitCode::SUCCESS)

@@ -7,12 +7,20 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::Context;
+use serde::Serialize;
 
 /// Prints text to standard output.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     let text = if out.is_terminal() { shown(text) } else { text.into() };
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("could not write the output")
+}
+
+/// Prints a value as one line of JSON, for scripts.
+pub(crate) fn json<T: Serialize>(value: &T) -> anyhow::Result<()> {
+    let mut line = serde_json::to_string(value).expect("our own types have string keys and finite numbers");
+    line.push('\n');
+    print(&line)
 }
 
 /// Prints a line to standard error. Nobody can be told when that fails.

@@ -16,6 +16,11 @@ pub(crate) async fn print(setting: &Setting, args: &args::Ps) -> anyhow::Result<
         Some(client) => client.get::<PsResponse>("/api/ps").await?.models,
         None => Vec::new(),
     };
+    if args.json {
+        let prefix = args.prefix.as_deref().unwrap_or_default();
+        let models = models.into_iter().filter(|model| model.name.starts_with(prefix)).collect();
+        return output::json(&PsResponse { models });
+    }
     output::print(&table(&models, args.prefix.as_deref().unwrap_or_default(), setting.clock.now()))
 }
 

@@ -19,6 +19,9 @@ pub(crate) async fn print(setting: &Setting, args: &args::Show) -> anyhow::Resul
     let name = model::name(&client, &args.model).await?.name;
     let request = ShowRequest { model: name, verbose: Some(args.verbose), ..Default::default() };
     let shown: ShowResponse = client.post("/api/show", &request).await?;
+    if args.json {
+        return output::json(&shown);
+    }
     let parts = [
         (args.license, &shown.license),
         (args.modelfile, &shown.modelfile),

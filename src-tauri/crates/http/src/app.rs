@@ -1,11 +1,15 @@
 //! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
 
 mod attend;
+mod gc;
 mod import;
+mod libraries;
 mod load;
+mod models;
 mod open;
 mod status;
 mod stop;
+mod verify;
 
 use axum::Router;
 
@@ -14,9 +18,13 @@ use crate::Server;
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(attend::routes())
+        .merge(gc::routes())
         .merge(import::routes())
+        .merge(libraries::routes())
         .merge(load::routes())
+        .merge(models::routes())
         .merge(open::routes())
         .merge(status::routes())
         .merge(stop::routes())
+        .merge(verify::routes())
 }

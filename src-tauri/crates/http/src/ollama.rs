@@ -1,6 +1,7 @@
 //! `/api`: Ollama's interface. One file per endpoint; what several of them say about a model is here.
 
 mod chat;
+mod copy;
 mod create;
 mod delete;
 mod generate;
@@ -20,6 +21,7 @@ use crate::Server;
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(chat::routes())
+        .merge(copy::routes())
         .merge(create::routes())
         .merge(delete::routes())
         .merge(generate::routes())

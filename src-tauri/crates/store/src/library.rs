@@ -40,6 +40,29 @@ pub struct Listing {
     pub skipped: Vec<Skipped>,
 }
 
+impl Listing {
+    /// The entries of a folder; one that cannot be read is skipped, and told of. A stray file has no entries.
+    fn names_in(&mut self, folder: &Path) -> Vec<String> {
+        names_in(folder).unwrap_or_else(|error| {
+            if !is_absent(&error) {
+                self.skipped.push(Skipped { path: folder.to_owned(), reason: error.to_string() });
+            }
+            Vec::new()
+        })
+    }
+}
+
+/// Whether a library is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It is.
+    Present,
+    /// It is not, for this reason: the disk that it is on may not be mounted.
+    Absent(String),
+    /// It is, and cannot be read, for this reason.
+    Unreadable(String),
+}
+
 /// An entry that is no readable model.
 #[derive(Debug)]
 pub struct Skipped {
@@ -98,17 +121,17 @@ impl Library {
     /// Only when there is a library and its folder cannot be read at all.
     pub fn list(&self) -> Result<Listing, LibraryError> {
         let mut listing = Listing::default();
-        let manifests = self.root.join("manifests");
+        let manifests = self.manifests();
         let hosts = match names_in(&manifests) {
             Ok(hosts) => hosts,
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(listing),
             Err(source) => return Err(LibraryError::Io { path: manifests, source }),
         };
         for host in hosts {
-            for namespace in names_in(&manifests.join(&host)).unwrap_or_default() {
-                for model in names_in(&manifests.join(&host).join(&namespace)).unwrap_or_default() {
+            for namespace in listing.names_in(&manifests.join(&host)) {
+                for model in listing.names_in(&manifests.join(&host).join(&namespace)) {
                     let folder = manifests.join(&host).join(&namespace).join(&model);
-                    for tag in names_in(&folder).unwrap_or_default() {
+                    for tag in listing.names_in(&folder).into_iter().filter(|tag| !is_draft(tag)) {
                         let path = folder.join(&tag);
                         match ModelRef::from_parts(&host, &namespace, &model, &tag) {
                             None => listing.skipped.push(Skipped { path, reason: "no model name".to_owned() }),
@@ -135,6 +158,33 @@ impl Library {
         }
     }
 
+    /// Whether it is there.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match fs::read_dir(self.root.join("manifests")) {
+            Ok(_) => State::Present,
+            Err(error) if !is_absent(&error) => State::Unreadable(error.to_string()),
+            Err(_) if self.root.is_dir() => State::Absent("the folder has no `manifests` in it".to_owned()),
+            Err(_) if self.root.exists() => State::Unreadable("it is no folder".to_owned()),
+            Err(_) if self.root.is_symlink() => State::Absent("it is a link that leads to nothing".to_owned()),
+            Err(_) => State::Absent("there is no such folder".to_owned()),
+        }
+    }
+
+    /// The manifest of a model that is listed, byte for byte.
+    ///
+    /// # Errors
+    /// When it cannot be read, or is no manifest any more.
+    pub fn manifest_bytes(&self, name: &ModelRef) -> Result<Vec<u8>, LibraryError> {
+        let (path, _) = self.manifest_path(name)?;
+        read_manifest(&path).map(|(bytes, _)| bytes)
+    }
+
+    /// The folder of manifests.
+    pub(crate) fn manifests(&self) -> PathBuf {
+        self.root.join("manifests")
+    }
+
     /// The folder of contents.
     pub(crate) fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
@@ -149,7 +199,7 @@ impl Library {
     /// Where the manifest of a name is, or would be: folders that are there keep their spelling. Also the name, spelled
     /// so, when there is such a manifest.
     pub(crate) fn manifest_path(&self, name: &ModelRef) -> Result<(PathBuf, Option<ModelRef>), LibraryError> {
-        let mut path = self.root.join("manifests");
+        let mut path = self.manifests();
         let mut spelled = Vec::with_capacity(4);
         let mut there = true;
         for part in [name.host(), name.namespace(), name.model(), name.tag()] {
@@ -226,6 +276,14 @@ impl Library {
 }
 
 fn read_model(name: ModelRef, path: &Path) -> Result<StoredModel, LibraryError> {
+    let (bytes, modified_at) = read_manifest(path)?;
+    let manifest =
+        Manifest::parse(&bytes).map_err(|reason| LibraryError::Manifest { path: path.to_owned(), reason })?;
+    Ok(StoredModel { name, manifest, modified_at })
+}
+
+/// A manifest's bytes, and when they were written.
+pub(crate) fn read_manifest(path: &Path) -> Result<(Vec<u8>, SystemTime), LibraryError> {
     let io = |source| LibraryError::Io { path: path.to_owned(), source };
     let found = fs::metadata(path).map_err(io)?;
     if !found.is_file() || found.len() > MAX_MANIFEST_BYTES {
@@ -233,9 +291,7 @@ fn read_model(name: ModelRef, path: &Path) -> Result<StoredModel, LibraryError> 
         return Err(LibraryError::Manifest { path: path.to_owned(), reason });
     }
     let bytes = fs::read(path).map_err(io)?;
-    let manifest =
-        Manifest::parse(&bytes).map_err(|reason| LibraryError::Manifest { path: path.to_owned(), reason })?;
-    Ok(StoredModel { name, manifest, modified_at: found.modified().map_err(io)? })
+    Ok((bytes, found.modified().map_err(io)?))
 }
 
 /// Names of the entries of a folder, sorted. Names that are not UTF-8 are no part of a model's name and are left out.
@@ -248,8 +304,14 @@ fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
+/// Is it the name of a manifest that is being written, or that a killed program was writing? See [`cairn_disk`].
+pub(crate) fn is_draft(name: &str) -> bool {
+    name.starts_with('.') && name.ends_with(".tmp")
+}
+
+/// Does it say that there is no such file or folder? One whose name is too long for the file system cannot be there.
 fn is_absent(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename)
 }
 
 #[cfg(test)]

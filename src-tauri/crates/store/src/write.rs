@@ -5,18 +5,36 @@
 //! name. Bringing in a large file needs no turn: it becomes a blob under a draft's name and gets its real one at the end.
 
 mod bring;
+mod copy;
 mod error;
+mod garbage;
 
 use std::path::Path;
 
 use cairn_disk::{Disk, Lock, Mode};
 
-use crate::{Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
+use crate::references::References;
+use crate::{Digest, Flaw, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
+pub(crate) use bring::digest_of;
 pub use bring::{Brought, Progress, Stage, Way};
+pub use copy::CopiedModel;
 pub use error::WriteError;
+pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};
+pub(crate) use garbage::{leftovers, on_disk};
 
 /// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
 const LOCK: &str = "cairn.lock";
+
+/// A model that was taken out.
+#[derive(Debug, Clone)]
+pub struct Deleted {
+    /// Its name, as it was spelled.
+    pub name: ModelRef,
+    /// What it was made of, unless its manifest was damaged.
+    pub manifest: Option<Manifest>,
+    /// Bytes that are free now.
+    pub freed_bytes: u64,
+}
 
 /// Puts contents and models into a library, and takes models out.
 pub struct LibraryWriter<'a> {
@@ -31,7 +49,7 @@ impl<'a> LibraryWriter<'a> {
     /// When it cannot be written to.
     pub fn open(library: &'a Library, disk: &'a dyn Disk) -> Result<Self, WriteError> {
         disk.create_dir_all(&library.blobs())?;
-        disk.create_dir_all(&library.root().join("manifests"))?;
+        disk.create_dir_all(&library.manifests())?;
         disk.remove_dead_drafts(&library.blobs())?;
         Ok(Self { library, disk })
     }
@@ -66,49 +84,66 @@ impl<'a> LibraryWriter<'a> {
         for layer in layers.iter().chain([&config]) {
             self.library.blob(layer)?;
         }
+        self.publish(name, &bytes, replace)
+    }
+
+    /// Writes a manifest whose contents are all there, in the writer's turn.
+    fn publish(&self, name: &ModelRef, bytes: &[u8], replace: bool) -> Result<StoredModel, WriteError> {
         // A manifest that cannot be read is in nobody's use, but its name is taken all the same.
         let (path, there) = self.library.manifest_path(name)?;
         let before = there.as_ref().and_then(|_| self.library.find(name).ok().flatten());
         let name = there.clone().unwrap_or_else(|| name.clone());
-        if let Some(model) = before.as_ref().filter(|model| model.manifest.digest == Digest::of(&bytes)) {
+        if let Some(model) = before.as_ref().filter(|model| model.manifest.digest == Digest::of(bytes)) {
             return Ok(model.clone());
         }
         if there.is_some() && !replace {
             return Err(WriteError::NameTaken { name: name.to_string() });
         }
         self.disk.create_dir_all(path.parent().unwrap_or_else(|| Path::new(".")))?;
-        self.disk.write_atomic(&path, &bytes, Mode::Shared)?;
+        self.disk.write_atomic(&path, bytes, Mode::Shared)?;
         if let Some(before) = before {
             self.remove_unnamed(&before.manifest);
         }
         self.library.find(&name)?.ok_or_else(|| WriteError::NameTaken { name: name.to_string() })
     }
 
-    /// Takes out a model, and those of its contents that no other model has. Returns what it was, or `None` when there is
-    /// no such model.
+    /// Takes out a model, and those of its contents that no other model has; `None` when there is no such model. One whose
+    /// manifest is damaged goes too, and leaves its contents for [`LibraryWriter::collect_garbage`].
     ///
     /// # Errors
     /// When the disk refuses to remove the manifest. Contents that cannot be removed are left: they cost space only.
-    pub fn delete(&self, name: &ModelRef) -> Result<Option<StoredModel>, WriteError> {
+    pub fn delete(&self, name: &ModelRef) -> Result<Option<Deleted>, WriteError> {
         let _turn = self.turn()?;
         let (path, there) = self.library.manifest_path(name)?;
-        if there.is_none() {
-            return Ok(None);
-        }
-        let model = self.library.find(name);
+        let Some(name) = there else { return Ok(None) };
+        let manifest = self.library.find(&name).ok().flatten().map(|model| model.manifest);
         self.disk.remove(&path)?;
         // Folders that others use are not empty, and stay.
-        let manifests = self.library.root().join("manifests");
+        let manifests = self.library.manifests();
         for folder in path.ancestors().skip(1).take_while(|folder| **folder != *manifests) {
             if std::fs::remove_dir(folder).is_err() {
                 break;
             }
         }
-        let model = model?;
-        if let Some(model) = &model {
-            self.remove_unnamed(&model.manifest);
+        let freed_bytes = manifest.as_ref().map_or(0, |manifest| self.remove_unnamed(manifest));
+        Ok(Some(Deleted { name, manifest, freed_bytes }))
+    }
+
+    /// Takes out contents that are not what their name says, so that whoever needs them fetches them anew. Contents that
+    /// are sound stay, and the answer is `false`.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub fn discard(&self, digest: &Digest) -> Result<bool, WriteError> {
+        let _turn = self.turn()?;
+        // Another program may have put sound ones in their place since somebody looked.
+        match self.library.check(digest, None, &mut |_| true) {
+            Some(Err(Flaw::Contents { .. })) => {
+                self.disk.remove(&self.library.blob_path(digest))?;
+                Ok(true)
+            }
+            _ => Ok(false),
         }
-        Ok(model)
     }
 
     /// Takes out contents that were brought in for a model that did not come to be, unless a model has them.
@@ -118,27 +153,42 @@ impl<'a> LibraryWriter<'a> {
         }
     }
 
-    /// Removes those contents of a manifest that no manifest names any more. Where one cannot be read, nobody knows what
-    /// it names, and all stay.
-    fn remove_unnamed(&self, manifest: &Manifest) {
-        let Ok(listing) = self.library.list() else { return };
-        if !listing.skipped.is_empty() {
-            return;
+    /// Removes those contents of a manifest that no manifest names any more, and returns the bytes that are free now. Where
+    /// something among the manifests cannot be read at all, nobody knows what it names, and all stay.
+    fn remove_unnamed(&self, manifest: &Manifest) -> u64 {
+        let references = References::of(self.library);
+        if !references.unread.is_empty() {
+            return 0;
         }
-        let named = |digest: Digest| {
-            let manifests = listing.models.iter().map(|model| &model.manifest);
-            manifests.flat_map(|m| m.layers.iter().chain(&m.config)).any(|layer| layer.digest == digest)
-        };
-        for layer in manifest.layers.iter().chain(&manifest.config).filter(|layer| !named(layer.digest)) {
-            // It may be gone already; and what stays behind costs space and nothing else.
-            let _ = self.disk.remove(&self.library.blob_path(&layer.digest));
-        }
+        let mut unnamed: Vec<Digest> = manifest.layers.iter().chain(&manifest.config).map(|l| l.digest).collect();
+        unnamed.retain(|digest| !references.names(digest));
+        unnamed.sort_unstable();
+        unnamed.dedup();
+        // It may be gone already; and what stays behind costs space and nothing else.
+        let removed = unnamed.iter().filter_map(|digest| self.remove_file(&self.library.blob_path(digest)).ok());
+        removed.sum()
+    }
+
+    /// Removes a file, and returns the bytes that are free now: none while it has another name.
+    fn remove_file(&self, path: &Path) -> Result<u64, WriteError> {
+        let freed_bytes = std::fs::symlink_metadata(path).map_or(0, |found| freed_bytes(&found));
+        self.disk.remove(path)?;
+        Ok(freed_bytes)
     }
 
     /// Waits until no other program changes which models there are, and keeps it so while the result lives.
     fn turn(&self) -> Result<Lock, WriteError> {
         Ok(Lock::take(&self.library.root().join(LOCK))?)
     }
+}
+
+/// Bytes that removing this name of a file frees.
+fn freed_bytes(file: &std::fs::Metadata) -> u64 {
+    #[cfg(unix)]
+    if std::os::unix::fs::MetadataExt::nlink(file) > 1 {
+        return 0;
+    }
+    file.len()
 }
 
 #[cfg(test)]

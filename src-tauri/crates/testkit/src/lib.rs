@@ -11,6 +11,7 @@
 pub mod allocation;
 pub mod embedding;
 pub mod families;
+pub mod hostile;
 #[cfg(unix)]
 pub mod ollama_client;
 pub mod presets;

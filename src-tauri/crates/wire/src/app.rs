@@ -1,8 +1,20 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
+mod libraries;
+mod models;
+mod upkeep;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{KeepAlive, Timestamp};
+pub use libraries::{
+    LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
+};
+pub use models::{CopyResponse, DeleteResponse, ListedModels};
+pub use upkeep::{
+    FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,
+    VerifyRequest,
+};
 
 /// `run/daemon.json`: how a client finds the daemon of its user. Only that user can read it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! The Ollama interface, `/api`: one file per endpoint.
 
 mod chat;
+mod copy;
 mod create;
 mod delete;
 mod generate;
@@ -11,6 +12,7 @@ mod show;
 mod tags;
 
 pub use chat::{ChatChunk, ChatRequest, Message, ReplyMessage};
+pub use copy::CopyRequest;
 pub use create::{CreateRequest, Licenses, ProgressLine};
 pub use delete::DeleteRequest;
 pub use generate::{GenerateChunk, GenerateRequest};

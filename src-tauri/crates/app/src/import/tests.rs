@@ -19,7 +19,7 @@ pub(crate) fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let env = Env::of([("CAIRN_HOME", folder.path().to_str().unwrap()), ("CAIRN_KERNEL", "scalar")]);
     let mut settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
-    settings.libraries.push(folder.path().join("ollama"));
+    settings.linked_libraries.push(folder.path().join("ollama"));
     let clock = Clock::standing(SystemTime::UNIX_EPOCH);
     let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
     Fixture { folder, app }

@@ -296,6 +296,26 @@ fn different_devices(_: &Metadata, _: &Metadata) -> bool {
     false
 }
 
+/// The digest of a whole file. `watch` is told how many bytes were read and says whether to go on; `None` when not.
+pub(crate) fn digest_of(mut file: &File, watch: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<Digest>> {
+    let mut hash = sha2::Sha256::new();
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut done_bytes = 0;
+    loop {
+        let count = match file.read(&mut piece) {
+            Ok(0) => return Ok(Some(Digest::of_hash(hash))),
+            Ok(count) => count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        hash.update(piece.get(..count).unwrap_or_default());
+        done_bytes += count as u64;
+        if !watch(done_bytes) {
+            return Ok(None);
+        }
+    }
+}
+
 /// Reads a whole file, hands on its bytes, and returns their digest.
 fn read(
     mut file: &File,

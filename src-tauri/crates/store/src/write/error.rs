@@ -63,6 +63,18 @@ pub enum WriteError {
         #[source]
         source: io::Error,
     },
+    /// A manifest cannot be read, so nobody knows which contents are in use.
+    #[error(
+        "nothing was removed: {} is no readable manifest ({reason}), so nobody knows which files it needs; remove it, or \
+         pull its model again",
+        path.display()
+    )]
+    UnreadManifest {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// Whoever asked for it has gone.
     #[error("interrupted")]
     Cancelled,

@@ -109,7 +109,8 @@ fn a_deleted_model_takes_only_its_own_with_it() {
     let system = writer.put(LayerKind::System, b"Be brief.").unwrap();
     writer.save(&name("me/b:v1"), b"{}", &[layer.clone(), system.clone()], false).unwrap();
     assert!(writer.delete(&name("nobody")).unwrap().is_none(), "there is no such model");
-    assert_eq!(writer.delete(&name("ME/B:V1")).unwrap().unwrap().name.to_string(), "me/b:v1", "in any spelling");
+    let deleted = writer.delete(&name("ME/B:V1")).unwrap().unwrap();
+    assert_eq!((deleted.name.to_string(), deleted.freed_bytes), ("me/b:v1".to_owned(), 9), "in any spelling");
     assert!(fixture.library.blob(&system).is_err() && fixture.library.blob(&layer).is_ok(), "what is shared stays");
     assert!(!fixture.library.root().join("manifests/registry.ollama.ai/me").exists(), "no empty folders are left");
     writer.delete(&name("a")).unwrap();
@@ -117,15 +118,34 @@ fn a_deleted_model_takes_only_its_own_with_it() {
 }
 
 #[test]
-fn nothing_goes_while_a_manifest_cannot_be_read() {
+fn a_damaged_manifest_keeps_what_can_be_read_in_it() {
     let fixture = fixture();
     let writer = fixture.writer();
-    let layer = import(&writer, &fixture.file("file", b"x"), "a", false).unwrap().layer;
-    let broken = fixture.library.root().join("manifests/registry.ollama.ai/library/broken");
+    let mine = import(&writer, &fixture.file("mine", b"mine"), "a", false).unwrap().layer;
+    let theirs = writer.put(LayerKind::System, b"theirs").unwrap();
+    writer.save(&name("a"), b"{}", &[mine.clone(), theirs.clone()], true).unwrap();
+    let broken = fixture.library.manifests().join("registry.ollama.ai/library/broken");
     fs::create_dir_all(&broken).unwrap();
-    fs::write(broken.join("latest"), "{").unwrap();
-    writer.delete(&name("a")).unwrap();
-    assert!(fixture.library.blob(&layer).is_ok(), "the broken one may have named it");
+    fs::write(broken.join("latest"), format!(r#"{{"layers":[{{"digest":"{}","#, theirs.digest)).unwrap();
+    assert_eq!(writer.delete(&name("a")).unwrap().unwrap().freed_bytes, 4 + 2, "the file, and the config");
+    assert!(fixture.library.blob(&mine).is_err(), "it hinders nobody else");
+    assert!(fixture.library.blob(&theirs).is_ok(), "what it names stays");
+    // A folder in a manifest's place, and one too deep to be looked into: nobody knows what they name.
+    fs::create_dir_all(broken.join("a/b/c/d/e/f/g")).unwrap();
+    import(&writer, &fixture.file("mine", b"mine"), "a", false).unwrap();
+    assert_eq!(writer.delete(&name("a")).unwrap().unwrap().freed_bytes, 0, "then everything stays");
+    assert!(fixture.library.blob(&mine).is_ok(), "it may be named there");
+}
+
+#[test]
+fn only_damaged_contents_are_discarded() {
+    let fixture = fixture();
+    let writer = fixture.writer();
+    let layer = import(&writer, &fixture.file("file", b"sound"), "a", false).unwrap().layer;
+    assert!(!writer.discard(&layer.digest).unwrap(), "they are sound");
+    fs::write(fixture.library.blob_path(&layer.digest), "dirty").unwrap();
+    assert!(writer.discard(&layer.digest).unwrap(), "they are not");
+    assert!(fixture.library.blob(&layer).is_err() && !writer.discard(&layer.digest).unwrap(), "they are gone");
 }
 
 #[cfg(unix)]

@@ -1,0 +1,124 @@
+//! `cairn verify`: reads the contents of models, and tells which are damaged and what helps.
+
+use anyhow::bail;
+use cairn_wire::app::{FlawKind, FlawedContents, VerifiedModels, VerifyLine, VerifyRequest};
+
+use crate::progress::Progress;
+use crate::{Setting, args, daemon, human, output};
+
+pub(crate) async fn verify(setting: &Setting, args: &args::Verify) -> anyhow::Result<()> {
+    let client = daemon::reach(setting).await?;
+    client.must_be_ours("verifying models")?;
+    let request = VerifyRequest { models: args.models.clone(), discard: args.discard };
+    let mut progress = Progress::new();
+    let verified = async {
+        let mut lines = client.stream("/app/verify", &request).await?;
+        while let Some(line) = lines.next::<VerifyLine>().await? {
+            match line {
+                VerifyLine::Hashing { completed, total } => progress.show("verifying", completed, total),
+                VerifyLine::Done(verified) => return Ok(verified),
+            }
+        }
+        bail!("the verification broke off");
+    };
+    let verified = tokio::select! {
+        verified = verified => verified,
+        // The daemon stops reading when nobody waits for it any more.
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    progress.clear();
+    let verified = verified?;
+    let verdict = verdict(&verified);
+    match (args.json, &verdict) {
+        (true, _) => output::json(&verified)?,
+        (false, Ok(sound)) => output::print(sound)?,
+        (false, Err(_)) => output::print(&lines(&verified))?,
+    }
+    verdict.map(drop).map_err(|damage| anyhow::anyhow!(damage))
+}
+
+/// A line for everything that is wrong.
+fn lines(verified: &VerifiedModels) -> String {
+    let flawed = verified.flawed.iter().map(|flawed| {
+        let of = match flawed.models.is_empty() {
+            true => "in no model".to_owned(),
+            false => format!("{} of {}", flawed.kind, flawed.models.join(", ")),
+        };
+        let done = if flawed.discarded { "; it was removed" } else { "" };
+        format!("{} ({of}) in {} {}{done}\n", flawed.digest, flawed.library, flawed.reason)
+    });
+    let skipped = verified.skipped.iter().map(|skipped| format!("{}: {}\n", skipped.path, skipped.reason));
+    flawed.chain(skipped).collect()
+}
+
+/// What to say in the end: that all is sound, or what to do.
+fn verdict(verified: &VerifiedModels) -> Result<String, String> {
+    let (contents, size) = (human::files(verified.contents), human::bytes(verified.bytes));
+    let models = match verified.models {
+        1 => "1 model".to_owned(),
+        models => format!("{models} models"),
+    };
+    if verified.flawed.is_empty() && verified.skipped.is_empty() {
+        return Ok(format!("{models}, {contents}, {size}: every one is what its name says\n"));
+    }
+    let mut sentences = Vec::new();
+    if !verified.flawed.is_empty() {
+        sentences.push(format!("{} of {contents} are not what their names say", verified.flawed.len()));
+    }
+    if !verified.skipped.is_empty() {
+        sentences.push(format!("{} manifests cannot be read; pull their models again", verified.skipped.len()));
+    }
+    let own = |flawed: &&FlawedContents| flawed.own;
+    let stays =
+        |flawed: &FlawedContents| !flawed.discarded && matches!(flawed.flaw, FlawKind::Damaged | FlawKind::Length);
+    if verified.flawed.iter().filter(own).any(stays) {
+        sentences.push(
+            "`cairn verify --discard` removes those that are damaged, so that a pull fetches them anew".to_owned(),
+        );
+    }
+    let mut pull: Vec<&str> = verified.flawed.iter().filter(own).flat_map(|f| &f.models).map(String::as_str).collect();
+    pull.sort_unstable();
+    pull.dedup();
+    if !pull.is_empty() {
+        sentences.push(format!("pull again: cairn pull {}", pull.join(" ")));
+    }
+    if let Some(far) = verified.flawed.iter().find(|flawed| !flawed.own) {
+        sentences.push(format!("{} is only read by Cairn: repair it with the program that it belongs to", far.library));
+    }
+    Err(sentences.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn damage_is_told_with_what_helps() {
+        let sound = VerifiedModels { models: 1, contents: 3, bytes: 4_000, flawed: Vec::new(), skipped: Vec::new() };
+        let expected = "1 model, 3 files, 4 KB: every one is what its name says\n";
+        assert_eq!(verdict(&sound).as_deref(), Ok(expected), "nothing is wrong");
+        let flawed = |own, flaw, discarded| FlawedContents {
+            digest: "sha256:00".to_owned(),
+            kind: "model".to_owned(),
+            flaw,
+            reason: "is damaged".to_owned(),
+            models: vec!["m:latest".to_owned()],
+            library: "/l".to_owned(),
+            own,
+            discarded,
+        };
+        let check = |flawed: FlawedContents, parts: &[&str], not: &str| {
+            let verified = VerifiedModels { flawed: vec![flawed], ..sound.clone() };
+            assert!(lines(&verified).starts_with("sha256:00 (model of m:latest) in /l is damaged"), "which and whose");
+            let said = verdict(&verified).expect_err("something is wrong");
+            for part in parts {
+                assert!(said.contains(part), "{part:?} is missing from {said:?}");
+            }
+            assert!(!said.contains(not), "{not:?} is in {said:?}");
+        };
+        check(flawed(true, FlawKind::Damaged, false), &["1 of 3", "--discard", "cairn pull m:latest"], "only read");
+        check(flawed(true, FlawKind::Damaged, true), &["cairn pull m:latest"], "--discard");
+        check(flawed(true, FlawKind::Missing, false), &["cairn pull m:latest"], "--discard");
+        check(flawed(false, FlawKind::Damaged, false), &["/l is only read"], "cairn pull");
+    }
+}

@@ -1,0 +1,40 @@
+//! `POST /app/gc`: removes files that nobody needs.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Leftover, LeftoverKind};
+use cairn_wire::app::{self as wire, GcRequest, GcResponse};
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/gc", post(gc))
+}
+
+async fn gc(State(server): State<Server>, Body(request): Body<GcRequest>) -> Result<Response, ApiError> {
+    let app = server.app().clone();
+    let GcRequest { dry_run, partials } = request;
+    let collected = tokio::task::spawn_blocking(move || app.collect_garbage(dry_run, partials)).await;
+    let collected = collected.expect("collecting does not panic")?;
+    let freed_bytes = collected.removed.iter().map(|left| left.size_bytes).sum();
+    let files = |leftovers: Vec<Leftover>| leftovers.into_iter().map(file).collect();
+    let (removed, kept) = (files(collected.removed), files(collected.kept));
+    Ok(json(StatusCode::OK, &GcResponse { dry_run, freed_bytes, removed, kept }))
+}
+
+fn file(leftover: Leftover) -> wire::LeftoverFile {
+    wire::LeftoverFile {
+        path: leftover.path.display().to_string(),
+        size: leftover.size_bytes,
+        kind: match leftover.kind {
+            LeftoverKind::Unreferenced => wire::LeftoverKind::Unreferenced,
+            LeftoverKind::Partial => wire::LeftoverKind::Partial,
+        },
+        young: leftover.young,
+    }
+}

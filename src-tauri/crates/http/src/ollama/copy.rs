@@ -1,0 +1,22 @@
+//! `POST /api/copy`: a second name for a model.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::post;
+use cairn_wire::ollama::CopyRequest;
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::ApiError;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/copy", post(copy))
+}
+
+async fn copy(State(server): State<Server>, Body(request): Body<CopyRequest>) -> Result<StatusCode, ApiError> {
+    let app = server.app().clone();
+    let copied = tokio::task::spawn_blocking(move || app.copy(&request.source, &request.destination)).await;
+    copied.expect("copying does not panic")?;
+    Ok(StatusCode::OK)
+}
