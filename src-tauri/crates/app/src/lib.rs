@@ -30,6 +30,7 @@ mod pebble;
 mod places;
 mod ps;
 pub mod settings;
+mod share;
 mod show;
 mod summary;
 mod verify;
@@ -58,6 +59,7 @@ pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use settings::{Address, Settings};
+pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
 pub use verify::{DamagedTensor, Verified, verify};
@@ -82,6 +84,7 @@ pub struct App {
     catalog: Arc<Catalog>,
     settings: Arc<Settings>,
     clock: Clock,
+    peers: Peers,
 }
 
 impl App {
@@ -107,7 +110,7 @@ impl App {
 
     fn new(engine: Engine, settings: Settings, clock: Clock) -> Self {
         let catalog = Arc::new(Catalog::new(&settings, clock.now()));
-        Self { engine, catalog, settings: Arc::new(settings), clock }
+        Self { engine, catalog, settings: Arc::new(settings), clock, peers: Peers::default() }
     }
 
     /// The settings that hold.

@@ -34,6 +34,7 @@ pub const TABLE: &[Row] = &[
     row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
     row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
     row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
+    row("CAIRN_SHARE", "false", "Lets other machines that reach OLLAMA_HOST pull this machine's models from its /v2"),
     row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
     row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
     row("OLLAMA_NUM_PARALLEL", "8", "Requests that one model answers at the same time"),
@@ -73,6 +74,8 @@ pub struct Settings {
     pub linked_libraries: Vec<PathBuf>,
     /// Where Ollama keeps its models, which are read if they are there; `None` when `OLLAMA_MODELS` says where models are.
     pub ollama_library: Option<PathBuf>,
+    /// `CAIRN_SHARE`.
+    pub share: bool,
     /// `OLLAMA_KEEP_ALIVE`.
     pub keep_alive: KeepAlive,
     /// `OLLAMA_CONTEXT_LENGTH`.
@@ -130,6 +133,7 @@ impl Settings {
                 .unwrap_or_default(),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
+            share: read.text("CAIRN_SHARE").is_some_and(is_true),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.
             no_color: read.text("NO_COLOR").is_some(),

@@ -7,7 +7,7 @@ mod peers;
 
 use std::path::PathBuf;
 
-use cairn_store::{Digest, ModelRef};
+use cairn_store::{Digest, ModelRef, NameError, Part};
 
 use crate::{App, Error};
 pub use peers::{Peer, Peers, Serving};
@@ -71,7 +71,8 @@ impl App {
             // The name must be one, whatever tag the digest has.
             Reference::Digest(_) => "latest",
         };
-        let name = ModelRef::from_parts(host, namespace, model, tag).ok_or(Error::InvalidName)?;
+        let invalid = || NameError::Invalid { name: format!("{host}/{namespace}/{model}:{tag}"), part: Part::Model };
+        let name = ModelRef::from_parts(host, namespace, model, tag).ok_or_else(invalid)?;
         let found = match reference {
             Reference::Tag(_) => libraries.find(&name)?,
             Reference::Digest(digest) => libraries.survey().into_iter().find_map(|surveyed| {

@@ -5,6 +5,7 @@ mod access;
 mod logprobs;
 mod models;
 mod refusals;
+mod registry;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};

@@ -37,9 +37,9 @@ async fn blob(
     if ModelRef::from_parts("registry", &namespace, &model, "latest").is_none() {
         return Err(Refusal::new(StatusCode::BAD_REQUEST, "NAME_INVALID", "invalid model name"));
     }
-    let digest: Digest = digest
-        .parse()
-        .map_err(|error: cairn_store::DigestError| Refusal::new(StatusCode::BAD_REQUEST, "DIGEST_INVALID", error.to_string()))?;
+    let digest: Digest = digest.parse().map_err(|error: cairn_store::DigestError| {
+        Refusal::new(StatusCode::BAD_REQUEST, "DIGEST_INVALID", error.to_string())
+    })?;
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "BLOB_UNKNOWN", "this machine does not have the blob");
     let app = server.app().clone();
     let found = tokio::task::spawn_blocking(move || app.shared_blob(&digest));
@@ -64,7 +64,8 @@ async fn blob(
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, content_range)]).into_response());
         }
     };
-    let host = text(header::HOST).map_or_else(|| server.addresses().first().map(ToString::to_string), |host| Some(host.to_owned()));
+    let host = text(header::HOST)
+        .map_or_else(|| server.addresses().first().map(ToString::to_string), |host| Some(host.to_owned()));
     let mut answer = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/octet-stream")
@@ -79,7 +80,9 @@ async fn blob(
         answer = answer.header(header::LOCATION, format!("http://{host}{}", uri.path()));
     }
     let body = if method == Method::HEAD { Body::empty() } else { body(&server, peer, &blob, bytes).await? };
-    answer.body(body).map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "UNSUPPORTED", "the Host header cannot be repeated"))
+    answer
+        .body(body)
+        .map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "UNSUPPORTED", "the Host header cannot be repeated"))
 }
 
 /// The bytes of a blob as they are read, counted for the client, whose turn ends with them.

@@ -47,7 +47,9 @@ mod tests {
         for nothing in ["bytes=100-", "bytes=100-200", "bytes=-0"] {
             check(nothing, Asked::Unsatisfiable);
         }
-        for passed_over in ["", "bytes", "bytes=", "bytes=-", "bytes=5-4", "bytes=0-1,5-6", "lines=0-1", "bytes=a-b", "bytes=-1-2"] {
+        for passed_over in
+            ["", "bytes", "bytes=", "bytes=-", "bytes=5-4", "bytes=0-1,5-6", "lines=0-1", "bytes=a-b", "bytes=-1-2"]
+        {
             check(passed_over, Asked::All);
         }
         assert_eq!(asked(None, 100), Asked::All, "nothing was asked");
