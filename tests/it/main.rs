@@ -8,6 +8,7 @@ mod first_words;
 mod house;
 mod imports;
 mod layers;
+mod mirror;
 mod parity;
 mod pebble;
 mod repl;
