@@ -8,13 +8,15 @@
 
 mod draft;
 mod lock;
+mod partial;
 mod real;
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use lock::{Lock, LockError};
+pub use lock::{Claim, Lock, LockError};
+pub use partial::Partial;
 pub use real::RealDisk;
 
 /// What the stores ask of a disk.
@@ -65,6 +67,19 @@ pub trait Disk: Send + Sync {
     /// Whatever the system says; `source.kind()` is [`io::ErrorKind::CrossesDevices`] where the two names would be on two
     /// file systems.
     fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
+
+    /// Opens the file at `path` to be filled in any order, or makes an empty one, whose name is then durable.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError>;
+
+    /// Gives the file at `from` the name `to` instead, in place of the file that may have it, and makes that durable in
+    /// both folders.
+    ///
+    /// # Errors
+    /// Whatever the system says. Nothing has changed then, unless the very last step failed, making it durable.
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError>;
 
     /// Removes a file.
     ///

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// A lock, held until it is dropped. Its file stays: removing it would let two processes lock two files of one name.
 #[derive(Debug)]
 pub struct Lock {
-    _file: File,
+    #[cfg_attr(not(unix), expect(dead_code, reason = "it is held, not read"))]
+    file: File,
 }
 
 /// Why there is no lock.
@@ -39,7 +40,7 @@ impl Lock {
     pub fn try_take(path: &Path) -> Result<Self, LockError> {
         let file = open(path).map_err(|source| LockError::Failed { path: path.to_owned(), source })?;
         match file.try_lock() {
-            Ok(()) => Ok(Self { _file: file }),
+            Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(LockError::Held(path.to_owned())),
             Err(TryLockError::Error(source)) => Err(LockError::Failed { path: path.to_owned(), source }),
         }
@@ -50,9 +51,55 @@ impl Lock {
     /// # Errors
     /// [`LockError::Failed`] where there can be no lock.
     pub fn take(path: &Path) -> Result<Self, LockError> {
-        let locked = open(path).and_then(|file| file.lock().map(|()| Self { _file: file }));
+        let locked = open(path).and_then(|file| file.lock().map(|()| Self { file }));
         locked.map_err(|source| LockError::Failed { path: path.to_owned(), source })
     }
+}
+
+/// A lock whose file goes away with it, for locks named after passing things. A killed process leaves the file, and
+/// whoever takes the claim next removes it in the end.
+#[derive(Debug)]
+pub struct Claim {
+    path: PathBuf,
+    _lock: Lock,
+}
+
+impl Claim {
+    /// Takes the claim whose file is at `path`, or says that another holds it. Never waits.
+    ///
+    /// # Errors
+    /// As [`Lock::try_take`].
+    pub fn try_take(path: &Path) -> Result<Self, LockError> {
+        loop {
+            let lock = Lock::try_take(path)?;
+            // The holder before may have removed the file between its opening here and its locking, and the next
+            // comer would then lock another file of the same name.
+            if is_at(&lock.file, path) {
+                return Ok(Self { path: path.to_owned(), _lock: lock });
+            }
+        }
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // While it is still locked. Elsewhere than on Unix nobody could tell whether the file was replaced, so it stays.
+        if cfg!(unix) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let place = |found: &std::fs::Metadata| (found.dev(), found.ino());
+    matches!((file.metadata(), std::fs::metadata(path)), (Ok(a), Ok(b)) if place(&a) == place(&b))
+}
+
+#[cfg(not(unix))]
+fn is_at(_: &File, _: &Path) -> bool {
+    true
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -93,6 +140,40 @@ mod tests {
             assert!(!waiting.is_finished(), "it waits while the lock is held");
             drop(held);
             waiting.join().expect("the thread ends").expect("it has the lock");
+        });
+    }
+
+    #[test]
+    fn a_claim_takes_its_file_along() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("claim");
+        let held = Claim::try_take(&path).expect("nobody holds it");
+        assert!(matches!(Claim::try_take(&path), Err(LockError::Held(_))), "a second handle is refused");
+        drop(held);
+        assert!(!path.exists() || cfg!(not(unix)), "the file went with the claim");
+    }
+
+    /// Without the look at the path, two of the threads would hold two files of one name.
+    #[test]
+    fn never_two_holders_of_a_claim() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("claim");
+        let (holders, turns) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while turns.load(Ordering::Relaxed) < 2000 {
+                        if let Ok(claim) = Claim::try_take(&path) {
+                            assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "somebody else holds it too");
+                            turns.fetch_add(1, Ordering::Relaxed);
+                            std::hint::spin_loop();
+                            holders.fetch_sub(1, Ordering::SeqCst);
+                            drop(claim);
+                        }
+                    }
+                });
+            }
         });
     }
 

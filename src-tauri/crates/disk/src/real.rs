@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::draft::{self, RealDraft};
-use crate::{Disk, DiskError, Draft, Mode, Step, failed};
+use crate::partial::RealPartial;
+use crate::{Disk, DiskError, Draft, Mode, Partial, Step, failed};
 
 /// Attempts at a name for a temporary file. A taken name is one that a killed process of the same id left behind.
 const NAME_ATTEMPTS: u32 = 1000;
@@ -57,6 +58,19 @@ impl Disk for RealDisk {
         fs::hard_link(from, to).map_err(failed(Step::Link, to))?;
         let folder = folder_of(to);
         sync_folder(folder).map_err(failed(Step::Sync, folder))
+    }
+
+    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError> {
+        Ok(Box::new(RealPartial::open(path, mode)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        fs::rename(from, to).map_err(failed(Step::Rename, to))?;
+        // The new name first: after a power cut between the two there are two names, not none.
+        for folder in [folder_of(to), folder_of(from)] {
+            sync_folder(folder).map_err(failed(Step::Sync, folder))?;
+        }
+        Ok(())
     }
 
     fn remove(&self, path: &Path) -> Result<(), DiskError> {

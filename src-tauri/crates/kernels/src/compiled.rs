@@ -1,10 +1,12 @@
 //! The portable code, compiled for a set of instructions.
 //!
 //! Every kernel is a safe function with target features. Calling one from code without them is the one thing that takes
-//! `unsafe`, and it is written once, here, behind a question to the processor.
+//! `unsafe`, and it is written here: on the way in, behind a question to the processor, and where portable code that was
+//! let in comes to a variant's own instructions.
 
-/// Defines a variant's functions: the portable code compiled with `$features`, and `$matmul` for products. Each asks the
-/// processor first, which costs a load and a test, so that none can run without its instructions.
+/// Defines a variant's functions: the portable code compiled with `$features`, and `$quantised` for products with
+/// quantised weights. Each asks the processor first, which costs a load and a test, so that none can run without its
+/// instructions. `row` makes of them the variant's row in the table.
 macro_rules! kernels {
     ($features:literal, $arith:ty, $require:ident, $float_rows:literal x $float_columns:literal, $quantised:ident) => {
         kernels! { @each $features, $require,
@@ -71,15 +73,52 @@ macro_rules! kernels {
             }
         }
     };
-    (@each $features:literal, $require:ident, $(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => { $(
-        fn $name($($arg: $ty),*) {
+    (@each $features:literal, $require:ident, $(fn $name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {
+        $(fn $name($($arg: $ty),*) {
             #[target_feature(enable = $features)]
             fn compiled($($arg: $ty),*) $body
 
             $require();
             // SAFETY: the line before has asked this processor for every feature that `compiled` is built with.
             unsafe { compiled($($arg),*) }
+        })*
+
+        const fn row(name: &'static str, numerics_rev: u32, usable: fn(&cairn_hardware::Features) -> bool) -> Variant {
+            Variant { name, numerics_rev, usable, decode_row: $crate::scalar::decode_row, $($name),* }
         }
-    )* };
+    };
 }
 pub(crate) use kernels;
+
+/// Implements [`Arith`](crate::portable::Arith) for a file's `Fused` by the file's functions of the same names, which
+/// have target features. What comes after them, `$more`, is what not every architecture has instructions for. `Fused` is
+/// to be named by nothing but [`kernels!`] with those features.
+macro_rules! fused {
+    (@each $(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?;)*) => {
+        impl $crate::portable::Arith for Fused {
+            #[inline(always)]
+            fn fma(a: f32, b: f32, c: f32) -> f32 {
+                a.mul_add(b, c)
+            }
+
+            $(#[inline(always)]
+            fn $name($($arg: $ty),*) $(-> $out)? {
+                // SAFETY: `Fused` is named only by variants' `kernels!`, whose functions ask the processor first.
+                unsafe { $name($($arg),*) }
+            })*
+        }
+    };
+    ($($more:tt)*) => {
+        fused! { @each
+            fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes);
+            fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes);
+            fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes;
+            fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes;
+            fn widen(half: &[u16; LANES]) -> Lanes;
+            fn narrow(x: &Lanes) -> [u16; LANES];
+            fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES];
+            $($more)*
+        }
+    };
+}
+pub(crate) use fused;

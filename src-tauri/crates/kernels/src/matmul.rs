@@ -51,6 +51,14 @@ impl<'a> MatMul<'a> {
         let bytes = self.dtype.row_bytes(self.k);
         &self.weights[index * bytes..(index + 1) * bytes]
     }
+
+    /// The bytes of the rows of a panel, the last row standing in for those past it. (Closures are kept out of functions
+    /// with target features: they would have them too, and are then not inlined where the library calls them.)
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[inline(always)]
+    pub(crate) fn panel_rows<const ROWS: usize>(&self, first: usize) -> [&'a [u8]; ROWS] {
+        std::array::from_fn(|r| self.row((first + r).min(self.rows - 1)))
+    }
 }
 
 /// Memory for unpacked tiles of weights. Grows to what the largest product needs and is then reused.

@@ -8,6 +8,24 @@
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
+mod auth;
+mod client;
+mod discover;
+mod download;
+mod downloads;
+#[cfg(test)]
+mod fake;
+mod push;
+#[cfg(test)]
+mod served;
 mod source;
+mod sources;
 
+pub use auth::{KeyError, KeyFile, SignIn};
+pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
+pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
+pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
+pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
+pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};

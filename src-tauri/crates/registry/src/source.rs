@@ -76,3 +76,16 @@ pub enum SourceError {
         reason: String,
     },
 }
+
+impl SourceError {
+    /// Which source it is about.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        match self {
+            Self::Broken { host, .. }
+            | Self::Busy { host, .. }
+            | Self::Absent { host }
+            | Self::Refused { host, .. } => host,
+        }
+    }
+}

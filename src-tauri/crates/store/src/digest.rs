@@ -22,8 +22,15 @@ impl Digest {
     }
 
     /// The digest that a hash over some bytes came to.
-    pub(crate) fn of_hash(hash: sha2::Sha256) -> Self {
+    #[must_use]
+    pub fn of_hash(hash: sha2::Sha256) -> Self {
         Self(hash.finalize().into())
+    }
+
+    /// The digest itself.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
     }
 
     /// 64 lower-case hex characters, without `sha256:`.

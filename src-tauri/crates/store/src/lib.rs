@@ -22,6 +22,7 @@ mod library;
 mod manifest;
 mod name;
 mod references;
+mod staging;
 mod usage;
 mod write;
 
@@ -31,8 +32,9 @@ pub use libraries::{Libraries, Role, Surveyed};
 pub use library::{Library, LibraryError, Listing, Skipped, State, StoredModel};
 pub use manifest::{Config, Layer, LayerKind, Manifest};
 pub use name::{ModelRef, NameError, Part};
+pub use staging::{Ranges, Staged, StagedBlob, Staging, StagingError};
 pub use usage::{ModelUsage, Usage};
 pub use write::{
-    Brought, Collected, CopiedModel, Deleted, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress, Stage, Way,
-    WriteError,
+    Brought, Collected, CopiedModel, Deleted, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress, Published,
+    Stage, Way, WriteError,
 };

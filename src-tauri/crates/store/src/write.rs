@@ -8,6 +8,7 @@ mod bring;
 mod copy;
 mod error;
 mod garbage;
+mod publish;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub use copy::CopiedModel;
 pub use error::WriteError;
 pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};
 pub(crate) use garbage::{leftovers, on_disk};
+pub use publish::Published;
 
 /// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
 const LOCK: &str = "cairn.lock";

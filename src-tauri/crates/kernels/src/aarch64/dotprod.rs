@@ -14,32 +14,8 @@ use crate::matmul::MatMul;
 use crate::portable;
 use crate::variant::Variant;
 
-/// This variant's row in the table.
-pub(crate) const DOTPROD: Variant = Variant {
-    name: "dotprod",
-    numerics_rev: 1,
-    usable: |features| features.neon && features.dotprod,
-    convert,
-    matmul,
-    decode_row: crate::scalar::decode_row,
-    rms_norm,
-    rms_norm_in_place,
-    rope,
-    layer_norm,
-    softmax,
-    swiglu,
-    geglu,
-    clamped_glu,
-    gelu,
-    scale,
-    softcap,
-    add,
-    add_scaled,
-    to_f16,
-    attend,
-    merge,
-    finish,
-};
+/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+pub(crate) const DOTPROD: Variant = row("dotprod", 1, |features| features.neon && features.dotprod);
 
 fn require() {
     let there = is_aarch64_feature_detected!("neon") && is_aarch64_feature_detected!("dotprod");

@@ -4,7 +4,7 @@
 use std::arch::aarch64::*;
 
 use super::memory::{load_f32x4, load_u16x4, load_u16x4_bytes, store_f32x4, store_u16x4};
-use crate::portable::Arith;
+use crate::compiled::fused;
 use crate::portable::arith::{LANES, Lanes};
 
 /// Four floats, a quarter of [`Lanes`].
@@ -12,55 +12,7 @@ type Quarter = [f32; 4];
 
 /// Used only in functions that [`crate::compiled`] compiles with `neon`.
 pub(super) struct Fused;
-
-impl Arith for Fused {
-    #[inline(always)]
-    fn fma(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-
-    #[inline(always)]
-    fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { fma_lanes(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { fma_splat(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { read_f16(bytes) }
-    }
-
-    #[inline(always)]
-    fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { read_bf16(bytes) }
-    }
-
-    #[inline(always)]
-    fn widen(half: &[u16; LANES]) -> Lanes {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { widen(half) }
-    }
-
-    #[inline(always)]
-    fn narrow(x: &Lanes) -> [u16; LANES] {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { narrow(x) }
-    }
-
-    #[inline(always)]
-    fn transpose(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
-        // SAFETY: `Fused` is named only by the variants' `kernels!`, whose functions ask the processor for `neon` first.
-        unsafe { transpose(rows) }
-    }
-}
+fused! {}
 
 #[inline]
 #[target_feature(enable = "neon")]
@@ -133,7 +85,7 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
 /// Four by four halfwords at a time.
 #[inline]
 #[target_feature(enable = "neon")]
-fn transpose(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
     let mut out = [[0.0; LANES]; LANES];
     for (group, rows) in rows.as_chunks::<4>().0.iter().enumerate() {
         for (part, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {

@@ -16,32 +16,8 @@ use crate::matmul::MatMul;
 use crate::portable;
 use crate::variant::Variant;
 
-/// This variant's row in the table.
-pub(crate) const NEON: Variant = Variant {
-    name: "neon",
-    numerics_rev: 1,
-    usable: |features| features.neon,
-    convert,
-    matmul,
-    decode_row: crate::scalar::decode_row,
-    rms_norm,
-    rms_norm_in_place,
-    rope,
-    layer_norm,
-    softmax,
-    swiglu,
-    geglu,
-    clamped_glu,
-    gelu,
-    scale,
-    softcap,
-    add,
-    add_scaled,
-    to_f16,
-    attend,
-    merge,
-    finish,
-};
+/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+pub(crate) const NEON: Variant = row("neon", 1, |features| features.neon);
 
 fn require() {
     assert!(is_aarch64_feature_detected!("neon"), "neon was called on a processor without it");

@@ -9,7 +9,6 @@ use super::memory::{load_f32x4, load_i16x8, load_pair, store_f32x4};
 use super::panel::{Panel, ROWS};
 use super::{Dot, dot_32, dot_minima, sums_by_32, totals};
 use crate::block::{Kind, at};
-use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 
 /// Quants of all panels that are multiplied together, in bytes: half of a second-level cache of 256 KiB.
@@ -24,7 +23,7 @@ pub(super) fn matmul<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
     for start in (0..m.rows).step_by(ROWS * together) {
         let firsts = (start..m.rows).step_by(ROWS).take(together);
         for (first, panel) in firsts.clone().zip(&mut panels) {
-            panel.fill::<T>(panel_rows(m, first), m.k / T::BLOCK);
+            panel.fill::<T>(m.panel_rows(first), m.k / T::BLOCK);
         }
         let mut column = 0;
         while column < m.columns.count {
@@ -40,23 +39,6 @@ pub(super) fn matmul<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
         }
     }
     m.scratch.panels = panels;
-}
-
-/// The rows of a panel, the last row standing in for those past it. (Closures are kept out of functions with target
-/// features: they would have them too, and are then not inlined where the library calls them.)
-#[inline(always)]
-fn panel_rows<'a>(m: &MatMul<'a>, first: usize) -> [&'a [u8]; ROWS] {
-    std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)))
-}
-
-#[inline(always)]
-fn columns_32<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x32<'a>; N] {
-    std::array::from_fn(|n| m.columns.q8x32(column + n).first(blocks))
-}
-
-#[inline(always)]
-fn columns_256<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x256<'a>; N] {
-    std::array::from_fn(|n| m.columns.q8x256(column + n).first(blocks))
 }
 
 /// A panel times `N` columns.
@@ -75,7 +57,7 @@ fn tile<T: Kind, D: Dot, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, firs
 #[target_feature(enable = "neon")]
 fn tile_32<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
     let blocks = m.k / 32;
-    let columns: [_; N] = columns_32(m, column, blocks);
+    let columns: [_; N] = m.columns.several_q8x32(column, blocks);
     let mut acc = [vdupq_n_f32(0.0); N];
     for (block, (quants, scales)) in panel.quants[..blocks].iter().zip(&panel.scales).enumerate() {
         let mut dots = [[vdupq_n_s32(0); ROWS]; N];
@@ -102,7 +84,7 @@ fn tile_32<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, colum
 #[target_feature(enable = "neon")]
 fn tile_256<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
     let blocks = m.k / 256;
-    let columns: [_; N] = columns_256(m, column, blocks);
+    let columns: [_; N] = m.columns.several_q8x256(column, blocks);
     let zero = vdupq_n_s32(0);
     let mut acc = [vdupq_n_f32(0.0); N];
     for (block, scales) in panel.scales[..blocks].iter().enumerate() {

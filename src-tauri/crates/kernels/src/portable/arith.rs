@@ -63,7 +63,7 @@ pub(crate) trait Arith {
 
     /// Sixteen rows of sixteen binary16 as `f32`, transposed: `out[column][row]`.
     #[inline(always)]
-    fn transpose(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+    fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
         std::array::from_fn(|column| std::array::from_fn(|row| widen(rows[row][column])))
     }
 }

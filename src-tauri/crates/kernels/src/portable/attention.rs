@@ -78,7 +78,7 @@ fn transpose_keys<A: Arith>(s: &mut AttendSpan<'_>, page: usize) {
         let row = |lane: usize| &keys[(group * LANES + lane) * s.head_dim..][..s.head_dim];
         for (chunk, out) in s.scratch.keys[..whole].chunks_exact_mut(LANES).enumerate() {
             let rows = std::array::from_fn(|lane| row(lane).as_chunks().0.get(chunk).expect("a whole chunk of a row"));
-            for (out, transposed) in out.iter_mut().zip(A::transpose(rows)) {
+            for (out, transposed) in out.iter_mut().zip(A::transpose_halves(rows)) {
                 out[group * LANES..(group + 1) * LANES].copy_from_slice(&transposed);
             }
         }

@@ -16,39 +16,16 @@ use super::memory::{load_f32x8, load_u16x8, load_u16x16, load128, load256, store
 use super::quants;
 use crate::attention::{AttendSpan, Softmax};
 use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
-use crate::compiled::kernels;
+use crate::compiled::{fused, kernels};
 use crate::format::Format;
 use crate::matmul::MatMul;
+use crate::portable;
 use crate::portable::arith::{LANES, Lanes};
-use crate::portable::{self, Arith};
 use crate::variant::Variant;
 
-/// This variant's row in the table.
-pub(crate) const AVX2_FMA_F16C: Variant = Variant {
-    name: "avx2-fma-f16c",
-    numerics_rev: 1,
-    usable: |features| features.avx2 && features.fma && features.f16c,
-    convert,
-    matmul,
-    decode_row: crate::scalar::decode_row,
-    rms_norm,
-    rms_norm_in_place,
-    rope,
-    layer_norm,
-    softmax,
-    swiglu,
-    geglu,
-    clamped_glu,
-    gelu,
-    scale,
-    softcap,
-    add,
-    add_scaled,
-    to_f16,
-    attend,
-    merge,
-    finish,
-};
+/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+pub(crate) const AVX2_FMA_F16C: Variant =
+    row("avx2-fma-f16c", 1, |features| features.avx2 && features.fma && features.f16c);
 
 fn require() {
     let there = is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") && is_x86_feature_detected!("f16c");
@@ -145,61 +122,7 @@ fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
 
 /// Fused multiply-add and F16C. Used only in functions that [`kernels`] compiles with these features.
 struct Fused;
-
-impl Arith for Fused {
-    #[inline(always)]
-    fn fma(a: f32, b: f32, c: f32) -> f32 {
-        a.mul_add(b, c)
-    }
-
-    #[inline(always)]
-    fn fma_lanes(a: &Lanes, b: &Lanes, c: &mut Lanes) {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { fma_lanes(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn fma_splat(a: f32, b: &Lanes, c: &mut Lanes) {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { fma_splat(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { read_f32(bytes) }
-    }
-
-    #[inline(always)]
-    fn read_f16(bytes: &[u8; 2 * LANES]) -> Lanes {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { read_f16(bytes) }
-    }
-
-    #[inline(always)]
-    fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { read_bf16(bytes) }
-    }
-
-    #[inline(always)]
-    fn widen(half: &[u16; LANES]) -> Lanes {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { widen(half) }
-    }
-
-    #[inline(always)]
-    fn narrow(x: &Lanes) -> [u16; LANES] {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { narrow(x) }
-    }
-
-    #[inline(always)]
-    fn transpose(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
-        // SAFETY: `Fused` is private and named only by `kernels!` above, whose functions ask the processor first.
-        unsafe { transpose_halves(rows) }
-    }
-}
+fused! { fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes; }
 
 #[inline]
 #[target_feature(enable = "avx2,fma")]

@@ -2,7 +2,8 @@
 //!
 //! Code behind `cfg(windows)` or `cfg(target_os = "macos")` is invisible to every other check. Debian has the sources of
 //! the standard library for its own compiler (`rustc-web`), so that library is checked along for the target, which
-//! takes `RUSTC_BOOTSTRAP`; nothing is linked and nothing of those systems is needed.
+//! takes `RUSTC_BOOTSTRAP`; nothing is linked and nothing of those systems is needed. Crates that bring C code along get a
+//! C compiler that compiles nothing, because only Rust is checked.
 
 use std::process::ExitCode;
 
@@ -27,16 +28,36 @@ static NEED: Need = Need {
     proof: &["sh", "-c", "test -e \"$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/std/src/lib.rs\""],
 };
 
+/// What C code is compiled with, and what collects the results: it makes the library that it is asked for, empty.
+const STUB: &str = r#"#!/bin/sh
+for word; do
+    case "$word" in
+        -out:*) : >"${word#-out:}" ;;
+        *.a) : >"$word" ;;
+    esac
+done
+"#;
+
 const TARGETS: &[&str] = &["x86_64-pc-windows-msvc", "aarch64-apple-darwin"];
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     no_arguments(args)?;
     provide(std::iter::once(&NEED))?;
     let folder = workspace::target_folder(repo)?.join("check-os");
+    std::fs::create_dir_all(&folder)?;
+    let stub = folder.join("stub");
+    std::fs::write(&stub, STUB)?;
+    process::run(std::process::Command::new("chmod").arg("+x").arg(&stub))?;
     for target in TARGETS {
         let words = ["check", "--workspace", "--quiet", "-Zbuild-std=std,panic_abort", "--target", target];
         let mut check = process::cargo(repo, &words);
         check.env("RUSTC", RUSTC).env("RUSTC_BOOTSTRAP", "1").env("CARGO_TARGET_DIR", &folder);
+        let suffix = target.replace('-', "_");
+        for tool in ["CC", "AR"] {
+            check.env(format!("{tool}_{suffix}"), &stub);
+        }
+        // The crate `cc` looks for Apple's headers otherwise.
+        check.env("SDKROOT", "/");
         process::run(&mut check)?;
         println!("{target}: fine");
     }

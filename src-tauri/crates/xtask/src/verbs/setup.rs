@@ -54,6 +54,12 @@ const NEEDS: &[Need] = &[
         packages: &["python3", "python3-venv"],
         proof: &["python3", "-c", "import ensurepip, venv"],
     },
+    Need {
+        what: "docker-registry (a real registry, in tests)",
+        since: For::Tests,
+        packages: &["docker-registry"],
+        proof: &["docker-registry", "--version"],
+    },
 ];
 
 /// Makes the machine ready.
@@ -167,7 +173,7 @@ mod tests {
     #[test]
     fn tests_need_all_that_running_needs() {
         let count = |purpose| NEEDS.iter().filter(|need| need.since <= purpose).count();
-        assert!(count(For::Running) < count(For::Tests), "Python is for tests only");
+        assert!(count(For::Running) < count(For::Tests), "Python and the registry are for tests only");
         assert_eq!(count(For::Tests), NEEDS.len(), "tests need everything");
     }
 }

@@ -9,6 +9,7 @@ use cairn_gguf::DType;
 
 use super::super::memory::{load_u16x8, load256, prefetch, store_f32x8};
 use super::super::quants::sub_scales_128;
+use super::super::strip;
 use super::{offset, pairs, products, weights};
 use crate::block::{Kind, at, minimum_scale_bits, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
@@ -21,7 +22,7 @@ const STRIP: usize = 8;
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
     for first in (0..m.rows).step_by(STRIP) {
-        let rows = strip::<T>(m, first, column.values.len());
+        let rows = strip::<T, STRIP>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm256_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
@@ -57,7 +58,7 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
     for first in (0..m.rows).step_by(STRIP) {
-        let rows = strip::<T>(m, first, column.values.len());
+        let rows = strip::<T, STRIP>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm256_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
@@ -87,19 +88,6 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
         }
         write(m, first, acc);
     }
-}
-
-/// The blocks of a strip's rows, the last row standing in for those past it.
-// Closures in a function with target features have them too, and are then not inlined where the library calls them;
-// so this has none, and the loops above use none. An array that the library filled would hide that all rows have
-// `blocks` blocks, and each use of one would be checked again.
-#[inline(always)]
-fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
-    let mut rows = [T::blocks(m.row(first), blocks); STRIP];
-    for (r, row) in rows.iter_mut().enumerate() {
-        *row = T::blocks(m.row((first + r).min(m.rows - 1)), blocks);
-    }
-    rows
 }
 
 /// Partial sums of a block's scaled products, and of its minima times the activations' sums.

@@ -10,6 +10,7 @@ use cairn_gguf::DType;
 
 use super::super::memory::{load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
 use super::super::quants::sub_scales_128;
+use super::super::strip;
 use super::{join, transpose_quarters};
 use crate::block::{Kind, at, minimum_scale_bits, raised, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
@@ -22,7 +23,7 @@ const STRIP: usize = 16;
 pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
     for first in (0..m.rows).step_by(STRIP) {
-        let rows = strip::<T>(m, first, column.values.len());
+        let rows = strip::<T, STRIP>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm512_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
@@ -67,7 +68,7 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
     for first in (0..m.rows).step_by(STRIP) {
-        let rows = strip::<T>(m, first, column.values.len());
+        let rows = strip::<T, STRIP>(m, first, column.values.len());
         let next = (first + STRIP) * T::DTYPE.row_bytes(m.k);
         let mut acc = _mm512_setzero_ps();
         for (block, values) in column.values.iter().enumerate() {
@@ -115,19 +116,6 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
         }
         write(m, first, acc);
     }
-}
-
-/// The blocks of a strip's rows, the last row standing in for those past it.
-// Closures in a function with target features have them too, and are then not inlined where the library calls them;
-// so this has none, and the loops above use none. An array that the library filled would hide that all rows have
-// `blocks` blocks, and each use of one would be checked again.
-#[inline(always)]
-fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
-    let mut rows = [T::blocks(m.row(first), blocks); STRIP];
-    for (r, row) in rows.iter_mut().enumerate() {
-        *row = T::blocks(m.row((first + r).min(m.rows - 1)), blocks);
-    }
-    rows
 }
 
 /// The lower and upper halves of a block of each of four rows, unsigned, one row to a quarter.

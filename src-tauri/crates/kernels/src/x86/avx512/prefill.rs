@@ -8,10 +8,10 @@ use std::arch::x86_64::*;
 use super::super::memory::{load_f32x16, load_i32x16, load512, store_f32x16, store512};
 use super::super::panel::{Lanes, Panel};
 use super::super::quants::unsigned;
+use super::super::rows_of_blocks;
 use super::decode::broadcast;
 use super::transpose;
 use crate::block::{Kind, at};
-use crate::format::{Q8x32, Q8x256};
 use crate::matmul::MatMul;
 
 /// Rows of a panel.
@@ -31,7 +31,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
     for start in (0..m.rows).step_by(ROWS * together) {
         let firsts = (start..m.rows).step_by(ROWS).take(together);
         for (first, panel) in firsts.clone().zip(&mut panels) {
-            fill::<T>(panel, panel_rows(m, first), m.k / T::BLOCK);
+            fill::<T>(panel, m.panel_rows(first), m.k / T::BLOCK);
         }
         let mut column = 0;
         while column < m.columns.count {
@@ -59,7 +59,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
-    let rows = rows_of_blocks::<T>(rows, blocks);
+    let rows = rows_of_blocks::<T, ROWS>(rows, blocks);
     let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
     for (block, lines) in lines.enumerate() {
         for (sub, group) in lines.chunks_exact_mut(LINES).enumerate() {
@@ -72,28 +72,6 @@ fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
             }
         }
     }
-}
-
-/// The rows of a panel, the last row standing in for those past it. (Closures are kept out of functions with target
-/// features: they would have them too, and are then not inlined where the library calls them.)
-#[inline(always)]
-fn panel_rows<'a>(m: &MatMul<'a>, first: usize) -> [&'a [u8]; ROWS] {
-    std::array::from_fn(|r| m.row((first + r).min(m.rows - 1)))
-}
-
-#[inline(always)]
-fn rows_of_blocks<T: Kind>(rows: [&[u8]; ROWS], blocks: usize) -> [&[T::Block]; ROWS] {
-    rows.map(|row| T::blocks(row, blocks))
-}
-
-#[inline(always)]
-fn columns_32<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x32<'a>; N] {
-    std::array::from_fn(|n| m.columns.q8x32(column + n).first(blocks))
-}
-
-#[inline(always)]
-fn columns_256<'a, const N: usize>(m: &MatMul<'a>, column: usize, blocks: usize) -> [Q8x256<'a>; N] {
-    std::array::from_fn(|n| m.columns.q8x256(column + n).first(blocks))
 }
 
 /// A panel times `N` columns.
@@ -111,7 +89,7 @@ fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
     let blocks = m.k / 32;
-    let columns: [_; N] = columns_32(m, column, blocks);
+    let columns: [_; N] = m.columns.several_q8x32(column, blocks);
     let groups = &panel.quants.as_chunks::<LINES>().0[..blocks];
     let mut acc = [_mm512_setzero_ps(); N];
     for (block, (group, scales)) in groups.iter().zip(&panel.scales).enumerate() {
@@ -146,7 +124,7 @@ fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usiz
     // Integer scales per 32 elements.
     let per_sub = 32 / T::SUB;
     let blocks = m.k / 256;
-    let columns: [_; N] = columns_256(m, column, blocks);
+    let columns: [_; N] = m.columns.several_q8x256(column, blocks);
     let mut acc = [_mm512_setzero_ps(); N];
     for (block, scales) in panel.scales[..blocks].iter().enumerate() {
         let mut dots = [_mm512_setzero_si512(); N];

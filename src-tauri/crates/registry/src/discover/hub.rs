@@ -1,0 +1,230 @@
+//! Hugging Face's public index of models: `GET /api/models` with a filter, and the files of one repository.
+//! <https://huggingface.co/docs/hub/api>
+//!
+//! What it answers is somebody's words: counts are bounded, names are checked as names of models, and what is neither is
+//! left out.
+
+use std::collections::BTreeMap;
+
+use cairn_store::ModelRef;
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::{Discovered, Shelf, Variant};
+use crate::{SourceError, Transport};
+
+/// Where the index is.
+const HUB: &str = "https://huggingface.co";
+/// The host in names, which Hugging Face answers as a registry at.
+const REGISTRY: &str = "hf.co";
+/// Repositories that a search brings at most.
+const MAX_FOUND: usize = 50;
+/// The longest answer that is read.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
+
+/// Hugging Face's index, or one that answers as it does.
+#[derive(Debug, Clone)]
+pub struct Hub {
+    transport: Transport,
+    base: Url,
+}
+
+#[derive(Deserialize)]
+struct Repository {
+    id: String,
+    #[serde(default)]
+    downloads: Option<u64>,
+    #[serde(default)]
+    tags: Vec<String>,
+    #[serde(default)]
+    pipeline_tag: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Entry {
+    #[serde(rename = "type")]
+    kind: String,
+    path: String,
+    #[serde(default)]
+    size: u64,
+}
+
+impl Hub {
+    /// Hugging Face's own.
+    #[must_use]
+    pub fn new(transport: Transport) -> Self {
+        Self::at(transport, Url::parse(HUB).expect("it is an address"))
+    }
+
+    /// One at another address: a company's, or a mirror.
+    #[must_use]
+    pub fn at(transport: Transport, base: Url) -> Self {
+        Self { transport, base }
+    }
+
+    /// Repositories with GGUF files that a search means, those most fetched first. What can be pulled of each is asked
+    /// for by [`Hub::variants`].
+    ///
+    /// # Errors
+    /// When it cannot be reached, or answers what is no list.
+    pub async fn search(&self, query: &str) -> Result<Vec<Discovered>, SourceError> {
+        let mut url = self.base.clone();
+        url.set_path("/api/models");
+        let limit = MAX_FOUND.to_string();
+        url.query_pairs_mut().extend_pairs([
+            ("search", query.trim()),
+            ("filter", "gguf"),
+            ("sort", "downloads"),
+            ("direction", "-1"),
+            ("limit", &limit),
+        ]);
+        let found: Vec<Repository> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
+        Ok(found.into_iter().take(MAX_FOUND).filter_map(discovered).collect())
+    }
+
+    /// What can be pulled of `user/repository`: one variant for each quantisation that it has files of, the smallest
+    /// first.
+    ///
+    /// # Errors
+    /// As [`Hub::search`].
+    pub async fn variants(&self, repository: &str) -> Result<Vec<Variant>, SourceError> {
+        let mut url = self.base.clone();
+        url.set_path(&format!("/api/models/{repository}/tree/main"));
+        url.query_pairs_mut().append_pair("recursive", "true");
+        let entries: Vec<Entry> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
+        Ok(variants(repository, &entries))
+    }
+}
+
+fn discovered(repository: Repository) -> Option<Discovered> {
+    // A repository that is no name cannot be pulled.
+    let _: ModelRef = format!("{REGISTRY}/{}", repository.id).parse().ok()?;
+    let licence = repository.tags.iter().find_map(|tag| tag.strip_prefix("license:")).map(str::to_owned);
+    Some(Discovered {
+        title: repository.id,
+        about: String::new(),
+        shelf: Shelf::HuggingFace,
+        tasks: repository.pipeline_tag.into_iter().collect(),
+        licence,
+        downloads: repository.downloads,
+        variants: Vec::new(),
+    })
+}
+
+/// Files of one quantisation are one variant, because large ones come in parts. Projectors and importance matrices are
+/// no models.
+fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
+    let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in entries.iter().filter(|entry| entry.kind == "file") {
+        let name = entry.path.rsplit('/').next().unwrap_or_default();
+        let Some(stem) = name.strip_suffix(".gguf") else { continue };
+        if name.starts_with("mmproj") || stem.contains("imatrix") {
+            continue;
+        }
+        if let Some(quantization) = quantization(stem) {
+            let size = sizes.entry(quantization).or_default();
+            *size = size.saturating_add(entry.size);
+        }
+    }
+    let variant = |(quantization, size_bytes): (String, u64)| {
+        let name = format!("{REGISTRY}/{repository}:{quantization}");
+        let _: ModelRef = name.parse().ok()?;
+        Some(Variant { name, parameters: None, quantization: Some(quantization), size_bytes, approximate: false })
+    };
+    let mut variants: Vec<Variant> = sizes.into_iter().filter_map(variant).collect();
+    variants.sort_by_key(|variant| variant.size_bytes);
+    variants
+}
+
+/// The quantisation in a file's name: its last part that reads like one, `Q4_K_M` in `Model-8B-Q4_K_M-00001-of-00002`.
+fn quantization(stem: &str) -> Option<String> {
+    let parts: Vec<&str> = stem.split(['-', '.']).collect();
+    let read = |part: &str| {
+        let upper = part.to_ascii_uppercase();
+        let known = matches!(upper.as_str(), "F32" | "F16" | "BF16")
+            || upper.starts_with("MXFP4")
+            || ["IQ", "TQ", "Q"].iter().any(|prefix| {
+                upper
+                    .strip_prefix(prefix)
+                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains('_'))
+            });
+        known.then_some(upper)
+    };
+    let at = parts.iter().rposition(|part| read(part).is_some())?;
+    let quantization = read(parts.get(at)?)?;
+    // Unsloth's own mixes: `UD-Q4_K_XL`.
+    let dynamic =
+        at.checked_sub(1).and_then(|before| parts.get(before)).is_some_and(|part| part.eq_ignore_ascii_case("UD"));
+    Some(if dynamic { format!("UD-{quantization}") } else { quantization })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::served::{Served, reply, transport};
+
+    fn hub(served: &Served) -> Hub {
+        Hub::at(transport(), Url::parse(&served.url("/")).expect("an address"))
+    }
+
+    #[tokio::test]
+    async fn a_search_asks_for_gguf_and_passes_over_what_cannot_be_pulled() {
+        let served = Served::by(|_| {
+            let body = r#"[{"id":"me/Model-GGUF","downloads":7,"tags":["gguf","license:mit"],"pipeline_tag":"text-generation"},
+                {"id":"no-slash-no-name?"},{"id":"../../etc"},{"id":"a/b/c"}]"#;
+            reply(200, &[("content-type", "application/json")], body)
+        })
+        .await;
+        let found = hub(&served).search(" tiny llama&x=1 ").await.expect("it answers");
+        let titles: Vec<&str> = found.iter().map(|model| model.title.as_str()).collect();
+        assert_eq!(titles, ["me/Model-GGUF"], "the others are no names");
+        let first = found.first().expect("one");
+        assert_eq!((first.licence.as_deref(), first.downloads), (Some("mit"), Some(7)), "{first:?}");
+        let line = served.lines().concat();
+        assert!(line.contains("search=tiny+llama%26x%3D1&filter=gguf&sort=downloads"), "{line}");
+    }
+
+    #[tokio::test]
+    async fn files_of_one_quantisation_are_one_variant() {
+        let served = Served::by(|_| {
+            let file = |path: &str, size: u64| format!(r#"{{"type":"file","path":"{path}","size":{size}}}"#);
+            let files = [
+                file("Model-8B-Q8_0.gguf", 80),
+                file("Model-8B-Q4_K_M-00001-of-00002.gguf", 20),
+                file("Q4_K_M/Model-8B-Q4_K_M-00002-of-00002.gguf", 21),
+                file("Model-8B-UD-IQ1_S.gguf", 9),
+                file("mmproj-F16.gguf", 5),
+                file("Model.imatrix.gguf", 5),
+                file("README.md", 1),
+                r#"{"type":"directory","path":"Q4_K_M"}"#.to_owned(),
+            ];
+            reply(200, &[], format!("[{}]", files.join(",")))
+        })
+        .await;
+        let variants = hub(&served).variants("me/Model-GGUF").await.expect("it answers");
+        let rows: Vec<_> = variants.iter().map(|v| (v.name.as_str(), v.size_bytes)).collect();
+        let expected =
+            [("hf.co/me/Model-GGUF:UD-IQ1_S", 9), ("hf.co/me/Model-GGUF:Q4_K_M", 41), ("hf.co/me/Model-GGUF:Q8_0", 80)];
+        assert_eq!(rows, expected, "the smallest first");
+        assert_eq!(served.lines(), ["GET /api/models/me/Model-GGUF/tree/main?recursive=true"], "one question");
+    }
+
+    #[test]
+    fn quantisations_in_names() {
+        let check = |stem: &str, expected: Option<&str>| assert_eq!(quantization(stem).as_deref(), expected, "{stem}");
+        check("model.q4_0", Some("Q4_0"));
+        check("Llama-3.2-1B-Instruct-f16", Some("F16"));
+        check("gpt-oss-20b-MXFP4", Some("MXFP4"));
+        check("Qwen3-8B", None);
+        check("Q-Model", None);
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_is_no_list_is_said() {
+        let served = Served::by(|_| reply(200, &[], "<html>")).await;
+        let error = hub(&served).search("x").await.expect_err("it is no list").to_string();
+        assert!(error.contains("127.0.0.1") && error.contains("cannot be read"), "{error}");
+        let served = Served::by(|_| reply(503, &[("retry-after", "3")], "")).await;
+        assert!(matches!(hub(&served).search("x").await, Err(SourceError::Busy { .. })), "it asks to wait");
+    }
+}

@@ -1,0 +1,289 @@
+//! Downloads that are shared, ordered, stopped and resumed.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cairn_disk::{DiskError, Draft, Mode, Partial, RealDisk};
+
+use super::*;
+use crate::download::tests::{Home, config, contents, ms, run, wanted};
+use crate::fake::{Answer, Fake};
+
+const LEN: usize = 600_000;
+
+/// A source that takes about half a second for the whole.
+fn slow(contents: &[u8]) -> Arc<Fake> {
+    Fake::scripted("nas", contents, |_, asked| Ok(Answer { chunk: 4 << 10, pace: ms(10), ..Answer::good(asked) }))
+}
+
+/// Waits until a download holds some bytes.
+async fn some(subscription: &Subscription, bytes: u64) {
+    let mut progress = subscription.progress();
+    let enough = progress.wait_for(|progress| progress.held_bytes >= bytes);
+    drop(tokio::time::timeout(Duration::from_secs(20), enough).await.expect("bytes come").expect("it is there"));
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..2000 {
+        if done() {
+            return;
+        }
+        tokio::time::sleep(ms(10)).await;
+    }
+    panic!("never: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_who_ask_share_one_download() {
+    let (home, contents) = (Home::new(), contents(LEN, 1));
+    let (downloads, source) = (home.downloads(RealDisk, config()), slow(&contents));
+    let mut shares: Vec<_> = (0..50).map(|_| downloads.fetch(wanted(&contents, &[&source]))).collect();
+    assert_eq!(downloads.list().len(), 1, "one download");
+    assert_eq!(downloads.list()[0].subscriptions, 50, "for all");
+    // Whoever leaves takes nobody else's away.
+    shares.truncate(3);
+    for share in &mut shares {
+        share.done().await.expect("it is fetched");
+    }
+    assert_eq!(source.sent_bytes(), LEN as u64, "each byte came once");
+    assert!(downloads.list().is_empty(), "it is over");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_last_to_leave_cancels_and_what_came_is_kept() {
+    let (home, contents) = (Home::new(), contents(LEN, 2));
+    let (downloads, source) = (home.downloads(RealDisk, config()), slow(&contents));
+    let (first, second) =
+        (downloads.fetch(wanted(&contents, &[&source])), downloads.fetch(wanted(&contents, &[&source])));
+    some(&first, 100_000).await;
+    drop(first);
+    tokio::time::sleep(ms(50)).await;
+    assert_eq!(downloads.list().len(), 1, "one is still waiting");
+    let held = second.progress().borrow().held_bytes;
+    drop(second);
+    until("it is cancelled", || downloads.list().is_empty()).await;
+    until("its lock is gone", || home.files() == ["partials/blob", "partials/blob.journal"]).await;
+    let kept = downloads.staging().list().expect("it can be listed")[0].held_bytes;
+    assert!(kept >= held, "{kept} bytes are kept where {held} were shown");
+    run(&downloads, wanted(&contents, &[&source])).await.expect("it goes on");
+    assert!(source.sent_bytes() <= LEN as u64 + 4 * (4 << 10), "what was kept was not fetched again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_detached_one_goes_on() {
+    let (home, contents) = (Home::new(), contents(LEN, 3));
+    let (downloads, source) = (home.downloads(RealDisk, config()), slow(&contents));
+    let share = downloads.fetch(wanted(&contents, &[&source]));
+    share.detach();
+    drop(share);
+    assert!(downloads.list()[0].detached, "the list says so");
+    until("it is ready", || downloads.list().is_empty()).await;
+    assert_eq!(home.files(), ["ready/blob"], "it is there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pause_resume_cancel_discard() {
+    let (home, contents) = (Home::new(), contents(LEN, 4));
+    let (downloads, source) = (home.downloads(RealDisk, config()), slow(&contents));
+    let mut share = downloads.fetch(wanted(&contents, &[&source]));
+    let mut events = downloads.events();
+    let id = share.id();
+    some(&share, 50_000).await;
+    assert!(downloads.pause(id), "there is such a download");
+    until("it is paused", || downloads.list()[0].progress.phase == Phase::Paused).await;
+    let (held, sent) = (share.progress().borrow().held_bytes, source.sent_bytes());
+    tokio::time::sleep(ms(100)).await;
+    assert_eq!(source.sent_bytes(), sent, "nothing comes");
+    assert_eq!(downloads.staging().list().unwrap()[0].held_bytes, held, "what is shown is on the disk");
+    assert!(downloads.resume(id), "it can go on");
+    some(&share, held + 50_000).await;
+    assert!(downloads.pause(id) && downloads.resume(id), "and back, before it has stopped");
+    some(&share, held + 100_000).await;
+    assert!(downloads.cancel(id), "it can be cancelled");
+    assert!(matches!(share.done().await, Err(DownloadError::Cancelled)), "whoever waits is told");
+    assert!(downloads.staging().list().unwrap()[0].held_bytes >= held, "what came is kept");
+
+    let mut share = downloads.fetch(wanted(&contents, &[&source]));
+    assert_ne!(share.id(), id, "it is another download");
+    some(&share, held).await;
+    assert!(downloads.discard(share.id()), "it can be discarded");
+    assert!(matches!(share.done().await, Err(DownloadError::Cancelled)), "whoever waits is told");
+    assert_eq!(home.files(), [""; 0], "nothing is kept");
+    assert!(!downloads.pause(id) && !downloads.discard(id), "there is no such download any more");
+    let mut kinds = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if event.id == id {
+            kinds.push(format!("{:?}", event.kind));
+        }
+    }
+    assert_eq!(kinds[..4], ["Paused", "Queued", "Started", "Cancelled"].map(String::from)[..4].to_vec(), "events");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_one_is_resumed_and_a_full_disk_says_what_is_needed() {
+    let (home, contents) = (Home::new(), contents(LEN, 5));
+    drop(home.downloads(RealDisk, config()));
+    let disk = Small::new(200_000);
+    let downloads = home.downloads(disk.clone(), Config { reserve_bytes: 50_000, ..config() });
+    let source = Fake::good("nas", &contents);
+    let error = run(&downloads, wanted(&contents, &[&source])).await.expect_err("there is no room");
+    let DownloadError::NoSpace { need_bytes, free_bytes, .. } = error else { panic!("{error}") };
+    assert_eq!((need_bytes, free_bytes), (LEN as u64 + 50_000, 200_000), "what is needed, and what there is");
+    assert_eq!(source.opened(), 0, "nothing was begun");
+
+    // Somebody else fills the disk meanwhile.
+    disk.set(800_000);
+    let filled = disk.clone();
+    let source = Fake::scripted("nas", &contents, move |number, asked| {
+        if number == 2 {
+            filled.set(40_000);
+        }
+        Ok(Answer { chunk: 4 << 10, pace: ms(5), ..Answer::good(asked) })
+    });
+    let mut share = downloads.fetch(wanted(&contents, &[&source]));
+    share.detach();
+    let error = share.done().await.expect_err("there is no room");
+    assert!(matches!(error, DownloadError::NoSpace { .. }), "{error}");
+    let row = &downloads.list()[0];
+    assert!(
+        matches!(row.error, Some(DownloadError::NoSpace { .. })) && row.progress.phase == Phase::Failed,
+        "it says so"
+    );
+    disk.set(1_000_000);
+    let sent = source.sent_bytes();
+    assert!(sent > 0 && downloads.resume(share.id()), "it can go on");
+    share.done().await.expect("there is room now");
+    assert!(source.sent_bytes() - sent < LEN as u64, "with what was there");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_queue_runs_in_order_and_what_is_urgent_at_once() {
+    let home = Home::new();
+    let downloads = home.downloads(RealDisk, Config { at_once: 1, ..config() });
+    let blobs: Vec<Vec<u8>> = (0..5).map(|seed| contents(100_000, 10 + seed)).collect();
+    let sources: Vec<Arc<Fake>> = blobs.iter().map(|blob| slow(blob)).collect();
+    let mut events = downloads.events();
+    let fetch =
+        |index: usize, priority| downloads.fetch(FetchBlob { priority, ..wanted(&blobs[index], &[&sources[index]]) });
+    let shares = [
+        fetch(0, Priority::Normal),
+        fetch(1, Priority::Background),
+        fetch(2, Priority::Normal),
+        fetch(3, Priority::Normal),
+        fetch(4, Priority::Now),
+    ];
+    assert!(downloads.reorder(shares[3].id(), 1), "before the third, after the first, which runs");
+    for mut share in shares {
+        share.done().await.expect("it is fetched");
+    }
+    let mut started = Vec::new();
+    while let Ok(event) = events.try_recv() {
+        if matches!(event.kind, EventKind::Started) {
+            started.push(event.id.0);
+        }
+    }
+    assert_eq!(started, [1, 5, 4, 3, 2], "urgent at once, then as reordered, the background last");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_process_is_waited_for() {
+    let (home, contents) = (Home::new(), contents(LEN, 6));
+    let source = slow(&contents);
+    let (here, there) = (home.downloads(RealDisk, config()), home.downloads(RealDisk, config()));
+    let mut first = there.fetch(wanted(&contents, &[&source]));
+    some(&first, 50_000).await;
+    let mut second = here.fetch(wanted(&contents, &[&source]));
+    let mut progress = second.progress();
+    progress.wait_for(|progress| progress.phase == Phase::Elsewhere).await.expect("it is told");
+    first.done().await.expect("the first fetches it");
+    let ready = second.done().await.expect("so the second has it");
+    assert!(ready.present && source.sent_bytes() == LEN as u64, "without fetching a byte");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shutting_down_loses_nothing() {
+    let (home, contents) = (Home::new(), contents(LEN, 8));
+    let source = slow(&contents);
+    let downloads = home.downloads(RealDisk, config());
+    let share = downloads.fetch(wanted(&contents, &[&source]));
+    some(&share, 100_000).await;
+    downloads.shut_down().await;
+    let held = share.progress().borrow().held_bytes;
+    assert_eq!(downloads.staging().list().unwrap()[0].held_bytes, held, "what was shown is on the disk");
+    let again = home.downloads(RealDisk, config());
+    let progress = again.fetch(wanted(&contents, &[&source]));
+    some(&progress, held).await;
+    let sent = source.sent_bytes();
+    assert!(sent <= held + 8 * (4 << 10), "{held} bytes were there, and {sent} came in all");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_limit_counts_for_all_together() {
+    let home = Home::new();
+    let downloads = home.downloads(RealDisk, Config { cap_bytes_per_s: Some(1_000_000), ..config() });
+    let blobs: Vec<Vec<u8>> = (0..2).map(|seed| contents(500_000, 20 + seed)).collect();
+    let sources: Vec<Arc<Fake>> = blobs.iter().map(|blob| Fake::good("nas", blob)).collect();
+    let started = std::time::Instant::now();
+    let mut shares =
+        [downloads.fetch(wanted(&blobs[0], &[&sources[0]])), downloads.fetch(wanted(&blobs[1], &[&sources[1]]))];
+    for share in &mut shares {
+        share.done().await.expect("it is fetched");
+    }
+    assert!(started.elapsed() >= ms(850), "a megabyte took {:?}", started.elapsed());
+}
+
+/// A disk that says how much room it has.
+#[derive(Clone)]
+struct Small(Arc<std::sync::atomic::AtomicU64>);
+
+impl Small {
+    fn new(free_bytes: u64) -> Self {
+        Self(Arc::new(free_bytes.into()))
+    }
+
+    fn set(&self, free_bytes: u64) {
+        self.0.store(free_bytes, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl Disk for Small {
+    fn free_bytes(&self, _: &Path) -> Result<u64, DiskError> {
+        Ok(self.0.load(std::sync::atomic::Ordering::SeqCst))
+    }
+
+    fn read(&self, path: &Path) -> Result<Vec<u8>, DiskError> {
+        RealDisk.read(path)
+    }
+
+    fn write_atomic(&self, path: &Path, bytes: &[u8], mode: Mode) -> Result<(), DiskError> {
+        RealDisk.write_atomic(path, bytes, mode)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.create_dir_all(path)
+    }
+
+    fn draft(&self, folder: &Path, mode: Mode) -> Result<Box<dyn Draft>, DiskError> {
+        RealDisk.draft(folder, mode)
+    }
+
+    fn remove_dead_drafts(&self, folder: &Path) -> Result<usize, DiskError> {
+        RealDisk.remove_dead_drafts(folder)
+    }
+
+    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        RealDisk.link(from, to)
+    }
+
+    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError> {
+        RealDisk.partial(path, mode)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
+        RealDisk.rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.remove(path)
+    }
+}
