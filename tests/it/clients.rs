@@ -60,3 +60,11 @@ fn logprobs_through_the_ollama_package() {
         assert_eq!(report["greedy"], true, "{way}: {report}");
     }
 }
+
+/// Runs one of our scripts with a client library, and returns the JSON object that it prints.
+pub(crate) fn script(name: &str, words: &[&str]) -> serde_json::Value {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients").join(name);
+    let output = Command::new(python()).arg(script).args(words).output().expect("Python starts");
+    assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("the script prints JSON")
+}

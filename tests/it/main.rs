@@ -11,5 +11,6 @@ mod layers;
 mod mirror;
 mod parity;
 mod pebble;
+mod pulls;
 mod repl;
 mod scripts;

@@ -105,6 +105,12 @@ pub enum Error {
     /// A request to create a model of nothing.
     #[error("neither 'from' or 'files' was specified")]
     NoBase,
+    /// A model did not arrive.
+    #[error(transparent)]
+    Pull(#[from] crate::PullError),
+    /// No download of that id or model, as it was sent.
+    #[error("there is no download {0:?}; `cairn downloads` lists them")]
+    NoDownload(String),
     /// The model's own chat template failed.
     #[error(transparent)]
     Template(#[from] cairn_prompt::Error),
@@ -181,7 +187,7 @@ impl Error {
             | Self::TooLong { .. }
             | Self::NoBase
             | Self::File { .. } => Kind::BadRequest,
-            Self::NotFound(_) | Self::NoSource(_) => Kind::NotFound,
+            Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
             | Self::NameElsewhere { .. }
@@ -194,6 +200,7 @@ impl Error {
             | Self::Library(_)
             | Self::Write(_)
             | Self::NoFile(_)
+            | Self::Pull(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

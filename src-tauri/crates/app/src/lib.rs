@@ -1,5 +1,5 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, import, create, copy, delete,
-//! unload, and the upkeep of libraries.
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, import, create, copy,
+//! delete, unload, and the upkeep of libraries.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
 //! messages into prompts that fit the context, and splits thinking from the answer. [`App`] is the entry point.
@@ -29,6 +29,7 @@ mod options;
 mod pebble;
 mod places;
 mod ps;
+mod pull;
 pub mod settings;
 mod share;
 mod show;
@@ -58,6 +59,7 @@ pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
+pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
 pub use settings::{Address, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
@@ -67,6 +69,7 @@ pub use verify::{DamagedTensor, Verified, verify};
 pub use catalog::Opened;
 
 use catalog::Catalog;
+use pull::Pulls;
 
 /// The version of this program, `x.y.z`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -82,6 +85,7 @@ const DEFAULT_MAX_LOADED: usize = 3;
 pub struct App {
     engine: Engine,
     catalog: Arc<Catalog>,
+    pulls: Pulls,
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
@@ -105,12 +109,15 @@ impl App {
             seed,
         };
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
-        Ok(Self::new(engine, settings, clock))
+        let app = Self::new(engine, settings, clock, seed);
+        app.pulls.restore();
+        Ok(app)
     }
 
-    fn new(engine: Engine, settings: Settings, clock: Clock) -> Self {
+    fn new(engine: Engine, settings: Settings, clock: Clock, seed: u64) -> Self {
         let catalog = Arc::new(Catalog::new(&settings, clock.now()));
-        Self { engine, catalog, settings: Arc::new(settings), clock, peers: Peers::default() }
+        let pulls = Pulls::new(catalog.own_library(), &settings.downloads, &clock, seed);
+        Self { engine, catalog, pulls, settings: Arc::new(settings), clock, peers: Peers::default() }
     }
 
     /// The settings that hold.

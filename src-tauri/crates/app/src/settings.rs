@@ -4,6 +4,7 @@
 //! [`Settings::warnings`] says so, because a daemon that does not start over a typo helps nobody.
 
 mod address;
+mod downloads;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use cairn_wire::KeepAlive;
 
 use crate::{Env, Places};
 pub use address::Address;
+pub use downloads::{DownloadSettings, bytes};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,46 @@ pub const TABLE: &[Row] = &[
         about: "The variant of the compute kernels, avx2-fma-f16c for instance",
     },
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
+    row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
+    row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
+    row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
+    row(
+        "CAIRN_PROXY",
+        "HTTP_PROXY and HTTPS_PROXY",
+        "The proxy that leads to registries: http, https, socks5 or socks5h",
+    ),
+    Row {
+        name: "HTTP_PROXY",
+        also: Some("http_proxy"),
+        default: "ALL_PROXY",
+        about: "The proxy to registries of plain http, unless CAIRN_PROXY is set",
+    },
+    Row {
+        name: "HTTPS_PROXY",
+        also: Some("https_proxy"),
+        default: "ALL_PROXY",
+        about: "The proxy to registries of https, unless CAIRN_PROXY is set",
+    },
+    Row {
+        name: "ALL_PROXY",
+        also: Some("all_proxy"),
+        default: "none",
+        about: "The proxy where neither of the two before is set",
+    },
+    Row {
+        name: "NO_PROXY",
+        also: Some("no_proxy"),
+        default: "this machine",
+        about: "Hosts, domains and networks that are reached without a proxy, comma-separated",
+    },
+    row("CAIRN_CA_FILE", "the system's certificates", "A PEM file of certificates to trust besides"),
+    row(
+        "CAIRN_KEY",
+        "a key of Cairn's own",
+        "The ed25519 key that signs in to registries, ~/.ollama/id_ed25519 for instance",
+    ),
+    row("CAIRN_STALL", "30s", "How long nothing may come of a download before it is asked for anew; waits go with it"),
+    row("OLLAMA_NOPRUNE", "false", "Keeps contents that the new version of a pulled model does not need"),
     row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),
     row("CAIRN_HIDE_PEBBLE", "false", "Leaves the built-in model out of lists"),
     row("NO_COLOR", "unset", "Set to anything, commands print no colours (https://no-color.org)"),
@@ -92,6 +134,8 @@ pub struct Settings {
     pub kernel: Option<String>,
     /// `CAIRN_KV_BUDGET`, in bytes.
     pub kv_budget_bytes: Option<u64>,
+    /// How models are fetched.
+    pub downloads: DownloadSettings,
     /// `CAIRN_HIDE_PEBBLE`.
     pub hide_pebble: bool,
     /// `NO_COLOR`.
@@ -134,6 +178,7 @@ impl Settings {
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
+            downloads: DownloadSettings::load(&mut read, env, places),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.
             no_color: read.text("NO_COLOR").is_some(),

@@ -29,6 +29,10 @@ pub(crate) enum Verb {
     Show(Show),
     /// Take a model out of memory
     Stop(Stop),
+    /// Bring models here from a registry
+    Pull(Pull),
+    /// Show the models that are on their way; pause, resume, cancel or discard them
+    Downloads(Downloads),
     /// Make a GGUF file a model of the store
     Import(Import),
     /// Delete models from the store
@@ -81,6 +85,9 @@ pub(crate) struct Run {
     /// Load the model even when memory looks too small for it
     #[arg(long)]
     pub(crate) force: bool,
+    /// Ask a registry over plain http for a model that is not here
+    #[arg(long)]
+    pub(crate) insecure: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -136,6 +143,66 @@ pub(crate) struct Stop {
     /// End the daemon, and with it everything that runs
     #[arg(long)]
     pub(crate) daemon: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pull {
+    /// Models' names: `llama3.2`, `hf.co/user/repo:Q4_K_M`, `host:port/library/model`
+    #[arg(required = true)]
+    pub(crate) models: Vec<String>,
+    /// Leave it to the daemon, and do not wait
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// The most bytes per second of all downloads together, 20M for instance; `none` takes the limit away
+    #[arg(long, value_name = "RATE")]
+    pub(crate) limit: Option<String>,
+    /// Ask the registry over plain http
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// A mirror to take contents from before the registry, `http://nas:11434` for instance; may be given several times
+    #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
+    pub(crate) source: Vec<String>,
+    /// As JSON, for scripts: one line for each step
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Downloads {
+    #[command(subcommand)]
+    pub(crate) verb: Option<DownloadsVerb>,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum DownloadsVerb {
+    /// List them
+    #[command(alias = "list")]
+    Ls {
+        /// As JSON, for scripts
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop some until they are resumed
+    Pause(Which),
+    /// Go on with some that were paused, stopped or failed
+    Resume(Which),
+    /// Stop some, and keep what came
+    Cancel(Which),
+    /// Stop some, and remove what came
+    Discard(Which),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Which {
+    /// Ids, or names of models
+    #[arg(required = true)]
+    pub(crate) downloads: Vec<String>,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

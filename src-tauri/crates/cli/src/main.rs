@@ -8,6 +8,7 @@ mod args;
 mod client;
 mod cp;
 mod daemon;
+mod downloads;
 mod du;
 mod gc;
 mod gguf;
@@ -18,6 +19,7 @@ mod log;
 mod output;
 mod progress;
 mod ps;
+mod pull;
 mod rm;
 mod run;
 mod serve;
@@ -95,12 +97,14 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         None if args.version => runtime.block_on(version::print(&setting)),
         None => output::print(&args::help()),
         Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&setting, &args)),
+        Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&setting, &args)),
         Some(Verb::Du(args)) => runtime.block_on(du::print(&setting, &args)),
         Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&setting, &args)),
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
+        Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
         Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
         Some(Verb::Serve(args)) => {

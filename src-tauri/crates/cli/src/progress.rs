@@ -73,7 +73,8 @@ impl Progress {
     }
 }
 
-fn line(stage: &str, done: u64, total: u64, speed: Option<f64>) -> String {
+/// Ollama's form: the stage, percent, a bar, what is here of how much, and how long the rest takes.
+pub(crate) fn line(stage: &str, done: u64, total: u64, speed: Option<f64>) -> String {
     let share = if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
     let full = (share * BAR_COLUMNS as f64) as usize;
     let bar = format!("{}{}", "█".repeat(full), " ".repeat(BAR_COLUMNS - full));
@@ -86,7 +87,7 @@ fn line(stage: &str, done: u64, total: u64, speed: Option<f64>) -> String {
 }
 
 /// Time that is left, in two units at most.
-fn eta(seconds: f64) -> String {
+pub(crate) fn eta(seconds: f64) -> String {
     let seconds = seconds.ceil() as u64;
     match seconds {
         0..60 => format!("{seconds}s"),

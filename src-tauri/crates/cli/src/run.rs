@@ -12,12 +12,12 @@ use std::io::Read;
 
 use anyhow::{Context, anyhow, bail};
 use cairn_wire::app::LoadRequest;
-use cairn_wire::ollama::{GenerateChunk, GenerateRequest};
+use cairn_wire::ollama::{GenerateChunk, GenerateRequest, PullRequest};
 use cairn_wire::{KeepAlive, Think};
 use tokio::runtime::Runtime;
 
 use crate::client::Client;
-use crate::{Setting, args, daemon, output, stop, terminal};
+use crate::{Setting, args, daemon, output, pull, stop, terminal};
 use session::{Heard, Session};
 
 pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyhow::Result<()> {
@@ -66,31 +66,33 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
     }
 }
 
-/// The model's name, once it is in memory.
+/// The model's name, once it is in memory. One that is not here is pulled first.
 async fn ready(client: &Client, args: &args::Run, keep_alive: Option<KeepAlive>) -> anyhow::Result<String> {
     let model::Named { name: model, lacks_template } = model::name(client, &args.model).await?;
-    let loaded = if args.force {
+    let mut loaded = load(client, &model, args.force, keep_alive).await;
+    if matches!(&loaded, Err(error) if stop::is_not_found(error)) && !model::is_path(&args.model) {
+        output::note(&format!("{model} is not here yet"));
+        let request = PullRequest { model: model.clone(), insecure: args.insecure, ..PullRequest::default() };
+        pull::watched(client, &request, false).await?;
+        loaded = load(client, &model, args.force, keep_alive).await;
+    }
+    loaded?;
+    if lacks_template {
+        output::note(model::NO_TEMPLATE);
+    }
+    Ok(model)
+}
+
+async fn load(client: &Client, model: &str, force: bool, keep_alive: Option<KeepAlive>) -> anyhow::Result<()> {
+    if force {
         if !client.is_ours() {
             bail!("--force needs Cairn's own daemon, and OLLAMA_HOST names another server");
         }
-        let request = LoadRequest { model: model.clone(), force: true, keep_alive };
-        client.tell("/app/load", &request).await
-    } else {
-        let request = GenerateRequest { model: model.clone(), keep_alive, ..Default::default() };
-        client.post::<_, GenerateChunk>("/api/generate", &request).await.map(drop)
-    };
-    match loaded {
-        Ok(()) => {
-            if lacks_template {
-                output::note(model::NO_TEMPLATE);
-            }
-            Ok(model)
-        }
-        Err(error) if stop::is_not_found(&error) => {
-            Err(anyhow!("{error}; `cairn pull` is not there yet, use `cairn run ./file.gguf` or `cairn import`"))
-        }
-        Err(error) => Err(error),
+        let request = LoadRequest { model: model.to_owned(), force: true, keep_alive };
+        return client.tell("/app/load", &request).await;
     }
+    let request = GenerateRequest { model: model.to_owned(), keep_alive, ..Default::default() };
+    client.post::<_, GenerateChunk>("/api/generate", &request).await.map(drop)
 }
 
 /// Loading with zero would unload.

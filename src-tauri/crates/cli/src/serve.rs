@@ -79,6 +79,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     tracing::info!(version = VERSION, %address, log = %places.log_file().display(), "Cairn listens");
 
     signals::watch(server.clone());
+    tokio::spawn(count_downloads(server.clone()));
     if detached {
         let server = server.clone();
         tokio::spawn(async move {
@@ -99,13 +100,17 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     let deadline = async {
         server.stopping().await;
         tracing::info!("Cairn ends");
+        let deadline = tokio::time::sleep(FLUSH_WITHIN);
         app.shutdown();
-        tokio::time::sleep(FLUSH_WITHIN).await;
+        // Tells those who wait for a model that the daemon ends, so that their answers do.
+        rest(&app).await;
+        deadline.await;
     };
     tokio::select! {
         served = serving => served.context("the server broke down")?,
         () = deadline => tracing::warn!("some answers did not end in time"),
     }
+    rest(&app).await;
     // A file that stays behind does no harm: the lock tells.
     if let Err(error) = std::fs::remove_file(places.daemon_file()) {
         tracing::debug!(%error, "daemon.json stays behind");
@@ -129,6 +134,25 @@ async fn take_lock(path: &Path) -> anyhow::Result<Lock> {
 async fn idle(activity: &Activity, limit: Duration, look_every: Duration) {
     while activity.idle(Instant::now()) < limit {
         tokio::time::sleep(look_every).await;
+    }
+}
+
+/// Lets downloads put away what came, for the next daemon to go on with. What a slow disk does not take in time is fetched
+/// again.
+async fn rest(app: &App) {
+    if tokio::time::timeout(FLUSH_WITHIN, app.rest_downloads()).await.is_err() {
+        tracing::warn!("some downloads did not end in time");
+    }
+}
+
+/// A model that comes is work, whether or not a client waits for it.
+async fn count_downloads(server: Server) {
+    let mut working = server.app().downloads_working();
+    // The sender lives as long as the server.
+    while working.wait_for(|working| *working > 0).await.is_ok() {
+        let busy = server.activity().begin();
+        let _ = working.wait_for(|working| *working == 0).await;
+        drop(busy);
     }
 }
 

@@ -6,6 +6,7 @@ mod create;
 mod delete;
 mod generate;
 mod ps;
+mod pull;
 mod refused;
 mod root;
 mod show;
@@ -26,6 +27,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(delete::routes())
         .merge(generate::routes())
         .merge(ps::routes())
+        .merge(pull::routes())
         .merge(root::routes())
         .merge(show::routes())
         .merge(tags::routes())

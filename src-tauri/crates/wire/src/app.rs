@@ -1,5 +1,6 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
+mod downloads;
 mod libraries;
 mod models;
 mod upkeep;
@@ -7,6 +8,9 @@ mod upkeep;
 use serde::{Deserialize, Serialize};
 
 use crate::{KeepAlive, Timestamp};
+pub use downloads::{
+    CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,
+};
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };

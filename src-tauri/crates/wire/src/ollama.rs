@@ -8,6 +8,7 @@ mod generate;
 mod logprobs;
 mod metrics;
 mod ps;
+mod pull;
 mod show;
 mod tags;
 
@@ -19,6 +20,7 @@ pub use generate::{GenerateChunk, GenerateRequest};
 pub use logprobs::{Logprob, TokenLogprob};
 pub use metrics::Metrics;
 pub use ps::{PsModel, PsResponse};
+pub use pull::{PullLine, PullRequest};
 pub use show::{ShowRequest, ShowResponse, ShowTensor};
 pub use tags::{Details, TagsModel, TagsResponse};
 

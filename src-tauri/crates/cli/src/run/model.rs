@@ -40,7 +40,7 @@ pub(crate) fn absolute(path: &Path) -> anyhow::Result<String> {
 }
 
 /// Is it written as a path, or is it a file that is there? A folder may have the name of a model.
-fn is_path(text: &str) -> bool {
+pub(super) fn is_path(text: &str) -> bool {
     let starts = ["./", "../", "/", "~/"].iter().any(|start| text.starts_with(start));
     let ends = text.to_ascii_lowercase().ends_with(".gguf");
     starts || ends || text.starts_with(MAIN_SEPARATOR) || matches!(text, "." | "..") || Path::new(text).is_file()

@@ -19,12 +19,20 @@ struct Proof {
     scale: &'static [(&'static str, &'static str)],
 }
 
-const PROOFS: &[Proof] = &[Proof {
-    name: "chats",
-    about: "100 conversations of five turns, eight at once, through the ollama package",
-    test: "clients::conversations_at_once",
-    scale: &[("CAIRN_PROVE_CHATS", "100")],
-}];
+const PROOFS: &[Proof] = &[
+    Proof {
+        name: "chats",
+        about: "100 conversations of five turns, eight at once, through the ollama package",
+        test: "clients::conversations_at_once",
+        scale: &[("CAIRN_PROVE_CHATS", "100")],
+    },
+    Proof {
+        name: "pull",
+        about: "1,000 pulls of 96 MiB from a registry that lies, stalls and breaks, with the daemon killed in a third",
+        test: "pulls::survive::survives_anything",
+        scale: &[("CAIRN_PROVE_PULLS", "1000"), ("CAIRN_PROVE_PULL_BYTES", "100663296")],
+    },
+];
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let [name] = args else {

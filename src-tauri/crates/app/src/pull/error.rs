@@ -1,0 +1,161 @@
+//! Why a model did not arrive: what happened, what that means, and what to do. Where Ollama has a text for it, ours begins
+//! with that one, because clients look for it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use cairn_registry::{AddressError, DownloadError, SourceError};
+use cairn_store::WriteError;
+
+/// Why a model did not arrive. Nothing of it is listed then, and what came is kept unless the text says otherwise.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum PullError {
+    /// The registry has no such model.
+    #[error(
+        "pull model manifest: file does not exist ({host} has no {name}; check the spelling and the tag, and whether the \
+         model is public)"
+    )]
+    Absent {
+        /// The registry.
+        host: String,
+        /// The model.
+        name: String,
+    },
+    /// Plain http without a word about it.
+    #[error(
+        "insecure protocol http: whoever is on the way to {host} can read and change what comes over plain http; \
+         --insecure (\"insecure\": true in a request) asks for it all the same"
+    )]
+    Insecure {
+        /// The registry.
+        host: String,
+    },
+    /// A mirror or a registry has an address that is none.
+    #[error(transparent)]
+    Address(AddressError),
+    /// The registry will not say what the model is made of.
+    #[error("pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes")]
+    Refused(SourceError),
+    /// Nobody who may say what the model is made of could be asked.
+    #[error(
+        "pull model manifest: {last} (asked {times} times); nothing was lost, and what came before is kept. Look at the \
+         connection, or at the proxy settings (CAIRN_PROXY, HTTPS_PROXY), and pull again"
+    )]
+    Unreachable {
+        /// What happened last.
+        last: SourceError,
+        /// How often it was tried.
+        times: u32,
+    },
+    /// A model for another engine.
+    #[error(
+        "{name} is published as single tensors for Apple's MLX, which Cairn cannot run; pull a GGUF version of it (its tags \
+         without mlx, or hf.co/...-GGUF:Q4_K_M)"
+    )]
+    Tensors {
+        /// The model.
+        name: String,
+    },
+    /// A manifest that is of no model.
+    #[error("what {host} sent as {name} names no contents, so there is nothing to fetch")]
+    Empty {
+        /// The registry.
+        host: String,
+        /// The model.
+        name: String,
+    },
+    /// The way out cannot be set up.
+    #[error("registries cannot be asked: {0}; correct the setting, and start the daemon anew")]
+    Transport(String),
+    /// Contents did not come.
+    #[error("{error}{}", advice(error))]
+    Download {
+        /// Why.
+        error: DownloadError,
+    },
+    /// It came, and could not be put where it belongs.
+    #[error("the model came, and could not be put into the library: {0}; nothing needs to be fetched again")]
+    Write(Arc<WriteError>),
+    /// The library could not be written to.
+    #[error("{}: the library cannot be written to: {reason}", folder.display())]
+    Library {
+        /// Which.
+        folder: PathBuf,
+        /// What is in the way.
+        reason: String,
+    },
+    /// Its user stopped it, or nobody watched any more.
+    #[error("stopped; what came is kept, and `cairn pull` or `cairn downloads resume` goes on from there")]
+    Stopped,
+    /// The daemon ends.
+    #[error("the daemon ends; what came is kept, and the next one goes on from there by itself")]
+    Ending,
+    /// Its user threw it away.
+    #[error("discarded")]
+    Discarded,
+    /// The text of a failure before the daemon started anew.
+    #[error("{0}")]
+    Earlier(String),
+}
+
+/// What to do about a failed download. Its own text says what happened.
+fn advice(error: &DownloadError) -> &'static str {
+    match error {
+        DownloadError::Dropped { .. } | DownloadError::Stalled { .. } => {
+            " `cairn pull` goes on from there; another network or a mirror (CAIRN_MIRRORS) may be steadier"
+        }
+        DownloadError::Busy { .. } => "; what came is kept. Pull again after that, or from a mirror (--source)",
+        DownloadError::Absent { .. } => "; its publisher may be uploading it, or has taken it back: pull again later",
+        DownloadError::Refused { .. } => {
+            "; what came is kept. It may be private, or its licence must be accepted first"
+        }
+        DownloadError::Mismatch { .. } => {
+            ". Nothing of it is used. A proxy or mirror on the way may change what it carries: try another one"
+        }
+        DownloadError::NoSpace { .. } => {
+            ". What came is kept. Make room (`cairn du`, `cairn rm`), or put the library on another disk (OLLAMA_MODELS), \
+             and pull again"
+        }
+        DownloadError::Staging(_) => "; what came is kept",
+        DownloadError::Cancelled | DownloadError::NoSource(_) | DownloadError::Ended => "",
+    }
+}
+
+impl From<DownloadError> for PullError {
+    fn from(error: DownloadError) -> Self {
+        Self::Download { error }
+    }
+}
+
+impl From<AddressError> for PullError {
+    fn from(error: AddressError) -> Self {
+        match error {
+            AddressError::Insecure { host } => Self::Insecure { host },
+            error @ AddressError::Invalid { .. } => Self::Address(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_store::Digest;
+
+    use super::*;
+
+    #[test]
+    fn errors_begin_as_clients_know_them_and_end_with_what_to_do() {
+        let check = |error: PullError, begins: &str, says: &str| {
+            let text = error.to_string();
+            assert!(text.starts_with(begins), "{text:?} begins otherwise");
+            assert!(text.contains(says), "{text:?} does not say what to do");
+        };
+        let absent = PullError::Absent { host: "r".into(), name: "m:latest".into() };
+        check(absent, "pull model manifest: file does not exist", "check the spelling");
+        check(PullError::Insecure { host: "r".into() }, "insecure protocol http", "--insecure");
+        let broken = SourceError::Broken { host: "r".into(), reason: "refused".into() };
+        check(PullError::Unreachable { last: broken, times: 4 }, "pull model manifest: r: refused", "CAIRN_PROXY");
+        let digest = Digest::of(b"");
+        let wrong = DownloadError::Mismatch { want: digest, got: digest, hosts: vec!["r".into()] };
+        check(wrong.into(), "digest mismatch, file must be downloaded again: want sha256:", "try another one");
+    }
+}

@@ -1,0 +1,153 @@
+//! What is remembered of pulls while no daemon runs: one file for each, in the library that the model is to be in.
+//!
+//! ```text
+//! <library>/.cairn/pulls/<SHA-256 of the model's name in small letters>.json
+//! {"version":1,"model":"registry.ollama.ai/library/m:latest","http":false,"insecure":false,"sources":[],
+//!  "detached":true,"state":"running","error":null,"position":0,"blobs":[{"digest":"sha256:...","size":123}]}
+//! <...>.lock    held by the daemon that works on it
+//! ```
+//!
+//! A newer version's file is left alone. The bytes themselves are the business of the downloads' own journals: a lost file
+//! here costs a line in a list and no bytes.
+
+use std::path::{Path, PathBuf};
+
+use cairn_disk::{Claim, Disk, DiskError, Mode, RealDisk};
+use cairn_store::{Digest, Library, ModelRef};
+use serde::{Deserialize, Serialize};
+
+use super::PullState;
+use super::job::{Asked, Job};
+
+const VERSION: u32 = 1;
+
+/// A pull as it is remembered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Remembered {
+    version: u32,
+    model: String,
+    /// The name was written with `http://`.
+    http: bool,
+    insecure: bool,
+    sources: Vec<String>,
+    pub(super) detached: bool,
+    pub(super) state: PullState,
+    pub(super) error: Option<String>,
+    pub(super) position: usize,
+    pub(super) blobs: Vec<Blob>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Blob {
+    pub(super) digest: String,
+    pub(super) size: u64,
+}
+
+/// The folder of what is remembered.
+#[derive(Debug, Clone)]
+pub(super) struct Journal {
+    folder: PathBuf,
+}
+
+impl Journal {
+    pub(super) fn of(library: &Library) -> Self {
+        Self { folder: library.root().join(".cairn").join("pulls") }
+    }
+
+    /// Keeps other daemons of the library from a model's pull; `None` where one of them has it, or the disk refuses.
+    pub(super) fn claim(&self, name: &ModelRef) -> Option<Claim> {
+        RealDisk.create_dir_all(&self.folder).ok()?;
+        Claim::try_take(&self.path(name, "lock")).ok()
+    }
+
+    /// Writes down how a job stands.
+    pub(super) fn write(&self, job: &Job, position: usize) -> Result<(), DiskError> {
+        let remembered = {
+            let view = job.view();
+            let blob = |blob: &super::PulledBlob| Blob { digest: blob.digest.to_string(), size: blob.size_bytes };
+            Remembered {
+                version: VERSION,
+                model: job.name.full(),
+                http: job.name.insecure(),
+                insecure: view.asked.insecure,
+                sources: view.asked.sources.clone(),
+                detached: view.detached,
+                state: view.state,
+                error: view.error.as_ref().map(ToString::to_string),
+                position,
+                blobs: view.blobs.iter().map(blob).collect(),
+            }
+        };
+        let bytes = serde_json::to_vec(&remembered).expect("our own types have string keys and finite numbers");
+        RealDisk.write_atomic(&self.path(&job.name, "json"), &bytes, Mode::Private)
+    }
+
+    /// Forgets a model's pull.
+    pub(super) fn remove(&self, name: &ModelRef) {
+        let path = self.path(name, "json");
+        if path.exists()
+            && let Err(error) = RealDisk.remove(&path)
+        {
+            tracing::warn!(%error, "a pull that is over stays in the list of the next start");
+        }
+    }
+
+    /// Everything that is remembered and that no other daemon works on, in its order. What killed daemons left half-written
+    /// is cleared away.
+    pub(super) fn read(&self) -> Vec<(ModelRef, Asked, Claim, Remembered)> {
+        // Where there is no folder, nothing is remembered.
+        let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
+        let mut read = Vec::new();
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        // Names with a dot come first: what is half-written is cleared away before anybody has a claim.
+        paths.sort_unstable();
+        for path in paths {
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("json") => read.extend(self.read_one(&path)),
+                // Taking a dead claim and letting go of it removes it.
+                Some("lock") if !path.with_extension("json").exists() => drop(Claim::try_take(&path)),
+                Some("lock") => {}
+                _ => self.clear(&path),
+            }
+        }
+        read.sort_by_key(|(_, _, _, remembered): &(_, _, _, Remembered)| remembered.position);
+        read
+    }
+
+    fn read_one(&self, path: &Path) -> Option<(ModelRef, Asked, Claim, Remembered)> {
+        let refuse = |reason: String| tracing::warn!(path = %path.display(), reason, "left alone");
+        let claim = Claim::try_take(&path.with_extension("lock")).ok()?;
+        let bytes = RealDisk.read(path).map_err(|error| refuse(error.to_string())).ok()?;
+        let version = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok()?.get("version")?.as_u64();
+        match version(&bytes) {
+            Some(version) if version > u64::from(VERSION) => {
+                refuse(format!("it is of version {version}, which only a newer Cairn can read"));
+                return None;
+            }
+            _ => {}
+        }
+        let remembered: Remembered = serde_json::from_slice(&bytes).map_err(|error| refuse(error.to_string())).ok()?;
+        let scheme = if remembered.http { "http://" } else { "" };
+        let name: ModelRef =
+            format!("{scheme}{}", remembered.model).parse().map_err(|_| refuse("it names no model".to_owned())).ok()?;
+        let asked = Asked { insecure: remembered.insecure, sources: remembered.sources.clone() };
+        // One under another name than its model's would be written a second time.
+        (self.path(&name, "json") == *path).then_some((name, asked, claim, remembered))
+    }
+
+    /// Removes the temporary file of a write that a killed daemon did not finish: `.<hex>.json.<...>.tmp`.
+    fn clear(&self, path: &Path) {
+        let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
+        let Some((hex, _)) = name.and_then(|name| name.split_once(".json.")) else { return };
+        // Whoever has the claim may be writing just now.
+        if let Ok(_claim) = Claim::try_take(&self.folder.join(format!("{hex}.lock"))) {
+            // The next start tries again.
+            let _ = RealDisk.remove(path);
+        }
+    }
+
+    fn path(&self, name: &ModelRef, extension: &str) -> PathBuf {
+        let key = Digest::of(name.full().to_ascii_lowercase().as_bytes());
+        self.folder.join(format!("{}.{extension}", key.hex()))
+    }
+}

@@ -1,0 +1,177 @@
+//! Who is asked for a model: its registry, which says what the model is made of, and mirrors, which may have its contents.
+//!
+//! A digest proves contents and not what a name stands for. So the registry that a name belongs to is asked first what it
+//! means; only where that one cannot be reached does a mirror answer that the user set down in the settings, and that is
+//! said. Contents come from mirrors first: that is what they are for. A mirror that a single request names supplies contents
+//! and never a manifest.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use cairn_disk::RealDisk;
+use cairn_registry::{
+    BlobSource, HealthRules, KeyFile, ManifestBytes, ModelSources, Place, Registry, Resolved, SignIn, SignInByHost,
+    SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
+};
+use cairn_store::ModelRef;
+use tokio::sync::broadcast;
+
+use super::error::PullError;
+use crate::settings::DownloadSettings;
+use crate::{Clock, VERSION};
+
+/// How often the manifest is asked for before it is an error.
+const TRIES: u32 = 5;
+/// How long to wait before the second try; twice as long before each further one.
+const BACKOFF: Duration = Duration::from_millis(500);
+/// A registry that asks for a longer wait than this is not waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The way out to registries, set up when it is first needed: the system's certificates take a moment to read.
+pub(super) struct Outside {
+    settings: DownloadSettings,
+    clock: Clock,
+    key: Arc<KeyFile>,
+    ways: OnceLock<Result<Ways, PullError>>,
+}
+
+struct Ways {
+    transport: Transport,
+    sources: Sources,
+}
+
+impl Outside {
+    pub(super) fn new(settings: DownloadSettings, clock: Clock) -> Self {
+        let disk = Arc::new(RealDisk);
+        let key = match &settings.foreign_key {
+            Some(path) => KeyFile::read_from(path.clone(), disk),
+            None => KeyFile::made_at(settings.own_key.clone(), disk),
+        };
+        Self { settings, clock, key: Arc::new(key), ways: OnceLock::new() }
+    }
+
+    fn ways(&self) -> Result<&Ways, PullError> {
+        self.ways.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
+    }
+
+    fn open(&self) -> Result<Ways, PullError> {
+        let clock = self.clock.clone();
+        let agent = format!("cairn/{VERSION} ({} {})", std::env::consts::ARCH, std::env::consts::OS);
+        let mut config = TransportConfig::new(agent, Arc::new(move || clock.now()));
+        config.proxies = self.settings.proxies.clone();
+        config.extra_ca.clone_from(&self.settings.ca_file);
+        let mut rules = HealthRules::default();
+        if let Some(stall) = self.settings.stall {
+            config.connect_timeout = config.connect_timeout.min(stall);
+            config.answer_timeout = stall * 2;
+            (rules.rest, rules.longest_rest) = (stall / 2, stall * 20);
+        }
+        let transport = Transport::new(config).map_err(|error| PullError::Transport(error.to_string()))?;
+        let key = Arc::clone(&self.key);
+        let sign_in: SignInByHost = Arc::new(move |_| SignIn::key(Arc::clone(&key)));
+        let sources = Sources::new(transport.clone(), sign_in, rules);
+        let mut lists: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+        for (host, address) in &self.settings.mirrors {
+            let (address, sign_in) = (address.clone(), SignIn::anonymous());
+            let list = lists.entry(host.to_ascii_lowercase()).or_insert_with(|| vec![Place::Origin]);
+            list.push(Place::Mirror { address, trust: Trust::Joined, sign_in });
+        }
+        for (host, list) in lists {
+            sources.set(&host, list)?;
+        }
+        Ok(Ways { transport, sources })
+    }
+
+    /// Who is asked for a model. `sources` are addresses that the request names.
+    pub(super) fn origins(&self, name: &ModelRef, insecure: bool, sources: &[String]) -> Result<Origins, PullError> {
+        let ways = self.ways()?;
+        let model = ways.sources.of(name, insecure)?;
+        let named = sources.iter().map(|address| {
+            // Whoever writes an address with http asks for http.
+            let registry = Registry::at(address, true, &ways.transport, SignIn::anonymous())?;
+            Ok(registry.standing_for(name.host()).blobs(name))
+        });
+        Ok(Origins {
+            name: name.clone(),
+            own: ways.sources.origin(name, insecure)?.host().to_owned(),
+            named: named.collect::<Result<_, PullError>>()?,
+            model,
+            events: ways.sources.events(),
+            backoff: self.settings.stall.map_or(BACKOFF, |stall| stall / 60),
+        })
+    }
+}
+
+/// Who is asked for one model.
+pub(super) struct Origins {
+    name: ModelRef,
+    /// The host of the name's own registry.
+    own: String,
+    named: Vec<Arc<dyn BlobSource>>,
+    model: ModelSources,
+    events: broadcast::Receiver<SourceEvent>,
+    backoff: Duration,
+}
+
+impl Origins {
+    /// Who has contents, in the order in which they are asked.
+    pub(super) fn blob_sources(&self) -> Vec<Arc<dyn BlobSource>> {
+        let (own, mirrors): (Vec<_>, Vec<_>) = self.model.blobs().into_iter().partition(|one| one.host() == self.own);
+        self.named.iter().cloned().chain(mirrors).chain(own).collect()
+    }
+
+    /// What the model is made of, and who said so.
+    pub(super) async fn manifest(
+        &mut self,
+        tell: &(dyn Fn(String) + Sync),
+    ) -> Result<(ManifestBytes, String), PullError> {
+        let (mut wait, mut tries) = (self.backoff, 1);
+        let error = loop {
+            let error = match self.model.resolve().await {
+                Ok(resolved) => {
+                    self.say(&resolved, tell);
+                    return Ok((resolved.manifest, resolved.host));
+                }
+                Err(error) => error,
+            };
+            let asked = match &error {
+                SourceError::Broken { .. } => None,
+                SourceError::Busy { retry_after, .. } if retry_after.unwrap_or_default() <= PATIENCE => *retry_after,
+                _ => break error,
+            };
+            if tries == TRIES {
+                break error;
+            }
+            let pause = asked.unwrap_or(wait);
+            tell(format!("{error}; asking for the manifest again in {:.1} s", pause.as_secs_f32()));
+            tokio::time::sleep(pause).await;
+            (wait, tries) = (wait * 2, tries + 1);
+        };
+        Err(match error {
+            SourceError::Absent { host } => PullError::Absent { host, name: self.name.to_string() },
+            refused @ SourceError::Refused { .. } => PullError::Refused(refused),
+            last => PullError::Unreachable { last, times: tries },
+        })
+    }
+
+    /// Says on whose word a name was taken, where that is news.
+    fn say(&mut self, resolved: &Resolved, tell: &(dyn Fn(String) + Sync)) {
+        let name = &self.name;
+        if resolved.by_mirror {
+            let reasons: Vec<String> = resolved.fell_back.iter().map(ToString::to_string).collect();
+            tell(format!(
+                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {}",
+                resolved.host,
+                reasons.join("; ")
+            ));
+        }
+        while let Ok(event) = self.events.try_recv() {
+            if let SourceEvent::Disagreement { name: of, mirror, .. } = event
+                && of == *name
+            {
+                tell(format!("{name} is not what the mirror {mirror} said before; its own registry's word is taken"));
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Progress at a terminal: a line for each of the contents, in Ollama's form, and troubles above them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use cairn_wire::ollama::PullLine;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::Show;
+use crate::{output, progress};
+
+/// Between two pictures of what turns while somebody waits.
+const TICK: Duration = Duration::from_millis(100);
+
+pub(super) struct Bars {
+    all: MultiProgress,
+    blobs: HashMap<String, ProgressBar>,
+    /// The step that is being done.
+    step: Option<ProgressBar>,
+}
+
+impl Bars {
+    /// None where no person looks.
+    pub(super) fn new() -> Option<Self> {
+        let target = ProgressDrawTarget::stderr();
+        (!target.is_hidden()).then(|| Self {
+            all: MultiProgress::with_draw_target(target),
+            blobs: HashMap::new(),
+            step: None,
+        })
+    }
+
+    fn add(&self, template: &str) -> ProgressBar {
+        let style = ProgressStyle::with_template(template).expect("our own templates are well formed");
+        let bar = self.all.add(ProgressBar::no_length());
+        bar.set_style(style.tick_chars("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏ "));
+        bar
+    }
+
+    fn end_step(&mut self) {
+        if let Some(step) = self.step.take() {
+            step.finish();
+        }
+    }
+}
+
+impl Show for Bars {
+    fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
+        if line.trouble.is_some() {
+            // Nobody can be told when this fails.
+            let _ = self.all.println(output::shown(&line.status));
+            return Ok(());
+        }
+        if line.digest.is_empty() {
+            self.end_step();
+            let step = self.add("{msg} {spinner}");
+            step.set_message(output::shown(&line.status).into_owned());
+            step.enable_steady_tick(TICK);
+            self.step = Some(step);
+            return Ok(());
+        }
+        self.end_step();
+        if !self.blobs.contains_key(&line.digest) {
+            let bar = self.add("{wide_msg}");
+            self.blobs.insert(line.digest.clone(), bar);
+        }
+        if let Some(bar) = self.blobs.get(&line.digest) {
+            let speed = (line.bytes_per_second > 0).then_some(line.bytes_per_second as f64);
+            bar.set_message(progress::line(&line.status, line.completed, line.total, speed));
+            if line.completed == line.total {
+                bar.finish();
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.end_step();
+        self.blobs.values().for_each(ProgressBar::abandon);
+    }
+}

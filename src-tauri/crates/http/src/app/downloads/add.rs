@@ -1,0 +1,21 @@
+//! `POST /app/downloads`: fetches a model whether or not anybody watches.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cairn_app::Pull;
+use cairn_wire::app::DownloadRequest;
+
+use super::download;
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) async fn add(
+    State(server): State<Server>,
+    Body(request): Body<DownloadRequest>,
+) -> Result<Response, ApiError> {
+    let pull = Pull { name: request.model, insecure: request.insecure, sources: request.sources };
+    let row = server.app().pull_detached(pull)?;
+    Ok(json(StatusCode::ACCEPTED, &download(row)))
+}

@@ -1,0 +1,20 @@
+//! `POST /app/downloads/cap`: limits the bytes per second of all downloads together, until the daemon ends.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_wire::app::CapRequest;
+
+use super::listed;
+use crate::Server;
+use crate::body::Body;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/downloads/cap", post(cap))
+}
+
+async fn cap(State(server): State<Server>, Body(request): Body<CapRequest>) -> Response {
+    server.app().set_download_limit(request.bytes_per_second.filter(|limit| *limit > 0));
+    listed(server.app())
+}

@@ -1,0 +1,21 @@
+//! `POST /app/downloads/discard`: stops fetching a model and removes what came.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_wire::app::DownloadChoice;
+
+use super::listed;
+use crate::Server;
+use crate::body::Body;
+use crate::error::ApiError;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/downloads/discard", post(discard))
+}
+
+async fn discard(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
+    server.app().discard_download(&choice.download).await?;
+    Ok(listed(server.app()))
+}

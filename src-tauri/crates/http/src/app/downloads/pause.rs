@@ -1,0 +1,21 @@
+//! `POST /app/downloads/pause`: stops fetching a model until it is resumed, after a restart too.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_wire::app::DownloadChoice;
+
+use super::listed;
+use crate::Server;
+use crate::body::Body;
+use crate::error::ApiError;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/downloads/pause", post(pause))
+}
+
+async fn pause(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
+    server.app().pause_download(&choice.download).await?;
+    Ok(listed(server.app()))
+}

@@ -1,0 +1,21 @@
+//! `POST /app/downloads/reorder`: moves a download to another place in the list, in whose order they run.
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_wire::app::ReorderRequest;
+
+use super::listed;
+use crate::Server;
+use crate::body::Body;
+use crate::error::ApiError;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/downloads/reorder", post(reorder))
+}
+
+async fn reorder(State(server): State<Server>, Body(request): Body<ReorderRequest>) -> Result<Response, ApiError> {
+    server.app().reorder_download(&request.download, request.position)?;
+    Ok(listed(server.app()))
+}

@@ -1,0 +1,65 @@
+//! `POST /api/pull`: brings a model here from a registry. A client that goes away stops it, unless another waits for the
+//! same model; what came is kept.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Error, Pull, PullEvent, PullEvents, PulledBlob};
+use cairn_wire::ollama::{PullLine, PullRequest};
+
+use crate::body::Body;
+use crate::error::{ApiError, json};
+use crate::ndjson::Events;
+use crate::{Server, ndjson};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/pull", post(pull))
+}
+
+async fn pull(State(server): State<Server>, Body(request): Body<PullRequest>) -> Result<Response, ApiError> {
+    let streams = request.stream.unwrap_or(true);
+    let name = if request.model.is_empty() { request.name } else { request.model };
+    let mut events = server.app().pull(Pull { name, insecure: request.insecure, sources: request.sources })?;
+    if streams {
+        // Even a failure at once is a line, as from Ollama: its clients look for it there.
+        return Ok(ndjson::stream(events, server.activity().begin(), line));
+    }
+    let mut last = PullLine::default();
+    while let Some(event) = events.next().await {
+        last = line(event)?;
+    }
+    Ok(json(StatusCode::OK, &last))
+}
+
+impl Events for PullEvents {
+    type Event = PullEvent;
+
+    fn next(&mut self) -> impl Future<Output = Option<PullEvent>> + Send {
+        PullEvents::next(self)
+    }
+}
+
+fn line(event: PullEvent) -> Result<PullLine, Error> {
+    match event {
+        PullEvent::Step(step) => Ok(PullLine { status: step.text().to_owned(), ..PullLine::default() }),
+        PullEvent::Blob(blob) => Ok(progress(blob)),
+        // Ollama's own clients show a status that they do not know, so nobody wonders what is being waited for.
+        PullEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
+        PullEvent::Failed(error) => Err(error),
+    }
+}
+
+fn progress(blob: PulledBlob) -> PullLine {
+    let hex = blob.digest.hex();
+    PullLine {
+        status: format!("pulling {}", hex.get(..12).unwrap_or(&hex)),
+        digest: blob.digest.to_string(),
+        total: blob.size_bytes,
+        completed: blob.held_bytes,
+        bytes_per_second: blob.bytes_per_s,
+        source: blob.host,
+        trouble: None,
+    }
+}

@@ -1,0 +1,153 @@
+//! Pulls through everything that can go wrong at once, from seeds: answers that are cut, stall, lie or are refused, and
+//! daemons that are killed in the middle. A run ends in the whole model or in a clear error.
+
+use std::time::{Duration, Instant};
+
+use cairn_testkit::Random;
+use cairn_testkit::registry::{FakeRegistry, Fault, Faults};
+
+use super::published::{Published, leftovers};
+use super::{listed, text};
+use crate::cairn::{Daemon, Home, kill};
+
+/// The largest layer, and the number of runs: small ones in continuous integration, those of the issue in
+/// `cargo xtask prove pull`.
+struct Scale {
+    runs: u64,
+    layer_bytes: usize,
+}
+
+#[expect(clippy::disallowed_methods, reason = "the scale of a proof is chosen by whoever runs it")]
+fn scale() -> Scale {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    Scale {
+        runs: number("CAIRN_PROVE_PULLS").unwrap_or(60),
+        layer_bytes: number("CAIRN_PROVE_PULL_BYTES").unwrap_or(3 << 20) as usize,
+    }
+}
+
+/// Pulls of one model after which it must have come: every fault happens a limited number of times.
+const PULLS: usize = 12;
+/// No pull may take longer.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// What a failed pull may say. Nothing else is a clear error.
+const CLEAR: [&str; 8] = [
+    "Nothing is lost",
+    "nothing was lost",
+    "what came is kept",
+    "digest mismatch, file must be downloaded again",
+    "trying again is of no use",
+    "refused",
+    "check the spelling",
+    "does not have",
+];
+
+#[test]
+fn survives_anything() {
+    let Scale { runs, layer_bytes } = scale();
+    let home = Home::new().with("CAIRN_STALL", "500ms").with("CAIRN_DISK_RESERVE", "0").with("OLLAMA_MAX_QUEUE", "64");
+    let mut daemon = home.serve();
+    let (mut kills, mut failures, mut twice, began) = (0, 0, 0, Instant::now());
+    for seed in 0..runs {
+        let mut random = Random::named(seed, "survive");
+        let faults = faults(&mut random);
+        let harmless = faults.of_1000.is_empty();
+        let registry = FakeRegistry::start(seed, faults).expect("loopback has free ports");
+        let model = Published::of_noise(&registry, "m", seed * 10, layer_bytes);
+        if seed % 3 == 0 {
+            // When so much of it was sent.
+            let at = random.below(layer_bytes as u64);
+            kill_in_the_middle(&home, &mut daemon, &registry, &model, at);
+            kills += 1;
+            daemon = home.serve();
+            if harmless {
+                finish(&home, &model, seed);
+                let digest = model.large().digest.to_string();
+                let again = registry.sent_bytes(&digest).saturating_sub(layer_bytes as u64);
+                // What is on its way at that moment comes on top.
+                assert!(again <= (16 << 20) + (4 << 20), "run {seed}: {again} bytes were fetched twice");
+                twice = twice.max(again);
+            }
+        }
+        failures += finish(&home, &model, seed);
+        model.assert_is_in(&home);
+        assert_eq!(leftovers(&home), [""; 0], "run {seed}: something stays");
+        let removed = home.run(&["rm", &model.name]);
+        assert!(removed.status.success(), "run {seed}: {}", text(&removed.stderr));
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{runs} runs, {kills} kills, {failures} clear errors, at most {twice} bytes twice, {seconds:.0} s");
+}
+
+/// A choice of what goes wrong, none of it without end.
+fn faults(random: &mut Random) -> Faults {
+    let all = [
+        Fault::Drop,
+        Fault::Stall(Duration::from_millis(800)),
+        Fault::Short,
+        Fault::Long,
+        Fault::Flip,
+        Fault::Storm { status: 401, answers: 2 },
+        Fault::Storm { status: 429, answers: 4 },
+        Fault::Storm { status: 500, answers: 3 },
+        Fault::Storm { status: 503, answers: 4 },
+        Fault::Slow { bytes_per_second: 1 << 20 },
+        Fault::IgnoreRange,
+        Fault::OffByOne,
+        Fault::OtherEtag,
+        Fault::Expire,
+    ];
+    let mut of_1000 = Vec::new();
+    // A quarter of the runs have no other trouble than a kill, so that what is fetched twice can be told.
+    if random.below(4) > 0 {
+        for _ in 0..1 + random.below(4) {
+            of_1000.push((all[random.below(all.len() as u64) as usize], 50 + random.below(250) as u32));
+        }
+    }
+    Faults {
+        budget: Some(8),
+        sign_in: random.below(2) == 0,
+        redirect: random.below(2) == 0,
+        // Then it is slow enough that little of what is sent waits in sockets.
+        bytes_per_second: of_1000.is_empty().then_some(6 << 20),
+        of_1000,
+    }
+}
+
+/// Begins a pull and kills the daemon once so many bytes of the large layer were sent.
+fn kill_in_the_middle(home: &Home, daemon: &mut Daemon<'_>, registry: &FakeRegistry, model: &Published, at: u64) {
+    let begun = home.run(&["pull", &model.name, "--insecure", "--detach"]);
+    assert!(begun.status.success(), "{}", text(&begun.stderr));
+    let digest = model.large().digest.to_string();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // A pull that failed or ended meanwhile is killed at rest, which must be as harmless.
+    while registry.sent_bytes(&digest) < at && Instant::now() < deadline && !listed_quickly(home, model) {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(kill(daemon.child.id(), "-KILL"), "it runs");
+    daemon.child.wait().expect("it is our child");
+}
+
+/// Is the model there? Asked of the disk, because asking the daemon takes longer than a pull.
+fn listed_quickly(home: &Home, model: &Published) -> bool {
+    let (host, rest) = model.name.split_once('/').expect("a name has a host");
+    super::published::models(home).join("manifests").join(host).join(rest.replace(':', "/")).exists()
+}
+
+/// Pulls until the model is here, and returns how often that failed. Each failure must be clear, and leave no model.
+fn finish(home: &Home, model: &Published, seed: u64) -> u64 {
+    for failures in 0..PULLS {
+        let began = Instant::now();
+        let output = home.run(&["pull", &model.name, "--insecure"]);
+        let said = text(&output.stderr);
+        assert!(began.elapsed() < LONGEST, "run {seed}: it took {:?}: {said}", began.elapsed());
+        if output.status.success() {
+            return failures as u64;
+        }
+        let error = said.lines().find(|line| line.starts_with("Error: ")).unwrap_or_default();
+        assert!(CLEAR.iter().any(|part| error.contains(part)), "run {seed}: unclear: {said}");
+        assert!(!listed(home).contains(&model.name), "run {seed}: part of a model is listed: {said}");
+    }
+    panic!("run {seed}: {} did not come in {PULLS} pulls", model.name);
+}
