@@ -1,9 +1,13 @@
-//! This machine's models, pulled by other programs.
+//! This machine's models, pulled by other programs; and those that it fetches for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
-use cairn_testkit::ollama_client;
+use cairn_store::Digest;
+use cairn_testkit::registry::{FakeRegistry, Faults};
+use cairn_testkit::{Random, ollama_client};
+use serde_json::json;
 
 use crate::cairn::Home;
 
@@ -46,4 +50,100 @@ fn ollamas_own_client_pulls_from_here() {
     let listed = other.run(&["list"]);
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     assert!(listed.contains(&format!("{host}/library/mine:latest")), "{listed}");
+}
+
+/// Gives a registry a model of noise; its blobs.
+fn publish(registry: &FakeRegistry, model: &str, seed: u64, large_bytes: usize) -> Vec<(Digest, u64)> {
+    let mut random = Random::new(seed);
+    let blobs: Vec<Vec<u8>> = [large_bytes, 5000, 300]
+        .map(|len| {
+            let mut bytes = vec![0; len];
+            random.fill(&mut bytes);
+            bytes
+        })
+        .into();
+    let layers: Vec<_> = ["model", "license", "config"]
+        .iter()
+        .zip(&blobs)
+        .map(|(kind, bytes)| {
+            let media_type = format!("application/vnd.ollama.image.{kind}");
+            json!({"mediaType": media_type, "digest": Digest::of(bytes).to_string(), "size": bytes.len()})
+        })
+        .collect();
+    let manifest = json!({"schemaVersion": 2, "config": layers[2], "layers": &layers[..2]});
+    registry.put_manifest(&format!("library/{model}"), "latest", manifest.to_string().as_bytes());
+    blobs
+        .into_iter()
+        .map(|bytes| {
+            let named = (Digest::of(&bytes), bytes.len() as u64);
+            registry.put_blob(&named.0.to_string(), Arc::from(bytes));
+            named
+        })
+        .collect()
+}
+
+/// A home whose daemon fetches from a registry for those who ask it.
+fn mirror_of(registry: &FakeRegistry) -> Home {
+    Home::new()
+        .with("CAIRN_MIRROR", "1")
+        .with("CAIRN_STALL", "2s")
+        .with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()))
+}
+
+#[test]
+fn fifty_clients_at_once_cost_the_origin_one_pull() {
+    let faults = Faults { bytes_per_second: Some(3_000_000), sign_in: true, redirect: true, ..Faults::default() };
+    let registry = FakeRegistry::start(1, faults).expect("loopback has free ports");
+    let blobs = publish(&registry, "wanted", 7, 6_000_000);
+    let home = mirror_of(&registry);
+    let daemon = home.serve();
+    let host = &format!("127.0.0.1:{}", home.port);
+    let stores = home.folder.path().join("clients");
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..50)
+            .map(|n| {
+                let store = stores.join(n.to_string());
+                scope.spawn(move || {
+                    ollama_client::pull(host, "library/wanted", "latest", &store).map(|()| names(&store.join("blobs")))
+                })
+            })
+            .collect();
+        let expected: BTreeSet<String> = blobs.iter().map(|(digest, _)| digest.file_name()).collect();
+        for client in clients {
+            let got = client.join().expect("a client does not panic");
+            let got = got.unwrap_or_else(|error| panic!("{error}\n{}", daemon.log()));
+            assert_eq!(got, expected, "every client has every blob, each proven by its digest");
+        }
+    });
+    for (digest, size_bytes) in &blobs {
+        assert_eq!(registry.sent_bytes(&digest.to_string()), *size_bytes, "{digest} left its origin once");
+    }
+    let manifest = format!("models/manifests/{}/library/wanted/latest", registry.host());
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !home.folder.path().join(&manifest).exists() {
+        assert!(std::time::Instant::now() < deadline, "it is this machine's too: {}", daemon.log());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    // Without its origin it is still there, and says that nobody could be asked.
+    drop(registry);
+    let late = stores.join("late");
+    ollama_client::pull(host, "library/wanted", "latest", &late).expect("what is here does not need the origin");
+    assert_eq!(names(&late.join("blobs")).len(), blobs.len(), "from here");
+}
+
+#[test]
+fn only_configured_origins_are_asked() {
+    let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
+    publish(&registry, "wanted", 7, 1000);
+    let home = mirror_of(&registry);
+    let daemon = home.serve();
+    let check = |path: &str| {
+        let heard = daemon.get(path).unwrap_or_default();
+        assert!(heard.contains("MANIFEST_UNKNOWN"), "{path}: {heard}");
+    };
+    check("/v2/other/wanted/manifests/latest");
+    check("/v2/library/wanted/manifests/latest?ns=127.0.0.1:1");
+    check("/v2/library/nothing/manifests/latest");
+    let asked: Vec<String> = registry.requests().into_iter().map(|seen| seen.request.target).collect();
+    assert_eq!(asked, ["/v2/library/nothing/manifests/latest"], "the one that is of the origin");
 }

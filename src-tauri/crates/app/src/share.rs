@@ -12,6 +12,9 @@ use cairn_store::{Digest, ModelRef, NameError, Part};
 use crate::{App, Error};
 pub use peers::{Peer, Peers, Serving};
 
+/// Whose models are meant by names that say nothing of it.
+pub(crate) const DEFAULT_HOST: &str = "registry.ollama.ai";
+
 /// A manifest that is given out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedManifest {
@@ -47,6 +50,17 @@ impl Reference {
     }
 }
 
+/// The name of a model that a client asks for, with the tag that it names.
+pub(crate) fn name_of(host: &str, namespace: &str, model: &str, reference: &Reference) -> Result<ModelRef, Error> {
+    let tag = match reference {
+        Reference::Tag(tag) => tag,
+        // The name must be one, whatever tag the digest has.
+        Reference::Digest(_) => "latest",
+    };
+    let invalid = || NameError::Invalid { name: format!("{host}/{namespace}/{model}:{tag}"), part: Part::Model };
+    Ok(ModelRef::from_parts(host, namespace, model, tag).ok_or_else(invalid)?)
+}
+
 impl App {
     /// Who reads this machine's models.
     #[must_use]
@@ -66,13 +80,7 @@ impl App {
         reference: &Reference,
     ) -> Result<Option<SharedManifest>, Error> {
         let libraries = self.catalog.libraries();
-        let tag = match reference {
-            Reference::Tag(tag) => tag,
-            // The name must be one, whatever tag the digest has.
-            Reference::Digest(_) => "latest",
-        };
-        let invalid = || NameError::Invalid { name: format!("{host}/{namespace}/{model}:{tag}"), part: Part::Model };
-        let name = ModelRef::from_parts(host, namespace, model, tag).ok_or_else(invalid)?;
+        let name = name_of(host, namespace, model, reference)?;
         let found = match reference {
             Reference::Tag(_) => libraries.find(&name)?,
             Reference::Digest(digest) => libraries.survey().into_iter().find_map(|surveyed| {

@@ -7,6 +7,7 @@
 mod blob;
 mod manifest;
 mod range;
+mod sign_in;
 
 use axum::Router;
 use axum::extract::State;
@@ -26,6 +27,7 @@ pub(crate) fn routes() -> Router<Server> {
         .route("/v2", get(root))
         .merge(blob::routes())
         .merge(manifest::routes())
+        .merge(sign_in::routes())
         .layer(from_fn(name_version))
 }
 
@@ -63,6 +65,8 @@ impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         match error {
             Error::Name(_) => Self::new(StatusCode::BAD_REQUEST, "NAME_INVALID", error.to_string()),
+            Error::Join(_) => Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", error.to_string()),
+            Error::Pull(_) => Self::new(StatusCode::BAD_GATEWAY, "UNAVAILABLE", error.to_string()),
             _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", error.to_string()),
         }
     }

@@ -17,7 +17,7 @@ use cairn_store::{Digest, ModelRef};
 use tokio::sync::broadcast;
 
 use crate::client::{AddressError, ManifestBytes, Registry, Transport};
-use crate::{BlobSource, Body, Opened, Pending, SignIn, SourceError};
+use crate::{BlobSource, Body, Opened, PeerKey, Pending, SignIn, SourceError};
 use health::Health;
 pub use health::HealthRules;
 
@@ -27,8 +27,8 @@ const WAITING_EVENTS: usize = 256;
 /// What a mirror is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// The user joined it: it may say which manifest a name has.
-    Joined,
+    /// The user joined it: it may say which manifest a name has, where this key signed what it says.
+    Joined(PeerKey),
     /// It has blobs, and its word on names counts for nothing.
     BlobsOnly,
 }
@@ -150,6 +150,10 @@ impl Sources {
             Place::Origin => Ok(Listed::Origin),
             Place::Mirror { address, trust, sign_in } => {
                 let registry = Registry::at(&address, true, &self.transport, sign_in)?;
+                let registry = match trust {
+                    Trust::Joined(key) => registry.pinned_to(key),
+                    Trust::BlobsOnly => registry,
+                };
                 Ok(Listed::Mirror(registry.standing_for(host), trust))
             }
         });

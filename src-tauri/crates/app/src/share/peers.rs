@@ -5,8 +5,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-/// Answers that one client gets at once; more are asked to wait. Ollama's client takes 16 parts of a blob at a time.
-const MAX_OPEN: u32 = 64;
+/// Answers that one client gets at once; more are asked to wait. Ollama's client takes 16 parts of a blob at a time, and
+/// many clients may come from one address.
+const MAX_OPEN: u32 = 256;
 /// Clients that are remembered; beyond them the one that was not heard of for longest is forgotten.
 const MAX_PEERS: usize = 1024;
 

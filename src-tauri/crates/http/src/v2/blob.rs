@@ -1,26 +1,25 @@
 //! `GET /v2/{namespace}/{model}/blobs/{digest}`, whole or in parts.
 
-use std::io::SeekFrom;
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::{Serving, SharedBlob};
+use cairn_app::{BlobReader, Offer, Serving};
 use cairn_store::{Digest, ModelRef};
-use tokio::io::{AsyncReadExt, AsyncSeekExt};
-use tokio_stream::StreamExt;
-use tokio_util::io::ReaderStream;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
 
 use super::Refusal;
 use super::range::{Asked, asked};
+use super::sign_in::client;
 use crate::Server;
 
-/// Bytes that are read from the file at once.
-const PIECE_BYTES: usize = 256 << 10;
+/// Pieces that wait for a slow client.
+const WAITING_PIECES: usize = 2;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v2/{namespace}/{model}/blobs/{digest}", get(blob))
@@ -41,9 +40,8 @@ async fn blob(
         Refusal::new(StatusCode::BAD_REQUEST, "DIGEST_INVALID", error.to_string())
     })?;
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "BLOB_UNKNOWN", "this machine does not have the blob");
-    let app = server.app().clone();
-    let found = tokio::task::spawn_blocking(move || app.shared_blob(&digest));
-    let blob = found.await.expect("looking for a file does not panic").ok_or_else(unknown)?;
+    let app = server.app();
+    let size_bytes = app.offered_blob_size(&digest).await.ok_or_else(unknown)?;
 
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let etag = format!("\"{digest}\"");
@@ -52,15 +50,15 @@ async fn blob(
     }
     // Contents never change under a digest, so a condition on them holds exactly when it names the digest.
     let conditional = text(header::IF_RANGE).is_none_or(|known| known == etag);
-    let range = asked(text(header::RANGE).filter(|_| conditional), blob.size_bytes);
+    let range = asked(text(header::RANGE).filter(|_| conditional), size_bytes);
     let (status, bytes, content_range) = match range {
-        Asked::All => (StatusCode::OK, 0..blob.size_bytes, None),
+        Asked::All => (StatusCode::OK, 0..size_bytes, None),
         Asked::Part(bytes) => {
-            let content_range = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, blob.size_bytes);
+            let content_range = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, size_bytes);
             (StatusCode::PARTIAL_CONTENT, bytes, Some(content_range))
         }
         Asked::Unsatisfiable => {
-            let content_range = format!("bytes */{}", blob.size_bytes);
+            let content_range = format!("bytes */{}", size_bytes);
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, content_range)]).into_response());
         }
     };
@@ -79,28 +77,55 @@ async fn blob(
         // Where Ollama's client asks for the parts.
         answer = answer.header(header::LOCATION, format!("http://{host}{}", uri.path()));
     }
-    let body = if method == Method::HEAD { Body::empty() } else { body(&server, peer, &blob, bytes).await? };
+    let body = if method == Method::HEAD {
+        Body::empty()
+    } else {
+        let busy = || Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too many answers at once");
+        let serving = app.peers().begin(peer.ip(), app.clock().now()).ok_or_else(busy)?;
+        match app.offered_blob(&digest, client(&server, peer, &headers)).await? {
+            Offer::Here(blob) => body(&server, serving, blob.read(bytes)),
+            Offer::Nothing => return Err(unknown()),
+            Offer::NotForYou => return Ok(super::sign_in::challenge(&server, &headers, &format!("{namespace}/{model}"))),
+        }
+    };
     answer
         .body(body)
         .map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "UNSUPPORTED", "the Host header cannot be repeated"))
 }
 
-/// The bytes of a blob as they are read, counted for the client, whose turn ends with them.
-async fn body(
-    server: &Server,
-    peer: SocketAddr,
-    blob: &SharedBlob,
-    bytes: std::ops::Range<u64>,
-) -> Result<Body, Refusal> {
-    let busy = || Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too many answers at once");
-    let serving: Serving = server.app().peers().begin(peer.ip(), server.app().clock().now()).ok_or_else(busy)?;
-    let unread = |error: std::io::Error| Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", error.to_string());
-    let mut file = tokio::fs::File::open(&blob.path).await.map_err(unread)?;
-    file.seek(SeekFrom::Start(bytes.start)).await.map_err(unread)?;
+/// The bytes of a blob as they are read, counted for the client, whose turn ends with them. Reading ends when the client
+/// goes away, even while nothing comes.
+fn body(server: &Server, serving: Serving, mut reader: BlobReader) -> Body {
+    let (sender, pieces) = mpsc::channel(WAITING_PIECES);
     let busy = server.activity().begin();
-    let read = ReaderStream::with_capacity(file.take(bytes.end - bytes.start), PIECE_BYTES);
-    Ok(Body::from_stream(read.map(move |piece| {
-        let _busy = &busy;
-        piece.inspect(|piece| serving.sent(piece.len() as u64))
-    })))
+    tokio::spawn(async move {
+        send(&mut reader, &serving, &sender).await;
+        // Before the client learns that this was all.
+        drop((serving, busy, sender));
+    });
+    Body::from_stream(ReceiverStream::new(pieces))
+}
+
+async fn send(reader: &mut BlobReader, serving: &Serving, to: &mpsc::Sender<std::io::Result<Bytes>>) {
+    loop {
+        let piece = tokio::select! {
+            piece = reader.next() => piece,
+            () = to.closed() => return,
+        };
+        match piece {
+            Ok(None) => return,
+            Ok(Some(piece)) => {
+                serving.sent(piece.len() as u64);
+                if to.send(Ok(piece)).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "an answer with a blob breaks off");
+                // Who has gone needs no telling.
+                let _ = to.send(Err(error)).await;
+                return;
+            }
+        }
+    }
 }
