@@ -86,13 +86,13 @@ fn publish(registry: &FakeRegistry, model: &str, seed: u64, large_bytes: usize) 
 fn mirror_of(registry: &FakeRegistry) -> Home {
     Home::new()
         .with("CAIRN_MIRROR", "1")
-        .with("CAIRN_STALL", "2s")
         .with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()))
 }
 
 #[test]
 fn fifty_clients_at_once_cost_the_origin_one_pull() {
-    let faults = Faults { bytes_per_second: Some(3_000_000), sign_in: true, redirect: true, ..Faults::default() };
+    // So fast that no stream takes over the rest of another's range: what is on its way then would be sent in vain.
+    let faults = Faults { bytes_per_second: Some(10_000_000), sign_in: true, redirect: true, ..Faults::default() };
     let registry = FakeRegistry::start(1, faults).expect("loopback has free ports");
     let blobs = publish(&registry, "wanted", 7, 6_000_000);
     let home = mirror_of(&registry);
@@ -146,4 +146,52 @@ fn only_configured_origins_are_asked() {
     check("/v2/library/nothing/manifests/latest");
     let asked: Vec<String> = registry.requests().into_iter().map(|seen| seen.request.target).collect();
     assert_eq!(asked, ["/v2/library/nothing/manifests/latest"], "the one that is of the origin");
+}
+
+#[test]
+fn a_mirror_that_was_joined_is_believed() {
+    // A registry that nobody can reach, and a mirror of it that has the model.
+    let name = "127.0.0.1:1/library/mine";
+    let mirror = with_model();
+    let copied = mirror.run(&["cp", "mine", name]);
+    assert!(copied.status.success(), "{}", String::from_utf8_lossy(&copied.stderr));
+    let _mirror = mirror.serve();
+    let address = format!("http://127.0.0.1:{}", mirror.port);
+    let home = Home::new().with("CAIRN_STALL", "1s").with("CAIRN_MIRRORS", format!("127.0.0.1:1={address}"));
+    let _daemon = home.serve();
+    let run = |home: &Home, words: &[&str]| {
+        let output = home.run(words);
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
+        (output.status.success(), said)
+    };
+    let (pulled, said) = run(&home, &["pull", name, "--insecure"]);
+    assert!(!pulled, "a mirror that was not joined says nothing of names: {said}");
+
+    let (joined, said) = run(&home, &["mirror", "join", &address, "AAAAA-BBBBB-CCCCC-DDDDD"]);
+    assert!(!joined && said.contains("does not take the code"), "{said}");
+    let (_, said) = run(&mirror, &["mirror", "serve", "--json"]);
+    let served: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    let code = served["code"].as_str().expect("there is a code");
+    let (joined, said) = run(&home, &["mirror", "join", &address, code]);
+    let fingerprint = served["fingerprint"].as_str().expect("there is a key");
+    assert!(joined && said.contains(fingerprint), "{said}");
+    let (again, said) = run(&home, &["mirror", "join", &address, code]);
+    assert!(!again, "a code is good once: {said}");
+
+    let (pulled, said) = run(&home, &["pull", name, "--insecure"]);
+    assert!(pulled && said.contains("was taken from the mirror"), "{said}");
+    let manifest = "models/manifests/127.0.0.1:1/library/mine/latest";
+    let read = |home: &Home| std::fs::read(home.folder.path().join(manifest)).expect("it is there");
+    assert_eq!(read(&home), read(&mirror), "byte for byte");
+    let (_, said) = run(&mirror, &["mirror", "stats", "--json"]);
+    let stats: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    assert!(stats["sent_bytes"].as_u64() > Some(0) && stats["hits"].as_u64() > Some(0), "{said}");
+    let (_, said) = run(&mirror, &["mirror", "peers"]);
+    assert!(said.contains("fetched for"), "{said}");
+
+    let (forgot, said) = run(&home, &["mirror", "forget", &address]);
+    assert!(forgot, "{said}");
+    run(&home, &["rm", name]);
+    let (pulled, said) = run(&home, &["pull", name, "--insecure"]);
+    assert!(!pulled, "whom one forgot one does not believe: {said}");
 }

@@ -64,7 +64,7 @@ pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedMani
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
-pub use settings::{Address, Settings};
+pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};

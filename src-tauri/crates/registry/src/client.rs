@@ -7,6 +7,7 @@
 mod answer;
 mod blob;
 mod exchange;
+mod inside;
 mod json;
 mod manifest;
 mod proxies;

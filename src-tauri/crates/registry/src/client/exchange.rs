@@ -1,7 +1,8 @@
 //! One question to a registry: with credentials where they belong, through redirects, until there is an answer.
 //!
 //! **Invariants:** credentials go to the registry's own scheme, host and port and nowhere else, not even back there once
-//! a redirect has led away; a redirect never leads from `https` to `http`; there are at most [`MAX_REDIRECTS`].
+//! a redirect has led away; a redirect never leads from `https` to `http`, nor from outside into a private network
+//! ([`super::inside`]); there are at most [`MAX_REDIRECTS`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -97,6 +98,7 @@ impl Registry {
                 return Ok(answer);
             }
             url = self.redirected(&url, &answer)?;
+            self.stay_outside(&url, &answer).await?;
         }
         Err(self.refusal(format!("more than {MAX_REDIRECTS} redirects")))
     }

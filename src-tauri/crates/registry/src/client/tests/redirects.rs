@@ -3,8 +3,8 @@
 use reqwest::Url;
 
 use crate::client::may_lead;
-use crate::served::{Served, model, reply};
-use crate::{SignIn, SourceError};
+use crate::served::{Served, config, model, reply};
+use crate::{Proxies, Registry, SignIn, SourceError, Transport};
 
 /// Two servers: the registry, which wants credentials and sends everything to the other, and the other.
 async fn pair() -> (Served, Served) {
@@ -86,6 +86,26 @@ async fn redirects_to_nowhere() {
     let served = Served::by(|_| reply(302, &[], "")).await;
     let got = served.registry(SignIn::anonymous()).manifest(&model()).await;
     assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("Location")), "{got:?}");
+}
+
+#[tokio::test]
+async fn redirects_never_lead_into_a_private_network() {
+    for target in ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://localhost:1/", "http://[::1]/"] {
+        // The registry is somewhere outside, where only the proxy knows the way to.
+        let proxy = Served::by(move |seen| match seen.target.starts_with("http://registry.test") {
+            true => reply(307, &[("Location", target)], ""),
+            false => reply(200, &[], "{}"),
+        })
+        .await;
+        let mut config = config();
+        config.proxies = Proxies::all(&proxy.url(""), "");
+        let transport = Transport::new(config).unwrap();
+        let registry = Registry::at("http://registry.test", true, &transport, SignIn::anonymous()).unwrap();
+        let got = registry.manifest(&model()).await;
+        let refused = matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("private network"));
+        assert!(refused, "{target}: {got:?}");
+        assert_eq!(proxy.seen().len(), 1, "nobody was asked there");
+    }
 }
 
 #[test]
