@@ -84,9 +84,7 @@ fn publish(registry: &FakeRegistry, model: &str, seed: u64, large_bytes: usize) 
 
 /// A home whose daemon fetches from a registry for those who ask it.
 fn mirror_of(registry: &FakeRegistry) -> Home {
-    Home::new()
-        .with("CAIRN_MIRROR", "1")
-        .with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()))
+    Home::new().with("CAIRN_MIRROR", "1").with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()))
 }
 
 #[test]

@@ -75,7 +75,11 @@ fn a_model_is_pulled_and_runs() {
     assert_eq!(lines.first(), Some(&json!({"status": "pulling manifest"})), "as Ollama begins");
     assert_eq!(lines.last(), Some(&json!({"status": "success"})), "as Ollama ends");
     assert!(lines.iter().any(|line| line["completed"] == line["total"] && line["total"].is_u64()), "{lines:?}");
-    assert_eq!(registry.sent_bytes(&model.large().digest.to_string()), model.large().bytes.len() as u64, "fetched once");
+    assert_eq!(
+        registry.sent_bytes(&model.large().digest.to_string()),
+        model.large().bytes.len() as u64,
+        "fetched once"
+    );
 }
 
 #[test]
@@ -191,7 +195,8 @@ fn it_is_stopped_resumed_paused_and_discarded() {
     let held = || downloads(&home)[0]["held_bytes"].as_u64().unwrap_or_default();
 
     // A person at it, who presses Ctrl-C.
-    let mut pull = home.command(&["pull", &model.name, "--insecure"]).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut pull =
+        home.command(&["pull", &model.name, "--insecure"]).stderr(Stdio::piped()).spawn().expect("it starts");
     until("some of it is here", || !downloads(&home).is_empty() && held() > 500_000);
     assert!(kill(pull.id(), "-INT"), "it waits");
     let mut said = String::new();

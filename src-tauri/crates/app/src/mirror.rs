@@ -33,8 +33,8 @@ use crate::share::{Reference, SharedBlob, SharedManifest, name_of};
 use crate::{App, Error, PullError};
 use blob::Arriving;
 pub use blob::{BlobBytes, BlobReader};
-pub use counts::MirrorCounts;
 use counts::Counts;
+pub use counts::MirrorCounts;
 use tag::{Known, Tag};
 
 /// How long the origin's word on a tag holds.
@@ -200,9 +200,8 @@ impl App {
 
     async fn stored_manifest(&self, name: &ModelRef, reference: &Reference) -> Result<Option<SharedManifest>, Error> {
         let (app, name, reference) = (self.clone(), name.clone(), reference.clone());
-        let found = spawn_blocking(move || {
-            app.shared_manifest(name.host(), name.namespace(), name.model(), &reference)
-        });
+        let found =
+            spawn_blocking(move || app.shared_manifest(name.host(), name.namespace(), name.model(), &reference));
         found.await.expect("reading a manifest does not panic")
     }
 

@@ -39,8 +39,16 @@ pub const TABLE: &[Row] = &[
     row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
     row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
     row("CAIRN_SHARE", "false", "Lets other machines that reach OLLAMA_HOST pull this machine's models from its /v2"),
-    row("CAIRN_MIRROR", "false", "Fetches models that clients of /v2 ask for and this machine lacks, once for all of them"),
-    row("CAIRN_MIRROR_ORIGINS", "registry.ollama.ai/library", "What CAIRN_MIRROR fetches: registries, each with a namespace or all"),
+    row(
+        "CAIRN_MIRROR",
+        "false",
+        "Fetches models that clients of /v2 ask for and this machine lacks, once for all of them",
+    ),
+    row(
+        "CAIRN_MIRROR_ORIGINS",
+        "registry.ollama.ai/library",
+        "What CAIRN_MIRROR fetches: registries, each with a namespace or all",
+    ),
     row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
     row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
     row("OLLAMA_NUM_PARALLEL", "8", "Requests that one model answers at the same time"),

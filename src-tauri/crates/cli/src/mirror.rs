@@ -2,9 +2,7 @@
 
 use std::fmt::Write;
 
-use cairn_wire::app::{
-    AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorResponse,
-};
+use cairn_wire::app::{AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorResponse};
 use serde::Serialize;
 
 use crate::args::{Json, MirrorVerb};
@@ -21,7 +19,11 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
             if *json {
                 return output::json(&Invitation { mirror: &state, invited: &invited });
             }
-            let address = format!("http://{}:{}", setting.host_name.as_deref().unwrap_or("HOST"), setting.settings.address.port());
+            let address = format!(
+                "http://{}:{}",
+                setting.host_name.as_deref().unwrap_or("HOST"),
+                setting.settings.address.port()
+            );
             output::print(&served(&state, &invited, &address))
         }
         MirrorVerb::Join { address, code } => {
@@ -73,11 +75,16 @@ fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str) -> St
         (false, _) => "Only programs on this machine can pull from it now. To share its models with others, start the \
                        daemon with CAIRN_SHARE=1 and OLLAMA_HOST=0.0.0.0.\n"
             .to_owned(),
-        (true, false) => "Other machines can pull the models that are here. With CAIRN_MIRROR=1 the daemon fetches what is \
+        (true, false) => {
+            "Other machines can pull the models that are here. With CAIRN_MIRROR=1 the daemon fetches what is \
                           missing, too.\n"
-            .to_owned(),
+                .to_owned()
+        }
         (true, true) => {
-            format!("Other machines can pull models here; what is missing is fetched from {}.\n", state.origins.join(", "))
+            format!(
+                "Other machines can pull models here; what is missing is fetched from {}.\n",
+                state.origins.join(", ")
+            )
         }
     };
     let code = &invited.code;

@@ -31,6 +31,6 @@ pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
 pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};
 pub use trust::{
-    Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, PeerKeyError, Roll, RollError,
-    Seal, ask_to_join,
+    Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, PeerKeyError, Roll,
+    RollError, Seal, ask_to_join,
 };

@@ -151,7 +151,8 @@ impl Arriving {
         // It may be moved between two looks, and only ever towards the library.
         for _ in 0..2 {
             let ready = self.staging.ready(&self.digest, self.size_bytes);
-            let places = [Some(self.staging.partial_path(&self.digest)), ready, Some(self.library.blob_path(&self.digest))];
+            let places =
+                [Some(self.staging.partial_path(&self.digest)), ready, Some(self.library.blob_path(&self.digest))];
             for path in places.into_iter().flatten() {
                 match File::open(&path).await {
                     Ok(file) => return Ok(file),

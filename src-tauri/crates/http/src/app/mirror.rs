@@ -33,10 +33,7 @@ async fn invite(State(server): State<Server>) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, &InviteResponse { code: invited.code, until: Timestamp(invited.until) }))
 }
 
-async fn join(
-    State(server): State<Server>,
-    Body(request): Body<JoinMirrorRequest>,
-) -> Result<Response, ApiError> {
+async fn join(State(server): State<Server>, Body(request): Body<JoinMirrorRequest>) -> Result<Response, ApiError> {
     let label = server.host_name().unwrap_or("a machine without a name");
     server.app().join(&request.address, &request.code, label).await?;
     state(State(server)).await

@@ -22,8 +22,7 @@ impl Network {
         let blob = cairn_store::Digest::of(&contents);
         origin.put_blob(&blob.to_string(), contents.into());
         let origins = format!("http://{}/library", origin.host());
-        let daemon =
-            Daemon::with(&[("CAIRN_SHARE", "1"), ("CAIRN_MIRROR", "1"), ("CAIRN_MIRROR_ORIGINS", &origins)]);
+        let daemon = Daemon::with(&[("CAIRN_SHARE", "1"), ("CAIRN_MIRROR", "1"), ("CAIRN_MIRROR_ORIGINS", &origins)]);
         let network = Self { origin, daemon, blob };
         network.publish(1);
         network
@@ -31,7 +30,8 @@ impl Network {
 
     /// Gives the model a manifest that differs by a number.
     fn publish(&self, version: u32) {
-        let layer = format!(r#"{{"mediaType":"application/vnd.ollama.image.license","digest":"{}","size":10000}}"#, self.blob);
+        let layer =
+            format!(r#"{{"mediaType":"application/vnd.ollama.image.license","digest":"{}","size":10000}}"#, self.blob);
         let manifest = format!(r#"{{"schemaVersion":2,"version":{version},"layers":[{layer}]}}"#);
         self.origin.put_manifest("library/far", "latest", manifest.as_bytes());
     }
@@ -54,8 +54,7 @@ impl Network {
 #[tokio::test]
 async fn beyond_this_machine_fetching_wants_a_key_that_is_known() {
     let network = Network::new();
-    let (manifest, blob) =
-        ("/v2/library/far/manifests/latest", format!("/v2/library/far/blobs/{}", network.blob));
+    let (manifest, blob) = ("/v2/library/far/manifests/latest", format!("/v2/library/far/blobs/{}", network.blob));
     let (status, headers, _) = network.ask(manifest, &[]).await;
     assert_eq!(status, 401, "nothing is fetched for strangers");
     let wants = headers[header::WWW_AUTHENTICATE].to_str().unwrap();
@@ -136,7 +135,8 @@ async fn a_code_joins_once() {
     assert!(app.invite().unwrap().code.len() == 23, "20 signs in groups");
     let key = Key::numbered(4, NOW).public_line();
     let request = format!(r#"{{"key":"{key}","label":"x","nonce":"0123456789abcdef","proof":"AAAA"}}"#);
-    let mut asked = Request::post("/v2/_cairn/join").header(header::HOST, "192.168.1.2").body(Body::from(request)).unwrap();
+    let mut asked =
+        Request::post("/v2/_cairn/join").header(header::HOST, "192.168.1.2").body(Body::from(request)).unwrap();
     asked.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 1, 9], 5000))));
     let status = network.daemon.router.clone().oneshot(asked).await.unwrap().status().as_u16();
     assert_eq!(status, 401, "who does not know the code stays out");

@@ -85,7 +85,9 @@ async fn blob(
         match app.offered_blob(&digest, client(&server, peer, &headers)).await? {
             Offer::Here(blob) => body(&server, serving, blob.read(bytes)),
             Offer::Nothing => return Err(unknown()),
-            Offer::NotForYou => return Ok(super::sign_in::challenge(&server, &headers, &format!("{namespace}/{model}"))),
+            Offer::NotForYou => {
+                return Ok(super::sign_in::challenge(&server, &headers, &format!("{namespace}/{model}")));
+            }
         }
     };
     answer

@@ -76,10 +76,8 @@ impl KeyFile {
     /// Why there is no key.
     pub async fn peer_key(&self) -> Result<PeerKey, KeyError> {
         let line = self.public_line().await?;
-        line.parse().map_err(|error: PeerKeyError| KeyError::Unusable {
-            path: self.path.clone(),
-            reason: error.to_string(),
-        })
+        line.parse()
+            .map_err(|error: PeerKeyError| KeyError::Unusable { path: self.path.clone(), reason: error.to_string() })
     }
 
     /// `<public key>:<signature>` of a text, both in base64: what Ollama's token server wants in `Authorization`.

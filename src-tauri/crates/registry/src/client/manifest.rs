@@ -65,7 +65,8 @@ impl Registry {
         // A digest needs nobody's word; a tag does.
         if let (Some(key), None) = (&self.pinned, wanted) {
             let seal = answer.header(Seal::HEADER).map(Seal::from_text);
-            let seal = seal.ok_or_else(|| answer.refused("it did not sign what it says of the name, as a joined mirror does"))?;
+            let seal = seal
+                .ok_or_else(|| answer.refused("it did not sign what it says of the name, as a joined mirror does"))?;
             seal.check(key, name, &got, self.now()).map_err(|reason| answer.refused(reason))?;
         }
         Ok(ManifestBytes { bytes, manifest })

@@ -196,7 +196,11 @@ async fn blobs_come_from_everybody_in_order() {
 async fn addresses_of_mirrors_are_checked() {
     let both = Both::new(&["origin"]).await;
     let place = |address: &str| {
-        vec![Place::Mirror { address: address.to_owned(), trust: Trust::Joined(pinned()), sign_in: SignIn::anonymous() }]
+        vec![Place::Mirror {
+            address: address.to_owned(),
+            trust: Trust::Joined(pinned()),
+            sign_in: SignIn::anonymous(),
+        }]
     };
     both.sources.set("x", place("http://nas:11434")).expect("plain http, as the user wrote");
     assert!(matches!(both.sources.set("x", place("nas")), Err(AddressError::Invalid { .. })), "no scheme");

@@ -126,7 +126,8 @@ mod tests {
         let url = "http://nas:11434/v2/token?nonce=abc&scope=repository%3Aa%2Fb%3Apull&service=nas&ts=1800000000";
         let signed = key.sign(format!("GET,{url},{EMPTY_BODY}")).await.unwrap();
         let gate = Gate::default();
-        let enter = |url: &str, signed: &str, now, knows: bool| gate.enter(url, signed, now, |key| knows && *key == known);
+        let enter =
+            |url: &str, signed: &str, now, knows: bool| gate.enter(url, signed, now, |key| knows && *key == known);
         assert_eq!(enter(url, &signed, now, false), Err(GateError::Stranger(known)), "an unknown key");
         assert_eq!(enter(&url.replace("nas", "bad"), &signed, now, true), Err(GateError::Wrong), "another address");
         assert_eq!(enter(url, &signed, now + SIGNATURE_LIFE * 2, true), Err(GateError::Old), "much later");

@@ -158,7 +158,12 @@ impl Invitation {
 
     /// Takes it, where the request proves that it knows the code: the mirror's proof. `None` where it does not. An
     /// invitation that was taken, is too old or was guessed at too often is gone.
-    pub fn take(invitation: &mut Option<Self>, mine: PeerKey, asked: &JoinRequest, now: SystemTime) -> Option<JoinProof> {
+    pub fn take(
+        invitation: &mut Option<Self>,
+        mine: PeerKey,
+        asked: &JoinRequest,
+        now: SystemTime,
+    ) -> Option<JoinProof> {
         let open = invitation.as_mut().filter(|open| now < open.until && open.wrong < TRIES)?;
         let parts = |side| proof(&open.code, side, &mine, &asked.key, &asked.nonce);
         if !same(&parts("client"), &asked.proof) || asked.nonce.len() < 16 {

@@ -87,9 +87,7 @@ impl Roll {
         let mut removed = 0;
         self.change(|all| {
             let before = all.len();
-            all.retain(|known| {
-                known.label != which && Some(known.key) != key && known.key.fingerprint() != which
-            });
+            all.retain(|known| known.label != which && Some(known.key) != key && known.key.fingerprint() != which);
             removed = before - all.len();
         })?;
         Ok(removed)

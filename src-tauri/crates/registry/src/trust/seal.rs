@@ -27,12 +27,7 @@ impl Seal {
     ///
     /// # Errors
     /// Why there is no key.
-    pub async fn state(
-        key: &KeyFile,
-        name: &ModelRef,
-        digest: &Digest,
-        now: SystemTime,
-    ) -> Result<Self, KeyError> {
+    pub async fn state(key: &KeyFile, name: &ModelRef, digest: &Digest, now: SystemTime) -> Result<Self, KeyError> {
         Ok(Self::by(key.pair().await?, name, digest, now))
     }
 

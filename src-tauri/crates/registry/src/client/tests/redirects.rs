@@ -90,7 +90,9 @@ async fn redirects_to_nowhere() {
 
 #[tokio::test]
 async fn redirects_never_lead_into_a_private_network() {
-    for target in ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://localhost:1/", "http://[::1]/"] {
+    for target in
+        ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://localhost:1/", "http://[::1]/"]
+    {
         // The registry is somewhere outside, where only the proxy knows the way to.
         let proxy = Served::by(move |seen| match seen.target.starts_with("http://registry.test") {
             true => reply(307, &[("Location", target)], ""),
