@@ -131,6 +131,11 @@ impl Daemon<'_> {
         request(self.home.port, "POST", path, &body.to_string())
     }
 
+    /// A DELETE's body.
+    pub(crate) fn delete(&self, path: &str, body: &serde_json::Value) -> Option<String> {
+        request(self.home.port, "DELETE", path, &body.to_string())
+    }
+
     /// An open connection on which a POST was sent, for reading the answer as it comes.
     pub(crate) fn post_streaming(&self, path: &str, body: &serde_json::Value) -> TcpStream {
         send(self.home.port, "POST", path, &body.to_string()).expect("the daemon takes connections")

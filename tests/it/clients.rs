@@ -68,3 +68,36 @@ pub(crate) fn script(name: &str, words: &[&str]) -> serde_json::Value {
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("the script prints JSON")
 }
+
+#[test]
+fn models_are_copied_and_deleted_through_the_ollama_package() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients/library.py");
+    let address = format!("http://127.0.0.1:{}", home.port);
+    let output = Command::new(python()).arg(script).arg(address).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
+    let names = |key: &str| -> Vec<String> {
+        report[key].as_object().unwrap_or_else(|| panic!("{key}: {report}")).keys().cloned().collect()
+    };
+    for key in ["copy", "again", "create", "delete GUIDE", "delete hf.co/me/guide-gguf:q8_0", "delete mine"] {
+        assert_eq!(report[key], "success", "{key}: {report}");
+    }
+    assert_eq!(names("before"), ["pebble:latest"], "{report}");
+    assert_eq!(names("copied"), ["Guide:latest", "pebble:latest"], "spelled as it was given: {report}");
+    let twice = &report["twice"];
+    assert_eq!(twice["Guide:latest"], twice["hf.co/Me/Guide-GGUF:Q8_0"], "one identity: {report}");
+    assert_eq!(report["answer"], true, "{report}");
+    assert_eq!(report["running"], serde_json::json!(["mine:latest"]), "{report}");
+    assert_eq!(report["shown"], "llama", "{report}");
+    let refusals = serde_json::json!({
+        "copy of nothing": [404, "model \"nobody\" not found"],
+        "copy of no name": [400, "source \"a b\" is invalid"],
+        "copy to no name": [400, "destination \"../x\" is invalid"],
+        "delete nothing": [404, "model 'nobody' not found"],
+        "delete no name": [400, "name \"../x\" is invalid"],
+    });
+    assert_eq!(report["refusals"], refusals, "in the words that clients know");
+    assert_eq!(names("after"), ["pebble:latest"], "{report}");
+}

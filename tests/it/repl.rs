@@ -119,6 +119,18 @@ fn commands_of_the_chat() {
 }
 
 #[test]
+fn bytes_that_are_no_text_do_not_end_the_chat() {
+    let home = Home::new();
+    let mut chat = Chat::begin(&home, &["run", "pebble"]);
+    chat.check("/set parameter num_predict 3", "Set parameter");
+    chat.keyboard.write_all(b"caf\xe9\n").expect("the terminal takes it");
+    chat.wait_for("not UTF-8");
+    chat.wait_for(">>> ");
+    chat.check("/show parameters", "num_predict");
+    chat.leave();
+}
+
+#[test]
 fn a_session_is_saved_as_a_model() {
     let home = Home::new();
     let mut chat = Chat::begin(&home, &["run", "pebble"]);

@@ -3,3 +3,4 @@
 pub mod cases;
 pub mod evaluate;
 pub mod fixture;
+pub mod quantised;

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod gguf;
+pub mod modelfile;
 pub mod template;
 pub mod tokenizer;
 
@@ -22,6 +23,7 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "gguf", run: gguf::run },
+    Target { name: "modelfile", run: modelfile::run },
     Target { name: "template", run: template::run },
     Target { name: "tokenizer", run: tokenizer::run },
 ];

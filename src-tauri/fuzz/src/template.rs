@@ -1,4 +1,4 @@
-//! Bytes as a chat template and a conversation.
+//! Bytes as a chat template, in either language, and a conversation.
 //!
 //! The first byte says what is offered beside the messages; then comes the template's text up to a zero byte, and after it
 //! the messages, each ended by a zero byte: a role's number, then its text. Bytes that are no UTF-8 count as U+FFFD.
@@ -18,14 +18,6 @@ pub fn run(input: &[u8]) {
     let source = parts.next().unwrap_or_default();
     let has = |bit: u8| offered & (1 << bit) != 0;
     let messages: Vec<Message> = parts.take(MOST_MESSAGES).map(|part| message(&part, has(0))).collect();
-    let template = match Template::jinja(&source) {
-        Ok(template) => template,
-        Err(error) => {
-            assert!(!error.to_string().is_empty(), "an error says what is wrong");
-            return;
-        }
-    };
-    template.capabilities();
     let tools = json!([{
         "type": "function",
         "function": {
@@ -48,8 +40,17 @@ pub fn run(input: &[u8]) {
         },
         ..Render::default()
     };
-    if let Err(error) = template.render(&render) {
-        assert!(!error.to_string().is_empty(), "an error says what is wrong");
+    for parsed in [Template::jinja(&source), Template::go(&source)] {
+        let rendered = parsed.and_then(|template| {
+            template.capabilities();
+            template.thinking_tags();
+            // Most templates have no place for a suffix.
+            let _ = template.insert("a", "b", &render);
+            template.render(&render)
+        });
+        if let Err(error) = rendered {
+            assert!(!error.to_string().is_empty(), "an error says what is wrong");
+        }
     }
 }
 

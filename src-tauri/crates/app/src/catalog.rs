@@ -14,6 +14,7 @@ use cairn_store::{Digest, LayerKind, Libraries, Library, LibraryError, ModelRef,
 use serde_json::{Map, Value};
 
 use crate::summary::{Details, Summary, capabilities};
+use crate::template::of_file;
 use crate::{Error, Settings, head, pebble};
 
 /// The namespace of opened files' names. No library is asked for it while a file has the name.
@@ -62,6 +63,10 @@ pub(crate) struct Model {
     pub(crate) messages: Vec<Message>,
     /// A Go template from the library. The file's own template is inside the file.
     pub(crate) template: Option<String>,
+    /// What Ollama would make this model's prompts with in a template's place; empty for nothing.
+    pub(crate) renderer: String,
+    /// What Ollama would read this model's answers with; empty for nothing.
+    pub(crate) parser: String,
 }
 
 impl Catalog {
@@ -73,7 +78,7 @@ impl Catalog {
             size_bytes: head.file_bytes,
             modified_at: started_at,
             details: Details::of_file(&head.gguf),
-            capabilities: capabilities(head.gguf.metadata()),
+            capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
             origin: Some("built in"),
         };
         Self {
@@ -199,7 +204,7 @@ pub(crate) fn is_pebble(name: &ModelRef) -> bool {
 
 /// Does the file say how a conversation becomes a prompt?
 pub(crate) fn has_chat_template(gguf: &cairn_gguf::Gguf) -> bool {
-    gguf.metadata().str("tokenizer.chat_template").ok().flatten().is_some_and(|template| !template.is_empty())
+    !crate::template::in_file(gguf.metadata()).is_empty()
 }
 
 impl Model {
@@ -214,6 +219,8 @@ impl Model {
             license: None,
             messages: Vec::new(),
             template: None,
+            renderer: String::new(),
+            parser: String::new(),
         }
     }
 }
@@ -244,7 +251,7 @@ fn opened_model(name: &ModelRef, path: PathBuf) -> Result<Model, Error> {
         size_bytes: head.file_bytes,
         modified_at,
         details: Details::of_file(&head.gguf),
-        capabilities: capabilities(head.gguf.metadata()),
+        capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
         origin: Some("file"),
     };
     Ok(Model::bare(summary, digest, Source::File(path)))
@@ -265,6 +272,7 @@ fn stored_summary(library: &Library, model: &StoredModel) -> Summary {
 
 fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error> {
     let mut summary = stored_summary(library, stored);
+    let config = library.config(&stored.manifest);
     let layer = stored.manifest.layer(&LayerKind::Model).ok_or_else(|| Error::NoFile(summary.name.clone()))?;
     let path = library.blob(layer)?;
     // Where the manifest names no config, the file itself tells. One that cannot be read fails later, with its reason.
@@ -289,7 +297,9 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
         system: text(LayerKind::System)?.filter(|text| !text.is_empty()),
         license: text(LayerKind::License)?,
         messages: text(LayerKind::Messages)?.map(|json| preceding(&summary.name, &json)).unwrap_or_default(),
-        template: text(LayerKind::Template)?,
+        template: text(LayerKind::Template)?.filter(|text| !text.is_empty()),
+        renderer: config.renderer,
+        parser: config.parser,
         summary,
     })
 }

@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 
 use crate::catalog::Model;
 use crate::options::{self, Chosen};
-use crate::{Answer, App, Error, Reply, fit, summary};
+use crate::template::{self, Choice};
+use crate::{Answer, App, Error, Reply, fit};
 
 /// A conversation that wants its next message.
 #[derive(Debug, Clone, Default)]
@@ -44,11 +45,22 @@ pub struct Message {
     pub thinking: Option<String>,
 }
 
+/// What renderings need besides the model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rendering {
+    /// The time that templates may print.
+    now: prompt::Moment,
+    /// As the settings have it.
+    go_template: Option<bool>,
+}
+
 impl App {
-    /// The time as templates print it. It is UTC: the time zone is the reader's, and the daemon does not know it.
-    pub(crate) fn moment(&self) -> prompt::Moment {
+    /// What renderings need besides the model. The time is UTC: the time zone is the reader's, and the daemon does not know
+    /// it.
+    pub(crate) fn rendering(&self) -> Rendering {
         let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        prompt::Moment::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX))
+        let now = prompt::Moment::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX));
+        Rendering { now, go_template: self.settings.go_template }
     }
 
     /// Computes the next message.
@@ -63,8 +75,8 @@ impl App {
             return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
         }
         let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
-        let now = self.moment();
-        prepared(move || chat.prepare(&model, lease, chosen, now, started_at)).await
+        let rendering = self.rendering();
+        prepared(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
     }
 }
 
@@ -74,17 +86,16 @@ impl Chat {
         model: &Model,
         lease: Lease,
         chosen: Chosen,
-        now: prompt::Moment,
+        rendering: Rendering,
         started_at: Instant,
     ) -> Result<Reply, Error> {
-        let thinks = thinking(&self.model, &lease, self.think)?;
+        let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
         let first_is_system = self.messages.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
         let mut messages: Vec<prompt::Message> = model.messages.clone();
         if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
             messages.insert(0, prompt::Message::new("system", system));
         }
         messages.extend(self.messages.into_iter().map(prompt::Message::from));
-        let conversation = Conversation { model, lease: &lease, now, thinks };
         let text = conversation.render_to_fit(messages, self.whole)?;
         let splitter = conversation.splitter(&text);
         let prompt = conversation.encode(&text, true);
@@ -115,9 +126,9 @@ impl From<Message> for prompt::Message {
     }
 }
 
-/// Does the model think for this request? `None` for a model that cannot.
-pub(crate) fn thinking(name: &str, lease: &Lease, asked: Option<Think>) -> Result<Option<Think>, Error> {
-    match (summary::thinks(lease.metadata()), asked) {
+/// Does a model think for this request? `None` for one that cannot.
+fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>, Error> {
+    match (can, asked) {
         (true, asked) => Ok(Some(asked.unwrap_or(Think::Switch(true)))),
         (false, Some(think)) if think.is_on() => Err(Error::NoThinking(name.to_owned())),
         (false, _) => Ok(None),
@@ -126,21 +137,31 @@ pub(crate) fn thinking(name: &str, lease: &Lease, asked: Option<Think>) -> Resul
 
 /// What turns messages into the tokens of a prompt for one loaded model.
 pub(crate) struct Conversation<'a> {
-    pub(crate) model: &'a Model,
-    pub(crate) lease: &'a Lease,
-    /// The time that templates may print.
-    pub(crate) now: prompt::Moment,
+    model: &'a Model,
+    lease: &'a Lease,
+    choice: Choice,
+    now: prompt::Moment,
     /// As [`thinking`] has it.
-    pub(crate) thinks: Option<Think>,
+    thinks: Option<Think>,
 }
 
-impl Conversation<'_> {
+impl<'a> Conversation<'a> {
+    /// Chooses the template of a model that a client calls `name`.
+    pub(crate) fn new(
+        model: &'a Model,
+        lease: &'a Lease,
+        rendering: Rendering,
+        name: &str,
+        think: Option<Think>,
+    ) -> Result<Self, Error> {
+        let choice = template::choose(model, lease.template(), rendering.go_template)?;
+        tracing::debug!(model = model.summary.name, reason = choice.reason, "chat template");
+        let thinks = thinking(name, choice.capabilities().thinking, think)?;
+        Ok(Self { model, lease, choice, now: rendering.now, thinks })
+    }
+
     /// The prompt's text, of as many messages as fit.
     pub(crate) fn render_to_fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<String, Error> {
-        if self.model.template.is_some() && matches!(self.lease.template(), Ok(None)) {
-            let model = &self.model.summary.name;
-            tracing::warn!(model, "its template is in Go's language, which is not read yet; a plain prompt is used");
-        }
         if whole {
             return self.render(&messages);
         }
@@ -154,7 +175,7 @@ impl Conversation<'_> {
     }
 
     fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
-        let Some(template) = self.lease.template().map_err(Clone::clone)? else {
+        let Some(template) = &self.choice.template else {
             return Ok(plain(messages));
         };
         let tokenizer = self.lease.tokenizer();
@@ -193,9 +214,9 @@ impl Conversation<'_> {
 
     /// What parts thinking from the answer, when the model thinks. Some templates open the thinking themselves.
     pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
-        const OPEN: &str = "<think>";
-        let starts_inside = prompt.trim_end().ends_with(OPEN);
-        self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(OPEN, "</think>", starts_inside))
+        let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
+        let starts_inside = prompt.trim_end().ends_with(open);
+        self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
     }
 
     /// The engine's request, its prompt cut to the context.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cairn_disk::RealDisk;
-use cairn_store::{Digest, Flaw, LayerKind, Library, LibraryWriter, ModelRef, StoredModel};
+use cairn_store::{Digest, Flaw, LayerKind, Library, LibraryWriter, ModelRef, State, StoredModel};
 use tokio::sync::mpsc;
 
 use crate::catalog::Origin;
@@ -55,7 +55,7 @@ pub struct Checked {
     pub bytes: u64,
     /// Those that are not what they should be.
     pub flawed: Vec<Flawed>,
-    /// Manifests that cannot be read, each with the reason.
+    /// Manifests and folders that cannot be read, each with the reason.
     pub skipped: Vec<(PathBuf, String)>,
 }
 
@@ -121,7 +121,7 @@ impl App {
         let mut checked = Checked::default();
         let mut to_read = ToRead::new();
         match check.models.is_empty() {
-            true => self.gather_all(&mut to_read, &mut checked)?,
+            true => self.gather_all(&mut to_read, &mut checked),
             false => self.gather(&check.models, &mut to_read, &mut checked)?,
         }
         let length = |(_, digest): &(PathBuf, Digest), contents: &Contents<'_>| {
@@ -168,22 +168,26 @@ impl App {
     }
 
     /// Everything that the libraries hold, whether or not a model has it.
-    fn gather_all<'a>(&'a self, to_read: &mut ToRead<'a>, checked: &mut Checked) -> Result<(), Error> {
+    fn gather_all<'a>(&'a self, to_read: &mut ToRead<'a>, checked: &mut Checked) {
         for surveyed in self.catalog.libraries().survey() {
             let library = surveyed.library;
             for model in &surveyed.listing.models {
                 add(library, model, to_read, checked);
             }
+            if let State::Unreadable(reason) = surveyed.state {
+                checked.skipped.push((library.root().to_owned(), reason));
+                continue;
+            }
             checked.skipped.extend(surveyed.listing.skipped.into_iter().map(|skipped| (skipped.path, skipped.reason)));
-            let contents = library
-                .contents()
-                .map_err(|error| Error::File { path: library.root().to_owned(), reason: error.to_string() })?;
+            let contents = library.contents().unwrap_or_else(|error| {
+                checked.skipped.push((library.root().to_owned(), error.to_string()));
+                Vec::new()
+            });
             for digest in contents {
                 let unnamed = Contents { library, expected_bytes: None, kind: String::new(), models: Vec::new() };
                 to_read.entry((library.root().to_owned(), digest)).or_insert(unnamed);
             }
         }
-        Ok(())
     }
 }
 

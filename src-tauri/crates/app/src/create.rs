@@ -68,7 +68,10 @@ impl App {
         if create.from.trim().is_empty() {
             return Err(Error::NoBase);
         }
-        // A model whose options cannot be read would be of no use to anybody.
+        // A model whose options or template cannot be read would be of no use to anybody.
+        if let Some(template) = create.template.as_deref().filter(|text| !text.is_empty()) {
+            cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
+        }
         Options::default().merge(create.parameters.as_ref().unwrap_or(&Map::new()))?;
         let base: ModelRef = create.from.parse()?;
         let library = self.catalog.own_library();

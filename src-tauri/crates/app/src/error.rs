@@ -124,6 +124,9 @@ pub enum Error {
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
+    /// A template that a model is to get, and that is none.
+    #[error("template error: {0}")]
+    InvalidTemplate(cairn_prompt::Error),
     /// The model's own chat template failed.
     #[error(transparent)]
     Template(#[from] cairn_prompt::Error),
@@ -201,6 +204,7 @@ impl Error {
             | Self::NoBase
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
+            | Self::InvalidTemplate(_)
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
             Self::BuiltIn(_)

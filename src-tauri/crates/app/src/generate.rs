@@ -8,7 +8,7 @@ use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use crate::catalog::Model;
-use crate::chat::{Conversation, prepared, thinking};
+use crate::chat::{Conversation, Rendering, prepared};
 use crate::options::{self, Chosen};
 use crate::{Answer, App, Error, Reply};
 
@@ -54,8 +54,8 @@ impl App {
             return self.load_or_unload(&model, &chosen, generate.keep_alive).await;
         }
         let lease = self.lease(&model, &chosen, false, generate.keep_alive).await?;
-        let now = self.moment();
-        prepared(move || generate.prepare(&model, lease, chosen, now, started_at)).await
+        let rendering = self.rendering();
+        prepared(move || generate.prepare(&model, lease, chosen, rendering, started_at)).await
     }
 }
 
@@ -65,11 +65,10 @@ impl Generate {
         model: &Model,
         lease: Lease,
         chosen: Chosen,
-        now: prompt::Moment,
+        rendering: Rendering,
         started_at: Instant,
     ) -> Result<Reply, Error> {
-        let thinks = thinking(&self.model, &lease, self.think)?;
-        let conversation = Conversation { model, lease: &lease, now, thinks };
+        let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
         let mut tokens = known_tokens(&self.context, lease.tokenizer().vocab_size())?;
         let text = if self.raw {
             self.prompt

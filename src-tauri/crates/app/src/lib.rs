@@ -35,6 +35,7 @@ pub mod settings;
 mod share;
 mod show;
 mod summary;
+mod template;
 mod trust;
 mod verify;
 

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use cairn_disk::{Disk, RealDisk};
-use cairn_store::{Role, State, Usage};
+use cairn_store::{Library, Role, State, Usage};
 
+use crate::App;
 use crate::settings::Origin;
-use crate::{App, Error};
 
 /// A library, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,19 +54,21 @@ impl App {
         info.collect()
     }
 
-    /// What every library takes on its disk.
-    ///
-    /// # Errors
-    /// When a library that is there cannot be read.
-    pub fn usage(&self) -> Result<Vec<LibraryUsage>, Error> {
+    /// What every library takes on its disk. One that cannot be read says so, and hides no other.
+    #[must_use]
+    pub fn usage(&self) -> Vec<LibraryUsage> {
         let libraries = self.libraries().into_iter();
-        let usage = libraries.map(|library| {
+        let usage = libraries.map(|mut library| {
             let usage = match library.state {
-                State::Present => cairn_store::Library::new(library.root.clone()).usage(self.clock.now())?,
-                _ => Usage::default(),
+                State::Present => Library::new(library.root.clone()).usage(self.clock.now()),
+                State::Absent(_) | State::Unreadable(_) => Ok(Usage::default()),
             };
+            let usage = usage.unwrap_or_else(|error| {
+                library.state = State::Unreadable(error.to_string());
+                Usage::default()
+            });
             let free_bytes = free_bytes(&library.root);
-            Ok(LibraryUsage { library, usage, free_bytes })
+            LibraryUsage { library, usage, free_bytes }
         });
         usage.collect()
     }

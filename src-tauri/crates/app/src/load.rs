@@ -5,7 +5,7 @@ use cairn_wire::KeepAlive;
 
 use crate::catalog::Model;
 use crate::options::{self, Chosen};
-use crate::{Answer, App, Error};
+use crate::{Answer, App, Error, template};
 
 /// What a request for an answer leads to.
 pub enum Reply {
@@ -63,7 +63,11 @@ impl App {
         let context_tokens = chosen.context_tokens.or(self.settings.context_tokens);
         let load = LoadOptions { context_tokens, threads: chosen.threads, force };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
-        Ok(self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?)
+        let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
+        if lease.load_ns() > 0 {
+            template::log(model, lease.template(), self.settings.go_template);
+        }
+        Ok(lease)
     }
 }
 

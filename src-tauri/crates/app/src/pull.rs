@@ -139,9 +139,10 @@ impl App {
     /// When the name is none, or is the built-in model's. All else is told as an event.
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
         let job = self.pulls.ask(pull, false)?;
-        let events = PullEvents::new(self.pulls.clone(), job);
+        let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
         // Its watcher is counted by now, so that the job begins as one that somebody waits for.
         self.pulls.start();
+        self.pulls.say_if_it_waits(&job);
         Ok(events)
     }
 
@@ -341,7 +342,7 @@ impl Pulls {
         if is_pebble(&name) {
             return Err(Error::BuiltIn(pebble::NAME));
         }
-        let asked = Asked { insecure: pull.insecure, sources: pull.sources };
+        let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources };
         let inner = &self.0;
         let job = {
             let mut queue = inner.queue();
@@ -351,6 +352,7 @@ impl Pulls {
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // This time it may be asked for in another way.
                         job.change(|view| view.asked = asked);
+                        job.claim(|| inner.journal.claim(&job.name));
                         job.queue();
                     } else if *job.wish.borrow() != Wish::Go {
                         // It is about to stop for somebody else; this one wants it.
@@ -378,8 +380,14 @@ impl Pulls {
         self.wish(which, wish)?;
         let pending = || match wish {
             Wish::Go => false,
-            Wish::Pause | Wish::Stop => job.view().state == PullState::Running && !job.view().publishing,
-            Wish::Discard => self.0.queue().jobs.iter().any(|other| other.id == job.id) && !job.view().publishing,
+            Wish::Pause | Wish::Stop => {
+                let view = job.view();
+                view.state == PullState::Running && !view.publishing
+            }
+            Wish::Discard => {
+                let listed = self.0.queue().jobs.iter().any(|other| other.id == job.id);
+                listed && !job.view().publishing
+            }
         };
         let settled = async {
             // The sender lives as long as this does.
@@ -394,14 +402,14 @@ impl Pulls {
     fn wish(&self, which: &str, wish: Wish) -> Result<(), Error> {
         let inner = &self.0;
         let job = inner.find(which)?;
-        let state = job.view().state;
+        let (state, publishing) = {
+            let view = job.view();
+            (view.state, view.publishing)
+        };
         match (state, wish) {
-            (PullState::Running, Wish::Go) => drop(job.wish.send_replace(Wish::Go)),
-            (PullState::Running, wish) => {
-                if !job.view().publishing {
-                    job.wish.send_replace(wish);
-                }
-            }
+            // It is all but done, and nothing stops it now.
+            (PullState::Running, _) if publishing => {}
+            (PullState::Running, wish) => drop(job.wish.send_replace(wish)),
             (PullState::Done, Wish::Discard) => inner.forget(&job),
             (_, Wish::Discard) => {
                 let pulls = self.clone();
@@ -470,6 +478,14 @@ impl Pulls {
         }
     }
 
+    /// Whoever asked should not wonder why nothing happens.
+    fn say_if_it_waits(&self, job: &Job) {
+        if job.view().state == PullState::Queued {
+            let (name, working) = (&job.name, *self.0.working.borrow());
+            job.trouble(format!("{name} waits for its turn: {working} other models are being fetched"));
+        }
+    }
+
     /// Works on a job until it is done, cannot go on, or is not wanted.
     async fn run(self, job: Arc<Job>) {
         let inner = &self.0;
@@ -490,8 +506,10 @@ impl Pulls {
         };
         match ended {
             Some(Ok(())) => {
-                job.end(PullState::Done, None);
+                // Before anybody hears of the end, so that nothing of it is on the disk by then.
                 inner.journal.remove(&job.name);
+                job.let_go();
+                job.end(PullState::Done, None);
                 inner.forget_oldest();
             }
             // Downloads that end because the daemon does are the next one's to go on with.
@@ -567,7 +585,7 @@ impl Inner {
 
     /// Writes down how a job stands.
     fn note(&self, job: &Job) {
-        if job.claim.is_none() {
+        if !job.is_claimed() {
             return;
         }
         let position = self.queue().jobs.iter().position(|other| other.id == job.id).unwrap_or(usize::MAX);
@@ -607,13 +625,14 @@ impl Inner {
             }
             Err(error) => tracing::warn!(%error, "what came is not removed"),
         }
-        job.end(PullState::Stopped, Some(PullError::Discarded));
         self.forget(job);
+        job.end(PullState::Stopped, Some(PullError::Discarded));
     }
 
     /// Takes a job out of the list.
     fn forget(&self, job: &Arc<Job>) {
         self.journal.remove(&job.name);
+        job.let_go();
         self.queue().jobs.retain(|other| other.id != job.id);
         self.changed.send_modify(|count| *count += 1);
     }

@@ -55,6 +55,11 @@ pub const TABLE: &[Row] = &[
     row("OLLAMA_MAX_LOADED_MODELS", "3", "Models that are loaded at the same time"),
     row("OLLAMA_MAX_QUEUE", "512", "Requests that wait before more are refused"),
     row("OLLAMA_ORIGINS", "this machine", "Web origins besides local ones that may use /api, comma-separated"),
+    row(
+        "OLLAMA_GO_TEMPLATE",
+        "the better of a model's two",
+        "Whether a library's template goes before that of the model's own file, where there are both",
+    ),
     Row {
         name: "CAIRN_KERNEL",
         also: Some("OLLAMA_LLM_LIBRARY"),
@@ -144,6 +149,8 @@ pub struct Settings {
     pub max_queue: usize,
     /// `OLLAMA_ORIGINS`.
     pub origins: Vec<String>,
+    /// `OLLAMA_GO_TEMPLATE`; unset leaves it to what the templates can do.
+    pub go_template: Option<bool>,
     /// `CAIRN_KERNEL`.
     pub kernel: Option<String>,
     /// `CAIRN_KV_BUDGET`, in bytes.
@@ -189,6 +196,7 @@ impl Settings {
                 .text("OLLAMA_ORIGINS")
                 .map(|text| text.split(',').map(|origin| origin.trim().to_owned()).filter(|o| !o.is_empty()).collect())
                 .unwrap_or_default(),
+            go_template: read.text("OLLAMA_GO_TEMPLATE").map(is_true),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
@@ -285,6 +293,7 @@ mod tests {
             ("OLLAMA_ORIGINS", "http://a, http://b"),
             ("OLLAMA_LLM_LIBRARY", "scalar"),
             ("CAIRN_HIDE_PEBBLE", "yes"),
+            ("OLLAMA_GO_TEMPLATE", "false"),
             ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
         ]);
         assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "it and no other");
@@ -297,6 +306,7 @@ mod tests {
         assert_eq!(settings.kernel.as_deref(), Some("scalar"), "the other name");
         assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
         assert!(settings.hide_pebble, "any word but false");
+        assert_eq!((settings.go_template, load([]).go_template), (Some(false), None), "unset is neither");
         assert_eq!(settings.context_tokens, Some(8192), "blanks and quotes are no part of a value");
     }
 

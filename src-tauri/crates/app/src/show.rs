@@ -3,12 +3,13 @@
 use std::fmt::Write;
 
 use cairn_gguf::{Array, Gguf, Value as GgufValue};
+use cairn_prompt::{Capabilities, Template};
 use cairn_runtime::Source;
 use serde_json::{Map, Value, json};
 
 use crate::catalog::Model;
 use crate::summary::{Details, capabilities, parameter_count};
-use crate::{App, Error, Message, Summary, head, pebble};
+use crate::{App, Error, Message, Summary, head, pebble, template};
 
 /// All about one model. Texts that there are none of are empty.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +24,8 @@ pub struct Shown {
     pub parameters: String,
     /// What makes prompts of messages.
     pub template: String,
+    /// Its language, and why it is this one where there are more.
+    pub template_reason: String,
     /// The system message that its publisher set.
     pub system: String,
     /// Messages that precede every conversation.
@@ -55,18 +58,27 @@ impl App {
             Source::File(path) => head::read(path)?,
             Source::Builtin { .. } => pebble::head(),
         };
-        Ok(shown(model, &head.gguf, verbose))
+        Ok(shown(model, &head.gguf, self.settings.go_template, verbose))
     }
 }
 
-fn shown(model: Model, gguf: &Gguf, verbose: bool) -> Shown {
+fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) -> Shown {
     let metadata = gguf.metadata();
-    let own_template = metadata.str("tokenizer.chat_template").ok().flatten().unwrap_or_default();
-    // The file's own template is what prompts are made with; a library's is shown where the file has none.
-    let template = match &model.template {
-        Some(text) if own_template.is_empty() => text.clone(),
-        _ => own_template.to_owned(),
-    };
+    let own_template = template::in_file(metadata);
+    let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
+    let (template, template_reason, shows) =
+        match template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template) {
+            Ok(choice) => {
+                let text = choice.template.as_ref().map(|template| template.source().to_owned());
+                let shows = choice.capabilities();
+                // A layer that is not used is still a part of the model.
+                (text.or_else(|| model.template.clone()).unwrap_or_default(), choice.reason, shows)
+            }
+            Err(error) => {
+                let text = model.template.clone().unwrap_or_else(|| own_template.to_owned());
+                (text, error.to_string(), Capabilities::default())
+            }
+        };
     let mut info = Map::new();
     for (key, value) in metadata.iter().filter(|(key, _)| !matches!(*key, "general.name" | "tokenizer.chat_template")) {
         info.insert(key.to_owned(), json_value(value, verbose));
@@ -81,18 +93,19 @@ fn shown(model: Model, gguf: &Gguf, verbose: bool) -> Shown {
     let own = Details::of_file(gguf);
     summary.details.context_length = summary.details.context_length.or(own.context_length);
     summary.details.embedding_length = summary.details.embedding_length.or(own.embedding_length);
-    for capability in capabilities(metadata) {
+    for capability in capabilities(metadata, shows) {
         if !summary.capabilities.contains(&capability) {
             summary.capabilities.push(capability);
         }
     }
     Shown {
-        modelfile: modelfile(&model, &template),
+        modelfile: modelfile(&model),
         parameters: parameters(&model.params),
         system: model.system.unwrap_or_default(),
         messages: model.messages.into_iter().map(message).collect(),
         license: model.license.unwrap_or_default(),
         template,
+        template_reason,
         info,
         tensors: tensors.collect(),
         summary,
@@ -115,7 +128,7 @@ fn parameters(params: &Map<String, Value>) -> String {
     lines.join("\n")
 }
 
-fn modelfile(model: &Model, template: &str) -> String {
+fn modelfile(model: &Model) -> String {
     let from = match &model.source {
         Source::File(path) => path.display().to_string(),
         Source::Builtin { .. } => pebble::NAME.to_owned(),
@@ -126,7 +139,8 @@ fn modelfile(model: &Model, template: &str) -> String {
             writeln!(text, "{keyword} \"\"\"{body}\"\"\"").expect("writing into a string does not fail");
         }
     };
-    block("TEMPLATE", template);
+    // Not the one in the file, which comes with it and is in another language than a Modelfile's.
+    block("TEMPLATE", model.template.as_deref().unwrap_or_default());
     block("SYSTEM", model.system.as_deref().unwrap_or_default());
     block("LICENSE", model.license.as_deref().unwrap_or_default());
     for line in parameters(&model.params).lines() {

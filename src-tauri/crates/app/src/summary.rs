@@ -74,28 +74,18 @@ impl Details {
     }
 }
 
-/// What a model can do, as far as its file tells.
-pub(crate) fn capabilities(metadata: &Metadata) -> Vec<String> {
+/// What a model can do, as far as its file and the template of its prompts tell.
+pub(crate) fn capabilities(metadata: &Metadata, template: cairn_prompt::Capabilities) -> Vec<String> {
     let architecture = text(metadata, "general.architecture").unwrap_or_default();
-    let mut capabilities = Vec::new();
-    if metadata.get(&format!("{architecture}.pooling_type")).is_some() {
-        capabilities.push("embedding".to_owned());
-    } else {
-        capabilities.push("completion".to_owned());
-    }
-    let template = text(metadata, "tokenizer.chat_template").unwrap_or_default();
-    if template.contains("tools") || template.contains("tool_call") {
-        capabilities.push("tools".to_owned());
-    }
-    if thinks(metadata) {
-        capabilities.push("thinking".to_owned());
-    }
-    capabilities
-}
-
-/// Does the model's own template know thinking?
-pub(crate) fn thinks(metadata: &Metadata) -> bool {
-    text(metadata, "tokenizer.chat_template").is_some_and(|t| t.contains("<think>") && t.contains("</think>"))
+    let embeds = metadata.get(&format!("{architecture}.pooling_type")).is_some();
+    let rows = [
+        (embeds, "embedding"),
+        (!embeds, "completion"),
+        (template.tools, "tools"),
+        (template.insert, "insert"),
+        (template.thinking, "thinking"),
+    ];
+    rows.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned()).collect()
 }
 
 /// Elements of all tensors together.

@@ -66,8 +66,8 @@ pub(crate) struct Run {
     pub(crate) model: String,
     /// What to ask; without it, and at a terminal, a chat begins
     pub(crate) prompt: Vec<String>,
-    /// How long the model stays in memory afterwards (for instance 5m)
-    #[arg(long, value_name = "DURATION")]
+    /// How long the model stays in memory afterwards (for instance 5m; negative: for ever)
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub(crate) keepalive: Option<String>,
     /// Print what the answer cost
     #[arg(long)]
@@ -360,6 +360,18 @@ mod tests {
         assert_eq!(gguf(&["cairn", "gguf", "x.gguf"]), Ok((true, false)), "a path");
         assert_eq!(gguf(&["cairn", "gguf", "verify", "x.gguf"]), Ok((false, true)), "a verb and a path");
         assert!(gguf(&["cairn", "gguf"]).is_err(), "nothing");
+    }
+
+    #[test]
+    fn a_duration_may_be_negative() {
+        let run = |line: &[&str]| match Args::try_parse_from(line).map(|args| args.verb) {
+            Ok(Some(Verb::Run(run))) => Ok((run.keepalive, run.prompt.join(" "))),
+            Ok(verb) => panic!("{verb:?}"),
+            Err(error) => Err(error.to_string()),
+        };
+        let kept = Ok((Some("-1m".to_owned()), "why".to_owned()));
+        assert_eq!(run(&["cairn", "run", "m", "--keepalive", "-1m", "why"]), kept, "as ollama takes it");
+        assert_eq!(run(&["cairn", "run", "m", "--keepalive=-1m", "why"]), kept, "with an equals sign");
     }
 
     #[test]

@@ -109,7 +109,7 @@ mod tests {
         let absent = empty(library("/absent", LibraryRole::Linked, LibraryState::Absent));
         let usage = UsageResponse { libraries: vec![own, linked, absent], total_bytes: 4_003_001_520 };
         let expected = "/own: 4.0 GB of models, 5 GB free on its disk\n\
-                        NAME        OWN       SHARED                                 \n\
+                        NAME        OWN       SHARED    \n\
                         m:latest    1.5 KB    4 GB      incomplete: pull it again    \n\
                         4 GB of it in several models\n\
                         20 B in no model, in 1 file; `cairn gc` removes what is older than an hour\n\

@@ -21,8 +21,11 @@ mod iq2_xxs;
 mod iq3_s;
 mod iq3_xxs;
 mod iq4_nl;
+mod iq4_search;
 mod iq4_xs;
 mod k_scales;
+mod lanes;
+mod minimum_search;
 mod mxfp4;
 mod numbers;
 mod nvfp4;
@@ -152,19 +155,19 @@ static TABLE: [Row; 33] = [
     Row { dtype: DType::Q5_0, ggml_id: 6,  name: "Q5_0", block: 32,  block_bytes: 22,  weight: true,  decode: q5_0::decode,        encode: Some(q5_0::encode) },
     Row { dtype: DType::Q4_1, ggml_id: 3,  name: "Q4_1", block: 32,  block_bytes: 20,  weight: true,  decode: q4_1::decode,        encode: Some(q4_1::encode) },
     Row { dtype: DType::Q5_1, ggml_id: 7,  name: "Q5_1", block: 32,  block_bytes: 24,  weight: true,  decode: q5_1::decode,        encode: Some(q5_1::encode) },
-    Row { dtype: DType::IQ4_NL, ggml_id: 20, name: "IQ4_NL", block: 32, block_bytes: 18, weight: true, decode: iq4_nl::decode,     encode: None },
-    Row { dtype: DType::IQ4_XS, ggml_id: 23, name: "IQ4_XS", block: 256, block_bytes: 136, weight: true, decode: iq4_xs::decode,   encode: None },
+    Row { dtype: DType::IQ4_NL, ggml_id: 20, name: "IQ4_NL", block: 32, block_bytes: 18, weight: true, decode: iq4_nl::decode,     encode: Some(iq4_nl::encode) },
+    Row { dtype: DType::IQ4_XS, ggml_id: 23, name: "IQ4_XS", block: 256, block_bytes: 136, weight: true, decode: iq4_xs::decode,   encode: Some(iq4_xs::encode) },
     Row { dtype: DType::MXFP4, ggml_id: 39, name: "MXFP4", block: 32, block_bytes: 17, weight: true,  decode: mxfp4::decode,       encode: Some(mxfp4::encode) },
-    Row { dtype: DType::Q4_K, ggml_id: 12, name: "Q4_K", block: 256, block_bytes: 144, weight: true,  decode: q4_k::decode,        encode: None },
-    Row { dtype: DType::Q5_K, ggml_id: 13, name: "Q5_K", block: 256, block_bytes: 176, weight: true,  decode: q5_k::decode,        encode: None },
+    Row { dtype: DType::Q4_K, ggml_id: 12, name: "Q4_K", block: 256, block_bytes: 144, weight: true,  decode: q4_k::decode,        encode: Some(q4_k::encode) },
+    Row { dtype: DType::Q5_K, ggml_id: 13, name: "Q5_K", block: 256, block_bytes: 176, weight: true,  decode: q5_k::decode,        encode: Some(q5_k::encode) },
     Row { dtype: DType::Q6_K, ggml_id: 14, name: "Q6_K", block: 256, block_bytes: 210, weight: true,  decode: q6_k::decode,        encode: Some(q6_k::encode) },
-    Row { dtype: DType::Q2_K,    ggml_id: 10, name: "Q2_K",    block: 256, block_bytes: 84,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, q2_k::read), encode: None },
-    Row { dtype: DType::Q3_K,    ggml_id: 11, name: "Q3_K",    block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, q3_k::read), encode: None },
+    Row { dtype: DType::Q2_K,    ggml_id: 10, name: "Q2_K",    block: 256, block_bytes: 84,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, q2_k::read), encode: Some(q2_k::encode) },
+    Row { dtype: DType::Q3_K,    ggml_id: 11, name: "Q3_K",    block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, q3_k::read), encode: Some(q3_k::encode) },
     Row { dtype: DType::IQ2_XXS, ggml_id: 16, name: "IQ2_XXS", block: 256, block_bytes: 66,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_xxs::read), encode: None },
     Row { dtype: DType::IQ2_XS,  ggml_id: 17, name: "IQ2_XS",  block: 256, block_bytes: 74,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_xs::read), encode: None },
     Row { dtype: DType::IQ2_S,   ggml_id: 22, name: "IQ2_S",   block: 256, block_bytes: 82,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_s::read), encode: None },
     Row { dtype: DType::IQ3_XXS, ggml_id: 18, name: "IQ3_XXS", block: 256, block_bytes: 98,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_xxs::read), encode: None },
-    Row { dtype: DType::IQ3_S,   ggml_id: 21, name: "IQ3_S",   block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_s::read), encode: None },
+    Row { dtype: DType::IQ3_S,   ggml_id: 21, name: "IQ3_S",   block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_s::read), encode: Some(iq3_s::encode) },
     Row { dtype: DType::IQ1_S,   ggml_id: 19, name: "IQ1_S",   block: 256, block_bytes: 50,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq1_s::read), encode: None },
     Row { dtype: DType::IQ1_M,   ggml_id: 29, name: "IQ1_M",   block: 256, block_bytes: 56,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq1_m::read), encode: None },
     Row { dtype: DType::TQ1_0,   ggml_id: 34, name: "TQ1_0",   block: 256, block_bytes: 54,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, tq1_0::read), encode: Some(tq1_0::encode) },
@@ -325,6 +328,9 @@ impl std::fmt::Display for DType {
 fn scale(bytes: [u8; 2]) -> f32 {
     half::f16::from_le_bytes(bytes).to_f32()
 }
+
+/// Below this magnitude a sub-block counts as all zero, as in ggml (`GROUP_MAX_EPS`).
+const SMALLEST: f32 = 1e-15;
 
 /// The element of the largest magnitude, the first of equals; zero for an empty slice.
 fn largest(x: &[f32]) -> f32 {

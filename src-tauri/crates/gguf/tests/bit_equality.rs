@@ -52,9 +52,33 @@ fn encoding_equals_the_recorded_blocks() {
         let expected = fixture(&name);
         assert_eq!(encoded.len(), expected.len(), "{dtype}: as many bytes");
         let blocks = encoded.chunks(dtype.block_bytes()).zip(expected.chunks(dtype.block_bytes()));
-        for (i, (encoded, expected)) in blocks.enumerate() {
+        let mut compared = 0;
+        for (i, ((encoded, expected), x)) in blocks.zip(x.chunks(dtype.block())).enumerate() {
+            if dtype == DType::IQ3_S && has_empty_sub_block(x) {
+                continue;
+            }
             assert_eq!(encoded, expected, "{dtype} block {i}");
+            compared += 1;
         }
+        assert!(compared * dtype.block() >= x.len() * 9 / 10, "{dtype}: nearly all blocks are compared");
+    }
+}
+
+/// After 32 zeros ggml writes what belongs to the next elements of an IQ3_S block in the place of these, and the block
+/// decodes to something else than it was made from. Here every element keeps its place.
+fn has_empty_sub_block(x: &[f32]) -> bool {
+    x.chunks(32).any(|sub| sub.iter().all(|&x| x == 0.0))
+}
+
+#[test]
+fn an_empty_sub_block_of_iq3_s_moves_no_other() {
+    let x: Vec<f32> =
+        (0..256).map(|i| if i / 32 == 1 { 0.0 } else { [-3.0, 2.0, 3.0, -2.0][i * i % 17 % 4] }).collect();
+    let (mut blocks, mut back) = (Vec::new(), vec![0.0; 256]);
+    DType::IQ3_S.encode(&x, &mut blocks).expect("IQ3_S has an encoder");
+    DType::IQ3_S.decode(&blocks, &mut back);
+    for (i, (x, back)) in x.iter().zip(&back).enumerate() {
+        assert!((x - back).abs() < 1.5, "element {i}: {back} stands for {x}");
     }
 }
 

@@ -6,9 +6,9 @@ and writes src/dtype/grids: the tables of the IQ types, packed (src/dtype/grids.
     venv/bin/python record_fixtures.py
 
 Per type TYPE: `TYPE.decode.blocks` holds random valid blocks and `TYPE.decode.f32` their values; `TYPE.encode.f32` (one
-for all types, `encode.f32`) holds values and `TYPE.encode.blocks` the blocks that they become. `gguf` has no encoder for
-Q6_K: it comes from ggml's own library, which the package `llama-cpp-python` carries. Without that package the file that
-is already there stays. Where the package is there, every decoded value is also compared with what ggml's library gives.
+for all types, `encode.f32`) holds values and `TYPE.encode.blocks` the blocks that they become. `gguf` has no encoders for
+types that are searched for: those come from ggml's own library, which the package `llama-cpp-python` carries. Without
+that package the files that are already there stay. Where the package is there, every decoded value is also compared with what ggml's library gives.
 
 `gguf` decodes neither Q8_1 nor Q8_K, so their definition is written down below; ggml's library decodes Q8_K only.
 """
@@ -32,6 +32,7 @@ SCALES = {T.F16: [0], T.Q8_0: [0], T.Q4_0: [0], T.Q5_0: [0], T.Q4_K: [0, 2], T.Q
 SCALES |= {T.Q2_K: [80, 82], T.Q3_K: [108], T.TQ1_0: [52], T.TQ2_0: [64], T.Q8_1: [0, 2]}
 SCALES |= {T.Q4_1: [0, 2], T.Q5_1: [0, 2], T.IQ4_NL: [0], T.IQ4_XS: [0]}
 SCALES |= {kind: [0] for kind in (T.IQ2_XXS, T.IQ2_XS, T.IQ2_S, T.IQ3_XXS, T.IQ3_S, T.IQ1_S)}
+SEARCHED = (T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K, T.IQ3_S, T.IQ4_NL, T.IQ4_XS)
 ENCODED = (T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q5_0, T.Q4_1, T.Q5_1, T.MXFP4, T.TQ1_0, T.TQ2_0)
 # `gguf` counts the two numbers at the head of Q8_1 as f32; in ggml they are f16.
 BLOCK_BYTES = {kind: size for kind, (_, size) in GGML_QUANT_SIZES.items()} | {T.Q8_1: 36}
@@ -130,15 +131,19 @@ def values(rng: np.random.Generator) -> np.ndarray:
     return np.array(rows, dtype=np.float32)
 
 
-def encode_q6_k(x: np.ndarray) -> bytes | None:
+def search(x: np.ndarray, kind: T) -> bytes | None:
+    """The blocks of rows of 256 elements, as llama.cpp makes them without an importance matrix."""
     try:
         from llama_cpp import _ggml
     except ImportError:
         return None
-    encode = _ggml.libggml.quantize_row_q6_K_ref
-    encode.argtypes, encode.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64], None
-    out = np.zeros(x.size // 256 * 210, dtype=np.uint8)
-    encode(np.ascontiguousarray(x).ctypes.data, out.ctypes.data, x.size)
+    encode = _ggml.libggml.ggml_quantize_chunk
+    encode.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p] + 3 * [ctypes.c_int64] + [ctypes.c_void_p]
+    encode.restype = ctypes.c_size_t
+    block, block_bytes = GGML_QUANT_SIZES[kind]
+    out = np.zeros(x.size // block * block_bytes, dtype=np.uint8)
+    written = encode(kind.value, np.ascontiguousarray(x).ctypes.data, out.ctypes.data, 0, x.size // 256, 256, None)
+    assert written == out.size, kind.name
     return out.tobytes()
 
 
@@ -156,9 +161,10 @@ def main() -> None:
     for kind in ENCODED:
         with np.errstate(over="ignore", divide="ignore"):
             (FOLDER / f"{kind.name}.encode.blocks").write_bytes(quants.quantize(x, kind).tobytes())
-    q6_k = encode_q6_k(x)
-    if q6_k is not None:
-        (FOLDER / "Q6_K.encode.blocks").write_bytes(q6_k)
+    for kind in SEARCHED:
+        blocks_of_kind = search(x, kind)
+        if blocks_of_kind is not None:
+            (FOLDER / f"{kind.name}.encode.blocks").write_bytes(blocks_of_kind)
     GRIDS.mkdir(exist_ok=True)
     for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S"):
         # IQ1_S and IQ1_M share theirs.

@@ -2,9 +2,11 @@
 //! same on every machine.
 
 mod access;
+mod libraries;
 mod logprobs;
 mod mirror;
 mod models;
+mod pulls;
 mod refusals;
 mod registry;
 
@@ -249,7 +251,7 @@ async fn models_are_listed_and_shown() {
     let (head, tensors) = shown.split_once(r#","tensors":["#).unwrap();
     check!(head, @r##"
     200 application/json; charset=utf-8
-    {"license":"MIT","modelfile":"# Written by \"cairn show\" for n:latest\nFROM PATH\nTEMPLATE \"\"\"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}\"\"\"\nSYSTEM \"\"\"Be brief.\"\"\"\nLICENSE \"\"\"MIT\"\"\"\nPARAMETER stop \"<|x|>\"\nPARAMETER temperature 0.5\n","parameters":"stop                           \"<|x|>\"\ntemperature                    0.5","template":"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}","system":"Be brief.","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"1.44M","quantization_level":"F32","context_length":2048,"embedding_length":256},"model_info":{"general.architecture":"llama","general.type":"model","general.file_type":0,"general.quantization_version":2,"llama.block_count":2,"llama.context_length":2048,"llama.embedding_length":256,"llama.feed_forward_length":512,"llama.attention.head_count":4,"llama.attention.head_count_kv":2,"llama.attention.layer_norm_rms_epsilon":0.00001,"llama.attention.key_length":64,"llama.attention.value_length":64,"llama.rope.freq_base":10000.0,"llama.rope.dimension_count":64,"llama.vocab_size":512,"tokenizer.ggml.model":"gpt2","tokenizer.ggml.pre":"llama-bpe","tokenizer.ggml.tokens":null,"tokenizer.ggml.token_type":null,"tokenizer.ggml.merges":null,"tokenizer.ggml.bos_token_id":509,"tokenizer.ggml.eos_token_id":511,"tokenizer.ggml.padding_token_id":509,"tokenizer.ggml.add_bos_token":true,"general.parameter_count":1443072}
+    {"license":"MIT","modelfile":"# Written by \"cairn show\" for n:latest\nFROM PATH\nSYSTEM \"\"\"Be brief.\"\"\"\nLICENSE \"\"\"MIT\"\"\"\nPARAMETER stop \"<|x|>\"\nPARAMETER temperature 0.5\n","parameters":"stop                           \"<|x|>\"\ntemperature                    0.5","template":"{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}","template_reason":"Jinja: the file's own","system":"Be brief.","details":{"parent_model":"","format":"gguf","family":"llama","families":["llama"],"parameter_size":"1.44M","quantization_level":"F32","context_length":2048,"embedding_length":256},"model_info":{"general.architecture":"llama","general.type":"model","general.file_type":0,"general.quantization_version":2,"llama.block_count":2,"llama.context_length":2048,"llama.embedding_length":256,"llama.feed_forward_length":512,"llama.attention.head_count":4,"llama.attention.head_count_kv":2,"llama.attention.layer_norm_rms_epsilon":0.00001,"llama.attention.key_length":64,"llama.attention.value_length":64,"llama.rope.freq_base":10000.0,"llama.rope.dimension_count":64,"llama.vocab_size":512,"tokenizer.ggml.model":"gpt2","tokenizer.ggml.pre":"llama-bpe","tokenizer.ggml.tokens":null,"tokenizer.ggml.token_type":null,"tokenizer.ggml.merges":null,"tokenizer.ggml.bos_token_id":509,"tokenizer.ggml.eos_token_id":511,"tokenizer.ggml.padding_token_id":509,"tokenizer.ggml.add_bos_token":true,"general.parameter_count":1443072}
     "##);
     check!(tensors.split_once("},").unwrap().0, @r#"{"name":"token_embd.weight","type":"F32","shape":[256,512]"#);
     let verbose = daemon.post("/api/show", r#"{"name":"n","verbose":true}"#).await;

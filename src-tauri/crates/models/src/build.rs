@@ -44,6 +44,8 @@ pub struct Builder<'a> {
     /// The plan.
     pub plan: Plan,
     source: Source<'a>,
+    /// The biases that some block of the file has, by their names within a block.
+    block_biases: HashSet<String>,
     backend: Option<&'a mut dyn Backend>,
     context_tokens: usize,
     weights: HashMap<(String, Part), WeightId>,
@@ -68,6 +70,7 @@ impl<'a> Builder<'a> {
         Self {
             plan: Plan::default(),
             source,
+            block_biases: block_biases(source),
             backend,
             context_tokens,
             weights: HashMap::new(),
@@ -114,6 +117,11 @@ impl<'a> Builder<'a> {
             Source::File(file) => file.gguf().tensor(name).is_some(),
             Source::Asking { has, .. } => has(name),
         }
+    }
+
+    /// Whether the model has a bias of this name, or must have it because another of its blocks does.
+    pub fn has_bias(&self, name: &str) -> bool {
+        self.has(name) || in_block(name).is_some_and(|name| self.block_biases.contains(name))
     }
 
     /// How many rows the matrix of this name has, where there is a file and the file has it.
@@ -179,7 +187,7 @@ impl<'a> Builder<'a> {
         let weight = self.matrix_rows(&format!("{prefix}.weight"), total_rows, first..first + rows, cols);
         let bias = format!("{prefix}.bias");
         let part = Part { first, rows: 1, cols: rows };
-        let bias = self.has(&bias).then(|| self.weight(&bias, &[total_rows], part));
+        let bias = self.has_bias(&bias).then(|| self.weight(&bias, &[total_rows], part));
         Projection { weight, bias, out }
     }
 
@@ -242,6 +250,17 @@ impl<'a> Builder<'a> {
             },
         }
     }
+}
+
+/// A tensor's name within its block.
+fn in_block(name: &str) -> Option<&str> {
+    Some(name.strip_prefix("blk.")?.split_once('.')?.1)
+}
+
+fn block_biases(source: Source<'_>) -> HashSet<String> {
+    let Source::File(file) = source else { return HashSet::new() };
+    let names = file.gguf().tensors().iter().filter_map(|tensor| in_block(&tensor.name));
+    names.filter(|name| name.ends_with(".bias")).map(str::to_owned).collect()
 }
 
 /// The type and the bytes of a file's tensor, which must have these dimensions.

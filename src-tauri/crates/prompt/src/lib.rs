@@ -1,7 +1,7 @@
 //! What is said to a model and how its answer is read: messages, chat templates that turn them into one text, and parsers that
 //! split the streamed answer.
 //!
-//! - [`Template`] renders [`Message`]s by a model's own Jinja template.
+//! - [`Template`] renders [`Message`]s by a model's template, in Jinja or in Go's language.
 //! - [`ThinkingSplitter`] parts reasoning from the answer as both stream in.
 //! - [`StopFilter`] ends an answer at a stop string and never shows a part of one.
 //!
@@ -19,5 +19,5 @@ mod thinking;
 pub use message::{Image, Message, ToolCall};
 pub use stop::StopFilter;
 pub use template::clock::Moment;
-pub use template::{Capabilities, Error, Render, Template, Think};
+pub use template::{Capabilities, Error, Language, Render, Template, Think};
 pub use thinking::{Piece, ThinkingSplitter};

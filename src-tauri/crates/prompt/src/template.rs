@@ -1,31 +1,32 @@
-//! Chat templates in Jinja, as models carry them in `tokenizer.chat_template`.
+//! Chat templates: what makes one text of a conversation.
 //!
-//! They are written for Python's Jinja2 as Hugging Face's `transformers` sets it up, so the engine here is made to agree with
-//! that: blocks are trimmed, nothing is escaped, values print the Python way ([`python`]), and strings have Python's methods. A
-//! template may refuse a conversation by `raise_exception`; its words are then the error.
+//! Models bring them in two languages: Jinja in their own files ([`jinja`]), and Go's `text/template` as a layer of Ollama's
+//! library ([`go`]). Both are behind [`Engine`]; who renders need not know which it is.
 //!
 //! **Invariant:** a template is input from strangers. Its steps, its depth, its memory and its output are bounded, so every
 //! rendering ends.
 //!
 //! | module | what |
 //! |---|---|
-//! | `engine` | the set-up, compiling and running |
-//! | `budget` | what one rendering may use |
-//! | `operators`, `filters` | those that need watching |
+//! | `jinja` | Jinja: capabilities, variables, errors |
+//! | `engine` | its set-up, compiling and running |
+//! | `budget` | what one rendering of it may use |
+//! | `operators`, `filters` | those of it that need watching |
 //! | `python` | how Python prints and writes JSON |
-//! | `clock` | dates for `strftime_now` |
+//! | `go` | Go's language |
+//! | `clock` | dates |
 
 mod budget;
 pub(crate) mod clock;
 mod engine;
 mod filters;
+mod go;
+mod jinja;
 mod operators;
 mod python;
 
-use std::collections::BTreeMap;
-
-use minijinja::value::{Serde, Value};
-use minijinja::{Environment, ErrorKind};
+use std::fmt;
+use std::sync::Arc;
 
 use crate::message::Message;
 use clock::Moment;
@@ -44,7 +45,7 @@ const CHATML: &str = "{%- for message in messages -%}
 /// Why a conversation cannot be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The template is not valid Jinja, or uses what is not supported.
+    /// The text is no valid template, or uses what is not supported.
     #[error("the chat template is not valid: {reason}")]
     Syntax {
         /// What the engine said, with the line.
@@ -65,9 +66,12 @@ pub enum Error {
     /// The template, its steps or its output are larger than any real one's.
     #[error("the chat template exceeds the limit on its {what}")]
     TooLarge {
-        /// `source`, `steps`, `memory` or `output`.
+        /// `source`, `depth`, `steps`, `memory` or `output`.
         what: &'static str,
     },
+    /// The template does not know how to fill in before a suffix.
+    #[error("the chat template does not support insert")]
+    NoInsert,
 }
 
 /// How much the model shall reason.
@@ -105,17 +109,62 @@ pub struct Render<'a> {
 pub struct Capabilities {
     /// It mentions tools.
     pub tools: bool,
-    /// It writes or removes `<think>` and `</think>`.
+    /// It also writes the model's calls of tools and their answers.
+    pub tool_results: bool,
+    /// It writes or removes reasoning, between tags that are known.
     pub thinking: bool,
+    /// It can ask for what belongs before a suffix.
+    pub insert: bool,
 }
 
-/// A chat template, parsed once.
+impl Capabilities {
+    /// What the text of a Jinja template mentions, valid or not.
+    pub fn of_jinja(source: &str) -> Capabilities {
+        jinja::capabilities(source)
+    }
+}
+
+/// The language of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Jinja, in a model's own file.
+    Jinja,
+    /// Go's `text/template`, in a layer of a library.
+    Go,
+}
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Jinja => "Jinja",
+            Self::Go => "Go",
+        })
+    }
+}
+
+/// One template in one language, ready to render.
+trait Engine: fmt::Debug + Send + Sync {
+    /// The conversation as one text.
+    fn render(&self, input: &Render<'_>) -> Result<String, Error>;
+
+    /// What belongs between a prompt and a suffix, asked for in one text. The messages of `input` play no part.
+    fn insert(&self, _prompt: &str, _suffix: &str, _input: &Render<'_>) -> Result<String, Error> {
+        Err(Error::NoInsert)
+    }
+
+    /// What the template shows.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What stands before and after reasoning, where the template shows it.
+    fn thinking_tags(&self) -> Option<(&str, &str)>;
+}
+
+/// A chat template, parsed once. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Template {
-    environment: Environment<'static>,
-    source: String,
-    /// What the engine reads in its place.
-    readable: String,
+    engine: Arc<dyn Engine>,
+    language: Language,
+    source: Arc<str>,
 }
 
 impl Template {
@@ -124,13 +173,26 @@ impl Template {
     /// # Errors
     /// When it is not valid Jinja, or too long.
     pub fn jinja(source: &str) -> Result<Template, Error> {
+        Self::of(source, Language::Jinja, |source| Ok(Arc::new(jinja::Jinja::parse(source)?)))
+    }
+
+    /// Parses a template in Go's language, with the functions and variables that Ollama gives it.
+    ///
+    /// # Errors
+    /// When it is not valid, calls a function that there is none of, is nested too deeply or too long.
+    pub fn go(source: &str) -> Result<Template, Error> {
+        Self::of(source, Language::Go, |source| Ok(Arc::new(go::Go::parse(source)?)))
+    }
+
+    fn of(
+        source: &str,
+        language: Language,
+        parse: impl FnOnce(&str) -> Result<Arc<dyn Engine>, Error>,
+    ) -> Result<Template, Error> {
         if source.len() > MAX_SOURCE_BYTES {
             return Err(Error::TooLarge { what: "source" });
         }
-        let invalid = |reason: String| Error::Syntax { reason };
-        let read = engine::readable(source).ok_or_else(|| invalid("the template engine broke off".to_owned()))?;
-        let readable = read.map_err(|error| invalid(error.to_string()))?;
-        Ok(Template { environment: engine::environment(), source: source.to_owned(), readable })
+        Ok(Template { engine: parse(source)?, language, source: source.into() })
     }
 
     /// The template for models that carry none: ChatML.
@@ -143,10 +205,19 @@ impl Template {
         &self.source
     }
 
+    /// The language that it is written in.
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
     /// What the template shows that the model can do.
     pub fn capabilities(&self) -> Capabilities {
-        let has = |text| self.source.contains(text);
-        Capabilities { tools: has("tools") || has("tool_call"), thinking: has("<think>") && has("</think>") }
+        self.engine.capabilities()
+    }
+
+    /// What stands before and after reasoning, where the template shows it.
+    pub fn thinking_tags(&self) -> Option<(&str, &str)> {
+        self.engine.thinking_tags()
     }
 
     /// The conversation as one text.
@@ -154,58 +225,19 @@ impl Template {
     /// # Errors
     /// When the template refuses the conversation, fails on it, or exceeds a limit.
     pub fn render(&self, input: &Render<'_>) -> Result<String, Error> {
-        match engine::render(&self.environment, &self.readable, context(input)) {
-            Some(Ok(text)) => Ok(text),
-            Some(Err(error)) => Err(classify(&error)),
-            None => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
-        }
+        self.engine.render(input)
     }
-}
 
-/// The variables that `transformers` gives to a template.
-fn context(input: &Render<'_>) -> Value {
-    let json = |value: &serde_json::Value| Value::from(Serde(value));
-    let messages: Vec<Value> = input.messages.iter().map(|message| json(&message.to_json())).collect();
-    let now = input.now;
-    let mut variables: BTreeMap<&str, Value> = BTreeMap::from([
-        ("messages", Value::from(messages)),
-        ("tools", input.tools.map_or(Value::from(()), json)),
-        ("documents", Value::from(())),
-        ("add_generation_prompt", Value::from(input.add_generation_prompt)),
-        ("bos_token", Value::from(input.bos_token)),
-        ("eos_token", Value::from(input.eos_token)),
-        ("strftime_now", Value::from_function(move |format: String| now.strftime(&format))),
-    ]);
-    if let Some(think) = &input.thinking {
-        // Most templates ask for `enable_thinking`, DeepSeek's and Granite's for `thinking`.
-        let on = Value::from(*think != Think::Off);
-        variables.insert("enable_thinking", on.clone());
-        variables.insert("thinking", on);
-        if let Think::Level(level) = think {
-            variables.insert("reasoning_effort", Value::from(level.as_str()));
+    /// A text that asks for what belongs between a prompt and a suffix. The messages of `input` play no part.
+    ///
+    /// # Errors
+    /// [`Error::NoInsert`] from a template that does not know this; else those of [`Self::render`].
+    pub fn insert(&self, prompt: &str, suffix: &str, input: &Render<'_>) -> Result<String, Error> {
+        if !self.capabilities().insert {
+            return Err(Error::NoInsert);
         }
+        self.engine.insert(prompt, suffix, input)
     }
-    Value::from_pairs(variables)
-}
-
-/// Tells a refusal from a failure, and a limit from both.
-fn classify(error: &minijinja::Error) -> Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(engine::Refusal(words)) = inner.downcast_ref() {
-            return Error::Refused { reason: words.clone() };
-        }
-        if let Some(budget::Exceeded(what)) = inner.downcast_ref() {
-            return Error::TooLarge { what };
-        }
-        if let Some(inner) = inner.downcast_ref::<minijinja::Error>()
-            && inner.kind() == ErrorKind::OutOfFuel
-        {
-            return Error::TooLarge { what: "steps" };
-        }
-        cause = inner.source();
-    }
-    Error::Failed { reason: error.to_string() }
 }
 
 #[cfg(test)]

@@ -23,7 +23,9 @@ mod sources;
 mod trust;
 
 pub use auth::{KeyError, KeyFile, SignIn};
-pub use client::{AddressError, Clock, ManifestBytes, Proxies, Registry, Transport, TransportConfig, TransportError};
+pub use client::{
+    AddressError, Clock, ManifestBytes, Proxies, Reach, Registry, Transport, TransportConfig, TransportError,
+};
 pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
 pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::name::folder;
 use crate::{Config, Digest, Layer, LayerKind, Manifest, ModelRef};
 
 /// A manifest longer than this is none. Ollama's largest, of models in a thousand pieces, are below half a megabyte.
@@ -133,7 +134,7 @@ impl Library {
                     let folder = manifests.join(&host).join(&namespace).join(&model);
                     for tag in listing.names_in(&folder).into_iter().filter(|tag| !is_draft(tag)) {
                         let path = folder.join(&tag);
-                        match ModelRef::from_parts(&host, &namespace, &model, &tag) {
+                        match name_of([&host, &namespace, &model, &tag]) {
                             None => listing.skipped.push(Skipped { path, reason: "no model name".to_owned() }),
                             Some(name) => match read_model(name, &path) {
                                 Ok(model) => listing.models.push(model),
@@ -209,12 +210,13 @@ impl Library {
                 Err(source) => return Err(LibraryError::Io { path, source }),
             };
             // The exact spelling wins where a case-sensitive file system holds several.
-            let found = entries.iter().find(|entry| *entry == part);
-            let found = found.or_else(|| entries.iter().find(|entry| entry.eq_ignore_ascii_case(part)));
+            let parts = || entries.iter().filter_map(|entry| folder::part(entry));
+            let found = parts().find(|entry| entry == part);
+            let found = found.or_else(|| parts().find(|entry| entry.eq_ignore_ascii_case(part)));
             there &= found.is_some();
-            let part = found.map_or(part, String::as_str);
-            path.push(part);
-            spelled.push(part.to_owned());
+            let part = found.map_or_else(|| part.to_owned(), std::borrow::Cow::into_owned);
+            path.push(&*folder::folder(&part));
+            spelled.push(part);
         }
         let name = match spelled.as_slice() {
             [host, namespace, model, tag] if there => ModelRef::from_parts(host, namespace, model, tag),
@@ -273,6 +275,12 @@ impl Library {
         let text = manifest.config.as_ref().and_then(|layer| self.text(layer).ok());
         text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
     }
+}
+
+/// The name of the model whose manifest is in these folders.
+pub(crate) fn name_of(folders: [&str; 4]) -> Option<ModelRef> {
+    let [host, namespace, model, tag] = folders.map(folder::part);
+    ModelRef::from_parts(&host?, &namespace?, &model?, &tag?)
 }
 
 fn read_model(name: ModelRef, path: &Path) -> Result<StoredModel, LibraryError> {

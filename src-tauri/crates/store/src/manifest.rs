@@ -62,6 +62,12 @@ pub struct Config {
     pub context_length: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding_length: Option<u64>,
+    /// A renderer built into Ollama that makes this model's prompts, in a template's place.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub renderer: String,
+    /// A parser built into Ollama that reads this model's answers.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub parser: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remote_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

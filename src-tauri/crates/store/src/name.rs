@@ -5,6 +5,8 @@
 //! comparison ignores the case of ASCII letters. Every part is also a folder or file in a library, hence the narrow
 //! alphabets: no part can be empty, begin with a dot or contain a separator.
 
+pub(crate) mod folder;
+
 use std::fmt;
 use std::str::FromStr;
 

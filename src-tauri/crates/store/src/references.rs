@@ -8,8 +8,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::library::{is_draft, read_manifest};
-use crate::{Digest, Library, LibraryError, Manifest, ModelRef, Skipped};
+use crate::library::{is_draft, name_of, read_manifest};
+use crate::{Digest, Library, LibraryError, Manifest, Skipped};
 
 /// Manifests are four folders below theirs. What is deeper is nobody's, but may be a copy that somebody made by hand.
 const MAX_DEPTH: usize = 8;
@@ -86,7 +86,7 @@ impl References {
             Err(error) => return self.damaged.push(skipped(&path, &error)),
         };
         let is_model = match parts {
-            [host, namespace, model, tag] => ModelRef::from_parts(host, namespace, model, tag).is_some(),
+            [host, namespace, model, tag] => name_of([host, namespace, model, tag]).is_some(),
             _ => false,
         };
         let mut named: Vec<Digest> = match Manifest::parse(&bytes) {

@@ -98,6 +98,7 @@ impl Staging {
         staging.disk.create_dir_all(&staging.partials)?;
         staging.disk.create_dir_all(&staging.ready)?;
         for name in names_in(&staging.partials) {
+            staging.clear_half_written(&name);
             let stem = name.strip_suffix(".journal").or_else(|| name.strip_suffix(".lock"));
             let Some(digest) = stem.and_then(|stem| stem.parse().ok()) else { continue };
             // Taking the claim is what removes a dead lock.
@@ -213,6 +214,17 @@ impl Staging {
             }
         }
         Ok(freed_bytes)
+    }
+
+    /// Removes what a killed process left of writing a journal: `.sha256-<hex>.journal.<...>.tmp`.
+    fn clear_half_written(&self, name: &str) {
+        let stem = name.strip_prefix('.').and_then(|name| name.split_once(".journal."));
+        let Some(digest) = stem.and_then(|(stem, _)| stem.parse().ok()) else { return };
+        // Whoever has the claim may be writing it just now.
+        if let Ok(_claim) = self.take(&digest) {
+            // It takes little room, and the next one to open this tries again.
+            let _ = self.disk.remove(&self.partials.join(name));
+        }
     }
 
     fn journal_path(&self, digest: &Digest) -> PathBuf {

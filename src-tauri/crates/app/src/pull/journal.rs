@@ -68,7 +68,7 @@ impl Journal {
             Remembered {
                 version: VERSION,
                 model: job.name.full(),
-                http: job.name.insecure(),
+                http: view.asked.name.insecure(),
                 insecure: view.asked.insecure,
                 sources: view.asked.sources.clone(),
                 detached: view.detached,
@@ -130,7 +130,8 @@ impl Journal {
         let scheme = if remembered.http { "http://" } else { "" };
         let name: ModelRef =
             format!("{scheme}{}", remembered.model).parse().map_err(|_| refuse("it names no model".to_owned())).ok()?;
-        let asked = Asked { insecure: remembered.insecure, sources: remembered.sources.clone() };
+        let (insecure, sources) = (remembered.insecure, remembered.sources.clone());
+        let asked = Asked { name: name.clone(), insecure, sources };
         // One under another name than its model's would be written a second time.
         (self.path(&name, "json") == *path).then_some((name, asked, claim, remembered))
     }

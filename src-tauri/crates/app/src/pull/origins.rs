@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use cairn_disk::RealDisk;
 use cairn_registry::{
-    BlobSource, HealthRules, JoinCode, KeyFile, Known, ManifestBytes, ModelSources, PeerKey, Place, Registry, Resolved,
-    Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust, ask_to_join,
+    BlobSource, HealthRules, JoinCode, KeyFile, Known, ManifestBytes, ModelSources, PeerKey, Place, Reach, Registry,
+    Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
+    ask_to_join,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
@@ -64,6 +65,9 @@ impl Outside {
         let mut config = TransportConfig::new(agent, Arc::new(move || clock.now()));
         config.proxies = self.settings.proxies.clone();
         config.extra_ca.clone_from(&self.settings.ca_file);
+        if self.settings.for_others {
+            config.reach = Reach::AsRegistry;
+        }
         let mut rules = HealthRules::default();
         if let Some(stall) = self.settings.stall {
             config.connect_timeout = config.connect_timeout.min(stall);

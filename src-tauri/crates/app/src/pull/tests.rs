@@ -1,1 +1,216 @@
+//! Who watches, who waits, what is remembered: against a registry on this machine.
 
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use cairn_hardware::Machine;
+use cairn_testkit::registry::{FakeRegistry, Faults};
+
+use super::*;
+use crate::{Env, Places, Settings, System};
+
+struct Fixture {
+    folder: tempfile::TempDir,
+    registry: FakeRegistry,
+}
+
+/// Slow enough to be watched.
+const SLOW: Faults =
+    Faults { of_1000: Vec::new(), budget: None, sign_in: false, redirect: false, bytes_per_second: Some(400_000) };
+
+fn fixture() -> Fixture {
+    let registry = FakeRegistry::start(1, SLOW).unwrap();
+    Fixture { folder: tempfile::tempdir().unwrap(), registry }
+}
+
+impl Fixture {
+    fn app(&self) -> App {
+        let env = Env::of([
+            ("CAIRN_HOME", self.folder.path().to_str().unwrap()),
+            ("CAIRN_KERNEL", "scalar"),
+            ("CAIRN_STALL", "2s"),
+        ]);
+        let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
+        App::start(settings, Machine::probe(), Clock::standing(SystemTime::UNIX_EPOCH), 1).unwrap()
+    }
+
+    /// Puts a model up, of these contents and a config.
+    fn publish(&self, model: &str, contents: &[&[u8]]) -> Pull {
+        let layer = |kind: &str, bytes: &[u8]| {
+            let digest = Digest::of(bytes).to_string();
+            self.registry.put_blob(&digest, bytes.into());
+            format!(r#"{{"mediaType":"{kind}","digest":"{digest}","size":{}}}"#, bytes.len())
+        };
+        let layers: Vec<String> =
+            contents.iter().map(|bytes| layer("application/vnd.ollama.image.model", bytes)).collect();
+        let config = layer("application/vnd.docker.container.image.v1+json", b"{}");
+        let manifest = format!(r#"{{"schemaVersion":2,"config":{config},"layers":[{}]}}"#, layers.join(","));
+        self.registry.put_manifest(&format!("library/{model}"), "latest", manifest.as_bytes());
+        self.pull(model)
+    }
+
+    fn pull(&self, model: &str) -> Pull {
+        let name = format!("{}/library/{model}", self.registry.host());
+        Pull { name, insecure: true, sources: Vec::new() }
+    }
+
+    fn pulls(&self) -> PathBuf {
+        self.folder.path().join("models/.cairn/pulls")
+    }
+
+    fn names_in(&self, folder: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.folder.path().join("models/.cairn").join(folder));
+        let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name().into_string().unwrap());
+        names.collect()
+    }
+}
+
+fn state(app: &App, model: &str) -> Option<PullState> {
+    app.downloads().into_iter().find(|row| row.model.contains(model)).map(|row| row.state)
+}
+
+/// Waits until some of a model is here.
+async fn until_some(app: &App) {
+    let mut changes = app.downloads_changes();
+    while !app.downloads().iter().any(|row| row.done_bytes > 0) {
+        changes.changed().await.unwrap();
+    }
+}
+
+/// Everything that a watcher is told from now on, as short words.
+async fn told(mut events: PullEvents) -> Vec<String> {
+    let mut told = Vec::new();
+    while let Some(event) = events.next().await {
+        told.push(match event {
+            PullEvent::Step(step) => step.text().to_owned(),
+            PullEvent::Blob(blob) => format!("{}", blob.held_bytes == blob.size_bytes),
+            PullEvent::Trouble(line) => line,
+            PullEvent::Failed(error) => format!("failed: {error}"),
+        });
+    }
+    told.dedup();
+    told
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_watcher_is_told_everything_and_the_first_may_leave() {
+    let at = fixture();
+    let (app, pull) = (at.app(), at.publish("m", &[&[7; 200_000]]));
+    let first = app.pull(pull.clone()).unwrap();
+    until_some(&app).await;
+    let second = app.pull(pull).unwrap();
+    drop(first);
+    let told = told(second).await;
+    assert_eq!(told.first().map(String::as_str), Some("pulling manifest"), "from the beginning: {told:?}");
+    let end = ["true", "verifying sha256 digest", "writing manifest", "success"];
+    assert_eq!(told[told.len() - 4..], end, "numbers go before the steps that follow: {told:?}");
+    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "in the list until the daemon ends");
+    assert_eq!(at.names_in("pulls"), [""; 0], "nothing is left to remember");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_watchers_it_stops_unless_it_was_detached() {
+    let at = fixture();
+    let (app, pull) = (at.app(), at.publish("m", &[&[8; 200_000]]));
+    let only = app.pull(pull.clone()).unwrap();
+    until_some(&app).await;
+    drop(only);
+    app.cancel_download("1").await.unwrap();
+    assert_eq!(state(&app, "/m:"), Some(PullState::Stopped), "nobody waits");
+    app.pull_detached(pull.clone()).unwrap();
+    drop(app.pull(pull.clone()).unwrap());
+    assert_eq!(told(app.pull(pull).unwrap()).await.last().unwrap(), "success", "it was to go on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_download_wants_is_not_discarded() {
+    let at = fixture();
+    let (shared, app) = ([9; 200_000], at.app());
+    let (a, b) = (at.publish("a", &[&shared]), at.publish("b", &[&shared, b"more"]));
+    app.pull_detached(a).unwrap();
+    app.pull_detached(b.clone()).unwrap();
+    until_some(&app).await;
+    app.discard_download("1").await.unwrap();
+    assert_eq!(state(&app, "/a:"), None, "it is gone");
+    assert_eq!(told(app.pull(b).unwrap()).await.last().unwrap(), "success", "the other is not disturbed");
+    assert_eq!((at.names_in("partials"), at.names_in("ready")), (vec![], vec![]), "nothing stays");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_than_three_wait_in_an_order_that_can_be_changed() {
+    let at = fixture();
+    let app = at.app();
+    for number in 0..6_u8 {
+        let contents = vec![number; 300_000];
+        app.pull_detached(at.publish(&format!("m{number}"), &[&contents])).unwrap();
+    }
+    let queued = |app: &App| -> Vec<u64> {
+        app.downloads().iter().filter(|row| row.state == PullState::Queued).map(|row| row.id).collect()
+    };
+    assert_eq!(queued(&app), [4, 5, 6], "three run");
+    app.reorder_download("6", 0).unwrap();
+    assert_eq!(queued(&app), [6, 4, 5], "the last is to be the first");
+    app.pause_download("4").await.unwrap();
+    assert_eq!(queued(&app), [6, 5], "it waits for its user now");
+    app.rest_downloads().await;
+    let error = app.pause_download("7").await.unwrap_err();
+    assert_eq!(error.kind(), crate::Kind::NotFound, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_daemon_goes_on() {
+    let at = fixture();
+    let (running, paused) = (at.publish("running", &[&[1; 400_000]]), at.publish("paused", &[&[2; 400_000]]));
+    let app = at.app();
+    let watcher = app.pull(running.clone()).unwrap();
+    app.pull_detached(paused).unwrap();
+    until_some(&app).await;
+    app.pause_download("2").await.unwrap();
+    app.rest_downloads().await;
+    let told_at_the_end = told(watcher).await;
+    let last = told_at_the_end.last().unwrap();
+    assert!(last.contains("the next one goes on"), "whoever waits is told why it ends: {last}");
+    // Another daemon of the same library leaves them alone while this one lives.
+    assert!(at.app().downloads().is_empty(), "they are the first one's");
+    // A killed daemon's claims are let go of by the system.
+    app.pulls.0.queue().jobs.iter().for_each(|job| job.let_go());
+    let next = at.app();
+    assert_eq!(state(&next, "paused"), Some(PullState::Paused), "as it was left");
+    let row = next.downloads().into_iter().find(|row| row.model.contains("running")).unwrap();
+    assert!(row.detached && row.total_bytes >= 400_000, "it goes on for nobody in particular: {row:?}");
+    assert_eq!(told(next.pull(running).unwrap()).await.last().unwrap(), "success", "by itself");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_remembered_may_be_anything() {
+    let at = fixture();
+    std::fs::create_dir_all(at.pulls()).unwrap();
+    let write = |name: &str, text: &str| std::fs::write(at.pulls().join(name), text).unwrap();
+    let rubbish = ["", "{", "[]", "null", r#"{"version":1}"#, r#"{"version":2,"model":"m"}"#, r#"{"version":"x"}"#];
+    for (number, text) in rubbish.iter().enumerate() {
+        write(&format!("{number:064}.json"), text);
+    }
+    let whole = r#"{"version":1,"model":"../../x","http":false,"insecure":true,"sources":[],"detached":true,
+        "state":"running","error":null,"position":0,"blobs":[{"digest":"sha256:../..","size":1}]}"#;
+    write("x.json", whole);
+    write(&format!(".{}.json.123-4.tmp", "0".repeat(64)), "half");
+    write(&format!("{}.lock", "1".repeat(64)), "");
+    let app = at.app();
+    assert!(app.downloads().is_empty(), "none of it is a download");
+    let mut left = at.names_in("pulls");
+    left.retain(|name| !name.ends_with(".json"));
+    assert_eq!(left, [""; 0], "what a killed daemon left half-written is cleared away");
+    assert_eq!(at.names_in("pulls").len(), rubbish.len() + 1, "what cannot be read is nobody's to remove");
+}
+
+#[tokio::test]
+async fn names_that_are_none_are_refused_at_once() {
+    let at = fixture();
+    let app = at.app();
+    for (name, part) in [("", "model is required"), ("a b", "invalid model name"), ("Pebble", "part of Cairn")] {
+        let pull = Pull { name: name.to_owned(), ..Pull::default() };
+        let error = app.pull(pull).err().unwrap_or_else(|| panic!("{name:?} must be refused")).to_string();
+        assert!(error.contains(part), "{name:?}: {error}");
+    }
+    assert_eq!(at.names_in("pulls"), [""; 0], "nothing was begun");
+}

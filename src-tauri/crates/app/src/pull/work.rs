@@ -29,9 +29,9 @@ pub(super) struct Fetched {
 pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched, PullError> {
     job.step(PullStep::Manifest);
     let asked = job.view().asked.clone();
-    let (within, name) = (Arc::clone(inner), job.name.clone());
+    let within = Arc::clone(inner);
     let prepared = spawn_blocking(move || {
-        let origins = within.outside.origins(&name, asked.insecure, &asked.sources)?;
+        let origins = within.outside.origins(&asked.name, asked.insecure, &asked.sources)?;
         Ok::<_, PullError>((within.downloads()?, origins))
     });
     let (downloads, mut origins) = prepared.await.expect("preparing does not panic")?;
@@ -46,7 +46,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     }
     let (library, layers) = (inner.library.clone(), contents(&found.manifest));
     let blobs = layers.iter().map(|layer| look_for(&library, &downloads, layer)).collect();
-    job.change(|view| view.blobs = blobs);
+    job.found(blobs);
     inner.note(job);
     let mut events = downloads.events();
     let sources = origins.blob_sources();

@@ -4,6 +4,8 @@ mod act;
 mod command;
 mod help;
 
+use std::io::ErrorKind;
+
 use anyhow::Context;
 use cairn_disk::{Disk, RealDisk};
 use rustyline::DefaultEditor;
@@ -56,6 +58,11 @@ fn lines(editor: &mut DefaultEditor, runtime: &Runtime, session: &mut Session) -
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(()),
+            // Typed under another encoding, or pasted: the line is lost, and the chat is not.
+            Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                output::note("What was typed is not UTF-8; nothing was sent.");
+                continue;
+            }
             Err(error) => return Err(error).context("the terminal cannot be read"),
         };
         let done = match understand(&text) {

@@ -8,7 +8,11 @@
 //! ```
 
 use super::codebook::{IQ4, pair};
+use super::integers;
+use super::iq4_search::{best_scales, indices, inverse};
+use super::lanes::{join, part};
 use super::scale;
+use half::f16;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 18;
@@ -22,4 +26,28 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             [*low, *high] = pair(&IQ4, b).map(|value| d * value);
         }
     }
+}
+
+/// Searches each block's scale for the least weighted error, of eight blocks at once, with zeros for those beyond the end.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.chunks(integers::BLOCK) {
+        let mut blocks = [0.0; integers::BLOCK];
+        for (block, &x) in blocks.iter_mut().zip(x) {
+            *block = x;
+        }
+        let blocks = part::<8, BLOCK>(&blocks);
+        let scales = best_scales(&blocks);
+        let inverse = inverse(scales);
+        let q = join(&blocks.map(|x| indices(inverse * x)));
+        for (scale, q) in scales.0.iter().zip(q.as_chunks::<BLOCK>().0).take(x.len() / BLOCK) {
+            out.extend(f16::from_f32(*scale).to_le_bytes());
+            out.extend(nibbles(q));
+        }
+    }
+}
+
+/// The bytes of the indices of 32 elements.
+pub(super) fn nibbles(q: &[u8; BLOCK]) -> impl Iterator<Item = u8> {
+    let (low, high) = q.split_at(BLOCK / 2);
+    low.iter().zip(high).map(|(low, high)| low | high << 4)
 }

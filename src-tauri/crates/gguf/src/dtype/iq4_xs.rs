@@ -11,7 +11,11 @@
 //! elements are the low nibbles of its bytes, the others the high ones.
 
 use super::codebook::{IQ4, pair};
-use super::scale;
+use super::iq4_nl::nibbles;
+use super::iq4_search::{best_scales, indices, inverse};
+use super::lanes::{Lanes, join, nearest, part};
+use super::{largest, scale};
+use half::f16;
 
 const BLOCK: usize = 256;
 const BYTES: usize = 136;
@@ -31,5 +35,27 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                 [*low, *high] = pair(&IQ4, b).map(|value| d * value);
             }
         }
+    }
+}
+
+/// Searches each sub-block's scale for the least weighted error, makes 6-bit integers of the scales, and looks the nearest grid
+/// points up. The scale of the scales that is stored is rounded, the one that divides is not.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.as_chunks::<BLOCK>().0 {
+        let x = part::<8, 32>(x);
+        let wanted = best_scales(&x);
+        // The scale of the largest magnitude becomes -32, where the range reaches further.
+        let d = -largest(&wanted.0) / 32.0;
+        let inverted = if d == 0.0 { 0.0 } else { 1.0 / d };
+        let scales = wanted.map(|wanted| nearest(inverted * wanted).clamp(-32.0, 31.0));
+        let inverse = inverse(Lanes::all(d) * scales);
+        let q = join(&x.map(|x| indices(inverse * x)));
+        let scales = scales.0.map(|scale| (scale + 32.0) as u8);
+        let high_bits = scales.iter().rev().fold(0u16, |bits, scale| bits << 2 | u16::from(scale >> 4));
+        let low_bits = scales.iter().rev().fold(0u32, |bits, scale| bits << 4 | u32::from(scale & 15));
+        out.extend(f16::from_f32(d).to_le_bytes());
+        out.extend(high_bits.to_le_bytes());
+        out.extend(low_bits.to_le_bytes());
+        out.extend(q.as_chunks::<32>().0.iter().flat_map(nibbles));
     }
 }

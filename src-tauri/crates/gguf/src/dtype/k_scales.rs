@@ -9,6 +9,27 @@
 //!                                  minimum j = (byte[j + 4] >> 4) | (byte[j] >> 6) << 4
 //! ```
 
+/// The twelve bytes of eight scales and eight minima, each 0 to 63.
+pub(super) fn pack(scales: [u8; 8], minima: [u8; 8]) -> [u8; 12] {
+    let ([s0, s1, s2, s3, s4, s5, s6, s7], [m0, m1, m2, m3, m4, m5, m6, m7]) = (scales, minima);
+    let top = |low: u8, high: u8| low | (high >> 4) << 6;
+    let nibbles = |low: u8, high: u8| low & 15 | (high & 15) << 4;
+    [
+        top(s0, s4),
+        top(s1, s5),
+        top(s2, s6),
+        top(s3, s7),
+        top(m0, m4),
+        top(m1, m5),
+        top(m2, m6),
+        top(m3, m7),
+        nibbles(s4, m4),
+        nibbles(s5, m5),
+        nibbles(s6, m6),
+        nibbles(s7, m7),
+    ]
+}
+
 /// The eight scales and the eight minima, each 0 to 63.
 pub(super) fn unpack(bytes: [u8; 12]) -> ([u8; 8], [u8; 8]) {
     let [s0, s1, s2, s3, m0, m1, m2, m3, l0, l1, l2, l3] = bytes;

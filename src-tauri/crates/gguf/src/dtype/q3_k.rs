@@ -13,8 +13,11 @@
 //!
 //! Bit `g` of byte `l` of the third bits belongs to element `32 g + l`.
 
-use super::integers::Integers;
-use super::{scale, two_bits};
+use half::f16;
+
+use super::integers::{BLOCK, Integers};
+use super::lanes::{Lanes, SubBlocks, join, nearest, part};
+use super::{SMALLEST, largest, scale, two_bits};
 
 const BYTES: usize = 110;
 
@@ -38,4 +41,94 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
         *out = (low | high << 4) as i8 - 32;
     }
     out
+}
+
+/// Quants are -4 to 3 before their offset is added.
+const LOWEST: f32 = -4.0;
+const HIGHEST: f32 = 3.0;
+/// How often the search goes over the elements of a sub-block.
+const ROUNDS: usize = 5;
+
+/// Searches each sub-block's scale for the least weighted error, makes 6-bit integers of the scales, and rounds each element
+/// to the grid that results.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.as_chunks::<BLOCK>().0 {
+        let x = part::<16, 16>(x);
+        let (wanted, mut quants) = best_scales(&x);
+        // The scale of the largest magnitude becomes -32, where the range reaches further.
+        let max = largest(&wanted.0);
+        let inverse = if max == 0.0 { 0.0 } else { -32.0 / max };
+        let d = f16::from_f32(if max == 0.0 { 0.0 } else { 1.0 / inverse });
+        let scales = if max == 0.0 {
+            // Scale bits of zero, which stand for -32, as ggml writes them.
+            [0; 16]
+        } else {
+            wanted.0.map(|wanted| (nearest(inverse * wanted).clamp(-32.0, 31.0) + 32.0) as u8)
+        };
+        let step = Lanes(scales.map(|scale| d.to_f32() * (f32::from(scale) - 32.0)));
+        // A step of zero decodes to zero whatever the quants, so the ones found above may stay.
+        let empty = step.equal(Lanes::all(0.0));
+        for (q, x) in quants.iter_mut().zip(x) {
+            *q = q.or(empty, (x / step).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
+        }
+        let quants = join(&quants);
+
+        let mut thirds = [0u8; 32];
+        for (g, q) in quants.as_chunks::<32>().0.iter().enumerate() {
+            for (third, q) in thirds.iter_mut().zip(q) {
+                *third |= (q >> 2) << g;
+            }
+        }
+        out.extend(thirds);
+        out.extend(two_bits::pack(&quants.map(|q| q & 3)));
+        out.extend(pack_scales(scales));
+        out.extend(d.to_le_bytes());
+    }
+}
+
+/// The twelve bytes of sixteen scales, each 0 to 63.
+fn pack_scales(scales: [u8; 16]) -> impl Iterator<Item = u8> {
+    let low = move |l: usize| scales.into_iter().skip(l).step_by(8).rev().fold(0, |byte, scale| byte << 4 | scale & 15);
+    let high =
+        move |l: usize| scales.into_iter().skip(l).step_by(4).rev().fold(0, |byte, scale| byte << 2 | scale >> 4);
+    (0..8).map(low).chain((0..4).map(high))
+}
+
+/// Each sub-block's best scale, and its quants with their offset.
+///
+/// For fixed quants the best scale is `sum(w x q) / sum(w q q)`, with the weights `w = x * x`. From the grid that the element of
+/// the largest magnitude spans, one element after the other goes to the level that is best for the others' scale, if
+/// that leaves a smaller error, until nothing changes.
+fn best_scales(x: &SubBlocks<16, 16>) -> (Lanes<16>, SubBlocks<16, 16>) {
+    let zero = Lanes::all(0.0);
+    let max = x.iter().fold(zero, |max, &x| max.largest(x));
+    let empty = Lanes::all(SMALLEST).above(max.map(f32::abs));
+    let inverse = Lanes::all(LOWEST) / max;
+    let mut quants = x.map(|x| (inverse * x).level(LOWEST, HIGHEST));
+    let (mut sum_xq, mut sum_qq) = (zero, zero);
+    for (&x, &q) in x.iter().zip(&quants) {
+        let w = x * x;
+        (sum_xq, sum_qq) = (sum_xq + w * x * q, sum_qq + w * q * q);
+    }
+    for _ in 0..ROUNDS {
+        let mut changed = false;
+        for (q, &x) in quants.iter_mut().zip(x) {
+            let w = x * x;
+            let (others_xq, others_qq) = (sum_xq - w * x * *q, sum_qq - w * *q * *q);
+            let level = (x * others_qq / others_xq).level(LOWEST, HIGHEST);
+            let (xq, qq) = (others_xq + w * x * level, others_qq + w * level * level);
+            let moved = others_xq.above(zero).and(level.equal(*q).not()).and(qq.above(zero));
+            let better = moved.and((xq * xq * sum_qq).above(sum_xq * sum_xq * qq));
+            if better.any() {
+                changed = true;
+                *q = level.or(better, *q);
+                (sum_xq, sum_qq) = (xq.or(better, sum_xq), qq.or(better, sum_qq));
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let scale = (sum_xq / sum_qq).or(sum_qq.above(zero), zero);
+    (zero.or(empty, scale), quants.map(|q| zero.or(empty, q - Lanes::all(LOWEST))))
 }

@@ -10,6 +10,8 @@
 //! The 32 bytes number `p` hold sub-block `2p` in their low nibbles and `2p + 1` in their high ones. An element of
 //! sub-block `j` is `(d * scale[j]) * q - (dmin * minimum[j])`: the two products are rounded before they are used.
 
+use super::lanes::part;
+use super::minimum_search::{Search, magnitudes_and_spread};
 use super::{k_scales, scale};
 
 const BLOCK: usize = 256;
@@ -35,4 +37,26 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             }
         }
     }
+}
+
+const SEARCH: Search = Search { levels: 15.0, first: -1.0, further: 20, magnitude: false, scale_levels: 63.0 };
+
+/// Searches each sub-block's scale and minimum for the least weighted error.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.as_chunks::<BLOCK>().0 {
+        let x = part::<8, 32>(x);
+        let grids = SEARCH.grids(&x, &magnitudes_and_spread(&x));
+        out.extend(grids.d.to_le_bytes());
+        out.extend(grids.dmin.to_le_bytes());
+        out.extend(k_scales::pack(grids.scales, grids.minima));
+        out.extend(nibbles(&grids.quants));
+    }
+}
+
+/// The bytes of quants of 4 bits: each 32 of them hold those of two sub-blocks. Higher bits are cut.
+pub(super) fn nibbles(q: &[u8; BLOCK]) -> impl Iterator<Item = u8> {
+    q.as_chunks::<64>().0.iter().flat_map(|pair| {
+        let (low, high) = pair.split_at(32);
+        low.iter().zip(high).map(|(low, high)| low & 15 | high << 4)
+    })
 }

@@ -11,7 +11,9 @@
 //! of fifth-bit byte `l` belongs to element `l` of sub-block `j`. An element of sub-block `j` is
 //! `(d * scale[j]) * q - (dmin * minimum[j])`: the two products are rounded before they are used.
 
-use super::{k_scales, scale};
+use super::lanes::part;
+use super::minimum_search::{Search, magnitudes_and_spread};
+use super::{k_scales, q4_k, scale};
 
 const BLOCK: usize = 256;
 const BYTES: usize = 176;
@@ -40,5 +42,26 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                 *high = high_scale * f32::from(b >> 4 | high_fifth) - high_minimum;
             }
         }
+    }
+}
+
+const SEARCH: Search = Search { levels: 31.0, first: -0.5, further: 15, magnitude: false, scale_levels: 63.0 };
+
+/// Searches each sub-block's scale and minimum for the least weighted error.
+pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
+    for x in x.as_chunks::<BLOCK>().0 {
+        let x = part::<8, 32>(x);
+        let grids = SEARCH.grids(&x, &magnitudes_and_spread(&x));
+        let mut fifth = [0u8; 32];
+        for (j, q) in grids.quants.as_chunks::<32>().0.iter().enumerate() {
+            for (fifth, q) in fifth.iter_mut().zip(q) {
+                *fifth |= (q >> 4) << j;
+            }
+        }
+        out.extend(grids.d.to_le_bytes());
+        out.extend(grids.dmin.to_le_bytes());
+        out.extend(k_scales::pack(grids.scales, grids.minima));
+        out.extend(fifth);
+        out.extend(q4_k::nibbles(&grids.quants));
     }
 }

@@ -13,7 +13,8 @@
 
 use half::f16;
 
-use super::{largest, scale};
+use super::lanes::{Lanes, SubBlocks, join, nearest, part};
+use super::{SMALLEST, largest, scale};
 
 const BLOCK: usize = 256;
 const BYTES: usize = 210;
@@ -22,8 +23,7 @@ const HALF: usize = BLOCK / 2;
 const SUB: usize = 16;
 /// Quants are -32 to 31 before their offset is added.
 const LOWEST: f32 = -32.0;
-/// Below this magnitude a sub-block counts as all zero, as in ggml (`GROUP_MAX_EPS`).
-const ZERO: f32 = 1e-15;
+const HIGHEST: f32 = 31.0;
 
 /// Joins low and high bits, then applies the sub-blocks' scales.
 pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
@@ -55,14 +55,10 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
 }
 
 fn encode_block(x: &[f32; BLOCK], out: &mut Vec<u8>) {
-    let subs = x.as_chunks::<SUB>().0;
-    let mut wanted = [0.0f32; BLOCK / SUB];
-    let mut q = [0u8; BLOCK];
-    for ((wanted, q), sub) in wanted.iter_mut().zip(q.as_chunks_mut::<SUB>().0).zip(subs) {
-        (*wanted, *q) = best_scale(sub);
-    }
-    let max = largest(&wanted);
-    if max.abs() < ZERO {
+    let x = part::<16, 16>(x);
+    let (wanted, mut quants) = best_scales(&x);
+    let max = largest(&wanted.0);
+    if max.abs() < SMALLEST {
         out.extend([0; BYTES]);
         return;
     }
@@ -70,28 +66,17 @@ fn encode_block(x: &[f32; BLOCK], out: &mut Vec<u8>) {
     // The scale of the largest magnitude becomes -128, the end of int8 that reaches further.
     let inverse = -128.0 / max;
     let d = f16::from_f32(1.0 / inverse);
-    let scales = wanted.map(|scale| (inverse * scale).round_ties_even().min(127.0) as i8);
+    let scales = wanted.0.map(|scale| nearest(inverse * scale).clamp(-128.0, 127.0) as i8);
 
-    for ((q, sub), &scale) in q.as_chunks_mut::<SUB>().0.iter_mut().zip(subs).zip(&scales) {
-        let step = d.to_f32() * f32::from(scale);
-        // A step of zero decodes to zero whatever the quants, so the ones found above may stay.
-        if step != 0.0 {
-            *q = quantise(sub, |x| x / step);
-        }
+    let step = Lanes(scales.map(|scale| d.to_f32() * f32::from(scale)));
+    // A step of zero decodes to zero whatever the quants, so the ones found above may stay.
+    let empty = step.equal(Lanes::all(0.0));
+    for (q, x) in quants.iter_mut().zip(x) {
+        *q = q.or(empty, (x / step).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
     }
-    pack(&q, out);
+    pack(&join(&quants), out);
     out.extend(scales.map(|scale| scale as u8));
     out.extend(d.to_le_bytes());
-}
-
-/// The nearest level of the grid, -32 to 31; ties go to the even one.
-fn level(x: f32) -> f32 {
-    x.round_ties_even().clamp(LOWEST, -LOWEST - 1.0)
-}
-
-/// The quants, 0 to 63, of elements that `to_grid` brings to the grid.
-fn quantise(x: &[f32; SUB], to_grid: impl Fn(f32) -> f32) -> [u8; SUB] {
-    x.map(|x| (level(to_grid(x)) - LOWEST) as u8)
 }
 
 /// Appends low bits of both halves, then high bits of both halves.
@@ -112,32 +97,32 @@ fn pack(q: &[u8; BLOCK], out: &mut Vec<u8>) {
     }
 }
 
-/// The scale that leaves the least error weighted by `x * x`, of the nineteen grids that put the element of the largest
-/// magnitude at 32 +- 0.9 steps below zero, and the quants of that grid. For fixed quants the best scale is
-/// `sum(w x q) / sum(w q q)`.
-fn best_scale(x: &[f32; SUB]) -> (f32, [u8; SUB]) {
-    let max = largest(x);
-    if max.abs() < ZERO {
-        return (0.0, [0; SUB]);
-    }
-    let sums = |inverse: f32| {
-        x.iter().fold((0.0f32, 0.0f32), |(xq, qq), &x| {
-            let q = level(inverse * x);
-            let weight = x * x;
-            (xq + weight * x * q, qq + weight * q * q)
+/// The scales that leave the least error weighted by `x * x`, of the nineteen grids that put the element of the largest
+/// magnitude at 32 +- 0.9 steps below zero, and the quants of those grids with their offset. For fixed quants the best scale
+/// is `sum(w x q) / sum(w q q)`.
+fn best_scales(x: &SubBlocks<16, 16>) -> (Lanes<16>, SubBlocks<16, 16>) {
+    let zero = Lanes::all(0.0);
+    let max = x.iter().fold(zero, |max, &x| max.largest(x));
+    let empty = Lanes::all(SMALLEST).above(max.map(f32::abs));
+    let sums = |inverse: Lanes<16>| {
+        x.iter().fold((zero, zero), |(xq, qq), &x| {
+            let q = (inverse * x).level(LOWEST, HIGHEST);
+            let w = x * x;
+            (xq + w * x * q, qq + w * q * q)
         })
     };
-    let mut inverse = LOWEST / max;
+    let mut inverse = Lanes::all(LOWEST) / max;
     let (xq, qq) = sums(inverse);
-    let mut scale = if qq == 0.0 { 0.0 } else { xq / qq };
+    let mut scale = (xq / qq).or(qq.above(zero), zero);
     let mut best = scale * xq;
     for tenths in (-9i8..=9).filter(|&tenths| tenths != 0) {
-        let candidate = -(-LOWEST + 0.1 * f32::from(tenths)) / max;
+        let candidate = Lanes::all(-(-LOWEST + 0.1 * f32::from(tenths))) / max;
         let (xq, qq) = sums(candidate);
-        if qq > 0.0 && xq * xq > best * qq {
-            (inverse, scale) = (candidate, xq / qq);
-            best = scale * xq;
-        }
+        let better = qq.above(zero).and((xq * xq).above(best * qq));
+        scale = (xq / qq).or(better, scale);
+        best = (scale * xq).or(better, best);
+        inverse = candidate.or(better, inverse);
     }
-    (scale, quantise(x, |x| inverse * x))
+    let quants = x.map(|x| (inverse * x).level(LOWEST, HIGHEST) - Lanes::all(LOWEST));
+    (zero.or(empty, scale), quants.map(|q| zero.or(empty, q)))
 }

@@ -39,7 +39,14 @@ fn encoding_loses_no_more_than_the_grid_allows() {
         (DType::Q4_1, 0.09),
         (DType::Q5_1, 0.045),
         (DType::MXFP4, 0.14),
+        (DType::IQ4_NL, 0.088),
+        (DType::IQ4_XS, 0.088),
+        (DType::Q2_K, 0.34),
+        (DType::Q3_K, 0.17),
+        (DType::Q4_K, 0.08),
+        (DType::Q5_K, 0.042),
         (DType::Q6_K, 0.022),
+        (DType::IQ3_S, 0.19),
         (DType::TQ1_0, 0.9),
         (DType::TQ2_0, 0.9),
     ];
@@ -94,7 +101,7 @@ fn encoding_refuses_what_it_cannot_do() {
         let error = dtype.encode(&vec![0.0; elements], &mut Vec::new()).expect_err("this cannot be encoded");
         assert_eq!(error.to_string(), expected, "{dtype} of {elements}");
     };
-    check(DType::Q4_K, 256, "Q4_K has no encoder");
+    check(DType::IQ2_S, 256, "IQ2_S has no encoder");
     check(DType::I32, 1, "I32 has no encoder");
     check(DType::Q8_0, 33, "33 elements are not whole blocks; Q8_0 has 32 elements in a block");
 }

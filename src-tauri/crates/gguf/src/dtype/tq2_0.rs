@@ -26,9 +26,7 @@ pub(super) fn read(block: &[u8; BYTES]) -> Integers {
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
         let (d, quants) = tq1_0::ternary(x);
-        for half in quants.as_chunks::<128>().0 {
-            out.extend((0..32).map(|l| half.iter().skip(l).step_by(32).rev().fold(0, |byte, q| byte << 2 | q)));
-        }
+        out.extend(two_bits::pack(&quants));
         out.extend(f16::from_f32(d).to_le_bytes());
     }
 }

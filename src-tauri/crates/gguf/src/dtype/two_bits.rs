@@ -15,3 +15,11 @@ pub(super) fn unpack(bytes: &[u8; BLOCK / 4]) -> [i8; BLOCK] {
     }
     out
 }
+
+/// The bytes of elements from 0 to 3.
+pub(super) fn pack(q: &[u8; BLOCK]) -> impl Iterator<Item = u8> {
+    q.as_chunks::<128>()
+        .0
+        .iter()
+        .flat_map(|half| (0..32).map(|l| half.iter().skip(l).step_by(32).rev().fold(0, |byte, q| byte << 2 | q)))
+}

@@ -11,7 +11,7 @@ use cairn_app::{LibraryInfo, LibraryUsage, Role, State as Is, Usage};
 use cairn_wire::app as wire;
 
 use crate::Server;
-use crate::error::{ApiError, json};
+use crate::error::json;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/libraries", get(libraries)).route("/app/usage", get(usage))
@@ -24,12 +24,12 @@ async fn libraries(State(server): State<Server>) -> Response {
     json(StatusCode::OK, &wire::LibrariesResponse { libraries })
 }
 
-async fn usage(State(server): State<Server>) -> Result<Response, ApiError> {
+async fn usage(State(server): State<Server>) -> Response {
     let app = server.app().clone();
-    let usage = tokio::task::spawn_blocking(move || app.usage()).await.expect("counting does not panic")?;
+    let usage = tokio::task::spawn_blocking(move || app.usage()).await.expect("counting does not panic");
     let libraries: Vec<wire::LibraryUsage> = usage.into_iter().map(row).collect();
     let total = libraries.iter().map(|row| row.model_bytes + row.unreferenced_bytes + row.partial_bytes);
-    Ok(json(StatusCode::OK, &wire::UsageResponse { total_bytes: total.sum(), libraries }))
+    json(StatusCode::OK, &wire::UsageResponse { total_bytes: total.sum(), libraries })
 }
 
 fn library(info: LibraryInfo) -> wire::Library {

@@ -32,6 +32,7 @@ fn response(shown: Shown) -> ShowResponse {
         modelfile: shown.modelfile,
         parameters: shown.parameters,
         template: shown.template,
+        template_reason: shown.template_reason,
         system: shown.system,
         details: super::details(&shown.summary.details),
         messages: shown.messages.into_iter().map(message).collect(),

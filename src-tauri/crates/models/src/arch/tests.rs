@@ -167,6 +167,31 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
     }
 }
 
+#[test]
+fn a_bias_that_other_layers_have_is_missing() {
+    for family in families() {
+        let mut model = Tiny::new(family, 9);
+        let biases = model.tensors.keys().filter(|name| name.starts_with("blk.1.") && name.ends_with(".bias")).cloned();
+        let mut biases: Vec<String> = biases.collect();
+        if biases.is_empty() {
+            let name = ["blk.1.attn_q", "blk.1.attn_qkv"].into_iter().find(|name| {
+                let weight = format!("{name}.weight");
+                model.tensors.contains_key(&weight)
+            });
+            let name = name.expect("every family has attention");
+            let rows = model.tensors[&format!("{name}.weight")].0[1] as usize;
+            model.add(&mut Noise(9), &format!("{}.bias", name.replace("blk.1", "blk.0")), &[rows]);
+            biases.push(format!("{name}.bias"));
+        }
+        for name in biases {
+            let mut model = model.clone();
+            model.tensors.remove(&name);
+            let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(&name);
+            assert_eq!(error.to_string(), format!("1 tensor does not fit the model: `{name}` is missing"), "{family}");
+        }
+    }
+}
+
 /// Changes a sound llama model and checks what loading then says.
 fn refuses(change: impl FnOnce(&mut Tiny), text: &str) {
     let mut model = Tiny::new("llama", 10);

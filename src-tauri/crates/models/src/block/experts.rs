@@ -101,7 +101,7 @@ impl Experts {
     fn projection(&self, b: &mut Builder<'_>, prefix: &str, [rows, cols]: [usize; 2], out: BufferId) -> Projection {
         let weight = b.experts(&format!("{prefix}.weight"), self.count, rows, cols);
         let bias = format!("{prefix}.bias");
-        let bias = b.has(&bias).then(|| b.matrix(&bias, self.count, rows));
+        let bias = b.has_bias(&bias).then(|| b.matrix(&bias, self.count, rows));
         Projection { weight, bias, out }
     }
 }

@@ -45,7 +45,8 @@ impl Norm {
         let step = match kind {
             NormKind::Rms => Op::RmsNorm { x, weight, eps, group: width, out },
             NormKind::Layer => {
-                let bias = b.optional_vector(&format!("{prefix}.bias"), width);
+                let bias = format!("{prefix}.bias");
+                let bias = b.has_bias(&bias).then(|| b.vector(&bias, width));
                 Op::LayerNorm { x, weight, bias, eps, out }
             }
         };

@@ -65,6 +65,22 @@ impl Moment {
         }
     }
 
+    /// The same time a day before.
+    pub(crate) fn yesterday(self) -> Moment {
+        if self.day > 1 {
+            return Moment { day: self.day - 1, ..self };
+        }
+        let leap = (self.year % 4 == 0 && self.year % 100 != 0) || self.year % 400 == 0;
+        let (year, month) =
+            if self.month > 1 { (self.year, self.month - 1) } else { (self.year.saturating_sub(1), 12) };
+        let day = match month {
+            2 => 28 + u8::from(leap),
+            4 | 6 | 9 | 11 => 30,
+            _ => 31,
+        };
+        Moment { year, month, day, ..self }
+    }
+
     /// 0 for Sunday (Sakamoto's method).
     fn weekday(self) -> usize {
         const OFFSETS: [i64; 12] = [0, 3, 2, 5, 0, 3, 5, 1, 4, 6, 2, 4];
@@ -158,6 +174,19 @@ mod tests {
         check("%A %a %j", "Thursday Thu 036");
         check("%H:%M:%S %I %p %T", "13:04:09 01 PM 13:04:09");
         check("100%% %q %", "100% %q %");
+    }
+
+    #[test]
+    fn the_day_before() {
+        let check = |day: i64, wanted: &str| {
+            let before = Moment::from_unix_s(day * 86_400).yesterday();
+            assert_eq!(before.strftime("%F"), wanted, "before day {day}");
+            assert_eq!(before, Moment::from_unix_s((day - 1) * 86_400), "as the seconds have it");
+        };
+        check(0, "1969-12-31");
+        check(59, "1970-02-28");
+        check(11_017, "2000-02-29");
+        check(20_000, "2024-10-03");
     }
 
     #[test]

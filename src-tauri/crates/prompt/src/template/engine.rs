@@ -14,13 +14,18 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, Error, ErrorKind};
 
-use super::budget::charge_printed;
+use super::budget::{charge_printed, exceeded};
 use super::{filters, operators, python};
 
 /// Steps of the template engine: the longest published templates take a few thousand for a long conversation.
 const MAX_STEPS: u64 = 5_000_000;
 /// Nested calls of macros and blocks; each takes about a kilobyte of stack.
 const MAX_DEPTH: usize = 100;
+/// Operators, brackets and names in one tag; published templates have 62 at most, literals and commas included. The engine reads a
+/// chain of operators in a loop, but walks what it built by recursion, and so a tag could be as deep as it is long.
+const MAX_TAG_TOKENS: usize = 1000;
+/// Branches of conditions in a template, which are nested in the same way; published ones have 20 at most.
+const MAX_BRANCHES: usize = 200;
 /// The name under which errors speak of the template.
 const NAME: &str = "chat";
 
@@ -156,7 +161,9 @@ fn rewritten<'source>(old: &Instructions<'source>, source: &'source str) -> Inst
 /// Those of the engine where it is not valid Jinja, and none where the engine panicked.
 pub(super) fn readable(source: &str) -> Option<Result<String, Error>> {
     let read = || {
-        let readable = without_constant_products(&without_generation_marks(source))?;
+        let plain = without_generation_marks(source);
+        check_chains(&plain)?;
+        let readable = without_constant_products(&plain)?;
         compile(&readable)?;
         Ok(readable)
     };
@@ -186,6 +193,24 @@ fn without_generation_marks(source: &str) -> String {
     }
     plain.push_str(rest);
     plain
+}
+
+/// Refuses what would be nested too deeply without brackets, which the engine counts itself.
+fn check_chains(source: &str) -> Result<(), Error> {
+    let (mut tokens, mut branches) = (0, 0);
+    for token in tokenize(source, false, syntax()) {
+        match token?.0 {
+            Token::VariableStart | Token::BlockStart => tokens = 0,
+            // Parts of a list lie beside each other.
+            Token::Comma | Token::Colon | Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Float(_) => {}
+            Token::Ident("elif") => branches += 1,
+            _ => tokens += 1,
+        }
+        if tokens > MAX_TAG_TOKENS || branches > MAX_BRANCHES {
+            return Err(exceeded("depth"));
+        }
+    }
+    Ok(())
 }
 
 /// A factor of one.

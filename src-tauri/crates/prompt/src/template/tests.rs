@@ -88,6 +88,28 @@ fn hostile_templates_end() {
 }
 
 /// Templates whose memory doubles with every step, or would be one allocation of gigabytes.
+/// What the engine reads in a loop and then walks by recursion: no bracket opens, but what is built is as deep as it is long.
+#[test]
+fn chains_are_bounded() {
+    let chains =
+        ["not ", "-", "messages + ", "messages if messages else ", "messages and ", "a ~ "].map(|link| (link, ""));
+    let chains = chains.into_iter().chain([".a", "[0]", "()", " | string", " is defined"].map(|link| ("", link)));
+    for (before, after) in chains {
+        let of = |links: usize| format!("{{{{ {}messages{} }}}}", before.repeat(links), after.repeat(links));
+        let refused = |links| matches!(Template::jinja(&of(links)), Err(Error::TooLarge { what: "depth" }));
+        assert!(!refused(50), "as long as any published: {before}{after}");
+        for links in [10_000, 30_000] {
+            assert!(refused(links), "{links} links: {before}{after}");
+        }
+    }
+    let branches = |count: usize| format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(count));
+    assert!(Template::jinja(&branches(100)).is_ok(), "more branches than any published template");
+    assert_eq!(render(&branches(50_000), &[]), Err(Error::TooLarge { what: "depth" }), "branches are nested too");
+    let list = format!("{{{{ [{}] | length }}}}", "'a', ".repeat(5000));
+    check(&list, "5000");
+    check(&"{{ 1 + 1 }}".repeat(2000), &"2".repeat(2000));
+}
+
 #[test]
 fn memory_is_bounded() {
     let growing = |step: &str| {
@@ -154,9 +176,12 @@ fn operators_are_pythons() {
 #[test]
 fn capabilities_show_in_the_source() {
     let capabilities = |source| Template::jinja(source).expect("valid").capabilities();
-    assert_eq!(capabilities("{{ tools }}<think></think>"), Capabilities { tools: true, thinking: true }, "both");
+    let both = Capabilities { tools: true, thinking: true, ..Capabilities::default() };
+    assert_eq!(capabilities("{{ tools }}<think></think>"), both, "both");
     assert_eq!(capabilities("<think>"), Capabilities::default(), "one tag is not enough");
     assert!(capabilities("{{ message.tool_calls }}").tools, "calls are tools too");
+    assert!(capabilities("{{ message.tool_calls }}{{ tool_response }}").tool_results, "calls and their answers");
+    assert!(!capabilities("{{ tools }}{{ tool_response }}").tool_results, "answers to calls that it does not write");
 }
 
 #[test]

@@ -91,7 +91,11 @@ async fn ask(
         question.headers.insert(AUTHORIZATION, credentials);
     }
     // No redirects: what authorises this request may go nowhere else.
-    registry.send(question.method, &question.url, &question.headers, None, reqwest::Body::default()).await
+    let body = reqwest::Body::default();
+    let mut answer = registry.send(question.method, &question.url, &question.headers, None, body).await?;
+    // Wherever the token server is, it speaks for the registry: its refusal is one, and not a direct address's.
+    answer.elsewhere = None;
+    Ok(answer)
 }
 
 /// The token server, if it may learn who we are.

@@ -1,8 +1,7 @@
 //! One question to a registry: with credentials where they belong, through redirects, until there is an answer.
 //!
 //! **Invariants:** credentials go to the registry's own scheme, host and port and nowhere else, not even back there once
-//! a redirect has led away; a redirect never leads from `https` to `http`, nor from outside into a private network
-//! ([`super::inside`]); there are at most [`MAX_REDIRECTS`].
+//! a redirect has led away; a redirect never leads from `https` to `http`; there are at most [`MAX_REDIRECTS`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,6 +10,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, WWW_AUTHE
 use reqwest::{Body, Method, StatusCode, Url};
 
 use super::answer::Answer;
+use super::reach::Reach;
 use super::registry::Registry;
 use super::transport::root;
 use crate::SourceError;
@@ -98,7 +98,6 @@ impl Registry {
                 return Ok(answer);
             }
             url = self.redirected(&url, &answer)?;
-            self.stay_outside(&url, &answer).await?;
         }
         Err(self.refusal(format!("more than {MAX_REDIRECTS} redirects")))
     }
@@ -138,11 +137,16 @@ impl Registry {
         body: Body,
         taken_bytes: &AtomicU64,
     ) -> Result<Answer, SourceError> {
-        let mut request = self.transport.http.request(method, url.clone()).headers(headers.clone()).body(body);
+        let reach = if self.is_own(url) { Reach::Anywhere } else { self.transport.reach.of(&self.base).await };
+        let client = if reach == Reach::Anywhere { &self.transport.http } else { &self.transport.elsewhere };
+        let mut request = client.request(method, url.clone()).headers(headers.clone()).body(body);
         if let Some(credentials) = credentials {
             request = request.header(AUTHORIZATION, credentials);
         }
         let elsewhere = (!self.is_own(url)).then(|| place(url));
+        if elsewhere.is_some() && !reach.allows(url) {
+            return Err(self.refusal(format!("it sends us to {}, which is no public address", place(url))));
+        }
         let broken = |reason: String| {
             let reason = match &elsewhere {
                 Some(host) => format!("{host}, where it sent us: {reason}"),

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use reqwest::{NoProxy, Proxy};
+use reqwest::{NoProxy, Proxy, Url};
 
 use super::transport::TransportError;
 
@@ -53,20 +53,30 @@ impl Proxies {
         }
     }
 
+    /// The hosts of the proxies themselves.
+    pub(super) fn hosts(&self) -> Vec<String> {
+        let urls = [&self.http, &self.https].into_iter().flatten();
+        let parsed = urls.filter_map(|url| Url::parse(&with_scheme(url)).ok());
+        parsed.filter_map(|url| url.host_str().map(str::to_owned)).collect()
+    }
+
     /// The same as reqwest has it.
     pub(super) fn to_reqwest(&self) -> Result<Vec<Proxy>, TransportError> {
         let bypass = NoProxy::from_string(&format!("{LOOPBACK},{}", self.bypass));
         let proxy = |kind, make: fn(String) -> reqwest::Result<Proxy>, url: &Option<String>| {
             let Some(url) = url else { return Ok(None) };
-            // `host:port` alone is how many write it.
-            let url = if url.contains("://") { url.clone() } else { format!("http://{url}") };
-            let made =
-                make(url).map_err(|error| TransportError::Proxy { kind, reason: super::transport::root(&error) })?;
+            let made = make(with_scheme(url))
+                .map_err(|error| TransportError::Proxy { kind, reason: super::transport::root(&error) })?;
             Ok(Some(made.no_proxy(bypass.clone())))
         };
         let both = [proxy("http", Proxy::http, &self.http)?, proxy("https", Proxy::https, &self.https)?];
         Ok(both.into_iter().flatten().collect())
     }
+}
+
+/// `host:port` alone is how many write a proxy's address.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
 }
 
 /// Says which there are and not what they are: an address may hold a password.

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::redirect;
 
 use super::proxies::Proxies;
+use super::reach::{PublicOnly, Reach};
 use super::tls;
 
 /// Tells the time.
@@ -30,6 +31,8 @@ pub struct TransportConfig {
     /// How long a server may think before it answers, and how long it may pause within an answer that is read whole. The
     /// pauses within a blob are watched by who downloads it.
     pub answer_timeout: Duration,
+    /// How far redirects may lead away from a registry.
+    pub reach: Reach,
     /// The wall clock: signatures carry the time, and `Retry-After` may name one.
     pub clock: Clock,
 }
@@ -44,6 +47,7 @@ impl TransportConfig {
             extra_ca: None,
             connect_timeout: Duration::from_secs(15),
             answer_timeout: Duration::from_secs(60),
+            reach: Reach::Anywhere,
             clock,
         }
     }
@@ -76,7 +80,11 @@ pub enum TransportError {
 /// The way out to other machines. Clones share their connections.
 #[derive(Clone)]
 pub struct Transport {
+    /// For a registry itself.
     pub(super) http: reqwest::Client,
+    /// For where it redirects to.
+    pub(super) elsewhere: reqwest::Client,
+    pub(super) reach: Reach,
     pub(super) answer_timeout: Duration,
     pub(super) clock: Clock,
 }
@@ -88,17 +96,26 @@ impl Transport {
     /// What is wrong with the configuration.
     pub fn new(config: TransportConfig) -> Result<Self, TransportError> {
         let tls = tls::client_config(config.extra_ca.as_deref())?;
-        let mut builder = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls)
-            .user_agent(config.user_agent)
-            .redirect(redirect::Policy::none())
-            .connect_timeout(config.connect_timeout)
-            .no_proxy();
-        for proxy in config.proxies.to_reqwest()? {
-            builder = builder.proxy(proxy);
-        }
-        let http = builder.build().map_err(|error| TransportError::Client(root(&error)))?;
-        Ok(Self { http, answer_timeout: config.answer_timeout, clock: config.clock })
+        let proxies = config.proxies.to_reqwest()?;
+        let builder = || {
+            let builder = reqwest::Client::builder()
+                .tls_backend_preconfigured(tls.clone())
+                .user_agent(&config.user_agent)
+                .redirect(redirect::Policy::none())
+                .connect_timeout(config.connect_timeout)
+                .no_proxy();
+            proxies.iter().fold(builder, |builder, proxy| builder.proxy(proxy.clone()))
+        };
+        let build =
+            |builder: reqwest::ClientBuilder| builder.build().map_err(|error| TransportError::Client(root(&error)));
+        let http = build(builder())?;
+        let elsewhere = match config.reach {
+            Reach::Anywhere => http.clone(),
+            Reach::Public | Reach::AsRegistry => {
+                build(builder().dns_resolver(PublicOnly::besides(config.proxies.hosts())))?
+            }
+        };
+        Ok(Self { http, elsewhere, reach: config.reach, answer_timeout: config.answer_timeout, clock: config.clock })
     }
 }
 

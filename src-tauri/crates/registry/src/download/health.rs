@@ -31,6 +31,7 @@ pub(super) struct Source {
     pub(super) supplied: Ranges,
     out: Option<Out>,
     failures: u32,
+    silences: u32,
     since_failure_bytes: u64,
     not_before: Duration,
     active: u32,
@@ -82,6 +83,7 @@ impl Health {
             supplied: Ranges::new(),
             out: (wrong.contains(&index) || alone.is_some_and(|alone| alone != index)).then_some(Out::Spared),
             failures: 0,
+            silences: 0,
             since_failure_bytes: 0,
             not_before: Duration::ZERO,
             active: 0,
@@ -137,9 +139,24 @@ impl Health {
         let Some(source) = self.sources.get_mut(index) else { return };
         source.since_failure_bytes += range.end - range.start;
         source.supplied.insert(range);
+        source.silences = 0;
         if source.since_failure_bytes >= redeeming_bytes(asked_bytes) {
             source.failures = 0;
         }
+    }
+
+    /// The source took a request and said nothing. That is no failure, but while there are others it is left alone, ever
+    /// longer.
+    pub(super) fn was_silent(&mut self, index: usize, now: Duration) {
+        let usable = |source: &Source| source.out.is_none() && source.failures < self.config.tries;
+        let alone = !self.sources.iter().enumerate().any(|(other, source)| other != index && usable(source));
+        let Some(source) = self.sources.get_mut(index).filter(|source| !alone && source.not_before <= now) else {
+            return;
+        };
+        source.last = format!("{}: no answer", source.via.host());
+        let pause = self.config.stall.saturating_mul(1 << source.silences.min(6));
+        source.silences += 1;
+        source.not_before = now + pause;
     }
 
     /// The source ignores ranges: more than one stream from it would fetch the same bytes.

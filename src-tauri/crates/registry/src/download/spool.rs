@@ -45,6 +45,12 @@ impl Credits {
         Self { semaphore: Semaphore::new(total_bytes as usize), total: total_bytes }
     }
 
+    /// How many bytes could be paid for now.
+    #[cfg(test)]
+    pub(crate) fn left(&self) -> usize {
+        self.semaphore.available_permits()
+    }
+
     /// How many bytes may be paid for at once, so that streams take turns.
     pub(super) fn most_bytes(&self) -> usize {
         (self.total as usize / 4).clamp(1, PIECE_BYTES)

@@ -41,8 +41,8 @@ pub(super) enum End {
     Done,
     /// It is far slower than the others.
     Slow,
-    /// Nothing came for too long.
-    Stalled,
+    /// Nothing came for too long. `silent`: not even one byte before.
+    Stalled { silent: bool },
     /// The source answers from the first byte, whatever it is asked for.
     NoRanges,
     /// It failed.
@@ -139,7 +139,10 @@ impl State {
             End::Done => {}
             End::NoRanges => self.health.sends_everything(job.source),
             End::Slow => self.notices.push(reopened("slow")),
-            End::Stalled => {
+            End::Stalled { silent } => {
+                if *silent {
+                    self.health.was_silent(job.source, now);
+                }
                 self.notices.push(reopened("silent"));
                 // Streams that fell silent together count once, and bytes from any of them make up for all.
                 if self.stalls == 0 || now.saturating_sub(self.stalled_at) > self.config.stall / 2 {

@@ -67,7 +67,7 @@ pub(super) async fn work(shared: Arc<Shared>) {
             }
             Next::Fetch(job) => {
                 let end = fetch(&shared, &job).await;
-                avoid = matches!(end, End::Slow | End::Stalled).then_some(job.source);
+                avoid = matches!(end, End::Slow | End::Stalled { .. }).then_some(job.source);
                 let mut state = shared.state();
                 state.ended(&job, &end, shared.now());
                 if state.is_over() {
@@ -84,7 +84,7 @@ async fn fetch(shared: &Shared, job: &Job) -> End {
     let stall = shared.config.stall;
     let opening = job.via.open(&shared.digest, shared.size_bytes, job.range.clone());
     let mut opened = match timeout(stall, opening).await {
-        Err(_) => return End::Stalled,
+        Err(_) => return End::Stalled { silent: true },
         Ok(Err(error)) => return End::Failed(error),
         Ok(Ok(opened)) => opened,
     };
@@ -98,7 +98,7 @@ async fn fetch(shared: &Shared, job: &Job) -> End {
     }
     loop {
         let mut bytes = match timeout(stall, opened.body.next()).await {
-            Err(_) => return End::Stalled,
+            Err(_) => return End::Stalled { silent: at == opened.offset },
             Ok(Err(error)) => return End::Failed(error),
             Ok(Ok(None)) => return broken(format!("ended at byte {at} of {}", shared.size_bytes)),
             Ok(Ok(Some(bytes))) => bytes,

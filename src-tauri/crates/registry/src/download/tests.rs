@@ -182,3 +182,26 @@ async fn killed_at_any_step_it_goes_on() {
     }
     assert!(kills > 10, "the disk was asked for {kills} steps only");
 }
+
+/// What was kept before and is damaged now is nobody's fault: it is thrown away, and all is fetched again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_damaged_partial_is_fetched_again() {
+    let (home, contents) = (Home::new(), contents(600_000, 8));
+    let downloads = home.downloads(RealDisk, config());
+    let half = Fake::scripted("half", &contents, |number, asked| match number {
+        0..3 => Ok(Answer::good(asked)),
+        _ => Err(SourceError::Refused { host: "half".to_owned(), reason: "enough".to_owned() }),
+    });
+    run(&downloads, wanted(&contents, &[&half])).await.expect_err("it gives half of it");
+    let path = downloads.staging().partial_path(&Digest::of(&contents));
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[1000] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let source = Fake::good("nas", &contents);
+    let mut subscription = downloads.fetch(wanted(&contents, &[&source]));
+    let ready = subscription.done().await.expect("it is fetched again");
+    assert_eq!(subscription.progress().borrow().attempt, 2, "once more from the beginning");
+    assert!(ready.wrong_hosts.is_empty(), "the source is not to blame: {:?}", ready.wrong_hosts);
+    assert!(std::fs::read(&ready.path).unwrap() == contents, "the right bytes");
+}

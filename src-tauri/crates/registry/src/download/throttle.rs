@@ -7,8 +7,9 @@ use tokio::time::Instant;
 
 /// What may be made up for after a pause: without it each late timer would cost speed.
 const BURST: Duration = Duration::from_millis(50);
-/// Bytes that are let through at a time, so that a low limit is kept evenly.
-const STEP_BYTES: u64 = 64 << 10;
+/// How many steps a second a stream takes at least: at a low limit they are small, so that nobody waits long for a turn
+/// that a change of the limit would bring at once.
+const STEPS_PER_S: u64 = 20;
 
 /// A bucket of tokens, as the time at which the next byte may pass.
 #[derive(Debug)]
@@ -34,23 +35,23 @@ impl Throttle {
     pub(crate) async fn pass(&self, bytes: u64) {
         let mut left = bytes;
         while left > 0 {
-            let step = left.min(STEP_BYTES);
-            let Some(due) = self.reserve(step) else { return };
+            let Some((step, due)) = self.reserve(left) else { return };
             tokio::time::sleep_until(due).await;
             left -= step;
         }
     }
 
-    /// When these bytes may pass; whoever comes next comes after them. `None` where there is no limit.
-    fn reserve(&self, bytes: u64) -> Option<Instant> {
+    /// How many of these bytes may pass next, and when; whoever comes next comes after them. `None` where there is no limit.
+    fn reserve(&self, bytes: u64) -> Option<(u64, Instant)> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes_per_s = state.bytes_per_s?.max(1);
+        let step = bytes.min((bytes_per_s / STEPS_PER_S).max(1));
         let now = Instant::now();
         let earliest = now.checked_sub(BURST).unwrap_or(now);
         let start = state.next.map_or(now, |next| next.max(earliest));
-        let due = start + Duration::from_secs_f64(bytes as f64 / bytes_per_s as f64);
+        let due = start + Duration::from_secs_f64(step as f64 / bytes_per_s as f64);
         state.next = Some(due);
-        Some(due)
+        Some((step, due))
     }
 }
 

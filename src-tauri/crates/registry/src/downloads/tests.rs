@@ -232,6 +232,76 @@ async fn the_limit_counts_for_all_together() {
     assert!(started.elapsed() >= ms(850), "a megabyte took {:?}", started.elapsed());
 }
 
+/// What a failing disk did not keep is fetched again, but nobody sees the bar go back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn progress_does_not_go_back_when_a_failed_one_goes_on() {
+    let (home, contents) = (Home::new(), contents(LEN, 40));
+    let disk = cairn_testkit::FaultyDisk::after(20);
+    let downloads = home.downloads(disk.clone(), config());
+    let mut share = downloads.fetch(wanted(&contents, &[&slow(&contents)]));
+    share.detach();
+    let mut progress = share.progress();
+    let watching = tokio::spawn(async move {
+        let mut seen = Vec::new();
+        while progress.changed().await.is_ok() {
+            seen.push(progress.borrow_and_update().held_bytes);
+        }
+        seen
+    });
+    share.done().await.expect_err("the disk fails");
+    let shown = downloads.list()[0].progress.held_bytes;
+    let kept = downloads.staging().list().expect("it can be listed")[0].held_bytes;
+    assert!(kept < shown, "something was lost: {kept} bytes are kept where {shown} were shown");
+    disk.mend();
+    assert!(downloads.resume(share.id()), "it can go on");
+    share.done().await.expect("the disk is well");
+    drop((share, downloads));
+    let seen = watching.await.expect("it only watches");
+    assert!(seen.is_sorted(), "it went back: {seen:?}");
+}
+
+/// However downloads end, what they may have on their way to the disk is given back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn credits_come_back() {
+    let contents = contents(300_000, 30);
+    for steps in (3..40).step_by(3) {
+        let home = Home::new();
+        drop(home.downloads(RealDisk, config()));
+        let downloads = home.downloads(cairn_testkit::FaultyDisk::after(steps), config());
+        let share = downloads.fetch(wanted(&contents, &[&slow(&contents)]));
+        tokio::time::sleep(ms(10 * steps as u64)).await;
+        drop(share);
+        until("it is over", || downloads.list().is_empty()).await;
+        let left = downloads.hub.place.credits.left();
+        assert_eq!(left, config().unkept_bytes as usize, "after {steps} steps");
+    }
+}
+
+/// The runtime goes away in the middle, with everything in it, as in a program that ends without asking.
+#[test]
+fn a_runtime_that_goes_away_leaves_what_can_be_resumed() {
+    let (home, contents) = (Home::new(), contents(LEN, 31));
+    let source = slow(&contents);
+    let runtime = || tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    for bytes in [50_000, 200_000, 400_000] {
+        let first = runtime();
+        first.block_on(async {
+            let share = home.downloads(RealDisk, config()).fetch(wanted(&contents, &[&source]));
+            some(&share, bytes).await;
+            std::mem::forget(share);
+        });
+        first.shutdown_background();
+    }
+    let ready =
+        runtime().block_on(async { run(&home.downloads(RealDisk, config()), wanted(&contents, &[&source])).await });
+    let ready = ready.expect("it goes on");
+    assert!(std::fs::read(&ready.path).unwrap() == contents, "the right bytes");
+    let most = 3 * (u64::from(config().unkept_bytes) + 4 * (4 << 10));
+    let twice = source.sent_bytes() - LEN as u64;
+    assert!(twice <= most, "{twice} bytes were fetched twice, {most} are allowed");
+    assert_eq!(home.files(), ["ready/blob"], "one file, and nothing beside it");
+}
+
 /// A disk that says how much room it has.
 #[derive(Clone)]
 struct Small(Arc<std::sync::atomic::AtomicU64>);

@@ -10,7 +10,7 @@ use cairn_store::ModelRef;
 use md5::{Digest as _, Md5};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Method, StatusCode, Url};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 
 use super::part::{Blob, Delivery, Meter, Part, Sent, send};
 use super::{PushError, PushRules, PushWatcher, Tries, next_address};
@@ -45,6 +45,9 @@ enum Outcome {
     Lost(SourceError),
 }
 
+/// A part at a direct address: which, and its MD5.
+type Arrived = Result<(usize, [u8; 16]), PushError>;
+
 /// The MD5 of each part, in their order.
 type Sums = Vec<[u8; 16]>;
 
@@ -73,7 +76,8 @@ impl Upload<'_> {
     /// Has the repository the blob already?
     async fn is_there(&self) -> Result<bool, SourceError> {
         let url = self.registry.url(self.name, &format!("blobs/{}", self.blob.digest));
-        let question = Question::new(Method::HEAD, url, scope(self.name, true));
+        // A token to read is what a registry gives for this, whatever is asked for; the one to write is another.
+        let question = Question::new(Method::HEAD, url, scope(self.name, false));
         let mut tries = Tries::new(self.rules);
         loop {
             match self.registry.ask(&question).await {
@@ -115,7 +119,7 @@ impl Upload<'_> {
         let parts = Part::all(self.blob.size_bytes, self.rules.min_part_bytes, self.rules.max_part_bytes);
         let mut sums: Vec<Option<[u8; 16]>> = vec![None; parts.len()];
         // Dropping the set ends what is still on its way.
-        let mut direct: JoinSet<Result<(usize, [u8; 16]), PushError>> = JoinSet::new();
+        let mut direct: JoinSet<Arrived> = JoinSet::new();
         for (index, part) in parts.iter().enumerate() {
             let answered = match self.patch(&url, *part, meter).await? {
                 Ok(sent) => sent,
@@ -267,10 +271,7 @@ fn next_step(from: &Url, answer: &Answer) -> Result<Option<Url>, SourceError> {
 }
 
 /// Keeps the sum of a part that has arrived.
-fn note(
-    sums: &mut [Option<[u8; 16]>],
-    joined: Option<Result<Result<(usize, [u8; 16]), PushError>, tokio::task::JoinError>>,
-) -> Result<(), PushError> {
+fn note(sums: &mut [Option<[u8; 16]>], joined: Option<Result<Arrived, JoinError>>) -> Result<(), PushError> {
     let Some(joined) = joined else { return Ok(()) };
     let (index, sum) = joined.expect("sending a part does not panic")?;
     if let Some(place) = sums.get_mut(index) {

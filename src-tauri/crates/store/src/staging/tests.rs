@@ -122,6 +122,21 @@ fn a_partial_that_is_gone_or_shorter_counts_for_nothing_more_than_it_has() {
 }
 
 #[test]
+fn what_a_killed_process_left_half_written_goes() {
+    let at = fixture();
+    let half = format!(".{}.journal.123-4.tmp", blob().file_name());
+    let write = || fs::write(at.staging.partials.join(&half), b"half").unwrap();
+    write();
+    let staged = at.staging.claim(&blob(), 10).unwrap();
+    let open = || drop(Staging::open(&at.library, Arc::new(RealDisk)).unwrap());
+    open();
+    assert!(at.staging.partials.join(&half).exists(), "its writer lives");
+    drop(staged);
+    open();
+    assert!(!at.staging.partials.join(&half).exists(), "nobody is writing it");
+}
+
+#[test]
 fn another_size_keeps_the_bytes_and_not_the_end() {
     let at = fixture();
     let mut staged = at.staging.claim(&blob(), 12).unwrap();

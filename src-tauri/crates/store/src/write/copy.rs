@@ -55,7 +55,7 @@ impl LibraryWriter<'_> {
         for layer in manifest.layers.iter().chain(&manifest.config) {
             self.library.blob(layer)?;
         }
-        Ok(CopiedModel { model: self.put_manifest(to, &bytes, true)?, copied_bytes })
+        Ok(CopiedModel { model: self.write_manifest(to, &bytes, true)?, copied_bytes })
     }
 }
 

@@ -33,6 +33,9 @@ pub struct ShowResponse {
     pub parameters: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub template: String,
+    /// The template's language, and why it is this one where there are more. Ours: Ollama has no such field.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub template_reason: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub system: String,
     pub details: Details,

@@ -4,7 +4,7 @@ use reqwest::Url;
 
 use crate::client::may_lead;
 use crate::served::{Served, config, model, reply};
-use crate::{Proxies, Registry, SignIn, SourceError, Transport};
+use crate::{Proxies, Reach, Registry, SignIn, SourceError, Transport, TransportConfig};
 
 /// Two servers: the registry, which wants credentials and sends everything to the other, and the other.
 async fn pair() -> (Served, Served) {
@@ -88,28 +88,6 @@ async fn redirects_to_nowhere() {
     assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("Location")), "{got:?}");
 }
 
-#[tokio::test]
-async fn redirects_never_lead_into_a_private_network() {
-    for target in
-        ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://localhost:1/", "http://[::1]/"]
-    {
-        // The registry is somewhere outside, where only the proxy knows the way to.
-        let proxy = Served::by(move |seen| match seen.target.starts_with("http://registry.test") {
-            true => reply(307, &[("Location", target)], ""),
-            false => reply(200, &[], "{}"),
-        })
-        .await;
-        let mut config = config();
-        config.proxies = Proxies::all(&proxy.url(""), "");
-        let transport = Transport::new(config).unwrap();
-        let registry = Registry::at("http://registry.test", true, &transport, SignIn::anonymous()).unwrap();
-        let got = registry.manifest(&model()).await;
-        let refused = matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("private network"));
-        assert!(refused, "{target}: {got:?}");
-        assert_eq!(proxy.seen().len(), 1, "nobody was asked there");
-    }
-}
-
 #[test]
 fn redirects_are_never_to_less_safety() {
     let check = |from: &str, to: &str, expected: bool| {
@@ -122,4 +100,52 @@ fn redirects_are_never_to_less_safety() {
     check("http://a/", "https://b/", true);
     check("https://a/", "ftp://a/", false);
     check("http://a/", "file:///a", false);
+}
+
+#[tokio::test]
+async fn redirects_may_be_kept_to_public_addresses() {
+    let inside = Served::by(|_| reply(200, &[], "{}")).await;
+    let port = inside.place.rsplit(':').next().unwrap().to_owned();
+    let check = async |host: &str, reach: Reach| {
+        let target = format!("http://{host}:{port}/x");
+        let served = Served::by(move |_| reply(302, &[("Location", &target)], "")).await;
+        let transport = Transport::new(TransportConfig { reach, ..config() }).unwrap();
+        // The registry itself may be anywhere: the user named it.
+        let registry = Registry::at(&served.url(""), false, &transport, SignIn::anonymous()).unwrap();
+        registry.manifest(&model()).await.map(|_| ())
+    };
+    for host in ["127.0.0.1", "localhost"] {
+        check(host, Reach::Anywhere).await.expect("the other server answers");
+    }
+    assert_eq!(inside.seen().len(), 2, "it was asked");
+    check("127.0.0.1", Reach::AsRegistry).await.expect("a registry inside leads inside");
+    let got = check("127.0.0.1", Reach::Public).await;
+    assert!(
+        matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("no public address")),
+        "{got:?}"
+    );
+    let got = check("localhost", Reach::Public).await;
+    assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("no public address")), "{got:?}");
+    assert_eq!(inside.seen().len(), 3, "it was not asked again");
+}
+
+#[tokio::test]
+async fn redirects_never_lead_from_outside_to_inside() {
+    for target in ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[::1]/"] {
+        // The registry is somewhere outside, where only the proxy knows the way to.
+        let proxy = Served::by(move |seen| match seen.target.starts_with("http://registry.test") {
+            true => reply(307, &[("Location", target)], ""),
+            false => reply(200, &[], "{}"),
+        })
+        .await;
+        let mut config = config();
+        config.proxies = Proxies::all(&proxy.url(""), "");
+        config.reach = Reach::AsRegistry;
+        let transport = Transport::new(config).unwrap();
+        let registry = Registry::at("http://registry.test", true, &transport, SignIn::anonymous()).unwrap();
+        let got = registry.manifest(&model()).await;
+        let refused = matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("no public address"));
+        assert!(refused, "{target}: {got:?}");
+        assert_eq!(proxy.seen().len(), 1, "nobody was asked there");
+    }
 }

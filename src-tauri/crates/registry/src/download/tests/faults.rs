@@ -134,6 +134,16 @@ async fn silence_is_not_a_failure_until_there_is_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_never_answers_is_left_alone() {
+    let contents = contents(LEN, 3);
+    let silent =
+        Fake::scripted("nas", &contents, |_, asked| Ok(Answer { sent: 0..0, then: Then::Hang, ..Answer::good(asked) }));
+    let other = Fake::scripted("hub", &contents, |_, asked| Ok(Answer { pace: ms(20), ..Answer::good(asked) }));
+    check("silent", &contents, &[&silent, &other]).await;
+    assert!(silent.opened() <= 10, "each stream waits for it once, and one now and then: {}", silent.opened());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_asks_to_wait_is_left_alone_for_as_long() {
     let (started, asked_at) = (std::time::Instant::now(), Arc::new(std::sync::Mutex::new(Vec::new())));
     let noted = Arc::clone(&asked_at);

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use cairn_store::{Digest, Manifest};
 
 use super::{Model, rules, watcher};
-use crate::served::{model, transport};
+use crate::served::{Served, model, reply, transport};
 use crate::{PushError, PushStep, Registry, SignIn, SourceError};
 
 /// A running registry, ended when it is dropped.
@@ -165,4 +167,70 @@ async fn a_password_opens_it() {
     let stranger = running.registry(SignIn::password("u", "wrong"));
     let got = stranger.push(&model(), &model_.manifest, &model_.library(), &rules(), &watcher).await;
     assert!(matches!(got, Err(PushError::Registry(SourceError::Refused { .. }))), "{got:?}");
+}
+
+/// An ECDSA signature's two numbers, 32 bytes each, out of the DER that holds them.
+fn fixed(der: &[u8]) -> Vec<u8> {
+    let mut numbers = Vec::new();
+    // A sequence of two integers, each with its tag, its length, and perhaps a zero that keeps it positive.
+    let mut rest = &der[2..];
+    for _ in 0..2 {
+        let (number, after) = rest[2..].split_at(usize::from(rest[1]));
+        let bytes = &number[number.len().saturating_sub(32)..];
+        numbers.extend(vec![0; 32 - bytes.len()]);
+        numbers.extend_from_slice(bytes);
+        rest = after;
+    }
+    numbers
+}
+
+/// A token for the scopes that were asked for, signed as the registry wants it (RFC 7519 with ES256).
+fn token(key: &rcgen::CertifiedKey<rcgen::KeyPair>, query: &str) -> String {
+    let mut access = Vec::new();
+    for scope in query.split('&').filter_map(|pair| pair.strip_prefix("scope=")) {
+        let scope = scope.replace("%3A", ":").replace("%2F", "/").replace("%2C", ",");
+        let [kind, name, actions] = scope.split(':').collect::<Vec<_>>()[..] else {
+            panic!("{scope:?} has three parts")
+        };
+        let actions: Vec<_> = actions.split(',').collect();
+        access.push(serde_json::json!({ "type": kind, "name": name, "actions": actions }));
+    }
+    // Far from now on either side, because the registry has a real clock.
+    let claims = serde_json::json!({
+        "iss": "tests", "sub": "u", "aud": "registry", "nbf": 0, "iat": 0, "exp": 4_102_444_800_u64, "jti": "1", "access": access,
+    });
+    let header = serde_json::json!({ "typ": "JWT", "alg": "ES256", "x5c": [STANDARD.encode(key.cert.der())] });
+    let signed = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
+    let signature = rcgen::SigningKey::sign(&key.signing_key, signed.as_bytes()).unwrap();
+    format!("{signed}.{}", URL_SAFE_NO_PAD.encode(fixed(&signature)))
+}
+
+#[tokio::test]
+async fn tokens_open_it() {
+    let key = rcgen::generate_simple_self_signed(["tests".to_owned()]).unwrap();
+    let certificate = key.cert.pem();
+    let server = Served::by(move |seen| match seen.header("authorization") {
+        Some("Basic dTpw") => {
+            let token = token(&key, seen.target.split_once('?').unwrap().1);
+            reply(200, &[], format!("{{\"token\":\"{token}\"}}"))
+        }
+        _ => reply(401, &[], ""),
+    })
+    .await;
+    let auth = format!(
+        "auth: {{token: {{realm: \"{}\", service: registry, issuer: tests, rootcertbundle: FOLDER/ca.pem}}}}\n",
+        server.url("/token")
+    );
+    let Some(running) = Distribution::start(&auth, &[("ca.pem", &certificate)]) else { return };
+    let model_ = Model::of(&[b"{}", b"weights"]);
+    let (watcher, _) = watcher();
+    let realms = || [server.place.clone()];
+    let registry = running.registry(SignIn::password("u", "p").trusting_realms(realms()));
+    registry.push(&model(), &model_.manifest, &model_.library(), &rules(), &watcher).await.unwrap();
+    assert_eq!(registry.manifest(&model()).await.unwrap().bytes, model_.manifest, "it comes back");
+    pull(&registry, &Digest::of(b"weights"), b"weights").await;
+    assert_eq!(server.seen().len(), 2, "one token to write, one to read: {:?}", server.lines());
+    let stranger = running.registry(SignIn::password("u", "wrong").trusting_realms(realms()));
+    let got = stranger.manifest(&model()).await;
+    assert!(matches!(got, Err(SourceError::Refused { .. })), "{got:?}");
 }

@@ -1,0 +1,190 @@
+//! What llama.cpp's results do not show: other numbers of threads, models in several files, values that cannot be encoded, and
+//! rules for models that are too large or too foreign to be made here.
+
+use cairn_testkit::{ModelSpec, Types, tiny_llama};
+
+use super::*;
+
+fn file_of(bytes: &[u8]) -> File {
+    let mut file = tempfile::tempfile().expect("a temporary file");
+    file.write_all(bytes).expect("it can be written");
+    file
+}
+
+fn small() -> ModelSpec {
+    ModelSpec { vocab: 300, ffn: 256, types: Types::All(DType::F16), ..tiny_llama() }
+}
+
+fn quantised(files: &[Vec<u8>], head: &Gguf, target: FileType, threads: usize) -> Vec<u8> {
+    let files: Vec<File> = files.iter().map(|bytes| file_of(bytes)).collect();
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
+    let quantisation = Quantisation::new(head, target).expect("it is a model of floats");
+    let mut out = Vec::new();
+    pool.install(|| quantisation.write_to(&files, &mut out, &mut |_| ())).expect("all can be encoded");
+    out
+}
+
+#[test]
+fn threads_and_parts_change_nothing() {
+    let file = cairn_testkit::write(&small());
+    let head = Gguf::parse(&file).expect("it is a model");
+    let expected = quantised(std::slice::from_ref(&file), &head, FileType::Q4_K_M, 1);
+    assert_eq!(quantised(std::slice::from_ref(&file), &head, FileType::Q4_K_M, 3), expected, "with three threads");
+
+    let parts = cairn_testkit::split(&file, 3);
+    let heads = parts
+        .iter()
+        .zip(1..)
+        .map(|(part, number)| (format!("m-{number:05}-of-00003.gguf"), Gguf::parse(part).expect("a part is a file")));
+    let joined = cairn_gguf::split::join(heads.collect()).expect("they are one model");
+    assert_eq!(quantised(&parts, &joined, FileType::Q4_K_M, 2), expected, "from three files");
+}
+
+#[test]
+fn progress_reaches_the_end_and_never_goes_back() {
+    let file = cairn_testkit::write(&small());
+    let head = Gguf::parse(&file).expect("it is a model");
+    let quantisation = Quantisation::new(&head, FileType::Q8_0).expect("it is a model of floats");
+    let mut told = Vec::new();
+    quantisation.write_to(&[file_of(&file)], &mut io::sink(), &mut |now| told.push(now)).expect("all can be encoded");
+    assert!(told.is_sorted_by_key(|now| (now.tensor, now.done_bytes)), "{told:?}");
+    let last = told.last().expect("something is told");
+    assert_eq!((last.tensor, last.done_bytes), (last.tensors, last.total_bytes), "all is done at the end");
+    assert_eq!(last.tensors, head.tensors().len(), "every tensor counts");
+}
+
+/// A file with one matrix and a vector, whose first value is `first`.
+fn one_matrix(dtype: DType, first: f32, file_type: u32) -> Vec<u8> {
+    let mut values = [0.5; 512];
+    values[0] = first;
+    let (mut matrix, mut vector) = (Vec::new(), Vec::new());
+    dtype.encode(&values, &mut matrix).expect("it has an encoder");
+    DType::F32.encode(&[1.0; 4], &mut vector).expect("floats can be written");
+    let mut writer = Writer::default();
+    writer.set("general.architecture", "llama").set("general.file_type", file_type);
+    writer.tensor("blk.0.ffn_up.weight", dtype, &[256, 2], matrix).expect("it is a tensor");
+    writer.tensor("blk.0.ffn_norm.weight", DType::F32, &[4], vector).expect("it is a tensor");
+    writer.finish()
+}
+
+fn check_refused(file: &[u8], target: FileType, expected: &str) {
+    let head = Gguf::parse(file).expect("it is a file");
+    let written = match Quantisation::new(&head, target) {
+        Ok(quantisation) => quantisation.write_to(&[file_of(file)], &mut io::sink(), &mut |_| ()),
+        Err(error) => Err(invalid(error)),
+    };
+    assert_eq!(written.expect_err("it is refused").to_string(), expected, "as {target}");
+}
+
+#[test]
+fn what_cannot_be_quantised_is_refused() {
+    let only_floats = "quantization is only supported for F16, BF16 and F32 models";
+    check_refused(&one_matrix(DType::Q8_0, 0.5, 7), FileType::Q4_0, only_floats);
+    check_refused(&one_matrix(DType::Q8_0, 0.5, 1), FileType::Q4_0, only_floats);
+    check_refused(&one_matrix(DType::F16, 0.5, 7), FileType::Q4_0, only_floats);
+    let not_finite = "tensor `blk.0.ffn_up.weight` has values that are not finite numbers";
+    for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        check_refused(&one_matrix(DType::F32, value, 0), FileType::Q4_K_M, not_finite);
+        check_refused(&one_matrix(DType::F32, value, 0), FileType::F32, not_finite);
+    }
+    let large = one_matrix(DType::F32, 70_000.0, 0);
+    check_refused(&large, FileType::F16, "tensor `blk.0.ffn_up.weight` has values that are too large for F16");
+    let larger = one_matrix(DType::F32, 1e30, 0);
+    check_refused(&larger, FileType::Q4_K_M, "tensor `blk.0.ffn_up.weight` has values that are too large for Q4_K");
+}
+
+#[test]
+fn large_values_that_fit_are_kept() {
+    let file = one_matrix(DType::F32, 70_000.0, 0);
+    let head = Gguf::parse(&file).expect("it is a file");
+    let out = quantised(std::slice::from_ref(&file), &head, FileType::Q8_0, 1);
+    let new = Gguf::parse(&out).expect("it is a file again");
+    let tensor = new.tensor("blk.0.ffn_up.weight").expect("it is still there");
+    let mut values = [0.0; 512];
+    tensor.dtype.decode(&out[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize], &mut values);
+    assert!((values[0] - 70_000.0).abs() < 50.0, "{} stands for 70000", values[0]);
+}
+
+#[test]
+fn metadata_keep_their_order_and_the_file_type_comes_last() {
+    let file = one_matrix(DType::F16, 0.5, 1);
+    let head = Gguf::parse(&file).expect("it is a file");
+    let new = Gguf::parse(&quantised(&[file], &head, FileType::Q6_K, 1)).expect("it is a file again");
+    let keys: Vec<&str> = new.metadata().iter().map(|(key, _)| key).collect();
+    let expected = ["general.architecture", "general.quantization_version", "general.file_type"];
+    assert_eq!(keys, expected, "as llama.cpp orders them");
+    assert_eq!(new.metadata().u32("general.file_type"), Ok(Some(18)), "the number of Q6_K");
+}
+
+/// The types that tensors of 256 x 256 in F16 get; stacked ones where a name begins with `3d `.
+fn check_types(metadata: &[(&str, u32)], architecture: &str, target: FileType, expected: &[(&str, DType)]) {
+    let mut writer = Writer::default();
+    writer.set("general.architecture", architecture);
+    for (key, count) in metadata {
+        writer.set(format!("{architecture}.{key}"), *count);
+    }
+    for (name, _) in expected {
+        let (name, dims): (&str, &[u64]) = match name.strip_prefix("3d ") {
+            Some(name) => (name, &[256, 2, 2]),
+            None => (name, &[256, 4]),
+        };
+        writer.tensor(name, DType::F16, dims, vec![0; 2048]).expect("it is a tensor");
+    }
+    let file = writer.finish();
+    let head = Gguf::parse(&file).expect("it is a file");
+    let quantisation = Quantisation::new(&head, target).expect("it is a model of floats");
+    for (tensor, dtype) in quantisation.tensors() {
+        let (_, expected) = expected.iter().find(|(name, _)| name.ends_with(&tensor.name)).expect("nothing is added");
+        assert_eq!(dtype, *expected, "{} of {architecture} as {target}", tensor.name);
+    }
+}
+
+#[test]
+fn families_have_rules_of_their_own() {
+    check_types(
+        &[("block_count", 1)],
+        "glm5-next",
+        FileType::Q4_0,
+        &[
+            ("output.weight", DType::Q6_K),
+            ("blk.0.attn_q_a.weight", DType::Q8_0),
+            ("blk.0.attn_k_b.weight", DType::F16),
+            ("blk.0.ffn_up.weight", DType::Q4_0),
+        ],
+    );
+    check_types(
+        &[("block_count", 1)],
+        "bailingmoe3",
+        FileType::MXFP4_MOE,
+        &[
+            ("3d blk.0.ffn_up_exps.weight", DType::MXFP4),
+            ("3d blk.0.attn_k_b.weight", DType::Q8_0),
+            ("output.weight", DType::Q8_0),
+        ],
+    );
+    check_types(
+        &[("block_count", 68)],
+        "jais2",
+        FileType::Q3_K_S,
+        &[("output.weight", DType::Q6_K), ("blk.9.attn_v.weight", DType::Q5_K), ("blk.9.attn_q.weight", DType::Q3_K)],
+    );
+}
+
+#[test]
+fn small_tensors_stay_as_they_are() {
+    check_types(
+        &[("block_count", 1)],
+        "bert",
+        FileType::Q8_0,
+        &[
+            ("token_embd.weight", DType::Q8_0),
+            ("position_embd.weight", DType::F16),
+            ("token_types.weight", DType::F16),
+            ("blk.0.attn_q.weight", DType::Q8_0),
+            ("blk.0.attn_q.bias", DType::F16),
+            ("blk.0.attn_q_norm.weight", DType::F16),
+            ("blk.0.ffn_gate_inp.weight", DType::F16),
+            ("blk.0.ssm_conv1d.weight", DType::F16),
+        ],
+    );
+}

@@ -1,0 +1,159 @@
+//! Libraries: copies, what a deletion frees, garbage, usage, verification.
+
+use super::*;
+
+impl Daemon {
+    fn blobs(&self) -> std::path::PathBuf {
+        self.folder.path().join("models/blobs")
+    }
+
+    /// The digest of the model file that every daemon here has, and where it is.
+    fn weights(&self) -> (cairn_store::Digest, std::path::PathBuf) {
+        let digest = cairn_store::Digest::of(&cairn_testkit::write(&cairn_testkit::tiny_llama()));
+        (digest, self.blobs().join(digest.file_name()))
+    }
+}
+
+#[tokio::test]
+async fn a_model_gets_a_second_name() {
+    let daemon = Daemon::start();
+    check!(daemon.post("/api/copy", r#"{"source":"M","destination":"me/Second:v1"}"#).await, @"200 -");
+    let tags = daemon.get("/api/tags").await;
+    let digests: Vec<&str> = tags.split(r#""digest":""#).skip(1).map(|rest| &rest[..64]).collect();
+    assert!(tags.contains(r#""name":"me/Second:v1""#), "spelled as it was sent: {tags}");
+    assert_eq!(digests.len(), 2, "two names");
+    assert_eq!(digests[0], digests[1], "one identity");
+    check!(daemon.post("/api/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
+    404 application/json; charset=utf-8
+    {"error":"model \"nobody\" not found"}
+    "##);
+    check!(daemon.post("/api/copy", r#"{"source":"a b","destination":"x"}"#).await, @r##"
+    400 application/json; charset=utf-8
+    {"error":"source \"a b\" is invalid"}
+    "##);
+    check!(daemon.post("/api/copy", r#"{"source":"m","destination":"../x"}"#).await, @r##"
+    400 application/json; charset=utf-8
+    {"error":"destination \"../x\" is invalid"}
+    "##);
+    check!(daemon.post("/api/copy", r#"{"source":"m"}"#).await, @r##"
+    400 application/json; charset=utf-8
+    {"error":"destination \"\" is invalid"}
+    "##);
+    let heard = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
+    assert!(heard.starts_with("409") && heard.contains("part of Cairn"), "{heard}");
+    let heard = daemon.own("POST", "/app/copy", r#"{"source":"pebble","destination":"Guide"}"#).await;
+    assert!(heard.contains(r#"{"source":"pebble","destination":"Guide:latest","copied_bytes":3"#), "3 MB: {heard}");
+    let chat =
+        r#"{"model":"guide","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":1},"stream":false}"#;
+    assert!(daemon.post("/api/chat", chat).await.contains(r#""done":true"#), "the copy answers");
+}
+
+#[tokio::test]
+async fn a_deletion_says_what_it_freed() {
+    let daemon = Daemon::start();
+    let length = daemon.weights().1.metadata().unwrap().len();
+    daemon.post("/api/copy", r#"{"source":"m","destination":"n"}"#).await;
+    let freed = async |name: &str| daemon.own("POST", "/app/delete", &format!(r#"{{"model":"{name}"}}"#)).await;
+    check!(freed("M").await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"m:latest","freed_bytes":0}
+    "##);
+    assert!(freed("n").await.ends_with(&format!(r#"{{"model":"n:latest","freed_bytes":{length}}}"#)), "the last name");
+    check!(daemon.heard(Request::delete("/api/delete").body(Body::from(r#"{"model":"a b"}"#)).unwrap()).await, @r##"
+    400 application/json; charset=utf-8
+    {"error":"name \"a b\" is invalid"}
+    "##);
+    let heard = daemon.post("/app/delete", r#"{"model":"m"}"#).await;
+    assert!(heard.starts_with("403") || heard.starts_with("401"), "only our own clients may: {heard}");
+}
+
+#[tokio::test]
+async fn a_damaged_manifest_hinders_garbage_and_can_be_deleted() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder.path().join("models/manifests/registry.ollama.ai/library/broken");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("latest"), "{").unwrap();
+    let heard = daemon.own("POST", "/app/gc", "{}").await;
+    assert!(heard.starts_with("409") && heard.contains("nothing was removed"), "{heard}");
+    let heard = daemon.own("POST", "/app/verify", "{}").await;
+    assert!(heard.contains(r#""flawed":[],"skipped":[{"path":""#), "it is told of: {heard}");
+    assert!(daemon.own("GET", "/app/libraries", "").await.contains("broken/latest"), "here too");
+    check!(daemon.own("POST", "/app/delete", r#"{"model":"broken"}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"model":"broken:latest","freed_bytes":0}
+    "##);
+    check!(daemon.own("POST", "/app/gc", r#"{"dry_run":true}"#).await, @r##"
+    200 application/json; charset=utf-8
+    {"dry_run":true,"freed_bytes":0,"removed":[],"kept":[]}
+    "##);
+}
+
+#[tokio::test]
+async fn garbage_and_usage_agree() {
+    let daemon = Daemon::start();
+    let file = |name: &str, age: u64| {
+        let path = daemon.blobs().join(name);
+        std::fs::write(&path, vec![1; 4096]).unwrap();
+        let at = daemon.server.app().clock().now() - Duration::from_secs(age);
+        std::fs::File::options().write(true).open(path).unwrap().set_modified(at).unwrap();
+    };
+    let unnamed = |text: &[u8]| cairn_store::Digest::of(text).file_name();
+    file(&unnamed(b"old"), 3601);
+    file(&unnamed(b"young"), 3599);
+    file("sha256-0-partial", 3601);
+    let usage = daemon.own("GET", "/app/usage", "").await;
+    for part in [
+        r#""role":"own","state":"present","missed":false,"models":1}"#,
+        r#""models":[{"model":"m:latest","own_bytes":"#,
+        r#""shared_bytes":0,"unreferenced_bytes":8192,"unreferenced_files":2,"partial_bytes":4096,"partial_files":1"#,
+        r#""free_bytes":"#,
+    ] {
+        assert!(usage.contains(part), "{part} is missing from {usage}");
+    }
+    let heard = daemon.own("POST", "/app/gc", r#"{"dry_run":true}"#).await;
+    assert!(heard.contains(r#"{"dry_run":true,"freed_bytes":4096,"#), "{heard}");
+    let heard = daemon.own("POST", "/app/gc", "{}").await;
+    assert!(heard.contains(r#"{"dry_run":false,"freed_bytes":4096,"#), "{heard}");
+    assert!(heard.contains(r#""kind":"unreferenced","young":true"#), "{heard}");
+    assert!(heard.contains(r#""kind":"partial","young":false"#), "{heard}");
+    let heard = daemon.own("POST", "/app/gc", r#"{"partials":true}"#).await;
+    assert!(heard.contains(r#""removed":[{"path":""#) && heard.contains("sha256-0-partial"), "{heard}");
+    assert_eq!(std::fs::read_dir(daemon.blobs()).unwrap().count(), 2, "the model, and what is young");
+}
+
+#[tokio::test]
+async fn damage_is_found_and_discarded() {
+    let daemon = Daemon::start();
+    let (digest, path) = daemon.weights();
+    let verify = async |body: &str| {
+        let heard = daemon.own("POST", "/app/verify", body).await;
+        assert!(heard.starts_with("200 application/x-ndjson"), "it streams: {heard}");
+        let last: serde_json::Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
+        assert_eq!(last["status"], "done", "{heard}");
+        last
+    };
+    let length = path.metadata().unwrap().len();
+    let sound = verify("{}").await;
+    assert_eq!(
+        (&sound["models"], &sound["contents"], &sound["bytes"]),
+        (&1.into(), &1.into(), &length.into()),
+        "{sound}"
+    );
+    assert_eq!(sound["flawed"], serde_json::json!([]), "nothing is wrong");
+
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[4_000_000] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    let damaged = verify(r#"{"models":["M"]}"#).await;
+    let flawed = &damaged["flawed"][0];
+    assert_eq!((&flawed["flaw"], &flawed["digest"]), (&"damaged".into(), &digest.to_string().into()), "{flawed}");
+    assert_eq!((&flawed["kind"], &flawed["models"]), (&"model".into(), &serde_json::json!(["m:latest"])), "{flawed}");
+    assert_eq!((&flawed["own"], &flawed["discarded"]), (&true.into(), &false.into()), "{flawed}");
+    assert_eq!(verify(r#"{"discard":true}"#).await["flawed"][0]["discarded"], true, "it was asked for");
+    assert!(!path.exists(), "so that a pull fetches it");
+    assert_eq!(verify("{}").await["flawed"][0]["flaw"], "missing", "until then it is missing");
+    check!(daemon.own("POST", "/app/verify", r#"{"models":["nobody"]}"#).await, @r##"
+    404 application/json; charset=utf-8
+    {"error":"model 'nobody' not found"}
+    "##);
+}

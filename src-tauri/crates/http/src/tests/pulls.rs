@@ -1,0 +1,50 @@
+//! Pulls and downloads as raw bodies: what is refused, how failures look, and who may ask.
+
+use cairn_testkit::registry::{FakeRegistry, Faults};
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_look_like_ollamas() {
+    let daemon = Daemon::start();
+    let registry = FakeRegistry::start(1, Faults::default()).unwrap();
+    let name = format!("{}/library/nothing", registry.host());
+    let ask = |stream: bool| format!(r#"{{"model":"{name}","insecure":true,"stream":{stream}}}"#);
+    let missing = format!(
+        "pull model manifest: file does not exist ({} has no {name}:latest; check the spelling and the tag, and whether the \
+         model is public)",
+        registry.host()
+    );
+    let streamed = daemon.post("/api/pull", &ask(true)).await;
+    let lines = format!(
+        "200 application/x-ndjson\n{{\"status\":\"pulling manifest\"}}\n{}\n",
+        serde_json::json!({"error": missing})
+    );
+    assert_eq!(streamed, lines, "a stream begins before anybody knows");
+    let whole = daemon.post("/api/pull", &ask(false)).await;
+    let refusal = format!("500 application/json; charset=utf-8\n{}", serde_json::json!({"error": missing}));
+    assert_eq!(whole, refusal, "without a stream the status says it");
+    for (body, error) in [(r#"{"model":""}"#, "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
+        let refused = daemon.post("/api/pull", body).await;
+        assert_eq!(refused, format!("400 application/json; charset=utf-8\n{{\"error\":\"{error}\"}}"), "{body}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn downloads_are_for_our_own_clients() {
+    let daemon = Daemon::start();
+    let refused = daemon.get("/app/downloads").await;
+    assert!(refused.starts_with("401 ") || refused.starts_with("403 "), "{refused}");
+    let check = async |method: &str, path: &str, body: &str, expected: &str| {
+        let heard = daemon.own(method, &format!("/app/downloads{path}"), body).await;
+        assert!(heard.contains(expected), "{method} {path}: {heard}");
+    };
+    check("GET", "", "", "200 application/json; charset=utf-8\n{\"downloads\":[]}").await;
+    check("POST", "/cap", r#"{"bytes_per_second":5000}"#, "\"limit_bytes_per_second\":5000").await;
+    check("POST", "/cap", "{}", "{\"downloads\":[]}").await;
+    for verb in ["pause", "resume", "cancel", "discard"] {
+        check("POST", &format!("/{verb}"), r#"{"download":"m"}"#, "404 ").await;
+    }
+    check("POST", "/reorder", r#"{"download":"1","position":0}"#, "there is no download").await;
+    check("POST", "", r#"{"model":"a b"}"#, "invalid model name").await;
+}

@@ -1,0 +1,253 @@
+//! The functions that a template may call: Go's own, which the engine has, and those that Ollama adds.
+//!
+//! Those that read or make texts are ours, because each is charged to the budget before it runs, by what its arguments hold
+//! and what its text can have at most.
+//!
+//! Spec: <https://pkg.go.dev/text/template#hdr-Functions>.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use gotmpl::{FuncMap, TemplateError, Value, html_escape, js_escape, url_encode};
+
+use super::super::clock::Moment;
+use super::budget::Budget;
+use super::text::{JSON_GROWTH, Printed};
+
+/// Notes where the template is. No template can call it, since no name has a blank.
+pub(super) const STEP: &str = " step";
+/// Prints what an action leaves. No template can call it either.
+pub(super) const PRINT: &str = " print";
+
+/// The functions that the engine brings and that need no watching.
+const ENGINES: [&str; 6] = ["and", "call", "index", "len", "not", "or"];
+/// Those that are defined here.
+const OURS: [&str; 17] = [
+    "currentDate",
+    "eq",
+    "ge",
+    "gt",
+    "html",
+    "js",
+    "json",
+    "le",
+    "lt",
+    "ne",
+    "print",
+    "printf",
+    "println",
+    "slice",
+    "toTypeScriptType",
+    "urlquery",
+    "yesterdayDate",
+];
+
+/// Width or precision that the engine lets a verb of `printf` have.
+const MAX_WIDTH_BYTES: u64 = 1 << 16;
+/// The most that `printf` makes of a byte: `\U0001F999` for a letter, `0xff ` for a byte.
+const VERB_GROWTH: u64 = 10;
+/// The most that escapes make of a byte: `\u0026`, or `&#34;`.
+const ESCAPE_GROWTH: u64 = 6;
+
+/// Whether there is a function of that name.
+pub(super) fn is_known(name: &str) -> bool {
+    ENGINES.contains(&name) || OURS.contains(&name)
+}
+
+type Result = std::result::Result<Value, TemplateError>;
+
+/// What functions work with.
+struct Functions {
+    budget: Arc<Budget>,
+    printed: Printed,
+    now: Moment,
+}
+
+/// The functions of one rendering. `printed` lives as long as they do; so must the values that it knows.
+pub(super) fn all(budget: Arc<Budget>, printed: Printed, now: Moment) -> FuncMap {
+    let functions = Arc::new(Functions { budget, printed, now });
+    let entry = |name: &'static str| {
+        let functions = Arc::clone(&functions);
+        let call = move |arguments: &[Value]| functions.call(name, arguments);
+        (name.to_owned(), Arc::new(call) as gotmpl::ValueFunc)
+    };
+    OURS.into_iter().chain([STEP, PRINT]).map(entry).collect()
+}
+
+impl Functions {
+    fn call(&self, name: &'static str, arguments: &[Value]) -> Result {
+        match (name, arguments) {
+            (STEP, [Value::Int(line), Value::Int(cost)]) => {
+                self.budget.step(usize::try_from(*line).unwrap_or(0), u64::try_from(*cost).unwrap_or(u64::MAX))?;
+                Ok(Value::Nil)
+            }
+            // Not `<nil>`, which is what Go prints everywhere else.
+            (PRINT | "html" | "js" | "urlquery", [Value::Nil]) => self.escaped(name, "<no value>"),
+            (PRINT, [text @ Value::String(_)]) => Ok(text.clone()),
+            (PRINT, [_]) => self.print(arguments, false),
+            ("print", _) => self.print(arguments, false),
+            ("println", _) => self.print(arguments, true),
+            ("printf", [Value::String(format), rest @ ..]) => self.printf(format, rest),
+            ("html" | "js" | "urlquery", [value]) => {
+                self.budget.text(self.printed.bytes(value).saturating_mul(ESCAPE_GROWTH))?;
+                let mut text = String::new();
+                self.printed.write(&mut text, value);
+                self.escaped(name, &text)
+            }
+            ("json", [value]) => {
+                self.budget.text(self.printed.bytes(value).saturating_mul(JSON_GROWTH))?;
+                let mut text = String::new();
+                self.printed.write_json(&mut text, value);
+                Ok(Value::from(text))
+            }
+            ("eq", [first, others @ ..]) if !others.is_empty() => {
+                for other in others {
+                    if self.equal(first, other)? {
+                        return Ok(Value::Bool(true));
+                    }
+                }
+                Ok(Value::Bool(false))
+            }
+            ("ne", [a, b]) => Ok(Value::Bool(!self.equal(a, b)?)),
+            ("lt", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_lt())),
+            ("le", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_le())),
+            ("gt", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_gt())),
+            ("ge", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_ge())),
+            ("slice", [value, bounds @ ..]) if bounds.len() <= 2 => self.slice(value, bounds),
+            // A format may be given, and Ollama does not heed it.
+            ("currentDate", _) => Ok(Value::from(self.now.strftime("%Y-%m-%d"))),
+            ("yesterdayDate", _) => Ok(Value::from(self.now.yesterday().strftime("%Y-%m-%d"))),
+            ("toTypeScriptType", [property]) => Ok(Value::from(typescript(property))),
+            _ => Err(failed(format!("{name} cannot take {}", kinds(arguments)))),
+        }
+    }
+
+    fn escaped(&self, name: &str, text: &str) -> Result {
+        Ok(Value::from(match name {
+            "html" => html_escape(text),
+            "js" => js_escape(text),
+            "urlquery" => url_encode(text),
+            _ => text.to_owned(),
+        }))
+    }
+
+    /// All values as one text: `println` puts blanks between all, `print` between those that are no texts.
+    fn print(&self, arguments: &[Value], line: bool) -> Result {
+        self.budget.text(arguments.iter().map(|value| self.printed.bytes(value) + 1).sum())?;
+        let is_text = |value: &Value| matches!(value, Value::String(_));
+        let mut text = String::new();
+        let mut before: Option<&Value> = None;
+        for value in arguments {
+            if before.is_some_and(|before| line || !(is_text(before) || is_text(value))) {
+                text.push(' ');
+            }
+            self.printed.write(&mut text, value);
+            before = Some(value);
+        }
+        text.push_str(if line { "\n" } else { "" });
+        Ok(Value::from(text))
+    }
+
+    /// The engine's `printf`, which is reached by a template that is one call of it.
+    fn printf(&self, format: &str, arguments: &[Value]) -> Result {
+        self.budget.text(formatted_bytes(format, arguments, &self.printed))?;
+        let mut source = "{{printf".to_owned();
+        let mut values = vec![Value::from(format)];
+        for value in arguments {
+            values.push(self.printed.known(value));
+        }
+        for index in 0..values.len() {
+            source += &format!(" (index . {index})");
+        }
+        let call = gotmpl::Template::new("").parse(&(source + "}}"))?;
+        Ok(Value::from(call.execute_to_string(&Value::from(values))?))
+    }
+
+    fn equal(&self, a: &Value, b: &Value) -> std::result::Result<bool, TemplateError> {
+        match (a, b) {
+            (Value::Nil, other) | (other, Value::Nil) => Ok(matches!(other, Value::Nil)),
+            (Value::Bool(a), Value::Bool(b)) => Ok(a == b),
+            _ => self.order(a, b).map(Ordering::is_eq),
+        }
+    }
+
+    fn order(&self, a: &Value, b: &Value) -> std::result::Result<Ordering, TemplateError> {
+        match (a, b) {
+            (Value::Int(a), Value::Int(b)) => Ok(a.cmp(b)),
+            (Value::Float(a), Value::Float(b)) => Ok(a.total_cmp(b)),
+            (Value::String(a), Value::String(b)) => {
+                self.budget.read(a.len().min(b.len()) as u64)?;
+                Ok(a.cmp(b))
+            }
+            _ => Err(failed(format!("{} cannot be compared", kinds(&[a.clone(), b.clone()])))),
+        }
+    }
+
+    fn slice(&self, value: &Value, bounds: &[Value]) -> Result {
+        let bytes = match value {
+            Value::List(items) => items.len() * size_of::<Value>(),
+            Value::String(text) => text.len(),
+            _ => 0,
+        };
+        self.budget.read(bytes as u64)?;
+        let bound = |index: usize| match bounds.get(index) {
+            None => Ok(None),
+            Some(Value::Int(bound)) => Ok(Some(*bound)),
+            Some(other) => Err(failed(format!("slice cannot take {} for a bound", other.type_name()))),
+        };
+        value.slice(bound(0)?, bound(1)?)
+    }
+}
+
+fn failed(what: String) -> TemplateError {
+    TemplateError::Exec(what)
+}
+
+/// The types of values, for errors.
+fn kinds(values: &[Value]) -> String {
+    let names: Vec<&str> = values.iter().take(4).map(Value::type_name).collect();
+    let more = if values.len() > names.len() { ", ..." } else { "" };
+    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") + more }
+}
+
+/// The most bytes of what `printf` makes: every verb may take the longest argument, since verbs may choose theirs.
+fn formatted_bytes(format: &str, arguments: &[Value], printed: &Printed) -> u64 {
+    let longest = arguments.iter().map(|value| printed.bytes(value)).max().unwrap_or(0);
+    // Arguments that no verb takes are printed at the end.
+    let extra: u64 = arguments.iter().map(|value| 32 + printed.bytes(value)).sum();
+    let verbs = format.split('%').skip(1).fold(0_u64, |sum, after| {
+        let at = after.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (options, verb) = after.split_at_checked(at).unwrap_or((after, ""));
+        let growth = if options.is_empty() && verb.starts_with(['s', 'v', 'd']) { 1 } else { VERB_GROWTH };
+        let counts = options.contains(|letter: char| letter.is_ascii_digit() || letter == '*');
+        let width = if counts { 2 * MAX_WIDTH_BYTES } else { 512 };
+        sum.saturating_add(longest.saturating_mul(growth)).saturating_add(width)
+    });
+    verbs.saturating_add(format.len() as u64).saturating_add(extra)
+}
+
+/// The type of a tool's property in TypeScript; `any` for what is none.
+fn typescript(property: &Value) -> String {
+    let list = |name: &str| match property.field(name) {
+        Some(Value::List(items)) => &**items,
+        _ => &[],
+    };
+    let names: Vec<String> = match (list("AnyOf"), list("Type")) {
+        ([], []) => return "any".to_owned(),
+        ([], types) => types.iter().map(|name| of_schema(name.as_str().unwrap_or_default()).to_owned()).collect(),
+        (any_of, _) => any_of.iter().map(typescript).collect(),
+    };
+    names.join(" | ")
+}
+
+fn of_schema(name: &str) -> &'static str {
+    match name {
+        "string" => "string",
+        "number" | "integer" => "number",
+        "boolean" => "boolean",
+        "array" => "any[]",
+        "object" => "Record<string, any>",
+        "null" => "null",
+        _ => "any",
+    }
+}

@@ -1,0 +1,264 @@
+//! Walks over a template's tree: what it mentions, how it writes reasoning, where its answer begins, and what is put into it so
+//! that a rendering can be watched.
+
+use std::collections::BTreeSet;
+
+use gotmpl::parse::{ActionNode, BranchNode, CommandNode, Expr, ListNode, Node, Number, PipeNode, Pos, SmolStr};
+
+use super::super::Error;
+use super::functions::{self, PRINT, STEP};
+
+/// The variable that takes what a step gives. No template can mean it.
+const NOWHERE: &str = "$ nowhere";
+
+/// What is in a list of nodes.
+fn branches(node: &Node) -> Option<&BranchNode> {
+    match node {
+        Node::If(branch) | Node::Range(branch) | Node::With(branch) => Some(branch),
+        _ => None,
+    }
+}
+
+/// The expressions of a node itself, without those of the nodes in it.
+fn pipe(node: &Node) -> Option<&PipeNode> {
+    match node {
+        Node::Action(action) => Some(&action.pipe),
+        Node::Template(call) => call.pipe.as_ref(),
+        node => branches(node).map(|branch| &branch.pipe),
+    }
+}
+
+/// Shows every node of a list, and of the lists in it.
+fn each<'a>(list: &'a ListNode, see: &mut dyn FnMut(&'a Node)) {
+    for node in &list.nodes {
+        see(node);
+        if let Node::List(inner) = node {
+            each(inner, see);
+        }
+        if let Some(branch) = branches(node) {
+            each(&branch.body, see);
+            if let Some(other) = &branch.else_body {
+                each(other, see);
+            }
+        }
+    }
+}
+
+/// Shows every expression of a pipe, and of the pipes in it.
+fn each_expression<'a>(pipe: &'a PipeNode, see: &mut dyn FnMut(&'a Expr)) {
+    let mut waiting: Vec<&Expr> = pipe.commands.iter().flat_map(|command| &command.args).collect();
+    while let Some(expression) = waiting.pop() {
+        see(expression);
+        match expression {
+            Expr::Pipe(_, inner) => waiting.extend(inner.commands.iter().flat_map(|command| &command.args)),
+            Expr::Chain(_, inner, _) => waiting.push(inner),
+            _ => {}
+        }
+    }
+}
+
+/// The names of all fields that a tree mentions, in lower case.
+pub(super) fn mentioned(list: &ListNode) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    each(list, &mut |node| {
+        let Some(pipe) = pipe(node) else { return };
+        each_expression(pipe, &mut |expression| {
+            if let Expr::Field(_, fields) | Expr::Variable(_, _, fields) = expression {
+                names.extend(fields.iter().map(|name| name.to_lowercase()));
+            }
+        });
+    });
+    names
+}
+
+/// Checks that there is every function that a tree calls, since it may be called much later.
+///
+/// # Errors
+/// [`Error::Syntax`] with the line.
+pub(super) fn check(list: &ListNode) -> Result<(), Error> {
+    let mut unknown = None;
+    each(list, &mut |node| {
+        let Some(pipe) = pipe(node) else { return };
+        each_expression(pipe, &mut |expression| {
+            if let Expr::Identifier(pos, name) = expression
+                && !functions::is_known(name)
+            {
+                unknown.get_or_insert((pos.line, name.clone()));
+            }
+        });
+    });
+    match unknown {
+        Some((line, name)) => {
+            Err(Error::Syntax { reason: format!("line {line}: there is no function {:?}", name.as_str()) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Whether a pipe has a field that begins with this name.
+fn has_field(pipe: &PipeNode, name: &str) -> bool {
+    let mut found = false;
+    each_expression(pipe, &mut |expression| {
+        found |= matches!(expression, Expr::Field(_, fields) if fields.first().is_some_and(|first| first == name));
+    });
+    found
+}
+
+/// What stands before and after reasoning: where a loop over messages writes `.Thinking`, the texts that begin and end the
+/// innermost list around it.
+pub(super) fn thinking_tags(list: &ListNode) -> (String, String) {
+    let mut tags = (String::new(), String::new());
+    find_tags(list, false, &mut tags);
+    tags
+}
+
+fn find_tags(list: &ListNode, in_messages: bool, tags: &mut (String, String)) {
+    for node in &list.nodes {
+        if in_messages && pipe(node).is_some_and(|pipe| has_field(pipe, "Thinking")) {
+            let text = |node: Option<&Node>| match node {
+                Some(Node::Text(text)) => Some(text.text.trim().to_owned()),
+                _ => None,
+            };
+            if let Some(open) = text(list.nodes.first()) {
+                tags.0 = open;
+            }
+            if let Some(close) = text(list.nodes.last()) {
+                tags.1 = close;
+            }
+        }
+        let Some(branch) = branches(node) else { continue };
+        // The innermost loop counts.
+        let inside = match node {
+            Node::Range(branch) => has_field(&branch.pipe, "Messages"),
+            _ => in_messages,
+        };
+        find_tags(&branch.body, inside, tags);
+        if let Some(other) = &branch.else_body {
+            find_tags(other, inside, tags);
+        }
+    }
+}
+
+/// The tree up to and with the first `.Response`.
+pub(super) fn cut(list: &ListNode) -> ListNode {
+    cut_list(list, &mut false)
+}
+
+fn cut_list(list: &ListNode, done: &mut bool) -> ListNode {
+    let mut nodes = Vec::new();
+    for node in &list.nodes {
+        if *done {
+            break;
+        }
+        let branch = |branch: &BranchNode, done: &mut bool| BranchNode {
+            body: cut_list(&branch.body, done),
+            else_body: branch.else_body.as_ref().map(|other| cut_list(other, done)),
+            ..branch.clone()
+        };
+        nodes.push(match node {
+            Node::Action(action) => match cut_pipe(&action.pipe, done) {
+                Some(pipe) => Node::Action(ActionNode { pos: action.pos, pipe }),
+                None => continue,
+            },
+            Node::List(inner) => Node::List(cut_list(inner, done)),
+            Node::If(inner) => Node::If(branch(inner, done)),
+            Node::Range(inner) => Node::Range(branch(inner, done)),
+            Node::With(inner) => Node::With(branch(inner, done)),
+            other => other.clone(),
+        });
+    }
+    ListNode { pos: list.pos, nodes }
+}
+
+/// A pipe up to its first `.Response`; nothing if a command has lost all that it had.
+fn cut_pipe(pipe: &PipeNode, done: &mut bool) -> Option<PipeNode> {
+    let mut commands = Vec::new();
+    for command in &pipe.commands {
+        let mut args = Vec::new();
+        for expression in &command.args {
+            if *done {
+                break;
+            }
+            match expression {
+                Expr::Field(_, fields) => {
+                    *done = fields.iter().any(|name| name == "Response");
+                    args.push(expression.clone());
+                }
+                Expr::Pipe(pos, inner) => args.extend(cut_pipe(inner, done).map(|inner| Expr::Pipe(*pos, inner))),
+                other => args.push(other.clone()),
+            }
+        }
+        if args.is_empty() {
+            return None;
+        }
+        commands.push(CommandNode { pos: command.pos, args });
+    }
+    Some(PipeNode { commands, ..pipe.clone() })
+}
+
+/// The tree with `{{ .Response }}` at its end.
+pub(super) fn with_response(mut list: ListNode) -> ListNode {
+    let pos = list.pos;
+    let field = Expr::Field(pos, vec![SmolStr::new("Response")]);
+    list.nodes.push(Node::Action(ActionNode { pos, pipe: call(pos, vec![field]) }));
+    list
+}
+
+fn call(pos: Pos, args: Vec<Expr>) -> PipeNode {
+    PipeNode { pos, decl: Vec::new(), commands: vec![CommandNode { pos, args }], is_assign: false }
+}
+
+/// The tree with a step before every node that is more than text, and with our own printing.
+pub(super) fn watched(list: ListNode) -> ListNode {
+    let mut nodes = Vec::with_capacity(2 * list.nodes.len());
+    for node in list.nodes {
+        if !matches!(node, Node::Text(_)) {
+            nodes.push(step(&node, list.pos));
+        }
+        nodes.push(match node {
+            Node::Action(mut action) => {
+                if action.pipe.decl.is_empty() {
+                    let pos = action.pos;
+                    let print = vec![Expr::Identifier(pos, SmolStr::new_static(PRINT))];
+                    action.pipe.commands.push(CommandNode { pos, args: print });
+                }
+                Node::Action(action)
+            }
+            Node::List(inner) => Node::List(watched(inner)),
+            Node::If(branch) => Node::If(watched_branch(branch)),
+            Node::Range(branch) => Node::Range(watched_branch(branch)),
+            Node::With(branch) => Node::With(watched_branch(branch)),
+            other => other,
+        });
+    }
+    ListNode { pos: list.pos, nodes }
+}
+
+fn watched_branch(branch: BranchNode) -> BranchNode {
+    BranchNode { body: watched(branch.body), else_body: branch.else_body.map(watched), ..branch }
+}
+
+/// An action that charges a node's own expressions, and notes its line.
+fn step(node: &Node, list: Pos) -> Node {
+    let mut cost: i64 = 1;
+    let pos = match node {
+        Node::Break(pos) | Node::Continue(pos) => *pos,
+        Node::Template(call) => call.pos,
+        node => pipe(node).map_or(list, |pipe| pipe.pos),
+    };
+    if let Some(pipe) = pipe(node) {
+        each_expression(pipe, &mut |expression| {
+            cost += match expression {
+                Expr::Field(_, fields) | Expr::Variable(_, _, fields) | Expr::Chain(_, _, fields) => {
+                    1 + i64::try_from(fields.len()).unwrap_or(i64::MAX / 2)
+                }
+                _ => 1,
+            };
+        });
+    }
+    let line = i64::try_from(pos.line).unwrap_or(0);
+    let number = |number: i64| Expr::Number(pos, Number::Int(number));
+    let mut pipe = call(pos, vec![Expr::Identifier(pos, SmolStr::new_static(STEP)), number(line), number(cost)]);
+    pipe.decl = vec![SmolStr::new_static(NOWHERE)];
+    Node::Action(ActionNode { pos, pipe })
+}

@@ -1,0 +1,121 @@
+//! Chat templates in Jinja, as models carry them in `tokenizer.chat_template`.
+//!
+//! They are written for Python's Jinja2 as Hugging Face's `transformers` sets it up, so the engine here is made to agree with
+//! that: blocks are trimmed, nothing is escaped, values print the Python way ([`super::python`]), and strings have Python's
+//! methods. A template may refuse a conversation by `raise_exception`; its words are then the error.
+
+use std::collections::BTreeMap;
+
+use minijinja::value::{Serde, Value};
+use minijinja::{Environment, ErrorKind};
+
+use super::{Capabilities, Engine, Error, Render, Think, budget, engine};
+
+/// The tags of models whose templates are in Jinja.
+const THINKING: (&str, &str) = ("<think>", "</think>");
+
+/// A Jinja template, checked once.
+#[derive(Debug)]
+pub(super) struct Jinja {
+    environment: Environment<'static>,
+    /// What the engine reads in the source's place.
+    readable: String,
+    capabilities: Capabilities,
+}
+
+impl Jinja {
+    /// Checks a template.
+    ///
+    /// # Errors
+    /// When it is not valid Jinja.
+    pub(super) fn parse(source: &str) -> Result<Self, Error> {
+        let invalid = |reason: String| Error::Syntax { reason };
+        let read = engine::readable(source).ok_or_else(|| invalid("the template engine broke off".to_owned()))?;
+        let readable = read.map_err(|error| match classify(&error) {
+            too_large @ Error::TooLarge { .. } => too_large,
+            _ => invalid(error.to_string()),
+        })?;
+        Ok(Self { environment: engine::environment(), readable, capabilities: capabilities(source) })
+    }
+}
+
+impl Engine for Jinja {
+    fn render(&self, input: &Render<'_>) -> Result<String, Error> {
+        match engine::render(&self.environment, &self.readable, context(input)) {
+            Some(Ok(text)) => Ok(text),
+            Some(Err(error)) => Err(classify(&error)),
+            None => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn thinking_tags(&self) -> Option<(&str, &str)> {
+        self.capabilities.thinking.then_some(THINKING)
+    }
+}
+
+/// What the text mentions.
+pub(super) fn capabilities(source: &str) -> Capabilities {
+    let has = |text: &str| source.contains(text);
+    let any = |texts: &[&str]| texts.iter().any(|text| has(text));
+    let tools = any(&["tools", "tool_call"]);
+    let calls = any(&["tool_calls", "assistant_tool_call"]);
+    let role = ["role'] == 'tool'", "role'] == \"tool\"", "role\"] == 'tool'", "role\"] == \"tool\""];
+    let results =
+        any(&["tool_response", "tool_results", "message.role == 'tool'", "message.role == \"tool\"", "ipython"]);
+    Capabilities {
+        tools,
+        tool_results: tools && calls && (results || any(&role)),
+        thinking: has(THINKING.0) && has(THINKING.1),
+        insert: false,
+    }
+}
+
+/// The variables that `transformers` gives to a template.
+fn context(input: &Render<'_>) -> Value {
+    let json = |value: &serde_json::Value| Value::from(Serde(value));
+    let messages: Vec<Value> = input.messages.iter().map(|message| json(&message.to_json())).collect();
+    let now = input.now;
+    let mut variables: BTreeMap<&str, Value> = BTreeMap::from([
+        ("messages", Value::from(messages)),
+        ("tools", input.tools.map_or(Value::from(()), json)),
+        ("documents", Value::from(())),
+        ("add_generation_prompt", Value::from(input.add_generation_prompt)),
+        ("bos_token", Value::from(input.bos_token)),
+        ("eos_token", Value::from(input.eos_token)),
+        ("strftime_now", Value::from_function(move |format: String| now.strftime(&format))),
+    ]);
+    if let Some(think) = &input.thinking {
+        // Most templates ask for `enable_thinking`, DeepSeek's and Granite's for `thinking`.
+        let on = Value::from(*think != Think::Off);
+        variables.insert("enable_thinking", on.clone());
+        variables.insert("thinking", on);
+        if let Think::Level(level) = think {
+            variables.insert("reasoning_effort", Value::from(level.as_str()));
+        }
+    }
+    Value::from_pairs(variables)
+}
+
+/// Tells a refusal from a failure, and a limit from both.
+fn classify(error: &minijinja::Error) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(engine::Refusal(words)) = inner.downcast_ref() {
+            return Error::Refused { reason: words.clone() };
+        }
+        if let Some(budget::Exceeded(what)) = inner.downcast_ref() {
+            return Error::TooLarge { what };
+        }
+        if let Some(inner) = inner.downcast_ref::<minijinja::Error>()
+            && inner.kind() == ErrorKind::OutOfFuel
+        {
+            return Error::TooLarge { what: "steps" };
+        }
+        cause = inner.source();
+    }
+    Error::Failed { reason: error.to_string() }
+}

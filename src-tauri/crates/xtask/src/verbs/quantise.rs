@@ -1,0 +1,28 @@
+//! `quantise`: holds quantised models against llama.cpp's, tensor by tensor.
+
+use std::process::ExitCode;
+
+use super::Verb;
+use crate::{Repo, process, python, workspace};
+
+/// The row of this verb.
+pub const VERB: Verb = Verb {
+    name: "quantise",
+    about: "Compare quantised models with llama.cpp's; `--record` keeps what it made as fixtures, `--speed` measures both",
+    run,
+};
+
+fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
+    let python = python::LLAMA.python(repo)?;
+    let folder = workspace::target_folder(repo)?.join("quantise");
+    let mut quantise = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "quantise", "--"]);
+    quantise.arg("--python").arg(python).arg("--folder").arg(folder);
+    for arg in args {
+        match arg.as_str() {
+            "--record" | "--speed" => quantise.arg(arg),
+            _ => anyhow::bail!("quantise takes --record and --speed, not {arg}"),
+        };
+    }
+    process::run(&mut quantise)?;
+    Ok(ExitCode::SUCCESS)
+}

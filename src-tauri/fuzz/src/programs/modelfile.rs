@@ -1,0 +1,6 @@
+//! Hands the target `modelfile` to libFuzzer.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| cairn_fuzz::modelfile::run(input));

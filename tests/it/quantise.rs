@@ -1,0 +1,38 @@
+//! Quantised models against what llama.cpp makes of the same weights, which `cargo xtask quantise --record` has recorded.
+
+use cairn_convert::FileType;
+use it::quantised::{self, Record, Source};
+
+/// What differs from the recording of one source; nothing where all is equal.
+fn differences(source: &Source, folder: &std::path::Path, recorded: &[Record]) -> anyhow::Result<Vec<String>> {
+    let path = folder.join(source.name);
+    source.write(&path)?;
+    let mut differences = Vec::new();
+    for target in FileType::all() {
+        let ours = if source.has_weights() {
+            Record::of(source, target, &quantised::quantise(&path, target)?)?
+        } else {
+            Record::of_head(source, &path, target)?
+        };
+        let theirs = recorded.iter().find(|theirs| theirs.source == ours.source && theirs.target == ours.target);
+        if theirs != Some(&ours) {
+            differences
+                .push(format!("ours:      {ours}\nllama.cpp: {}", theirs.map_or_else(String::new, Record::to_string)));
+        }
+    }
+    std::fs::remove_file(path)?;
+    Ok(differences)
+}
+
+#[test]
+fn every_file_type_equals_llama_cpps_byte_for_byte() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let recorded = quantised::recorded().expect("the recording is there");
+    let sources = quantised::sources();
+    assert_eq!(recorded.len(), sources.len() * FileType::all().count(), "nothing more is recorded, and nothing less");
+    for source in sources {
+        let differences = differences(&source, folder.path(), &recorded);
+        let differences = differences.unwrap_or_else(|error| vec![format!("{}: {error:#}", source.name)]);
+        assert!(differences.is_empty(), "{}", differences.join("\n"));
+    }
+}
