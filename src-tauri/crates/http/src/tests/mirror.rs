@@ -142,3 +142,38 @@ async fn a_code_joins_once() {
     assert_eq!(status, 401, "who does not know the code stays out");
     assert_eq!(app.known_peers().unwrap().0, [], "and nobody is known");
 }
+
+#[tokio::test]
+async fn nothing_but_names_of_the_origin_leaves_this_machine() {
+    let network = Network::new();
+    let origin = network.origin.host();
+    for path in [
+        "/v2/library/..%2f..%2ftoken/manifests/latest".to_owned(),
+        "/v2/library/%2e%2e/manifests/latest".to_owned(),
+        "/v2/..%2flibrary/far/manifests/latest".to_owned(),
+        "/v2/library/far/manifests/..%2f..%2fblobs".to_owned(),
+        "/v2/library/far/manifests/latest%3Fx=1".to_owned(),
+        "/v2/library/far/manifests/latest%23".to_owned(),
+        "/v2/library/far%0d%0aX:%201/manifests/latest".to_owned(),
+        "/v2/library/far/manifests/%00".to_owned(),
+        format!("/v2/library/{}/manifests/latest", "a".repeat(400)),
+        "/v2/library/f\u{430}r/manifests/latest".replace('\u{430}', "%D0%B0"),
+        "/v2/other/far/manifests/latest".to_owned(),
+        "/v2/library/far/manifests/latest?ns=registry.ollama.ai".to_owned(),
+        "/v2/library/far/manifests/latest?ns=127.0.0.1:1".to_owned(),
+        format!("/v2/library/far/manifests/latest?ns=x@{origin}"),
+        format!("/v2/library/far/manifests/latest?ns={origin}/library"),
+        format!("/v2/library/far/manifests/latest?ns=http://{origin}"),
+        format!("/v2/library/far/manifests/latest?ns={origin}%00"),
+        format!("/v2/library/far/blobs/sha256:{}", "0".repeat(64)),
+        format!("/v2/library/far/blobs/{}", network.blob),
+        "/v2/token".to_owned(),
+        "/v2/_cairn/join/..%2f..%2fapp%2fmirror".to_owned(),
+    ] {
+        let heard = network.daemon.get(&path).await;
+        assert!(heard.starts_with('4'), "{path}: {heard}");
+    }
+    let asked: Vec<String> = network.origin.requests().into_iter().map(|seen| seen.request.target).collect();
+    assert_eq!(asked, [""; 0], "the origin was asked for nothing");
+    assert!(network.daemon.server.app().downloads().is_empty(), "and nothing is on its way");
+}
