@@ -117,7 +117,7 @@ pub struct Sources {
 #[derive(Clone)]
 enum Listed {
     Origin,
-    Mirror(Registry, Trust),
+    Mirror(Box<Registry>, Trust),
 }
 
 /// What all sources remember together.
@@ -154,7 +154,7 @@ impl Sources {
                     Trust::Joined(key) => registry.pinned_to(key),
                     Trust::BlobsOnly => registry,
                 };
-                Ok(Listed::Mirror(registry.standing_for(host), trust))
+                Ok(Listed::Mirror(Box::new(registry.standing_for(host)), trust))
             }
         });
         let listed = listed.collect::<Result<_, _>>()?;
@@ -170,7 +170,7 @@ impl Sources {
         let list = lock(&self.lists).get(&name.host().to_ascii_lowercase()).cloned();
         let places = list.unwrap_or_else(|| vec![Listed::Origin]).into_iter().map(|listed| match listed {
             Listed::Origin => Ok(Asked { registry: self.origin(name, insecure)?, standing: Standing::Origin }),
-            Listed::Mirror(registry, trust) => Ok(Asked { registry, standing: Standing::Mirror(trust) }),
+            Listed::Mirror(registry, trust) => Ok(Asked { registry: *registry, standing: Standing::Mirror(trust) }),
         });
         let places = places.collect::<Result<_, _>>()?;
         Ok(ModelSources { name: name.clone(), places, shared: Arc::clone(&self.shared) })

@@ -25,7 +25,7 @@ pub struct Registry {
     /// The registry whose models a mirror keeps.
     stands_for: Option<Arc<str>>,
     /// The key that must have signed what it says of names.
-    pub(super) pinned: Option<PeerKey>,
+    pub(super) pinned: Option<Arc<PeerKey>>,
 }
 
 /// Why an address is no registry's.
@@ -93,7 +93,7 @@ impl Registry {
     /// The same registry, believed on names only where that key signed what it says.
     #[must_use]
     pub fn pinned_to(mut self, key: PeerKey) -> Self {
-        self.pinned = Some(key);
+        self.pinned = Some(Arc::new(key));
         self
     }
 

@@ -68,7 +68,7 @@ impl Gate {
         let query = url.split_once('?').map_or("", |(_, query)| query);
         let signed_at = query.split('&').find_map(|pair| pair.strip_prefix("ts=")?.parse::<u64>().ok());
         let seconds = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if !signed_at.is_some_and(|at| at.abs_diff(seconds) <= SIGNATURE_LIFE.as_secs()) {
+        if signed_at.is_none_or(|at| at.abs_diff(seconds) > SIGNATURE_LIFE.as_secs()) {
             return Err(GateError::Old);
         }
         if !is_known(&key) {
