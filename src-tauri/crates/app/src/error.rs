@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use cairn_registry::{JoinError, KeyError, PeerKeyError, RollError};
 use cairn_runtime::{GenerateError, LoadError};
 use cairn_store::{LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
@@ -123,6 +124,18 @@ pub enum Error {
     /// A model did not arrive.
     #[error(transparent)]
     Pull(#[from] crate::PullError),
+    /// Another machine was not joined.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// This machine's key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A text that is no key.
+    #[error(transparent)]
+    PeerKey(#[from] PeerKeyError),
+    /// The list of known keys cannot be used.
+    #[error(transparent)]
+    Roll(#[from] RollError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -205,6 +218,8 @@ impl Error {
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase
+            | Self::PeerKey(_)
+            | Self::Join(JoinError::Code)
             | Self::InvalidTemplate(_)
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
@@ -221,6 +236,9 @@ impl Error {
             | Self::Write(_)
             | Self::NoFile(_)
             | Self::Pull(_)
+            | Self::Join(_)
+            | Self::Key(_)
+            | Self::Roll(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

@@ -36,7 +36,7 @@ pub use error::PullError;
 use job::{Asked, Job, Wish};
 pub use job::{PullEvent, PullEvents, PullStep, PulledBlob};
 use journal::Journal;
-use origins::Outside;
+pub(crate) use origins::{Origins, Outside};
 
 /// Models that are fetched at the same time; the others wait.
 const MODELS_AT_ONCE: usize = 3;
@@ -306,6 +306,33 @@ impl Pulls {
             tracing::info!(model = %job.name, ?state, "a download of an earlier time");
         }
         self.start();
+    }
+
+    /// The downloads into the library, for those who read what comes while it comes.
+    pub(crate) fn downloads(&self) -> Result<Downloads, PullError> {
+        self.0.downloads()
+    }
+
+    /// The way out to registries.
+    pub(crate) fn outside(&self) -> &Outside {
+        &self.0.outside
+    }
+
+    /// Where models come to.
+    pub(crate) fn library(&self) -> &Library {
+        &self.0.library
+    }
+
+    /// Who is asked for a model.
+    pub(crate) fn origins(&self, name: &ModelRef, insecure: bool) -> Result<Origins, PullError> {
+        self.0.outside.origins(name, insecure, &[])
+    }
+
+    /// Brings a model here whether or not anybody watches. Must be called inside a tokio runtime.
+    pub(crate) fn bring(&self, name: &ModelRef, insecure: bool) -> Result<(), Error> {
+        self.ask(Pull { name: name.full(), insecure, sources: Vec::new() }, true)?;
+        self.start();
+        Ok(())
     }
 
     /// The job of a name, queued if it does not run, with one watcher more unless it is `detached`.

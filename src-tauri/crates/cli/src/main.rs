@@ -16,6 +16,7 @@ mod human;
 mod import;
 mod list;
 mod log;
+mod mirror;
 mod output;
 mod progress;
 mod ps;
@@ -105,6 +106,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
+        Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
