@@ -28,6 +28,8 @@ const MAX_BODY_BYTES: usize = 256 << 20;
 
 /// Paths that answer HEAD; elsewhere it is a wrong method, as in Ollama.
 const HEAD_PATHS: [&str; 3] = ["/", "/api/version", "/api/tags"];
+/// Below it every path does.
+const BLOBS: &str = "/api/blobs/";
 
 /// All routes over a server's state.
 pub fn router(server: Server) -> Router {
@@ -51,7 +53,8 @@ async fn count(State(server): State<Server>, request: Request, next: Next) -> Re
     let _busy = server.activity().begin();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
-    let response = match response.status().is_success() && method == Method::HEAD && !HEAD_PATHS.contains(&&*path) {
+    let turned_away = method == Method::HEAD && !HEAD_PATHS.contains(&&*path) && !path.starts_with(BLOBS);
+    let response = match response.status().is_success() && turned_away {
         true => wrong_method(),
         false => response,
     };
