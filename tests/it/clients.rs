@@ -101,3 +101,34 @@ fn models_are_copied_and_deleted_through_the_ollama_package() {
     assert_eq!(report["refusals"], refusals, "in the words that clients know");
     assert_eq!(names("after"), ["pebble:latest"], "{report}");
 }
+
+#[test]
+fn models_are_made_through_the_ollama_package() {
+    let home = Home::new();
+    let _daemon = home.serve();
+    let file = home.folder.path().join("m.gguf");
+    let types = cairn_testkit::Types::All(cairn_gguf::DType::F16);
+    let spec = cairn_testkit::ModelSpec { types, ..cairn_testkit::tiny_llama() };
+    cairn_testkit::write_file(&spec, &file).expect("the home is writable");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients/creates.py");
+    let address = format!("http://127.0.0.1:{}", home.port);
+    let output = Command::new(python()).arg(script).arg(address).arg(file).output().expect("Python starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
+    assert_eq!(report["again"], true, "what is there need not be sent: {report}");
+    let steps: Vec<&str> = report["steps"].as_array().expect("a list").iter().flat_map(|step| step.as_str()).collect();
+    assert_eq!((steps.first(), steps.last()), (Some(&"parsing GGUF"), Some(&"success")), "{report}");
+    assert_eq!(report["shown"][0], "F16", "{report}");
+    assert_eq!(report["shown"][1], "MIT\nBSD", "{report}");
+    assert_eq!(report["quantised"], serde_json::json!(["quantizing F16 model to Q4_K_M", true]), "{report}");
+    assert_eq!(report["level"], "Q4_K_M", "{report}");
+    assert_eq!(report["answer"], true, "{report}");
+    let refusals = serde_json::json!({
+        "absolute": [400, "file path must be relative"],
+        "up": [400, "file path must be relative"],
+        "no digest": [400, "invalid digest format"],
+        "nothing": [400, "neither 'from' or 'files' was specified"],
+        "adapters": [400, "only one adapter is currently supported"],
+    });
+    assert_eq!(report["refusals"], refusals, "in the words that clients know");
+}

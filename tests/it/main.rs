@@ -4,6 +4,7 @@
 mod cairn;
 mod clients;
 mod crashes;
+mod creates;
 mod first_words;
 mod hostile;
 mod house;

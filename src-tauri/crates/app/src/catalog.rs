@@ -13,6 +13,7 @@ use cairn_runtime::Source;
 use cairn_store::{Digest, LayerKind, Libraries, Library, LibraryError, ModelRef, State, StoredModel};
 use serde_json::{Map, Value};
 
+use crate::create::{ADAPTER, PROJECTOR};
 use crate::summary::{Details, Summary, capabilities};
 use crate::template::of_file;
 use crate::{Error, Settings, head, pebble};
@@ -58,7 +59,13 @@ pub(crate) struct Model {
     /// Options that the model's publisher set.
     pub(crate) params: Map<String, Value>,
     pub(crate) system: Option<String>,
-    pub(crate) license: Option<String>,
+    pub(crate) licenses: Vec<String>,
+    /// Changes to the weights.
+    pub(crate) adapters: Vec<PathBuf>,
+    /// What makes pictures readable for it.
+    pub(crate) projectors: Vec<PathBuf>,
+    /// The oldest version of Ollama that can run it; empty for any.
+    pub(crate) requires: String,
     /// Messages that precede every conversation.
     pub(crate) messages: Vec<Message>,
     /// A Go template from the library. The file's own template is inside the file.
@@ -216,7 +223,10 @@ impl Model {
             source,
             params: Map::new(),
             system: None,
-            license: None,
+            licenses: Vec::new(),
+            adapters: Vec::new(),
+            projectors: Vec::new(),
+            requires: String::new(),
             messages: Vec::new(),
             template: None,
             renderer: String::new(),
@@ -283,6 +293,10 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
     }
     let source = Source::File(path);
     let text = |kind: LayerKind| library.texts(&stored.manifest, &kind);
+    let of_kind = |kind: LayerKind| stored.manifest.layers.iter().filter(move |layer| layer.kind == kind);
+    let paths = |media_type: &str| -> Result<Vec<PathBuf>, LibraryError> {
+        of_kind(LayerKind::Other(media_type.to_owned())).map(|layer| library.blob(layer)).collect()
+    };
     let params = match text(LayerKind::Params)? {
         Some(json) => serde_json::from_str(&json).unwrap_or_else(|error| {
             tracing::warn!(model = summary.name, %error, "the model's parameters cannot be read and are left out");
@@ -295,7 +309,10 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
         source,
         params,
         system: text(LayerKind::System)?.filter(|text| !text.is_empty()),
-        license: text(LayerKind::License)?,
+        licenses: of_kind(LayerKind::License).map(|layer| library.text(layer)).collect::<Result<_, _>>()?,
+        adapters: paths(ADAPTER)?,
+        projectors: paths(PROJECTOR)?,
+        requires: config.requires,
         messages: text(LayerKind::Messages)?.map(|json| preceding(&summary.name, &json)).unwrap_or_default(),
         template: text(LayerKind::Template)?.filter(|text| !text.is_empty()),
         renderer: config.renderer,

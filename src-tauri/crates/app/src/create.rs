@@ -1,26 +1,43 @@
-//! Create: a model that is another one with a different system message, other options or messages. The weights are shared.
+//! Create: a model of another one or of files that were sent, with other words, options or smaller weights. Weights that stay
+//! as they are, are shared.
+//!
+//! What is wrong with a request is found before anything is written. What was written when a later step fails is taken out
+//! again; files that were sent stay for the next try, until garbage is collected.
 
+mod base;
+mod files;
+mod quantise;
+mod tell;
+
+use cairn_convert::FileType;
 use cairn_disk::RealDisk;
-use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef, StoredModel};
+use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef};
 use cairn_wire::Options;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use crate::catalog::{Origin, is_pebble};
-use crate::import::config;
-use crate::summary::Details;
+use crate::catalog::is_pebble;
 use crate::{App, Error, Message, pebble};
+use base::Base;
+pub(crate) use files::{ADAPTER, PROJECTOR};
+use tell::Teller;
 
 /// Reports that may wait for a slow reader before the work waits too.
 const WAITING_EVENTS: usize = 16;
 
-/// A model that is to be made of another. What is `None` or empty stays as it is there.
+/// A model that is to be made. What is `None` or empty stays as it is in the model that it is made of.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Create {
     /// What it is to be called; a model of that name gives way.
     pub name: String,
-    /// The model that it is made of.
+    /// The model that it is made of; files count only where this is empty.
     pub from: String,
+    /// The files that it is made of: names, as their sender calls them, and digests of contents that were sent.
+    pub files: Option<Vec<(String, String)>>,
+    /// Changes to the weights, as names and digests.
+    pub adapters: Vec<(String, String)>,
+    /// What weights are to be quantised to, `Q4_K_M` for instance.
+    pub quantize: Option<String>,
     /// A Go template.
     pub template: Option<String>,
     /// A system message.
@@ -31,6 +48,12 @@ pub struct Create {
     pub parameters: Option<Map<String, Value>>,
     /// Messages that precede every conversation.
     pub messages: Vec<Message>,
+    /// What Ollama is to make prompts with in a template's place.
+    pub renderer: Option<String>,
+    /// What Ollama is to read answers with.
+    pub parser: Option<String>,
+    /// The oldest version of Ollama that can run it.
+    pub requires: Option<String>,
 }
 
 /// What becomes of it.
@@ -38,81 +61,130 @@ pub struct Create {
 pub enum CreateEvent {
     /// A step, in Ollama's words.
     Status(String),
+    /// How far a step has come that takes a while.
+    Progress {
+        /// The step.
+        status: String,
+        /// Bytes that are done.
+        done_bytes: u64,
+        /// Bytes of all.
+        total_bytes: u64,
+    },
     /// The end: nothing has changed.
     Failed(Error),
 }
 
+/// A request whose every part makes sense.
+struct Checked {
+    name: ModelRef,
+    quantize: Option<FileType>,
+    adapter: Option<Layer>,
+}
+
 impl App {
-    /// Makes a model on a thread of its own; the last status is `success`. Must be called inside a tokio runtime.
+    /// Makes a model on a thread of its own; the last status is `success`. Dropping the receiver interrupts what takes long.
+    /// Must be called inside a tokio runtime.
     #[must_use]
     pub fn create(&self, create: Create) -> mpsc::Receiver<CreateEvent> {
         let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
         let app = self.clone();
         tokio::task::spawn_blocking(move || {
-            let mut tell = |status: String| {
-                // The work is short, and done whether or not somebody listens.
-                let _ = sender.blocking_send(CreateEvent::Status(status));
-            };
-            if let Err(error) = app.create_now(&create, &mut tell) {
-                let _ = sender.blocking_send(CreateEvent::Failed(error));
+            let mut teller = Teller::new(sender);
+            if let Err(error) = app.create_now(&create, &mut teller) {
+                teller.event(CreateEvent::Failed(error));
             }
         });
         receiver
     }
 
-    fn create_now(&self, create: &Create, tell: &mut dyn FnMut(String)) -> Result<(), Error> {
-        let name: ModelRef = create.name.parse()?;
-        if is_pebble(&name) {
-            return Err(Error::BuiltIn(pebble::NAME));
-        }
-        if create.from.trim().is_empty() {
-            return Err(Error::NoBase);
-        }
-        // A model whose options or template cannot be read would be of no use to anybody.
-        if let Some(template) = create.template.as_deref().filter(|text| !text.is_empty()) {
-            cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
-        }
-        Options::default().merge(create.parameters.as_ref().unwrap_or(&Map::new()))?;
-        let base: ModelRef = create.from.parse()?;
+    fn create_now(&self, create: &Create, tell: &mut Teller) -> Result<(), Error> {
         let library = self.catalog.own_library();
         let writer = LibraryWriter::open(library, &RealDisk)?;
-        let (config, mut layers) = match self.catalog.origin(&base)? {
-            None => return Err(Error::NotFound(create.from.clone())),
-            Some(Origin::Opened) => return Err(Error::OutsideStore(base.to_string())),
-            Some(Origin::BuiltIn) => {
-                let details = Details::of_file(&pebble::head().gguf);
-                (config(details).to_json(), vec![writer.put(LayerKind::Model, pebble::file())?])
-            }
-            Some(Origin::Stored(origin, stored)) => {
-                (base_config(origin, &stored), base_layers(&writer, library, origin, &stored, tell)?)
-            }
+        let checked = create.check(library)?;
+        let mut base = if !create.from.trim().is_empty() {
+            self.base_of_model(&create.from, &writer, tell)?
+        } else if let Some(files) = &create.files {
+            self.base_of_files(files, &writer, tell)?
+        } else {
+            return Err(Error::NoBase);
         };
-        for layer in &layers {
-            tell(format!("using existing layer {}", layer.digest));
+        let made = self.finish(create, checked, &mut base, &writer, tell);
+        // What only stood between, and on failure all that was made, is in nobody's use.
+        base.made.iter().for_each(|layer| writer.forget(layer));
+        made
+    }
+
+    fn finish(
+        &self,
+        create: &Create,
+        checked: Checked,
+        base: &mut Base,
+        writer: &LibraryWriter<'_>,
+        tell: &mut Teller,
+    ) -> Result<(), Error> {
+        if let Some(target) = checked.quantize {
+            self.quantise(base, target, writer, tell)?;
+        }
+        for layer in &base.layers {
+            let new = base.made.iter().any(|made| made.digest == layer.digest);
+            tell.status(format!("{} layer {}", if new { "creating new" } else { "using existing" }, layer.digest));
+        }
+        let layers = &mut base.layers;
+        if let Some(adapter) = checked.adapter {
+            tell.status(format!("using existing layer {}", adapter.digest));
+            layers.retain(|layer| layer.kind != adapter.kind);
+            layers.push(adapter);
         }
         let old_params = layers.iter().find(|layer| layer.kind == LayerKind::Params).cloned();
-        for (kind, text) in create.texts(library, old_params.as_ref())? {
+        for (kind, text) in create.texts(self.catalog.own_library(), old_params.as_ref())? {
             if kind != LayerKind::License {
                 layers.retain(|layer| layer.kind != kind);
             }
             let layer = writer.put(kind, text.as_bytes())?;
-            tell(format!("creating new layer {}", layer.digest));
+            tell.status(format!("creating new layer {}", layer.digest));
             layers.push(layer);
         }
-        tell("writing manifest".to_owned());
-        writer.save(&name, &config, &layers, true)?;
-        tell("success".to_owned());
+        let told = [("renderer", &create.renderer), ("parser", &create.parser), ("requires", &create.requires)];
+        for (field, text) in told {
+            if let Some(text) = some(text) {
+                base.set(field, text);
+            }
+        }
+        tell.status("writing manifest".to_owned());
+        writer.save(&checked.name, &base.config, &base.layers, true)?;
+        tell.status("success".to_owned());
         Ok(())
     }
 }
 
+fn some(text: &Option<String>) -> Option<&str> {
+    text.as_deref().filter(|text| !text.is_empty())
+}
+
 impl Create {
+    /// Refuses what could only fail later, before any work is done.
+    fn check(&self, library: &Library) -> Result<Checked, Error> {
+        let name: ModelRef = self.name.parse()?;
+        if is_pebble(&name) {
+            return Err(Error::BuiltIn(pebble::NAME));
+        }
+        if self.from.trim().is_empty() && self.files.is_none() {
+            return Err(Error::NoBase);
+        }
+        let quantize = some(&self.quantize).map(str::parse).transpose()?;
+        // A model whose options or template cannot be read would be of no use to anybody.
+        if let Some(template) = some(&self.template) {
+            cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
+        }
+        Options::default().merge(self.parameters.as_ref().unwrap_or(&Map::new()))?;
+        Ok(Checked { name, quantize, adapter: files::adapter(&self.adapters, library)? })
+    }
+
     /// The texts that are new, each with what it is for.
     fn texts(&self, library: &Library, params: Option<&Layer>) -> Result<Vec<(LayerKind, String)>, Error> {
-        let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let mut texts = Vec::new();
-        texts.extend(some(&self.template).map(|text| (LayerKind::Template, text)));
-        texts.extend(some(&self.system).map(|text| (LayerKind::System, text)));
+        texts.extend(some(&self.template).map(|text| (LayerKind::Template, text.to_owned())));
+        texts.extend(some(&self.system).map(|text| (LayerKind::System, text.to_owned())));
         texts.extend(self.licenses.iter().map(|text| (LayerKind::License, text.clone())));
         if let Some(parameters) = self.parameters.as_ref().filter(|parameters| !parameters.is_empty()) {
             let before = params.map(|layer| library.text(layer)).transpose()?.unwrap_or_default();
@@ -126,29 +198,6 @@ impl Create {
         }
         Ok(texts)
     }
-}
-
-/// The base's config as it is, with the fields that only others know.
-fn base_config(origin: &Library, stored: &StoredModel) -> Vec<u8> {
-    let text = stored.manifest.config.as_ref().and_then(|layer| origin.text(layer).ok());
-    text.map_or_else(|| origin.config(&stored.manifest).to_json(), String::into_bytes)
-}
-
-/// The base's contents, in our own library.
-fn base_layers(
-    writer: &LibraryWriter<'_>,
-    library: &Library,
-    origin: &Library,
-    stored: &StoredModel,
-    tell: &mut dyn FnMut(String),
-) -> Result<Vec<Layer>, Error> {
-    for layer in &stored.manifest.layers {
-        if library.blob(layer).is_err() {
-            tell(format!("copying layer {} from {}", layer.digest, origin.root().display()));
-            writer.bring(&origin.blob(layer)?, false, &mut |_| true)?;
-        }
-    }
-    Ok(stored.manifest.layers.clone())
 }
 
 #[cfg(test)]

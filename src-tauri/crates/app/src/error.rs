@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
+use cairn_convert::QuantiseError;
+use cairn_convert::file_type::UnknownFileType;
 use cairn_registry::{JoinError, KeyError, PeerKeyError, RollError};
 use cairn_runtime::{GenerateError, LoadError};
-use cairn_store::{LibraryError, NameError, WriteError};
+use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
@@ -93,6 +95,9 @@ pub enum Error {
     /// A library could not be written to.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// A text that is no digest.
+    #[error(transparent)]
+    Digest(#[from] DigestError),
     /// A name that only the built-in model has.
     #[error("the name {0} belongs to the model that is part of Cairn, which can be neither replaced nor deleted")]
     BuiltIn(&'static str),
@@ -121,6 +126,36 @@ pub enum Error {
     /// A request to create a model of nothing.
     #[error("neither 'from' or 'files' was specified")]
     NoBase,
+    /// Files to make a model of that are none.
+    #[error("no files provided to convert")]
+    NoFiles,
+    /// Files to make a model of that no model is in.
+    #[error("unknown type")]
+    UnknownFiles,
+    /// Several files that are each a model.
+    #[error("a model is made of one GGUF file, or of the parts of one")]
+    ManyModels,
+    /// A file's name that does not lead down.
+    #[error("file path must be relative")]
+    FilePath,
+    /// Contents that were named and not sent.
+    #[error("blob {0} not found; send it to /api/blobs first")]
+    NoBlob(cairn_store::Digest),
+    /// A file that is said to be one of GGUF.
+    #[error("supplied file was not in GGUF format")]
+    NotGguf,
+    /// A file that is said to be an adapter.
+    #[error("it is no adapter: general.type does not say so")]
+    NoAdapter,
+    /// Several adapters of one model.
+    #[error("only one adapter is currently supported")]
+    ManyAdapters,
+    /// What no model is quantised to.
+    #[error(transparent)]
+    FileType(#[from] UnknownFileType),
+    /// A model that cannot be quantised.
+    #[error(transparent)]
+    Quantise(#[from] QuantiseError),
     /// A model did not arrive.
     #[error(transparent)]
     Pull(#[from] crate::PullError),
@@ -221,6 +256,18 @@ impl Error {
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
             | Self::InvalidTemplate(_)
+            | Self::Digest(_)
+            | Self::NoFiles
+            | Self::UnknownFiles
+            | Self::ManyModels
+            | Self::FilePath
+            | Self::NoBlob(_)
+            | Self::NotGguf
+            | Self::NoAdapter
+            | Self::ManyAdapters
+            | Self::FileType(_)
+            | Self::Quantise(_)
+            | Self::Write(WriteError::OtherContents { .. })
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
             Self::BuiltIn(_)

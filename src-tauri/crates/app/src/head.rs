@@ -36,19 +36,24 @@ pub fn read(path: &Path) -> Result<Head, Error> {
     let Some(split) = split else { return Ok(head) };
     let names = split.names(&name, |name| path.with_file_name(name).exists());
     let names = names.map_err(|error| failed(error.to_string()))?;
+    let parts = names.into_iter().map(|name| Ok((name.clone(), read_one(&path.with_file_name(&name))?)));
+    join(parts.collect::<Result<_, Error>>()?).map_err(failed)
+}
+
+/// The head of the model of which these are the parts, in order, each with what it is called; or why they are not.
+pub(crate) fn join(named: Vec<(String, Head)>) -> Result<Head, String> {
     let (mut parts, mut file_bytes, mut paths) = (Vec::new(), 0, Vec::new());
-    for name in names {
-        let part = read_one(&path.with_file_name(&name))?;
+    for (name, part) in named {
         parts.push((name, part.gguf));
         file_bytes += part.file_bytes;
         paths.extend(part.paths);
     }
-    let gguf = split::join(parts).map_err(|error| failed(error.to_string()))?;
+    let gguf = split::join(parts).map_err(|error| error.to_string())?;
     Ok(Head { gguf, file_bytes, paths })
 }
 
 /// Reads the head of one file, taking more of it until the head is whole.
-fn read_one(path: &Path) -> Result<Head, Error> {
+pub(crate) fn read_one(path: &Path) -> Result<Head, Error> {
     let failed = |reason: String| Error::File { path: path.to_owned(), reason };
     let io = |error: std::io::Error| failed(error.to_string());
     let found = std::fs::metadata(path).map_err(io)?;

@@ -3,7 +3,7 @@
 //! The file is checked as the engine would load it before anything is written. What has been brought in when a later step
 //! fails is taken out again.
 
-mod merge;
+pub(crate) mod merge;
 mod name;
 
 use std::path::PathBuf;

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod blobs;
 mod catalog;
 mod chat;
 mod check;
@@ -45,6 +46,7 @@ use cairn_hardware::Machine;
 use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
+pub use blobs::Upload;
 pub use cairn_registry::{Gate, GateError, JoinProof, JoinRequest, Known, PeerKey, Seal};
 pub use cairn_runtime::{Likely, Logprob};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};

@@ -60,6 +60,10 @@ impl App {
         force: bool,
         keep_alive: Option<KeepAlive>,
     ) -> Result<Lease, Error> {
+        if !model.adapters.is_empty() {
+            // Without it the model would say other things than its maker meant it to.
+            return Err(Error::Unsupported("running a model with an adapter"));
+        }
         let context_tokens = chosen.context_tokens.or(self.settings.context_tokens);
         let load = LoadOptions { context_tokens, threads: chosen.threads, force };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));

@@ -43,6 +43,8 @@ pub(crate) enum Verb {
     /// Give a model a second name
     #[command(visible_alias = "copy")]
     Cp(Cp),
+    /// Make a model of what a Modelfile says
+    Create(Create),
     /// Show what models take on the disk
     Du(Du),
     /// Remove files of the store that no model needs
@@ -278,6 +280,21 @@ pub(crate) struct Cp {
     /// The name that it is to have too; a model that has it gives way
     pub(crate) destination: String,
     /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Create {
+    /// What the model is to be called; a model of that name gives way
+    pub(crate) model: String,
+    /// Path of the Modelfile; `Modelfile` if absent
+    #[arg(short, long)]
+    pub(crate) file: Option<std::path::PathBuf>,
+    /// Put the weights in a smaller type, Q4_K_M for instance
+    #[arg(short, long)]
+    pub(crate) quantize: Option<String>,
+    /// As JSON, for scripts: one line for each step
     #[arg(long)]
     pub(crate) json: bool,
 }

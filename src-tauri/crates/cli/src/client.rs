@@ -1,5 +1,8 @@
 //! A client of the daemon's HTTP interfaces.
 
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
@@ -8,9 +11,18 @@ use cairn_wire::ollama::ErrorBody;
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::stop;
 
 /// How long a connection to a server may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Bytes of a file that are read at once.
+const PIECE_BYTES: usize = 1 << 20;
+/// Pieces that may wait for a slow server before reading waits too.
+const WAITING_PIECES: usize = 4;
 
 /// A server, and what opens its doors.
 #[derive(Debug, Clone)]
@@ -94,6 +106,43 @@ impl Client {
         Ok(Lines { response: self.send(self.http.post(self.url(path)).json(body)).await?, read: Vec::new() })
     }
 
+    /// Whether the server has contents of that digest.
+    pub(crate) async fn has_blob(&self, digest: &str) -> anyhow::Result<bool> {
+        match self.send(self.http.head(self.url(&format!("/api/blobs/{digest}")))).await {
+            Ok(_) => Ok(true),
+            Err(error) if stop::is_not_found(&error) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends contents of that digest, `size_bytes` of them, as they are read; `copied` is told how many went.
+    pub(crate) async fn send_blob(
+        &self,
+        digest: &str,
+        path: &Path,
+        size_bytes: u64,
+        copied: &mut dyn FnMut(u64) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        let file = File::open(path).with_context(|| format!("could not read {}", path.display()))?;
+        let (pieces, receiver) = mpsc::channel(WAITING_PIECES);
+        let (told, mut counts) = mpsc::channel(WAITING_PIECES);
+        tokio::task::spawn_blocking(move || read(file, &pieces, &told));
+        let request = self.http.post(self.url(&format!("/api/blobs/{digest}")));
+        let request = request.header(reqwest::header::CONTENT_LENGTH, size_bytes);
+        let sent = self.send(request.body(reqwest::Body::wrap_stream(ReceiverStream::new(receiver))));
+        let mut sent = std::pin::pin!(sent);
+        copied(0)?;
+        loop {
+            tokio::select! {
+                answer = &mut sent => {
+                    answer?;
+                    return copied(size_bytes);
+                }
+                Some(count) = counts.recv() => copied(count)?,
+            }
+        }
+    }
+
     /// Tells our daemon that somebody is here, for as long as the returned task runs.
     pub(crate) fn attend(&self) -> tokio::task::JoinHandle<()> {
         let client = self.clone();
@@ -127,6 +176,31 @@ impl Client {
             Err(_) => body,
         };
         Err(Refusal { status, text }.into())
+    }
+}
+
+/// Hands on a file's contents, and how many bytes went, until nobody takes them.
+fn read(mut file: File, pieces: &mpsc::Sender<io::Result<Vec<u8>>>, told: &mpsc::Sender<u64>) {
+    let mut sent_bytes = 0;
+    loop {
+        let mut piece = vec![0; PIECE_BYTES];
+        match file.read(&mut piece) {
+            Ok(0) => return,
+            Ok(count) => {
+                piece.truncate(count);
+                sent_bytes += count as u64;
+                if pieces.blocking_send(Ok(piece)).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                // Nobody is left to be told when this fails.
+                let _ = pieces.blocking_send(Err(error));
+                return;
+            }
+        }
+        // Whoever is slow to draw hears of a later piece.
+        let _ = told.try_send(sent_bytes);
     }
 }
 

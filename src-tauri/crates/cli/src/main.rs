@@ -7,6 +7,7 @@
 mod args;
 mod client;
 mod cp;
+mod create;
 mod daemon;
 mod downloads;
 mod du;
@@ -31,6 +32,7 @@ mod terminal;
 mod verify;
 mod version;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -46,6 +48,8 @@ struct Setting {
     settings: Settings,
     /// What a network may call this machine.
     host_name: Option<String>,
+    /// What `~` means.
+    home: Option<PathBuf>,
 }
 
 fn main() -> ExitCode {
@@ -90,7 +94,8 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let places = Places::of(&env, System::this())?;
     let settings = Settings::load(&env, &places);
-    let setting = Setting { clock: Clock::real(), places, settings, host_name: host_name(&env) };
+    let setting =
+        Setting { clock: Clock::real(), places, settings, host_name: host_name(&env), home: env.home().cloned() };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -101,6 +106,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         None => output::print(&args::help()),
         Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&setting, &args)),
         Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&setting, &args)),
+        Some(Verb::Create(args)) => runtime.block_on(create::create(&setting, &args)),
         Some(Verb::Du(args)) => runtime.block_on(du::print(&setting, &args)),
         Some(Verb::Gc(args)) => runtime.block_on(gc::collect(&setting, &args)),
         Some(Verb::Gguf(args)) => gguf::gguf(&args),

@@ -52,7 +52,7 @@ pub(crate) fn serve(setting: Setting, runtime: &Runtime, args: &args::Serve) -> 
 }
 
 async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
-    let Setting { clock, places, settings, host_name } = setting;
+    let Setting { clock, places, settings, host_name, home: _ } = setting;
     RealDisk.create_dir_all(&places.runtime).with_context(|| "the daemon needs this folder; CAIRN_HOME moves it")?;
     let _lock = take_lock(&places.daemon_lock()).await?;
     let chosen = matches!(settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));

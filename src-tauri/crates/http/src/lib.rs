@@ -27,8 +27,10 @@ pub use server::{Server, Token};
 /// The longest request body. Pictures come inside of it, as text.
 const MAX_BODY_BYTES: usize = 256 << 20;
 
-/// Paths that answer HEAD, beside those of the registry; elsewhere it is a wrong method, as in Ollama.
+/// Paths that answer HEAD; elsewhere it is a wrong method, as in Ollama.
 const HEAD_PATHS: [&str; 3] = ["/", "/api/version", "/api/tags"];
+/// Every path that begins so does too.
+const HEAD_FOLDERS: [&str; 2] = ["/api/blobs/", "/v2"];
 
 /// All routes over a server's state.
 pub fn router(server: Server) -> Router {
@@ -53,7 +55,7 @@ async fn count(State(server): State<Server>, request: Request, next: Next) -> Re
     let _busy = server.activity().begin();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
-    let has_head = HEAD_PATHS.contains(&&*path) || path.starts_with("/v2");
+    let has_head = HEAD_PATHS.contains(&&*path) || HEAD_FOLDERS.iter().any(|folder| path.starts_with(folder));
     let response = match response.status().is_success() && method == Method::HEAD && !has_head {
         true => wrong_method(),
         false => response,

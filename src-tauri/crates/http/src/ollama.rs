@@ -1,5 +1,6 @@
 //! `/api`: Ollama's interface. One file per endpoint; what several of them say about a model is here.
 
+mod blobs;
 mod chat;
 mod copy;
 mod create;
@@ -21,6 +22,7 @@ use crate::Server;
 
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
+        .merge(blobs::routes())
         .merge(chat::routes())
         .merge(copy::routes())
         .merge(create::routes())

@@ -36,5 +36,5 @@ pub use staging::{Ranges, Staged, StagedBlob, Staging, StagingError};
 pub use usage::{ModelUsage, Usage};
 pub use write::{
     Brought, Collected, CopiedModel, Deleted, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress, Published,
-    Stage, Way, WriteError,
+    Receiving, Stage, Way, WriteError,
 };

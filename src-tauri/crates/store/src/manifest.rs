@@ -68,6 +68,9 @@ pub struct Config {
     /// A parser built into Ollama that reads this model's answers.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parser: String,
+    /// The oldest version of Ollama that can run it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub requires: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub remote_host: String,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -9,6 +9,7 @@ mod copy;
 mod error;
 mod garbage;
 mod publish;
+mod receive;
 
 use std::path::Path;
 
@@ -23,6 +24,7 @@ pub use error::WriteError;
 pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};
 pub(crate) use garbage::{leftovers, on_disk};
 pub use publish::Published;
+pub use receive::Receiving;
 
 /// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
 const LOCK: &str = "cairn.lock";

@@ -54,6 +54,11 @@ pub enum DoneReason {
     Unload,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Clients send `null` for a list or text that they do not have; Go, which Ollama is written in, leaves it empty.
 fn null_is_empty<'de, D: serde::Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
     Option::<T>::deserialize(from).map(Option::unwrap_or_default)

@@ -11,6 +11,9 @@ async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String
     while let Some(event) = events.recv().await {
         match event {
             CreateEvent::Status(status) => heard.push(status),
+            CreateEvent::Progress { done_bytes, total_bytes, .. } => {
+                assert!(done_bytes <= total_bytes, "{done_bytes} of {total_bytes}");
+            }
             CreateEvent::Failed(error) => return Err(error.to_string()),
         }
     }
@@ -67,4 +70,99 @@ async fn the_built_in_model_can_be_saved_and_a_file_cannot() {
     check(of("a b", "guide"), "invalid model name").await;
     let wrong = Create { parameters: json!({"top_k": "many"}).as_object().cloned(), ..of("x", "guide") };
     check(wrong, "option \"top_k\" must be of type integer").await;
+}
+
+/// What a client sends before it asks for a model, and the name and digest that it then gives.
+async fn send(fixture: &Fixture, name: &str, bytes: &[u8]) -> (String, String) {
+    let digest = cairn_store::Digest::of(bytes).to_string();
+    let upload = fixture.app.upload(&digest, None).unwrap();
+    for piece in bytes.chunks(1 << 20) {
+        assert!(upload.write(piece.to_vec()).await, "somebody takes it");
+    }
+    upload.end().await.unwrap();
+    (name.to_owned(), digest)
+}
+
+fn of_files(name: &str, files: Vec<(String, String)>) -> Create {
+    Create { name: name.to_owned(), files: Some(files), ..Create::default() }
+}
+
+fn tiny(seed: u64, dtype: cairn_gguf::DType) -> Vec<u8> {
+    let types = cairn_testkit::Types::All(dtype);
+    cairn_testkit::write(&cairn_testkit::ModelSpec { seed, types, ..cairn_testkit::tiny_llama() })
+}
+
+#[tokio::test]
+async fn parts_that_were_sent_become_one_file() {
+    let fixture = fixture();
+    let whole = tiny(1, cairn_gguf::DType::F16);
+    let mut files = Vec::new();
+    for (number, part) in (1..).zip(cairn_testkit::split(&whole, 3)) {
+        files.push(send(&fixture, &format!("m-{number:05}-of-00003.gguf"), &part).await);
+    }
+    files.reverse();
+    let error = create(&fixture, of_files("less", files[1..].to_vec())).await.expect_err("one is missing");
+    assert!(error.contains("3 files, and 2 came"), "{error}");
+    let error = create(&fixture, of_files("less", files[2..].to_vec())).await.expect_err("two are");
+    assert!(error.contains("3 files, and 1 came"), "{error}");
+    let heard = create(&fixture, of_files("parts", files)).await.unwrap();
+    assert_eq!(heard.last().map(String::as_str), Some("success"), "{heard:?}");
+    fixture.app.load("parts", false, None).await.expect("it loads");
+}
+
+#[tokio::test]
+async fn weights_are_quantised() {
+    let fixture = fixture();
+    let file = send(&fixture, "m.gguf", &tiny(1, cairn_gguf::DType::F16)).await;
+    let quantised =
+        |name: &str, target: &str| Create { quantize: Some(target.to_owned()), ..of_files(name, vec![file.clone()]) };
+    let heard = create(&fixture, quantised("small", "q4_k_m")).await.unwrap();
+    assert!(heard.contains(&"verifying conversion".to_owned()), "{heard:?}");
+    assert_eq!(fixture.app.show("small", false).unwrap().summary.details.quantization, "Q4_K_M", "and it says so");
+    fixture.app.load("small", false, None).await.expect("it loads");
+    let again = Create { quantize: Some("Q8_0".to_owned()), ..of("smaller", "small") };
+    let error = create(&fixture, again).await.expect_err("its weights are quantised");
+    assert_eq!(error, "quantization is only supported for F16, BF16 and F32 models", "in Ollama's words");
+    let error = create(&fixture, quantised("x", "IQ1_S")).await.expect_err("that needs an importance matrix");
+    assert!(error.starts_with("unsupported quantization type IQ1_S"), "{error}");
+    assert!(fixture.app.show("x", false).is_err(), "nothing of that name");
+}
+
+#[tokio::test]
+async fn files_that_are_no_model_are_refused() {
+    let fixture = fixture();
+    let good = tiny(1, cairn_gguf::DType::F16);
+    let check = async |files: Vec<(String, String)>, expected: &str| {
+        let error = create(&fixture, of_files("x", files)).await.expect_err(expected);
+        assert!(error.contains(expected), "{error}");
+    };
+    check(vec![send(&fixture, "m.gguf", b"once upon a time").await], "supplied file was not in GGUF format").await;
+    check(vec![send(&fixture, "m.txt", b"once upon a time").await], "unknown type").await;
+    check(vec![send(&fixture, "m.safetensors", b"{}").await], "safetensors files is not supported").await;
+    check(vec![send(&fixture, "cut.gguf", &good[..good.len() - 1000]).await], "could not open cut.gguf").await;
+    let two = vec![send(&fixture, "a", &good).await, send(&fixture, "b", &tiny(2, cairn_gguf::DType::F16)).await];
+    check(two, "one GGUF file, or of the parts of one").await;
+    let file = send(&fixture, "a", &good).await;
+    let adapted = Create { adapters: vec![file.clone()], ..of_files("x", vec![file.clone()]) };
+    assert!(create(&fixture, adapted).await.expect_err("it is a model").contains("no adapter"), "it is none");
+    let adapted = Create { adapters: vec![file.clone(), file.clone()], ..of_files("x", vec![file]) };
+    let error = create(&fixture, adapted).await.expect_err("two are too many");
+    assert_eq!(error, "only one adapter is currently supported", "in Ollama's words");
+}
+
+#[tokio::test]
+async fn an_adapter_is_a_part_of_the_model() {
+    let fixture = fixture();
+    let mut writer = cairn_gguf::Writer::new(32);
+    writer.set("general.architecture", "llama").set("general.type", "adapter");
+    let adapter = send(&fixture, "a.gguf", &writer.finish()).await;
+    let file = send(&fixture, "m.gguf", &tiny(1, cairn_gguf::DType::F16)).await;
+    create(&fixture, Create { adapters: vec![adapter.clone()], ..of_files("m", vec![file]) }).await.unwrap();
+    let manifest = fixture.folder.path().join("models/manifests/registry.ollama.ai/library/m/latest");
+    let manifest = std::fs::read_to_string(manifest).unwrap();
+    assert!(manifest.contains("image.adapter") && manifest.contains(&adapter.1), "{manifest}");
+    let error = fixture.app.load("m", false, None).await.expect_err("without it the model would be another one");
+    assert!(error.to_string().contains("adapter is not supported yet"), "{error}");
+    let shown = fixture.app.show("m", false).unwrap().modelfile;
+    assert!(shown.contains("\nADAPTER /"), "{shown}");
 }

@@ -15,7 +15,7 @@ use crate::{Error, Head};
 const PIECE_BYTES: usize = 1 << 20;
 
 /// Brings in the model whose parts `head` tells, as one file. `path` is the part that was named.
-pub(super) fn bring(
+pub(crate) fn bring(
     writer: &LibraryWriter<'_>,
     head: &Head,
     path: &Path,

@@ -16,7 +16,7 @@ fn setting(variables: &Env) -> Setting {
     let places = Places::of(variables, System::Xdg).unwrap();
     RealDisk.create_dir_all(&places.runtime).unwrap();
     let settings = Settings::load(variables, &places);
-    Setting { clock: Clock::standing(SystemTime::UNIX_EPOCH), places, settings, host_name: None }
+    Setting { clock: Clock::standing(SystemTime::UNIX_EPOCH), places, settings, host_name: None, home: None }
 }
 
 /// Takes the lock and answers like a daemon of `version` with so many requests; `/app/stop` gives the lock back.

@@ -1,4 +1,4 @@
-//! `POST /api/create`: a model made of another one.
+//! `POST /api/create`: a model made of another one, or of files that were sent.
 
 use axum::Router;
 use axum::extract::State;
@@ -20,11 +20,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn create(State(server): State<Server>, Body(request): Body<CreateRequest>) -> Result<Response, ApiError> {
     let some = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     refuse(&[
-        (request.files.as_ref().is_some_and(|files| !files.is_empty()), "making a model of uploaded files"),
         (request.draft_files.as_ref().is_some_and(|files| !files.is_empty()), "draft models"),
-        (request.adapters.as_ref().is_some_and(|files| !files.is_empty()), "adapters"),
-        (some(&request.quantize) || some(&request.quantization), "quantising"),
-        (some(&request.renderer) || some(&request.parser), "a built-in renderer or parser"),
         (some(&request.remote_host), "a model of another server"),
         (request.messages.iter().flatten().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
         (request.messages.iter().flatten().any(|message| any(message.images.as_ref())), "reading images"),
@@ -43,7 +39,11 @@ async fn create(State(server): State<Server>, Body(request): Body<CreateRequest>
 
 fn line(event: CreateEvent) -> Result<ProgressLine, Error> {
     match event {
-        CreateEvent::Status(status) => Ok(ProgressLine { status }),
+        CreateEvent::Status(status) => Ok(ProgressLine { status, ..ProgressLine::default() }),
+        CreateEvent::Progress { status, done_bytes, total_bytes } => {
+            let digest = ProgressLine::QUANTISED.to_owned();
+            Ok(ProgressLine { status, digest, total: total_bytes, completed: done_bytes })
+        }
         CreateEvent::Failed(error) => Err(error),
     }
 }
@@ -57,10 +57,16 @@ fn use_case(request: CreateRequest) -> Create {
     Create {
         name: if request.model.is_empty() { request.name } else { request.model },
         from: request.from,
+        files: request.files.map(|files| files.into_iter().collect()),
+        adapters: request.adapters.unwrap_or_default().into_iter().collect(),
+        quantize: request.quantize.filter(|text| !text.is_empty()).or(request.quantization),
         template: request.template,
         system: request.system,
         licenses: request.license.map(Licenses::into_vec).unwrap_or_default(),
         parameters: request.parameters,
         messages: request.messages.unwrap_or_default().into_iter().map(message).collect(),
+        renderer: request.renderer,
+        parser: request.parser,
+        requires: request.requires,
     }
 }

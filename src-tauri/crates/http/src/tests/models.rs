@@ -88,8 +88,41 @@ async fn a_model_is_made_of_another() {
     400 application/json; charset=utf-8
     {"error":"neither 'from' or 'files' was specified"}
     "##);
-    check!(daemon.post("/api/create", r#"{"model":"x","from":"m","quantize":"q4_0"}"#).await, @r##"
-    501 application/json; charset=utf-8
-    {"error":"quantising is not supported yet by this version of Cairn"}
-    "##);
+    let heard = daemon.post("/api/create", r#"{"model":"x","from":"m","quantize":"q9"}"#).await;
+    assert!(heard.starts_with("400") && heard.contains("unsupported quantization type Q9 - supported"), "{heard}");
+    let heard = daemon.post("/api/create", r#"{"model":"small","from":"m","quantize":"q8_0"}"#).await;
+    let lines: Vec<&str> = heard.lines().collect();
+    let begun = r#"{"status":"quantizing F32 model to Q8_0","digest":"0000000000000000000","total":"#;
+    assert!(lines[1].starts_with(begun) && !lines[1].contains("completed"), "it begins: {heard}");
+    let ended = lines.iter().rfind(|line| line.starts_with(begun)).expect("there was one");
+    let number = |name: &str| serde_json::from_str::<serde_json::Value>(ended).unwrap()[name].as_u64();
+    assert!(number("total").is_some() && number("total") == number("completed"), "and ends: {ended}");
+    assert_eq!(lines.last(), Some(&r#"{"status":"success"}"#), "{heard}");
+}
+
+#[tokio::test]
+async fn a_model_is_made_of_files_that_were_sent() {
+    let daemon = Daemon::start();
+    let file = cairn_testkit::write(&cairn_testkit::ModelSpec { seed: 2, ..cairn_testkit::tiny_llama() });
+    let digest = cairn_store::Digest::of(&file);
+    let create = async |files: &str| {
+        let request = format!(r#"{{"model":"sent","files":{files},"license":["MIT","BSD"],"stream":false}}"#);
+        daemon.post("/api/create", &request).await
+    };
+    let check = async |files: &str, part: &str| {
+        let heard = create(files).await;
+        assert!(heard.starts_with("400") && heard.contains(part), "{files}: {heard}");
+    };
+    check(&format!(r#"{{"m.gguf":"{digest}"}}"#), &format!("blob {digest} not found")).await;
+    let request = Request::post(format!("/api/blobs/{digest}")).body(Body::from(file)).unwrap();
+    assert_eq!(daemon.send(request).await.status(), StatusCode::CREATED, "it is sent");
+    for hostile in ["/etc/passwd", "../m.gguf", "a/../../m.gguf", "C:\\\\m.gguf", "..\\\\m.gguf", ""] {
+        check(&format!(r#"{{"{hostile}":"{digest}"}}"#), "file path must be relative").await;
+    }
+    check(r#"{"m.gguf":"sha256:../../m.gguf"}"#, "invalid digest format").await;
+    check("{}", "no files provided to convert").await;
+    let heard = create(&format!(r#"{{"m.gguf":"{digest}"}}"#)).await;
+    assert!(heard.contains(r#"{"status":"success"}"#), "{heard}");
+    let shown = daemon.post("/api/show", r#"{"model":"sent"}"#).await;
+    assert!(shown.contains(r#""license":"MIT\nBSD""#) && shown.contains(r#""family":"llama""#), "{shown}");
 }

@@ -150,7 +150,7 @@ impl LibraryWriter<'_> {
         Ok(self.library.blob(&layer).is_ok().then_some(digest))
     }
 
-    fn check_room(&self, need_bytes: u64) -> Result<(), WriteError> {
+    pub(super) fn check_room(&self, need_bytes: u64) -> Result<(), WriteError> {
         let folder = self.library.blobs();
         match self.disk.free_bytes(&folder)? {
             free_bytes if free_bytes < need_bytes => Err(WriteError::NoSpace { need_bytes, free_bytes, folder }),
@@ -159,7 +159,7 @@ impl LibraryWriter<'_> {
     }
 
     /// Gives a whole draft its name. Returns whether the contents were there already.
-    fn keep(&self, draft: Box<dyn Draft>, layer: &Layer) -> Result<bool, WriteError> {
+    pub(super) fn keep(&self, draft: Box<dyn Draft>, layer: &Layer) -> Result<bool, WriteError> {
         if self.library.blob(layer).is_ok() {
             return Ok(true);
         }

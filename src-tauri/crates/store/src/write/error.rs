@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cairn_disk::{DiskError, LockError};
 
-use crate::LibraryError;
+use crate::{Digest, LibraryError};
 
 /// Why something was not written to a library.
 #[derive(Debug, thiserror::Error)]
@@ -74,6 +74,14 @@ pub enum WriteError {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// Contents that were sent are not what they were said to be.
+    #[error("digest mismatch, expected \"{named}\", got \"{found}\"")]
+    OtherContents {
+        /// The digest that they were sent under.
+        named: Digest,
+        /// The digest that they have.
+        found: Digest,
     },
     /// Whoever asked for it has gone.
     #[error("interrupted")]

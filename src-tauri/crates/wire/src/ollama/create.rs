@@ -1,4 +1,6 @@
-//! `POST /api/create`: a model made of another one.
+//! `POST /api/create`: a model made of another one, or of files that were sent.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -17,12 +19,13 @@ pub struct CreateRequest {
     pub name: String,
     #[serde(deserialize_with = "super::null_is_empty")]
     pub from: String,
+    /// Names and digests of contents that were sent.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub files: Option<Map<String, Value>>,
+    pub files: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft_files: Option<Map<String, Value>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub adapters: Option<Map<String, Value>>,
+    pub adapters: Option<BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,6 +40,8 @@ pub struct CreateRequest {
     pub renderer: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parser: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requires: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantize: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,8 +75,22 @@ impl Licenses {
 }
 
 /// A step of something that takes a while.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProgressLine {
     /// Which step; the last one is `success`.
     pub status: String,
+    /// What the step is about; while a model is quantised, [`ProgressLine::QUANTISED`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// How many bytes there are.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub total: u64,
+    /// How many of them are done.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub completed: u64,
+}
+
+impl ProgressLine {
+    /// What stands where the digest of contents would that are not there yet.
+    pub const QUANTISED: &str = "0000000000000000000";
 }

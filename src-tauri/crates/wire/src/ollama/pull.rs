@@ -33,13 +33,13 @@ pub struct PullLine {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub digest: String,
     /// How many bytes they have.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub total: u64,
     /// How many of them are here.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub completed: u64,
     /// How fast they come.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "super::is_zero")]
     pub bytes_per_second: u64,
     /// The host that they come from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -47,11 +47,6 @@ pub struct PullLine {
     /// What went wrong and was got round, for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 #[cfg(test)]

@@ -111,7 +111,7 @@ impl Session {
         };
         let mut lines = self.client.stream("/api/create", &request).await?;
         let mut last = String::new();
-        while let Some(ProgressLine { status }) = lines.next().await? {
+        while let Some(ProgressLine { status, .. }) = lines.next().await? {
             last = status;
         }
         anyhow::ensure!(last == "success", "saving broke off");

@@ -1,0 +1,76 @@
+//! What a model is made of: the contents of another one, and its description.
+
+use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef, StoredModel};
+use serde_json::{Map, Value};
+
+use super::Teller;
+use crate::catalog::Origin;
+use crate::import::config;
+use crate::summary::Details;
+use crate::{App, Error, pebble};
+
+/// Contents in our own library, and what describes them.
+pub(super) struct Base {
+    /// JSON.
+    pub(super) config: Vec<u8>,
+    pub(super) layers: Vec<Layer>,
+    /// Contents that were written for this model, whether or not they are still among the layers.
+    pub(super) made: Vec<Layer>,
+}
+
+impl Base {
+    /// Says something else in the description. What else is there stays as it is, also what only others know.
+    pub(super) fn set(&mut self, field: &str, text: &str) {
+        let mut fields: Map<String, Value> = serde_json::from_slice(&self.config).unwrap_or_default();
+        fields.insert(field.to_owned(), text.into());
+        self.config = Value::Object(fields).to_string().into_bytes();
+    }
+}
+
+impl App {
+    /// The contents of the model that is called `from`.
+    pub(super) fn base_of_model(
+        &self,
+        from: &str,
+        writer: &LibraryWriter<'_>,
+        tell: &mut Teller,
+    ) -> Result<Base, Error> {
+        let name: ModelRef = from.parse()?;
+        let library = self.catalog.own_library();
+        let (config, layers) = match self.catalog.origin(&name)? {
+            None => return Err(Error::NotFound(from.to_owned())),
+            Some(Origin::Opened) => return Err(Error::OutsideStore(name.to_string())),
+            Some(Origin::BuiltIn) => {
+                let details = Details::of_file(&pebble::head().gguf);
+                (config(details).to_json(), vec![writer.put(LayerKind::Model, pebble::file())?])
+            }
+            Some(Origin::Stored(origin, stored)) => {
+                (base_config(origin, &stored), base_layers(writer, library, origin, &stored, tell)?)
+            }
+        };
+        Ok(Base { config, layers, made: Vec::new() })
+    }
+}
+
+/// The base's config as it is, with the fields that only others know.
+fn base_config(origin: &Library, stored: &StoredModel) -> Vec<u8> {
+    let text = stored.manifest.config.as_ref().and_then(|layer| origin.text(layer).ok());
+    text.map_or_else(|| origin.config(&stored.manifest).to_json(), String::into_bytes)
+}
+
+/// The base's contents, in our own library.
+fn base_layers(
+    writer: &LibraryWriter<'_>,
+    library: &Library,
+    origin: &Library,
+    stored: &StoredModel,
+    tell: &mut Teller,
+) -> Result<Vec<Layer>, Error> {
+    for layer in &stored.manifest.layers {
+        if library.blob(layer).is_err() {
+            tell.status(format!("copying layer {} from {}", layer.digest, origin.root().display()));
+            writer.bring(&origin.blob(layer)?, false, &mut |_| true)?;
+        }
+    }
+    Ok(stored.manifest.layers.clone())
+}

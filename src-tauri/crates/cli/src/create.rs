@@ -1,0 +1,134 @@
+//! `cairn create`: makes a model of what a Modelfile says.
+//!
+//! Files that it names are sent to the server first, as [`gather`] finds them, so that this works with any server of Ollama's
+//! interface, on whatever machine it runs.
+
+mod gather;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail, ensure};
+use cairn_convert::{Modelfile, Recipe};
+use cairn_wire::ollama::{CreateRequest, Licenses, Message, ProgressLine};
+
+use crate::client::Client;
+use crate::progress::Progress;
+use crate::{Setting, args, daemon, output};
+use gather::{Found, Gathered};
+
+/// How steps are told.
+struct Told {
+    json: bool,
+    progress: Progress,
+    last: String,
+}
+
+impl Told {
+    fn line(&mut self, line: &ProgressLine) -> anyhow::Result<()> {
+        if self.json {
+            output::json(line)?;
+        } else if self.last != line.status {
+            self.progress.clear();
+            output::note(&line.status);
+        }
+        if line.total > 0 && !self.json {
+            self.progress.show(&line.status, line.completed, line.total);
+        }
+        self.last.clone_from(&line.status);
+        Ok(())
+    }
+}
+
+pub(crate) async fn create(setting: &Setting, args: &args::Create) -> anyhow::Result<()> {
+    let path = args.file.as_deref().unwrap_or(Path::new("Modelfile"));
+    let recipe = recipe(path)?;
+    for warning in &recipe.warnings {
+        output::note(&format!("warning: {warning}"));
+    }
+    if recipe.draft.is_some() {
+        bail!("DRAFT is not supported yet by this version of Cairn");
+    }
+    let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
+    let gathered = gather::gather(&recipe, &folder, setting.home.as_deref())?;
+    let client = daemon::reach(setting).await?;
+    if client.is_ours() && gathered.files.iter().any(|file| file.name.ends_with(".safetensors")) {
+        bail!("making a model of safetensors files is not supported yet by this version of Cairn");
+    }
+    let mut told = Told { json: args.json, progress: Progress::new(), last: String::new() };
+    let made = make(&client, args, recipe, gathered, &mut told).await;
+    told.progress.clear();
+    made
+}
+
+fn recipe(path: &Path) -> anyhow::Result<Recipe> {
+    let bytes = std::fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
+    let file = Modelfile::parse(&bytes).with_context(|| path.display().to_string())?;
+    Recipe::of(&file).with_context(|| path.display().to_string())
+}
+
+async fn make(
+    client: &Client,
+    args: &args::Create,
+    recipe: Recipe,
+    gathered: Gathered,
+    told: &mut Told,
+) -> anyhow::Result<()> {
+    let mut request = request(args, recipe);
+    request.from = gathered.from.unwrap_or_default();
+    request.files = send_all(client, gathered.files, told).await?;
+    request.adapters = send_all(client, gathered.adapters, told).await?;
+    let mut lines = client.stream("/api/create", &request).await?;
+    while let Some(line) = lines.next::<ProgressLine>().await? {
+        told.line(&line)?;
+    }
+    ensure!(told.last == "success", "the server went away before {} was made", args.model);
+    Ok(())
+}
+
+fn request(args: &args::Create, recipe: Recipe) -> CreateRequest {
+    let message = |(role, content): (cairn_convert::modelfile::Role, String)| Message {
+        role: role.name().to_owned(),
+        content,
+        ..Message::default()
+    };
+    let messages: Vec<Message> = recipe.messages.into_iter().map(message).collect();
+    CreateRequest {
+        model: args.model.clone(),
+        template: recipe.template,
+        system: recipe.system,
+        license: (!recipe.licenses.is_empty()).then_some(Licenses::Many(recipe.licenses)),
+        parameters: (!recipe.parameters.is_empty()).then_some(recipe.parameters),
+        messages: (!messages.is_empty()).then_some(messages),
+        renderer: recipe.renderer,
+        parser: recipe.parser,
+        requires: recipe.requires,
+        quantize: args.quantize.clone(),
+        ..CreateRequest::default()
+    }
+}
+
+/// Sends what the server does not have, and tells what everything is called there.
+async fn send_all(
+    client: &Client,
+    files: Vec<Found>,
+    told: &mut Told,
+) -> anyhow::Result<Option<BTreeMap<String, String>>> {
+    let mut sent = BTreeMap::new();
+    for file in files {
+        let size = file.path.metadata().with_context(|| file.path.display().to_string())?.len();
+        let reading = file.path.clone();
+        let digest =
+            tokio::task::spawn_blocking(move || gather::digest(&reading)).await.expect("hashing does not panic");
+        let digest = digest.with_context(|| format!("could not read {}", file.path.display()))?;
+        let mut copied = |completed: u64| {
+            let status = format!("copying file {digest}");
+            told.line(&ProgressLine { status, digest: digest.clone(), total: size, completed })
+        };
+        if !client.has_blob(&digest).await? {
+            client.send_blob(&digest, &file.path, size, &mut copied).await?;
+        }
+        sent.insert(file.name, digest);
+    }
+    Ok((!sent.is_empty()).then_some(sent))
+}

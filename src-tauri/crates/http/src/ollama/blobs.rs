@@ -1,0 +1,42 @@
+//! `/api/blobs/{digest}`: contents that a client sends before it asks for a model to be made of them. They go to the disk as
+//! they come, so that their length is no matter.
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::routing::head;
+use tokio_stream::StreamExt;
+
+use crate::Server;
+use crate::error::ApiError;
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/blobs/{digest}", head(exists).post(receive))
+}
+
+async fn exists(State(server): State<Server>, Path(digest): Path<String>) -> Result<StatusCode, ApiError> {
+    Ok(if server.app().has_blob(&digest)? { StatusCode::OK } else { StatusCode::NOT_FOUND })
+}
+
+async fn receive(
+    State(server): State<Server>,
+    Path(digest): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<StatusCode, ApiError> {
+    if server.app().has_blob(&digest)? {
+        return Ok(StatusCode::OK);
+    }
+    let size_bytes = headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
+    let upload = server.app().upload(&digest, size_bytes)?;
+    let mut pieces = body.into_data_stream();
+    while let Some(piece) = pieces.next().await {
+        let piece = piece.map_err(|error| ApiError::bad_request(format!("the contents broke off: {error}")))?;
+        if !upload.write(piece).await {
+            break;
+        }
+    }
+    upload.end().await?;
+    Ok(StatusCode::CREATED)
+}
