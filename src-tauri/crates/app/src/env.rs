@@ -20,7 +20,7 @@ impl Env {
     }
 
     /// Exactly these variables. The home folder is what `HOME` says.
-    pub fn of<const N: usize>(pairs: [(&str, &str); N]) -> Self {
+    pub fn of<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let variables: BTreeMap<OsString, OsString> =
             pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let home = variables.get(OsStr::new("HOME")).map(PathBuf::from);

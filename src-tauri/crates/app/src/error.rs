@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use cairn_convert::QuantiseError;
 use cairn_convert::file_type::UnknownFileType;
+use cairn_registry::{JoinError, KeyError, PeerKeyError, RollError};
 use cairn_runtime::{GenerateError, LoadError};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
@@ -44,12 +45,14 @@ pub enum Error {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// An option's value cannot be.
-    #[error("option {name:?} cannot be {value}")]
+    #[error("option {name:?} cannot be {value}; it must be {least} or more")]
     OptionRange {
         /// Which option.
         name: &'static str,
         /// What it was set to.
         value: i64,
+        /// The least that it can be.
+        least: i64,
     },
     /// The prompt does not fit, and may not be cut.
     #[error(
@@ -61,6 +64,19 @@ pub enum Error {
         prompt_tokens: usize,
         /// How much context there is.
         context_tokens: usize,
+    },
+    /// The prompt does not fit, and the context is too small for what would be left of it.
+    #[error(
+        "the prompt has {prompt_tokens} tokens, and a context of {context_tokens} is too small to answer even a part of \
+         it; raise num_ctx ({least_tokens} at least)"
+    )]
+    TinyContext {
+        /// How long the prompt is.
+        prompt_tokens: usize,
+        /// How much context there is.
+        context_tokens: usize,
+        /// The smallest context that prompts are cut to.
+        least_tokens: usize,
     },
     /// A library could not be read.
     #[error(transparent)]
@@ -143,6 +159,18 @@ pub enum Error {
     /// A model did not arrive.
     #[error(transparent)]
     Pull(#[from] crate::PullError),
+    /// Another machine was not joined.
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    /// This machine's key cannot be used.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// A text that is no key.
+    #[error(transparent)]
+    PeerKey(#[from] PeerKeyError),
+    /// The list of known keys cannot be used.
+    #[error(transparent)]
+    Roll(#[from] RollError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -223,7 +251,10 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::TooLong { .. }
+            | Self::TinyContext { .. }
             | Self::NoBase
+            | Self::PeerKey(_)
+            | Self::Join(JoinError::Code)
             | Self::InvalidTemplate(_)
             | Self::Digest(_)
             | Self::NoFiles
@@ -252,6 +283,9 @@ impl Error {
             | Self::Write(_)
             | Self::NoFile(_)
             | Self::Pull(_)
+            | Self::Join(_)
+            | Self::Key(_)
+            | Self::Roll(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

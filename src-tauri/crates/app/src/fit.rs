@@ -7,6 +7,9 @@ use cairn_prompt::Message;
 
 use crate::Error;
 
+/// In less context than this, a cut prompt has lost its question and its answer ends at once, mostly without any text.
+const MIN_CUT_CONTEXT_TOKENS: usize = 16;
+
 /// The messages that fit, and how many were dropped. `count` tells the tokens of a rendered conversation.
 pub(crate) fn messages<E>(
     all: &[Message],
@@ -47,6 +50,13 @@ pub(crate) fn prompt(
     }
     if !may_cut {
         return Err(Error::TooLong { prompt_tokens: tokens.len(), context_tokens: longest });
+    }
+    if context_tokens < MIN_CUT_CONTEXT_TOKENS {
+        return Err(Error::TinyContext {
+            prompt_tokens: tokens.len(),
+            context_tokens,
+            least_tokens: MIN_CUT_CONTEXT_TOKENS,
+        });
     }
     let keep =
         usize::try_from(keep_tokens).map_or(tokens.len(), |keep| keep.saturating_add(usize::from(starts_with_bos)));
@@ -112,12 +122,23 @@ mod tests {
     #[test]
     fn the_middle_of_a_prompt_goes() {
         check_prompt(7, 8, 2, false, &[0, 1, 2, 3, 4, 5, 6]);
-        check_prompt(20, 8, 2, false, &[0, 1, 17, 18, 19]);
-        check_prompt(20, 8, 2, true, &[0, 1, 2, 17, 18, 19]);
-        check_prompt(20, 8, -1, false, &[0, 1, 2, 3, 4, 5, 6]);
-        check_prompt(20, 8, 100, false, &[0, 1, 2, 3, 4, 5, 6]);
-        check_prompt(20, 8, 0, false, &[16, 17, 18, 19]);
-        check_prompt(20, 4, 4, true, &[0, 1, 2]);
+        check_prompt(40, 16, 2, false, &[0, 1, 33, 34, 35, 36, 37, 38, 39]);
+        check_prompt(40, 16, 2, true, &[0, 1, 2, 33, 34, 35, 36, 37, 38, 39]);
+        check_prompt(40, 16, -1, false, &(0..15).collect::<Vec<_>>());
+        check_prompt(40, 16, 100, false, &(0..15).collect::<Vec<_>>());
+        check_prompt(40, 16, 0, false, &(32..40).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_prompt_is_not_cut_to_a_few_tokens() {
+        for context in 4..16 {
+            let error = prompt((0..20).collect(), context, 4, true, true).expect_err("little would be left of it");
+            let text = format!(
+                "the prompt has 20 tokens, and a context of {context} is too small to answer even a part of it; raise num_ctx \
+                 (16 at least)"
+            );
+            assert_eq!(error.to_string(), text, "what is wrong and what to do");
+        }
     }
 
     #[test]

@@ -26,15 +26,18 @@ mod head;
 mod import;
 mod libraries;
 mod load;
+mod mirror;
 mod options;
 mod pebble;
 mod places;
 mod ps;
 mod pull;
 pub mod settings;
+mod share;
 mod show;
 mod summary;
 mod template;
+mod trust;
 mod verify;
 
 use std::sync::Arc;
@@ -44,6 +47,7 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
+pub use cairn_registry::{Gate, GateError, JoinProof, JoinRequest, Known, PeerKey, Seal};
 pub use cairn_runtime::{Likely, Logprob};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
 pub use chat::{Chat, Message};
@@ -59,18 +63,23 @@ pub use head::{Head, read as read_head};
 pub use import::{Import, ImportEvent, Imported};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
+pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
-pub use settings::{Address, Settings};
+pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
+pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
+pub use trust::Invited;
 pub use verify::{DamagedTensor, Verified, verify};
 
 pub use catalog::Opened;
 
 use catalog::Catalog;
+use mirror::Mirror;
 use pull::Pulls;
+use trust::Trust;
 
 /// The version of this program, `x.y.z`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -87,8 +96,11 @@ pub struct App {
     engine: Engine,
     catalog: Arc<Catalog>,
     pulls: Pulls,
+    mirror: Mirror,
+    trust: Arc<Trust>,
     settings: Arc<Settings>,
     clock: Clock,
+    peers: Peers,
 }
 
 impl App {
@@ -117,7 +129,9 @@ impl App {
     fn new(engine: Engine, settings: Settings, clock: Clock, seed: u64) -> Self {
         let catalog = Arc::new(Catalog::new(&settings, clock.now()));
         let pulls = Pulls::new(catalog.own_library(), &settings.downloads, &clock, seed);
-        Self { engine, catalog, pulls, settings: Arc::new(settings), clock }
+        let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
+        let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
+        Self { engine, catalog, pulls, mirror, trust, settings: Arc::new(settings), clock, peers: Peers::default() }
     }
 
     /// The settings that hold.

@@ -35,12 +35,14 @@ pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Va
 }
 
 fn from_options(options: Options) -> Result<Chosen, Error> {
-    let context_tokens = match options.num_ctx {
-        None | Some(0) => None,
-        // More than the model was trained for is cut down to that, however much more.
-        Some(tokens) if tokens > 0 => Some(u32::try_from(tokens.max(MIN_CONTEXT_TOKENS)).unwrap_or(u32::MAX)),
-        Some(value) => return Err(Error::OptionRange { name: "num_ctx", value }),
-    };
+    if let (Some(value), Some(least)) = (options.num_ctx, Options::least("num_ctx"))
+        && value < least
+    {
+        return Err(Error::OptionRange { name: "num_ctx", value, least });
+    }
+    // More than the model was trained for is cut down to that, however much more.
+    let context_tokens = options.num_ctx.filter(|tokens| *tokens > 0);
+    let context_tokens = context_tokens.map(|tokens| u32::try_from(tokens.max(MIN_CONTEXT_TOKENS)).unwrap_or(u32::MAX));
     Ok(Chosen {
         sampling: Sampling {
             temperature: options.temperature.unwrap_or(0.8),
@@ -96,7 +98,7 @@ mod tests {
     fn refuses() {
         let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
         assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
-        assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5");
+        assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5; it must be 0 or more");
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use error::PullError;
 use job::{Asked, Job, Wish};
 pub use job::{PullEvent, PullEvents, PullStep, PulledBlob};
 use journal::Journal;
-use origins::Outside;
+pub(crate) use origins::{Origins, Outside};
 
 /// Models that are fetched at the same time; the others wait.
 const MODELS_AT_ONCE: usize = 3;
@@ -140,7 +140,6 @@ impl App {
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
         let job = self.pulls.ask(pull, false)?;
         let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
-        // Its watcher is counted by now, so that the job begins as one that somebody waits for.
         self.pulls.start();
         self.pulls.say_if_it_waits(&job);
         Ok(events)
@@ -309,7 +308,34 @@ impl Pulls {
         self.start();
     }
 
-    /// The job of a name, queued if it does not run.
+    /// The downloads into the library, for those who read what comes while it comes.
+    pub(crate) fn downloads(&self) -> Result<Downloads, PullError> {
+        self.0.downloads()
+    }
+
+    /// The way out to registries.
+    pub(crate) fn outside(&self) -> &Outside {
+        &self.0.outside
+    }
+
+    /// Where models come to.
+    pub(crate) fn library(&self) -> &Library {
+        &self.0.library
+    }
+
+    /// Who is asked for a model.
+    pub(crate) fn origins(&self, name: &ModelRef, insecure: bool) -> Result<Origins, PullError> {
+        self.0.outside.origins(name, insecure, &[])
+    }
+
+    /// Brings a model here whether or not anybody watches. Must be called inside a tokio runtime.
+    pub(crate) fn bring(&self, name: &ModelRef, insecure: bool) -> Result<(), Error> {
+        self.ask(Pull { name: name.full(), insecure, sources: Vec::new() }, true)?;
+        self.start();
+        Ok(())
+    }
+
+    /// The job of a name, queued if it does not run, with one watcher more unless it is `detached`.
     fn ask(&self, pull: Pull, detached: bool) -> Result<Arc<Job>, Error> {
         let name: ModelRef = pull.name.parse()?;
         if is_pebble(&name) {
@@ -317,10 +343,16 @@ impl Pulls {
         }
         let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources };
         let inner = &self.0;
+        // Said before anything else, so that one who goes away meanwhile does not take it for abandoned.
+        let wanted = |job: &Job| match detached {
+            true => job.change(|view| view.detached = true),
+            false => job.change(|view| view.watchers += 1),
+        };
         let job = {
             let mut queue = inner.queue();
             match queue.jobs.iter().find(|job| job.name == name).cloned() {
                 Some(job) => {
+                    wanted(&job);
                     let state = job.view().state;
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // This time it may be asked for in another way.
@@ -336,12 +368,12 @@ impl Pulls {
                 None => {
                     let claim = inner.journal.claim(&name);
                     let job = inner.add(&mut queue, name, asked, claim);
+                    wanted(&job);
                     job.queue();
                     job
                 }
             }
         };
-        job.change(|view| view.detached |= detached);
         inner.note(&job);
         Ok(job)
     }
@@ -353,8 +385,14 @@ impl Pulls {
         self.wish(which, wish)?;
         let pending = || match wish {
             Wish::Go => false,
-            Wish::Pause | Wish::Stop => job.view().state == PullState::Running && !job.view().publishing,
-            Wish::Discard => self.0.queue().jobs.iter().any(|other| other.id == job.id) && !job.view().publishing,
+            Wish::Pause | Wish::Stop => {
+                let view = job.view();
+                view.state == PullState::Running && !view.publishing
+            }
+            Wish::Discard => {
+                let listed = self.0.queue().jobs.iter().any(|other| other.id == job.id);
+                listed && !job.view().publishing
+            }
         };
         let settled = async {
             // The sender lives as long as this does.
@@ -369,7 +407,10 @@ impl Pulls {
     fn wish(&self, which: &str, wish: Wish) -> Result<(), Error> {
         let inner = &self.0;
         let job = inner.find(which)?;
-        let (state, publishing) = (job.view().state, job.view().publishing);
+        let (state, publishing) = {
+            let view = job.view();
+            (view.state, view.publishing)
+        };
         match (state, wish) {
             // It is all but done, and nothing stops it now.
             (PullState::Running, _) if publishing => {}
@@ -395,16 +436,24 @@ impl Pulls {
         Ok(())
     }
 
-    /// A watcher went away.
+    /// A watcher went away. A job that nobody wants any more stops; that is settled before the next one can ask for it.
     fn leave(&self, job: &Arc<Job>) {
-        let abandoned = job.change(|view| {
+        let ending = *self.0.ending.borrow();
+        let rests = job.change(|view| {
             view.watchers = view.watchers.saturating_sub(1);
-            let at_work = matches!(view.state, PullState::Queued | PullState::Running);
-            view.watchers == 0 && !view.detached && !view.publishing && at_work
+            let abandoned = view.watchers == 0 && !view.detached && !view.publishing && !ending;
+            match view.state {
+                PullState::Running if abandoned => drop(job.wish.send_replace(Wish::Stop)),
+                PullState::Queued if abandoned => {
+                    (view.state, view.error) = (PullState::Stopped, Some(PullError::Stopped));
+                    return true;
+                }
+                _ => {}
+            }
+            false
         });
-        if abandoned && !*self.0.ending.borrow() {
-            // It may have come to its end meanwhile, which is what this one went away for.
-            let _ = self.wish(&job.id.to_string(), Wish::Stop);
+        if rests {
+            self.0.note(job);
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod address;
 mod downloads;
+mod mirror;
 
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use cairn_wire::KeepAlive;
 use crate::{Env, Places};
 pub use address::Address;
 pub use downloads::{DownloadSettings, bytes};
+pub use mirror::{MirrorSettings, MirroredOrigin};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,17 @@ pub const TABLE: &[Row] = &[
     row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
     row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
     row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
+    row("CAIRN_SHARE", "false", "Lets other machines that reach OLLAMA_HOST pull this machine's models from its /v2"),
+    row(
+        "CAIRN_MIRROR",
+        "false",
+        "Fetches models that clients of /v2 ask for and this machine lacks, once for all of them",
+    ),
+    row(
+        "CAIRN_MIRROR_ORIGINS",
+        "registry.ollama.ai/library",
+        "What CAIRN_MIRROR fetches: registries, each with a namespace or all",
+    ),
     row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
     row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
     row("OLLAMA_NUM_PARALLEL", "8", "Requests that one model answers at the same time"),
@@ -120,6 +133,10 @@ pub struct Settings {
     pub linked_libraries: Vec<PathBuf>,
     /// Where Ollama keeps its models, which are read if they are there; `None` when `OLLAMA_MODELS` says where models are.
     pub ollama_library: Option<PathBuf>,
+    /// `CAIRN_SHARE`.
+    pub share: bool,
+    /// What is fetched for those with whom models are shared.
+    pub mirror: MirrorSettings,
     /// `OLLAMA_KEEP_ALIVE`.
     pub keep_alive: KeepAlive,
     /// `OLLAMA_CONTEXT_LENGTH`.
@@ -182,6 +199,8 @@ impl Settings {
             go_template: read.text("OLLAMA_GO_TEMPLATE").map(is_true),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
+            share: read.text("CAIRN_SHARE").is_some_and(is_true),
+            mirror: MirrorSettings::load(&mut read, places),
             downloads: DownloadSettings::load(&mut read, env, places),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.

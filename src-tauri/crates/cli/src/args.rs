@@ -33,6 +33,8 @@ pub(crate) enum Verb {
     Pull(Pull),
     /// Show the models that are on their way; pause, resume, cancel or discard them
     Downloads(Downloads),
+    /// Share models with other machines, or take them from one that does
+    Mirror(Mirror),
     /// Make a GGUF file a model of the store
     Import(Import),
     /// Delete models from the store
@@ -195,6 +197,46 @@ pub(crate) enum DownloadsVerb {
     Cancel(Which),
     /// Stop some, and remove what came
     Discard(Which),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Mirror {
+    #[command(subcommand)]
+    pub(crate) verb: MirrorVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum MirrorVerb {
+    /// Show how other machines use this one, and a code by which one of them can join
+    Serve(Json),
+    /// Take models from a mirror, whose word on names is believed from then on
+    Join {
+        /// Where it is, `http://nas:11434`
+        address: String,
+        /// What `cairn mirror serve` shows there
+        code: String,
+    },
+    /// Fetch models for the owner of a key
+    Allow {
+        /// The line of a file such as ~/.ollama/id_ed25519.pub: `ssh-ed25519 AAAA... name`
+        key: String,
+    },
+    /// Forget a key, or a mirror that was joined
+    Forget {
+        /// A label, a key or a fingerprint
+        which: String,
+    },
+    /// List the keys and mirrors that are known
+    Peers(Json),
+    /// Show who took what, and what was fetched for them
+    Stats(Json),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Json {
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -17,6 +17,7 @@ mod human;
 mod import;
 mod list;
 mod log;
+mod mirror;
 mod output;
 mod progress;
 mod ps;
@@ -64,13 +65,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// An error and its reasons in one line. Many an error's own text ends with its reason, which is then not repeated.
+/// An error and its reasons in one line. Many an error's own text ends with its reason, which is then not repeated. Errors repeat
+/// what files, templates and servers say, so control characters are shown as pictures, also where no terminal would obey them.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
-    error.chain().map(ToString::to_string).fold(String::new(), |line, reason| match line {
+    let line = error.chain().map(ToString::to_string).fold(String::new(), |line, reason| match line {
         line if line.is_empty() => reason,
         line if line.ends_with(&reason) => line,
         line => format!("{line}: {reason}"),
-    })
+    });
+    output::pictured(&line, char::is_control).into_owned()
 }
 
 #[cfg(unix)]
@@ -109,6 +112,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
+        Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
@@ -130,6 +134,12 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_one_line_whatever_it_repeats() {
+        let error = anyhow::anyhow!("refused: a\nb\t\x1b[31mred\r\x07").context("x");
+        assert_eq!(one_line(&error), "x: refused: a␊b␉␛[31mred␍␇", "a template's words are no commands to a terminal");
+    }
 
     #[test]
     fn a_reason_is_said_once() {

@@ -32,11 +32,15 @@ pub(crate) fn note(line: &str) {
 
 /// Text as a terminal may see it: control characters other than line breaks and tabs as pictures of themselves.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let is_command = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
-    if !text.contains(is_command) {
+    pictured(text, |letter| letter.is_control() && !matches!(letter, '\n' | '\t'))
+}
+
+/// Text with pictures in place of those control characters that are chosen.
+pub(crate) fn pictured(text: &str, chosen: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&chosen) {
         return text.into();
     }
-    text.chars().map(|letter| if is_command(letter) { picture(letter) } else { letter }).collect()
+    text.chars().map(|letter| if chosen(letter) { picture(letter) } else { letter }).collect()
 }
 
 /// Unicode has pictures for the control characters of ASCII.

@@ -1,7 +1,8 @@
 //! Who may ask: rules about the `Host` and `Origin` of a request, so that no web page talks to the daemon unasked.
 //!
 //! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` lets in only our own clients: from
-//! this machine, with the daemon's token, to a host that means this machine and our port.
+//! this machine, with the daemon's token, to a host that means this machine and our port. `/v2` is open to programs of
+//! this machine, to others only when its user shares models, and to no web page.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 
 use crate::Server;
 use crate::error::ApiError;
+use crate::v2::Refusal;
 
 /// Origins that are always let in to `/api`; `*` stands for anything.
 const LOCAL_ORIGINS: [&str; 20] = [
@@ -51,6 +53,11 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with("/app/") {
         return own(&server, request, next).await;
+    }
+    if request.uri().path().starts_with("/v2")
+        && let Err(refusal) = check_share(&server, &request)
+    {
+        return refusal.into_response();
     }
     let loopback = server.addresses().iter().all(|address| address.ip().is_loopback());
     let host = text(request.headers(), header::HOST).unwrap_or_default().to_owned();
@@ -119,8 +126,7 @@ fn readable_by(origin: &str, mut response: Response) -> Response {
 /// The rules of `/app`.
 fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
     let forbidden = |text: &str| Err(ApiError::new(StatusCode::FORBIDDEN, text));
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
-    if !peer.is_some_and(|ip| ip.to_canonical().is_loopback()) {
+    if !peer_is_here(request) {
         return forbidden("only clients on this machine may ask this");
     }
     let headers = request.headers();
@@ -143,6 +149,23 @@ fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
         Some(token) if server.token().is(token) => Ok(()),
         _ => Err(ApiError::new(StatusCode::UNAUTHORIZED, "this needs the daemon's token")),
     }
+}
+
+/// The rules of `/v2`, beside those that hold everywhere.
+fn check_share(server: &Server, request: &Request) -> Result<(), Refusal> {
+    if text(request.headers(), header::ORIGIN).is_some() {
+        return Err(Refusal::denied("web pages cannot pull models"));
+    }
+    if peer_is_here(request) || server.app().settings().share {
+        return Ok(());
+    }
+    Err(Refusal::denied("this machine does not share its models; CAIRN_SHARE=1 there switches it on"))
+}
+
+/// Does the request come from this machine?
+fn peer_is_here(request: &Request) -> bool {
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
+    peer.is_some_and(|ip| ip.to_canonical().is_loopback())
 }
 
 /// A header's text. One that is there and cannot be read, or is there twice, must not pass for one that is missing: it

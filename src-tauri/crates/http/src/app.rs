@@ -6,6 +6,7 @@ mod gc;
 mod import;
 mod libraries;
 mod load;
+mod mirror;
 mod models;
 mod open;
 mod status;
@@ -24,6 +25,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(import::routes())
         .merge(libraries::routes())
         .merge(load::routes())
+        .merge(mirror::routes())
         .merge(models::routes())
         .merge(open::routes())
         .merge(status::routes())

@@ -1,4 +1,4 @@
-//! The daemon's HTTP interfaces: Ollama's under `/api`, our own clients' under `/app`.
+//! The daemon's HTTP interfaces: Ollama's under `/api`, our own clients' under `/app`, a registry under `/v2`.
 //!
 //! Every endpoint is one file: it parses, calls a use case of `cairn-app` and renders. What all of them share is here:
 //! who may ask ([`access`]), how bodies are read ([`body`]), how answers stream ([`ndjson`]) and how errors look
@@ -13,6 +13,7 @@ mod error;
 mod ndjson;
 mod ollama;
 mod server;
+mod v2;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -26,7 +27,7 @@ pub use server::{Server, Token};
 /// The longest request body. Pictures come inside of it, as text.
 const MAX_BODY_BYTES: usize = 256 << 20;
 
-/// Paths that answer HEAD; elsewhere it is a wrong method, as in Ollama.
+/// Paths that answer HEAD, beside those of the registry; elsewhere it is a wrong method, as in Ollama.
 const HEAD_PATHS: [&str; 3] = ["/", "/api/version", "/api/tags"];
 /// Below it every path does.
 const BLOBS: &str = "/api/blobs/";
@@ -36,6 +37,7 @@ pub fn router(server: Server) -> Router {
     Router::new()
         .merge(ollama::routes())
         .merge(app::routes())
+        .merge(v2::routes())
         .fallback(async || (StatusCode::NOT_FOUND, "404 page not found"))
         .method_not_allowed_fallback(async || wrong_method())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -53,8 +55,8 @@ async fn count(State(server): State<Server>, request: Request, next: Next) -> Re
     let _busy = server.activity().begin();
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let response = next.run(request).await;
-    let turned_away = method == Method::HEAD && !HEAD_PATHS.contains(&&*path) && !path.starts_with(BLOBS);
-    let response = match response.status().is_success() && turned_away {
+    let has_head = HEAD_PATHS.contains(&&*path) || path.starts_with(BLOBS) || path.starts_with("/v2");
+    let response = match response.status().is_success() && method == Method::HEAD && !has_head {
         true => wrong_method(),
         false => response,
     };

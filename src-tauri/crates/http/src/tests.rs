@@ -5,9 +5,11 @@ mod access;
 mod blobs;
 mod libraries;
 mod logprobs;
+mod mirror;
 mod models;
 mod pulls;
 mod refusals;
+mod registry;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};
@@ -33,9 +35,15 @@ struct Daemon {
 
 impl Daemon {
     fn start() -> Self {
+        Self::with(&[])
+    }
+
+    /// One with more settings.
+    fn with(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap();
-        let env = Env::of([("CAIRN_HOME", home), ("CAIRN_KERNEL", "scalar"), ("CAIRN_HIDE_PEBBLE", "1")]);
+        let own = [("CAIRN_HOME", home), ("CAIRN_KERNEL", "scalar"), ("CAIRN_HIDE_PEBBLE", "1")];
+        let env = Env::of(own.into_iter().chain(settings.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
         let app = App::start(settings, Machine::probe(), clock, 1).unwrap();

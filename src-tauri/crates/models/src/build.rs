@@ -10,7 +10,7 @@ use std::ops::Range;
 use cairn_gguf::{DType, Metadata};
 use cairn_tensor::{Backend, BackendError, BufferId, Bytes, Op, Plan, Projection, Rows, Weight, WeightId};
 
-use crate::error::{LoadError, TensorFault};
+use crate::error::{LoadError, TensorFault, in_block};
 use crate::file::ModelFile;
 
 /// Stands for a weight in a plan that will not be run.
@@ -44,8 +44,8 @@ pub struct Builder<'a> {
     /// The plan.
     pub plan: Plan,
     source: Source<'a>,
-    /// The biases that some block of the file has, by their names within a block.
-    block_biases: HashSet<String>,
+    /// The biases that the model must have; those of blocks by their names within a block.
+    needed_biases: HashSet<String>,
     backend: Option<&'a mut dyn Backend>,
     context_tokens: usize,
     weights: HashMap<(String, Part), WeightId>,
@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
         Self {
             plan: Plan::default(),
             source,
-            block_biases: block_biases(source),
+            needed_biases: block_biases(source),
             backend,
             context_tokens,
             weights: HashMap::new(),
@@ -119,9 +119,14 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Whether the model has a bias of this name, or must have it because another of its blocks does.
+    /// Says which biases no model of the family does without: names as [`Builder::projection`] takes them, but for `blk.N.`.
+    pub fn need_biases(&mut self, prefixes: &[&str]) {
+        self.needed_biases.extend(prefixes.iter().map(|prefix| format!("{prefix}.bias")));
+    }
+
+    /// Whether the model has a bias of this name, or must have it: the family needs it, or another of the model's blocks has it.
     pub fn has_bias(&self, name: &str) -> bool {
-        self.has(name) || in_block(name).is_some_and(|name| self.block_biases.contains(name))
+        self.has(name) || self.needed_biases.contains(in_block(name).map_or(name, |(_, name)| name))
     }
 
     /// How many rows the matrix of this name has, where there is a file and the file has it.
@@ -252,14 +257,10 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// A tensor's name within its block.
-fn in_block(name: &str) -> Option<&str> {
-    Some(name.strip_prefix("blk.")?.split_once('.')?.1)
-}
-
+/// The biases that some block of the file has, by their names within a block.
 fn block_biases(source: Source<'_>) -> HashSet<String> {
     let Source::File(file) = source else { return HashSet::new() };
-    let names = file.gguf().tensors().iter().filter_map(|tensor| in_block(&tensor.name));
+    let names = file.gguf().tensors().iter().filter_map(|tensor| Some(in_block(&tensor.name)?.1));
     names.filter(|name| name.ends_with(".bias")).map(str::to_owned).collect()
 }
 

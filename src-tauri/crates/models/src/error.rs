@@ -1,5 +1,6 @@
 //! Why a file is not opened, a model not loaded, and a loaded one given up.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -146,24 +147,62 @@ pub enum TensorFault {
     },
 }
 
-impl fmt::Display for TensorFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl TensorFault {
+    fn name(&self) -> &str {
+        let (Self::Missing { name } | Self::Shape { name, .. } | Self::DType { name, .. }) = self;
+        name
+    }
+
+    /// What is wrong, without the name: `is` is `are` for several tensors.
+    fn what(&self, is: &str) -> String {
         match self {
-            Self::Missing { name } => write!(f, "`{name}` is missing"),
-            Self::Shape { name, need, have } => write!(f, "`{name}` must be {need:?}, is {have:?}"),
-            Self::DType { name, dtype } => write!(f, "`{}` is {dtype}, which no weight can be", name.escape_debug()),
+            Self::Missing { .. } => format!("{is} missing"),
+            Self::Shape { need, have, .. } => format!("must be {need:?}, {is} {have:?}"),
+            Self::DType { dtype, .. } => format!("{is} {dtype}, which no weight can be"),
         }
     }
 }
 
-/// The most faults that a text lists; a file of nothing but metadata can lack tens of thousands of tensors.
-const LISTED: usize = 100;
-
-fn faults_text(faults: &[TensorFault]) -> String {
-    let count = faults.len();
-    let mut list: Vec<String> = faults.iter().take(LISTED).map(TensorFault::to_string).collect();
-    if count > LISTED {
-        list.push(format!("and {} more", count - LISTED));
+impl fmt::Display for TensorFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` {}", self.name().escape_debug(), self.what("is"))
     }
+}
+
+/// Splits the name of a block's tensor: the number of the block, and the name within it.
+pub(crate) fn in_block(name: &str) -> Option<(u64, &str)> {
+    let (block, name) = name.strip_prefix("blk.")?.split_once('.')?;
+    Some((block.parse().ok()?, name))
+}
+
+/// Lists all faults. A file of nothing but metadata can lack tens of thousands of tensors, and so what is wrong in the same way
+/// in consecutive blocks is one entry: `blk.3-4095.attn_k.weight`.
+fn faults_text(faults: &[TensorFault]) -> String {
+    // A fault, and the first and the last block of its run.
+    let mut entries: Vec<(&TensorFault, Option<(u64, u64)>)> = Vec::new();
+    // The latest entry of each name within a block and what is wrong with it.
+    let mut latest: HashMap<(&str, String), usize> = HashMap::new();
+    for fault in faults {
+        let Some((block, name)) = in_block(fault.name()) else {
+            entries.push((fault, None));
+            continue;
+        };
+        let at = latest.entry((name, fault.what("is"))).or_insert(entries.len());
+        match entries.get_mut(*at) {
+            Some((_, Some((_, last)))) if last.checked_add(1) == Some(block) => *last = block,
+            _ => {
+                *at = entries.len();
+                entries.push((fault, Some((block, block))));
+            }
+        }
+    }
+    let text = |&(fault, blocks): &(&TensorFault, Option<(u64, u64)>)| match (blocks, in_block(fault.name())) {
+        (Some((first, last)), Some((_, name))) if first < last => {
+            format!("`blk.{first}-{last}.{}` {}", name.escape_debug(), fault.what("are"))
+        }
+        _ => fault.to_string(),
+    };
+    let list: Vec<String> = entries.iter().map(text).collect();
+    let count = faults.len();
     format!("{count} tensor{} not fit the model: {}", if count == 1 { " does" } else { "s do" }, list.join("; "))
 }

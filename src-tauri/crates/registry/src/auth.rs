@@ -23,6 +23,7 @@ use crate::SourceError;
 use crate::client::Registry;
 use challenge::Challenge;
 pub use key::{KeyError, KeyFile};
+pub(crate) use token::EMPTY_BODY;
 
 /// Who we are to a registry.
 #[derive(Debug, Clone)]

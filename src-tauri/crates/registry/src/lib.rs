@@ -20,6 +20,7 @@ mod push;
 mod served;
 mod source;
 mod sources;
+mod trust;
 
 pub use auth::{KeyError, KeyFile, SignIn};
 pub use client::{
@@ -31,3 +32,7 @@ pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Opened, Pending, SourceError};
 pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};
+pub use trust::{
+    Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, PeerKeyError, Roll,
+    RollError, Seal, ask_to_join,
+};

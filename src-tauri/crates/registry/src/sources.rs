@@ -17,7 +17,7 @@ use cairn_store::{Digest, ModelRef};
 use tokio::sync::broadcast;
 
 use crate::client::{AddressError, ManifestBytes, Registry, Transport};
-use crate::{BlobSource, Body, Opened, Pending, SignIn, SourceError};
+use crate::{BlobSource, Body, Opened, PeerKey, Pending, SignIn, SourceError};
 use health::Health;
 pub use health::HealthRules;
 
@@ -27,8 +27,8 @@ const WAITING_EVENTS: usize = 256;
 /// What a mirror is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// The user joined it: it may say which manifest a name has.
-    Joined,
+    /// The user joined it: it may say which manifest a name has, where this key signed what it says.
+    Joined(PeerKey),
     /// It has blobs, and its word on names counts for nothing.
     BlobsOnly,
 }
@@ -117,7 +117,7 @@ pub struct Sources {
 #[derive(Clone)]
 enum Listed {
     Origin,
-    Mirror(Registry, Trust),
+    Mirror(Box<Registry>, Trust),
 }
 
 /// What all sources remember together.
@@ -150,7 +150,11 @@ impl Sources {
             Place::Origin => Ok(Listed::Origin),
             Place::Mirror { address, trust, sign_in } => {
                 let registry = Registry::at(&address, true, &self.transport, sign_in)?;
-                Ok(Listed::Mirror(registry.standing_for(host), trust))
+                let registry = match trust {
+                    Trust::Joined(key) => registry.pinned_to(key),
+                    Trust::BlobsOnly => registry,
+                };
+                Ok(Listed::Mirror(Box::new(registry.standing_for(host)), trust))
             }
         });
         let listed = listed.collect::<Result<_, _>>()?;
@@ -166,7 +170,7 @@ impl Sources {
         let list = lock(&self.lists).get(&name.host().to_ascii_lowercase()).cloned();
         let places = list.unwrap_or_else(|| vec![Listed::Origin]).into_iter().map(|listed| match listed {
             Listed::Origin => Ok(Asked { registry: self.origin(name, insecure)?, standing: Standing::Origin }),
-            Listed::Mirror(registry, trust) => Ok(Asked { registry, standing: Standing::Mirror(trust) }),
+            Listed::Mirror(registry, trust) => Ok(Asked { registry: *registry, standing: Standing::Mirror(trust) }),
         });
         let places = places.collect::<Result<_, _>>()?;
         Ok(ModelSources { name: name.clone(), places, shared: Arc::clone(&self.shared) })

@@ -130,6 +130,13 @@ impl ModelRef {
         valid.then_some(read)
     }
 
+    /// Do both belong to one repository, whatever their tags?
+    #[must_use]
+    pub fn same_repository(&self, other: &Self) -> bool {
+        let parts = |name: &Self| [&name.host, &name.namespace, &name.model].map(|part| part.to_ascii_lowercase());
+        parts(self) == parts(other)
+    }
+
     /// The registry's host, perhaps with a port.
     #[must_use]
     pub fn host(&self) -> &str {

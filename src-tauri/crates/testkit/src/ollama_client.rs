@@ -5,6 +5,7 @@
 //! without looking at the status of their answers, and checks the whole by its digest.
 
 mod http;
+mod key;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -16,6 +17,7 @@ use std::thread;
 use sha2::{Digest as _, Sha256};
 
 use http::{Answer, Url};
+pub use key::Key;
 
 /// Smallest and largest part of a blob, in bytes, and how many there are at most in flight.
 const PART_BYTES: (u64, u64) = (100_000_000, 1_000_000_000);
@@ -31,7 +33,15 @@ const TRIES: usize = 6;
 /// # Errors
 /// What the stock client would print, with the same words where they are known.
 pub fn pull(host: &str, repository: &str, tag: &str, store: &Path) -> Result<(), String> {
-    let mut session = Session { host: host.to_owned(), token: None };
+    pull_as(None, host, repository, tag, store)
+}
+
+/// The same by the owner of a key, who signs for tokens.
+///
+/// # Errors
+/// As [`pull`].
+pub fn pull_as(key: Option<&Key>, host: &str, repository: &str, tag: &str, store: &Path) -> Result<(), String> {
+    let mut session = Session { host: host.to_owned(), token: None, key };
     let manifest = session.manifest(repository, tag)?;
     let blobs = store.join("blobs");
     fs::create_dir_all(&blobs).map_err(said)?;
@@ -58,12 +68,13 @@ fn contents(manifest: &[u8]) -> Result<BTreeSet<(String, u64)>, String> {
 }
 
 /// What a pull knows of the registry.
-struct Session {
+struct Session<'a> {
     host: String,
     token: Option<String>,
+    key: Option<&'a Key>,
 }
 
-impl Session {
+impl Session<'_> {
     fn manifest(&mut self, repository: &str, tag: &str) -> Result<Vec<u8>, String> {
         let path = format!("/v2/{repository}/manifests/{tag}");
         let answer = self.ask("GET", &path, "Accept: application/vnd.docker.distribution.manifest.v2+json\r\n")?;
@@ -96,8 +107,19 @@ impl Session {
         if realm.host != self.host {
             return Err(format!("the realm {} is not {}", realm.host, self.host));
         }
-        let query = format!("?scope={}&service={}", value("scope").unwrap_or(""), value("service").unwrap_or(""));
-        let answer = http::ask("GET", &Url { path: realm.path + &query, ..realm }, "").map_err(said)?;
+        let (scope, service) = (value("scope").unwrap_or(""), value("service").unwrap_or(""));
+        let answer = match self.key {
+            None => {
+                let query = format!("?scope={scope}&service={service}");
+                http::ask("GET", &Url { path: realm.path + &query, ..realm }, "")
+            }
+            Some(key) => {
+                let url = Url { path: format!("{}?{}", realm.path, key.query(service, scope)), ..realm };
+                let signed = key.authorization(&format!("http://{}{}", url.host, url.path));
+                http::ask("GET", &url, &format!("Authorization: {signed}\r\n"))
+            }
+        };
+        let answer = answer.map_err(said)?;
         let body: serde_json::Value =
             serde_json::from_slice(&answer.body(None).map_err(said)?).map_err(|e| e.to_string())?;
         body["token"].as_str().map(str::to_owned).ok_or_else(|| "no token".to_owned())

@@ -2,6 +2,7 @@
 
 mod downloads;
 mod libraries;
+mod mirror;
 mod models;
 mod upkeep;
 
@@ -13,6 +14,9 @@ pub use downloads::{
 };
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
+};
+pub use mirror::{
+    AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
 };
 pub use models::{CopyResponse, DeleteResponse, ListedModels};
 pub use upkeep::{

@@ -123,6 +123,13 @@ impl Options {
         ("draft_num_predict", OptionKind::Integer),
     ];
 
+    /// The least that an option's value may be, where not every number of its type will do.
+    #[must_use]
+    pub fn least(name: &str) -> Option<i64> {
+        // None at all means what the settings say.
+        (name == "num_ctx").then_some(0)
+    }
+
     /// Takes over what `object` sets, and returns the keys that mean nothing here, for the log.
     ///
     /// # Errors

@@ -294,11 +294,9 @@ struct Told {
 }
 
 impl PullEvents {
+    /// Those of a job that counts this watcher already.
     pub(super) fn new(pulls: Pulls, job: Arc<Job>) -> Self {
-        let run = job.change(|view| {
-            view.watchers += 1;
-            view.run
-        });
+        let run = job.view().run;
         let (changed, told) = (job.changed.subscribe(), Told { run, ..Told::default() });
         Self { job, pulls, changed, told }
     }

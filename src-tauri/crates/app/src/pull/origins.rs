@@ -1,8 +1,8 @@
 //! Who is asked for a model: its registry, which says what the model is made of, and mirrors, which may have its contents.
 //!
 //! A digest proves contents and not what a name stands for. So the registry that a name belongs to is asked first what it
-//! means; only where that one cannot be reached does a mirror answer that the user set down in the settings, and that is
-//! said. Contents come from mirrors first: that is what they are for. A mirror that a single request names supplies contents
+//! means; only where that one cannot be reached does a mirror answer that the user joined, by the key that was pinned then,
+//! and that is said. Contents come from mirrors first: that is what they are for. A mirror that a single request names supplies contents
 //! and never a manifest.
 
 use std::collections::BTreeMap;
@@ -11,15 +11,17 @@ use std::time::Duration;
 
 use cairn_disk::RealDisk;
 use cairn_registry::{
-    BlobSource, HealthRules, KeyFile, ManifestBytes, ModelSources, Place, Registry, Resolved, SignIn, SignInByHost,
-    SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
+    BlobSource, HealthRules, JoinCode, KeyFile, Known, ManifestBytes, ModelSources, PeerKey, Place, Reach, Registry,
+    Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
+    ask_to_join,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
 
 use super::error::PullError;
 use crate::settings::DownloadSettings;
-use crate::{Clock, VERSION};
+use crate::share::DEFAULT_HOST;
+use crate::{Clock, Error, VERSION};
 
 /// How often the manifest is asked for before it is an error.
 const TRIES: u32 = 5;
@@ -29,10 +31,11 @@ const BACKOFF: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The way out to registries, set up when it is first needed: the system's certificates take a moment to read.
-pub(super) struct Outside {
+pub(crate) struct Outside {
     settings: DownloadSettings,
     clock: Clock,
     key: Arc<KeyFile>,
+    joined: Roll,
     ways: OnceLock<Result<Ways, PullError>>,
 }
 
@@ -45,10 +48,11 @@ impl Outside {
     pub(super) fn new(settings: DownloadSettings, clock: Clock) -> Self {
         let disk = Arc::new(RealDisk);
         let key = match &settings.foreign_key {
-            Some(path) => KeyFile::read_from(path.clone(), disk),
-            None => KeyFile::made_at(settings.own_key.clone(), disk),
+            Some(path) => KeyFile::read_from(path.clone(), disk.clone()),
+            None => KeyFile::made_at(settings.own_key.clone(), disk.clone()),
         };
-        Self { settings, clock, key: Arc::new(key), ways: OnceLock::new() }
+        let joined = Roll::at(settings.joined_file.clone(), disk);
+        Self { settings, clock, key: Arc::new(key), joined, ways: OnceLock::new() }
     }
 
     fn ways(&self) -> Result<&Ways, PullError> {
@@ -61,6 +65,9 @@ impl Outside {
         let mut config = TransportConfig::new(agent, Arc::new(move || clock.now()));
         config.proxies = self.settings.proxies.clone();
         config.extra_ca.clone_from(&self.settings.ca_file);
+        if self.settings.for_others {
+            config.reach = Reach::AsRegistry;
+        }
         let mut rules = HealthRules::default();
         if let Some(stall) = self.settings.stall {
             config.connect_timeout = config.connect_timeout.min(stall);
@@ -71,16 +78,68 @@ impl Outside {
         let key = Arc::clone(&self.key);
         let sign_in: SignInByHost = Arc::new(move |_| SignIn::key(Arc::clone(&key)));
         let sources = Sources::new(transport.clone(), sign_in, rules);
-        let mut lists: BTreeMap<String, Vec<Place>> = BTreeMap::new();
+        self.place_mirrors(&sources)?;
+        Ok(Ways { transport, sources })
+    }
+
+    /// Puts the mirrors of the settings, and those that were joined, behind the registries that they stand for. Only one that
+    /// was joined is believed on names.
+    fn place_mirrors(&self, sources: &Sources) -> Result<(), PullError> {
+        let joined = self.joined.read().map_err(|error| PullError::Transport(error.to_string()))?;
+        let mut lists = BTreeMap::from([(DEFAULT_HOST.to_owned(), vec![Place::Origin])]);
+        let mut add = |host: &str, address: &str| {
+            let key = joined.iter().find(|known| known.label == address).map(|known| known.key);
+            let place = match key {
+                Some(key) => {
+                    let sign_in = SignIn::key(Arc::clone(&self.key));
+                    Place::Mirror { address: address.to_owned(), trust: Trust::Joined(key), sign_in }
+                }
+                None => {
+                    let sign_in = SignIn::anonymous();
+                    Place::Mirror { address: address.to_owned(), trust: Trust::BlobsOnly, sign_in }
+                }
+            };
+            lists.entry(host.to_ascii_lowercase()).or_insert_with(|| vec![Place::Origin]).push(place);
+        };
         for (host, address) in &self.settings.mirrors {
-            let (address, sign_in) = (address.clone(), SignIn::anonymous());
-            let list = lists.entry(host.to_ascii_lowercase()).or_insert_with(|| vec![Place::Origin]);
-            list.push(Place::Mirror { address, trust: Trust::Joined, sign_in });
+            add(host, address);
+        }
+        for known in &joined {
+            if !self.settings.mirrors.iter().any(|(_, address)| *address == known.label) {
+                add(DEFAULT_HOST, &known.label);
+            }
         }
         for (host, list) in lists {
             sources.set(&host, list)?;
         }
-        Ok(Ways { transport, sources })
+        Ok(())
+    }
+
+    /// This machine's key.
+    pub(crate) fn key(&self) -> &Arc<KeyFile> {
+        &self.key
+    }
+
+    /// Mirrors that were joined; each one's label is its address.
+    pub(crate) fn joined(&self) -> &Roll {
+        &self.joined
+    }
+
+    /// Does what the list of joined mirrors says, which has changed.
+    pub(crate) fn replace_mirrors(&self) -> Result<(), PullError> {
+        match self.ways.get() {
+            Some(Ok(ways)) => self.place_mirrors(&ways.sources),
+            _ => Ok(()),
+        }
+    }
+
+    /// Joins the mirror at an address by the code that it shows, and takes models from it from now on.
+    pub(crate) async fn join(&self, address: &str, code: &JoinCode, label: &str) -> Result<PeerKey, Error> {
+        let address = address.trim_end_matches('/');
+        let key = ask_to_join(address, code, &self.key, label, &self.ways()?.transport).await?;
+        self.joined.add(Known { key, label: address.to_owned() })?;
+        self.place_mirrors(&self.ways()?.sources)?;
+        Ok(key)
     }
 
     /// Who is asked for a model. `sources` are addresses that the request names.
@@ -104,7 +163,7 @@ impl Outside {
 }
 
 /// Who is asked for one model.
-pub(super) struct Origins {
+pub(crate) struct Origins {
     name: ModelRef,
     /// The host of the name's own registry.
     own: String,
@@ -116,9 +175,14 @@ pub(super) struct Origins {
 
 impl Origins {
     /// Who has contents, in the order in which they are asked.
-    pub(super) fn blob_sources(&self) -> Vec<Arc<dyn BlobSource>> {
+    pub(crate) fn blob_sources(&self) -> Vec<Arc<dyn BlobSource>> {
         let (own, mirrors): (Vec<_>, Vec<_>) = self.model.blobs().into_iter().partition(|one| one.host() == self.own);
         self.named.iter().cloned().chain(mirrors).chain(own).collect()
+    }
+
+    /// What the model is made of, asked once.
+    pub(crate) async fn resolve(&self) -> Result<Resolved, SourceError> {
+        self.model.resolve().await
     }
 
     /// What the model is made of, and who said so.

@@ -61,6 +61,12 @@ impl Address {
         }
     }
 
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The address that a client connects to: an address that means "every interface" is this machine.
     #[must_use]
     pub fn for_client(&self) -> Self {

@@ -20,6 +20,10 @@ pub struct DownloadSettings {
     pub foreign_key: Option<PathBuf>,
     /// Where our own key is.
     pub own_key: PathBuf,
+    /// Where the keys of mirrors are listed that were joined.
+    pub joined_file: PathBuf,
+    /// Whether models are fetched for other machines (`CAIRN_MIRROR`): no registry may lead us into our network then.
+    pub for_others: bool,
     /// `CAIRN_DOWNLOAD_LIMIT`, in bytes per second.
     pub limit_bytes_per_s: Option<u64>,
     /// `CAIRN_DISK_RESERVE`, in bytes.
@@ -41,6 +45,8 @@ impl DownloadSettings {
             ca_file: env.full_path("CAIRN_CA_FILE"),
             foreign_key: env.full_path("CAIRN_KEY"),
             own_key: places.config.join("id_ed25519"),
+            joined_file: places.data.join("joined-mirrors.json"),
+            for_others: read.text("CAIRN_MIRROR").is_some_and(is_true),
             limit_bytes_per_s: read.parsed("CAIRN_DOWNLOAD_LIMIT", bytes).filter(|limit| *limit > 0),
             reserve_bytes: read.parsed("CAIRN_DISK_RESERVE", bytes),
             mirrors: read.parsed("CAIRN_MIRRORS", mirrors).unwrap_or_default(),

@@ -15,6 +15,9 @@ use crate::hparams::{Hparams, Keys};
 /// The experts' activation; metadata do not say it.
 const ACTIVATION: Glu = Glu::Clamped { alpha: 1.702, limit: 7.0 };
 
+/// The biases that llama.cpp refuses to load a file without; those of queries, keys and values may be absent.
+const BIASES: &[&str] = &["attn_output", "ffn_gate_inp", "ffn_gate_exps", "ffn_up_exps", "ffn_down_exps"];
+
 pub(super) struct GptOss;
 
 impl Architecture for GptOss {
@@ -24,6 +27,7 @@ impl Architecture for GptOss {
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
         let mut hparams = Hparams::read(b)?;
+        b.need_biases(BIASES);
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let windows = Windows::read(&Keys::new(b.metadata())?, &hparams, Some(128), 2)?;
         let stream = Stream::new(b, &hparams);

@@ -11,6 +11,9 @@ use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
 
+/// The biases that llama.cpp refuses to load a file without; those of queries, keys and values may be absent.
+const BIASES: &[&str] = &["attn_norm", "attn_output", "ffn_norm", "ffn_up", "ffn_down", "output_norm"];
+
 pub(super) struct StarCoder2;
 
 impl Architecture for StarCoder2 {
@@ -20,6 +23,7 @@ impl Architecture for StarCoder2 {
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
         let mut hparams = Hparams::read_with(b, NormKind::Layer)?;
+        b.need_biases(BIASES);
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let stream = Stream::new(b, &hparams);
         let attention = Attention::new(b, &hparams, rope);

@@ -204,6 +204,8 @@ fn check_chains(source: &str) -> Result<(), Error> {
             // Parts of a list lie beside each other.
             Token::Comma | Token::Colon | Token::Str(_) | Token::String(_) | Token::Int(_) | Token::Float(_) => {}
             Token::Ident("elif") => branches += 1,
+            // Another factor is added to each product.
+            Token::Mul => tokens += 2,
             _ => tokens += 1,
         }
         if tokens > MAX_TAG_TOKENS || branches > MAX_BRANCHES {

@@ -87,7 +87,6 @@ fn hostile_templates_end() {
     assert_eq!(render(&huge, &[]), Err(Error::TooLarge { what: "source" }), "a huge template is refused");
 }
 
-/// Templates whose memory doubles with every step, or would be one allocation of gigabytes.
 /// What the engine reads in a loop and then walks by recursion: no bracket opens, but what is built is as deep as it is long.
 #[test]
 fn chains_are_bounded() {
@@ -105,11 +104,45 @@ fn chains_are_bounded() {
     let branches = |count: usize| format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(count));
     assert!(Template::jinja(&branches(100)).is_ok(), "more branches than any published template");
     assert_eq!(render(&branches(50_000), &[]), Err(Error::TooLarge { what: "depth" }), "branches are nested too");
+    let product = |factors: usize| format!("{{{{ {}1 }}}}", "1 * ".repeat(factors));
+    assert!(Template::jinja(&product(499)).is_ok(), "two operators for each, one of them our own");
+    assert_eq!(render(&product(500), &[]), Err(Error::TooLarge { what: "depth" }), "a product becomes twice as deep");
     let list = format!("{{{{ [{}] | length }}}}", "'a', ".repeat(5000));
     check(&list, "5000");
     check(&"{{ 1 + 1 }}".repeat(2000), &"2".repeat(2000));
 }
 
+/// What the limits let through, on a thread that has half the stack of those that render: 2 MiB, the default of both tokio and
+/// `std`. One that is too deep ends the whole process, in an unoptimised build first.
+#[test]
+fn the_deepest_templates_need_half_a_stack() {
+    const STACK_BYTES: usize = 1 << 20;
+    let blocks = [
+        ("{% if messages %}", "{% endif %}"),
+        ("{% for a in messages %}", "{% endfor %}"),
+        ("{% call raise_exception() %}", "{% endcall %}"),
+    ];
+    let chains = [("not ", "", 990), ("1 * ", "", 490), ("messages(", ")", 50), ("", " | string", 490)];
+    for (opens, closes) in blocks {
+        for (before, after, links) in chains {
+            let blocks = if after == ")" { 90 } else { 98 };
+            let template = format!(
+                "{}{{% if a %}}{}{{% elif {}messages{} %}}{{% endif %}}{}",
+                opens.repeat(blocks),
+                "{% elif a %}".repeat(200 - 1),
+                before.repeat(links),
+                after.repeat(links),
+                closes.repeat(blocks),
+            );
+            let run = move || Template::jinja(&template).map(|template| drop(template.render(&Render::default())));
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).expect("a thread can start");
+            let read = thread.join().expect("nothing panics");
+            assert_eq!(read, Ok(()), "the limits let it through: {opens} {before}{after}");
+        }
+    }
+}
+
+/// Templates whose memory doubles with every step, or would be one allocation of gigabytes.
 #[test]
 fn memory_is_bounded() {
     let growing = |step: &str| {

@@ -15,6 +15,8 @@ use ssh_key::private::{Ed25519Keypair, KeypairData};
 use ssh_key::{LineEnding, PrivateKey};
 use tokio::sync::OnceCell;
 
+use crate::{PeerKey, PeerKeyError};
+
 /// Why there is no key.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
@@ -68,8 +70,18 @@ impl KeyFile {
         line.map_err(|error| KeyError::Unusable { path: self.path.clone(), reason: error.to_string() })
     }
 
+    /// The public half.
+    ///
+    /// # Errors
+    /// Why there is no key.
+    pub async fn peer_key(&self) -> Result<PeerKey, KeyError> {
+        let line = self.public_line().await?;
+        line.parse()
+            .map_err(|error: PeerKeyError| KeyError::Unusable { path: self.path.clone(), reason: error.to_string() })
+    }
+
     /// `<public key>:<signature>` of a text, both in base64: what Ollama's token server wants in `Authorization`.
-    pub(super) async fn sign(&self, text: String) -> Result<String, KeyError> {
+    pub(crate) async fn sign(&self, text: String) -> Result<String, KeyError> {
         let unusable = |error: String| KeyError::Unusable { path: self.path.clone(), reason: error };
         let pair = self.pair().await?;
         let public = pair.public_key().to_bytes().map_err(|error| unusable(error.to_string()))?;
@@ -77,7 +89,7 @@ impl KeyFile {
         Ok(format!("{}:{}", STANDARD.encode(public), STANDARD.encode(signature.as_bytes())))
     }
 
-    async fn pair(&self) -> Result<&PrivateKey, KeyError> {
+    pub(crate) async fn pair(&self) -> Result<&PrivateKey, KeyError> {
         self.pair
             .get_or_try_init(|| async {
                 let (path, disk, make) = (self.path.clone(), Arc::clone(&self.disk), self.make);

@@ -27,7 +27,8 @@ const DEFAULT_LIFE: Duration = Duration::from_secs(60);
 const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The SHA-256 of nothing, in hex, in base64: what stands for the body in a signed text.
-const EMPTY_BODY: &str = "ZTNiMGM0NDI5OGZjMWMxNDlhZmJmNGM4OTk2ZmI5MjQyN2FlNDFlNDY0OWI5MzRjYTQ5NTk5MWI3ODUyYjg1NQ==";
+pub(crate) const EMPTY_BODY: &str =
+    "ZTNiMGM0NDI5OGZjMWMxNDlhZmJmNGM4OTk2ZmI5MjQyN2FlNDFlNDY0OWI5MzRjYTQ5NTk5MWI3ODUyYjg1NQ==";
 
 #[derive(Deserialize)]
 struct TokenAnswer {

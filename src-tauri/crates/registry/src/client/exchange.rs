@@ -10,6 +10,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue, LOCATION, WWW_AUTHE
 use reqwest::{Body, Method, StatusCode, Url};
 
 use super::answer::Answer;
+use super::reach::Reach;
 use super::registry::Registry;
 use super::transport::root;
 use crate::SourceError;
@@ -136,13 +137,14 @@ impl Registry {
         body: Body,
         taken_bytes: &AtomicU64,
     ) -> Result<Answer, SourceError> {
-        let client = if self.is_own(url) { &self.transport.http } else { &self.transport.elsewhere };
+        let reach = if self.is_own(url) { Reach::Anywhere } else { self.transport.reach.of(&self.base).await };
+        let client = if reach == Reach::Anywhere { &self.transport.http } else { &self.transport.elsewhere };
         let mut request = client.request(method, url.clone()).headers(headers.clone()).body(body);
         if let Some(credentials) = credentials {
             request = request.header(AUTHORIZATION, credentials);
         }
         let elsewhere = (!self.is_own(url)).then(|| place(url));
-        if elsewhere.is_some() && !self.transport.reach.allows(url) {
+        if elsewhere.is_some() && !reach.allows(url) {
             return Err(self.refusal(format!("it sends us to {}, which is no public address", place(url))));
         }
         let broken = |reason: String| {

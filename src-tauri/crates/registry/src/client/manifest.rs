@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode};
 
 use super::exchange::Question;
 use super::registry::{Registry, scope};
-use crate::SourceError;
+use crate::{Seal, SourceError};
 
 /// What Ollama's registry keeps, and the only kind that a library can hold.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -61,6 +61,13 @@ impl Registry {
         let told = told.filter(|told| told.starts_with("sha256:"));
         if told.is_some_and(|told| told.parse() != Ok(got)) || wanted.is_some_and(|wanted| *wanted != got) {
             return Err(answer.refused(format!("the manifest that it sent has another digest, {got}, than it says")));
+        }
+        // A digest needs nobody's word; a tag does.
+        if let (Some(key), None) = (&self.pinned, wanted) {
+            let seal = answer.header(Seal::HEADER).map(Seal::from_text);
+            let seal = seal
+                .ok_or_else(|| answer.refused("it did not sign what it says of the name, as a joined mirror does"))?;
+            seal.check(key, name, &got, self.now()).map_err(|reason| answer.refused(reason))?;
         }
         Ok(ManifestBytes { bytes, manifest })
     }

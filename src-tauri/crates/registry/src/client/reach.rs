@@ -18,14 +18,43 @@ pub enum Reach {
     Anywhere,
     /// To public addresses only, away from the registry itself.
     Public,
+    /// To public addresses only, away from a registry that has one itself; a registry inside of a network may lead inside,
+    /// because the user chose it.
+    AsRegistry,
 }
 
 impl Reach {
+    /// What it means for a registry.
+    pub(super) async fn of(self, registry: &Url) -> Self {
+        match self {
+            Self::AsRegistry if is_inside(registry).await => Self::Anywhere,
+            Self::AsRegistry => Self::Public,
+            known => known,
+        }
+    }
+
     /// May a redirect lead there, as far as the address itself says?
     pub(super) fn allows(self, url: &Url) -> bool {
         let host = url.host_str().unwrap_or_default();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         self == Self::Anywhere || bare.parse().map_or(true, is_public)
+    }
+}
+
+/// Has the host addresses, none of which is public? One that cannot be looked up is behind a proxy, which knows.
+async fn is_inside(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(ip) = bare.parse() {
+        return !is_public(ip);
+    }
+    let port = url.port_or_known_default().unwrap_or(443);
+    match tokio::net::lookup_host((bare, port)).await {
+        Ok(found) => {
+            let found: Vec<SocketAddr> = found.collect();
+            !found.is_empty() && !found.iter().any(|address| is_public(address.ip()))
+        }
+        Err(_) => false,
     }
 }
 

@@ -12,6 +12,7 @@ use cairn_store::ModelRef;
 use reqwest::Url;
 
 use super::transport::Transport;
+use crate::PeerKey;
 use crate::auth::{Auth, Scope, SignIn};
 
 /// A registry. Clones share connections and tokens.
@@ -23,6 +24,8 @@ pub struct Registry {
     host: Arc<str>,
     /// The registry whose models a mirror keeps.
     stands_for: Option<Arc<str>>,
+    /// The key that must have signed what it says of names.
+    pub(super) pinned: Option<Arc<PeerKey>>,
 }
 
 /// Why an address is no registry's.
@@ -76,7 +79,7 @@ impl Registry {
             return Err(AddressError::Insecure { host });
         }
         let (auth, host) = (Arc::new(Auth::new(sign_in)), host.into());
-        Ok(Self { transport: transport.clone(), base, auth, host, stands_for: None })
+        Ok(Self { transport: transport.clone(), base, auth, host, stands_for: None, pinned: None })
     }
 
     /// The same registry as a mirror of the one at `origin`. Its requests say so in the parameter `ns`, as containerd's do,
@@ -84,6 +87,13 @@ impl Registry {
     #[must_use]
     pub fn standing_for(mut self, origin: &str) -> Self {
         self.stands_for = Some(origin.into());
+        self
+    }
+
+    /// The same registry, believed on names only where that key signed what it says.
+    #[must_use]
+    pub fn pinned_to(mut self, key: PeerKey) -> Self {
+        self.pinned = Some(Arc::new(key));
         self
     }
 

@@ -111,7 +111,9 @@ impl Transport {
         let http = build(builder())?;
         let elsewhere = match config.reach {
             Reach::Anywhere => http.clone(),
-            Reach::Public => build(builder().dns_resolver(PublicOnly::besides(config.proxies.hosts())))?,
+            Reach::Public | Reach::AsRegistry => {
+                build(builder().dns_resolver(PublicOnly::besides(config.proxies.hosts())))?
+            }
         };
         Ok(Self { http, elsewhere, reach: config.reach, answer_timeout: config.answer_timeout, clock: config.clock })
     }

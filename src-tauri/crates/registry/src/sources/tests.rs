@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use cairn_store::{Digest, Layer, LayerKind, Manifest, ModelRef};
+use ssh_key::PrivateKey;
+use ssh_key::private::Ed25519Keypair;
 use tokio::sync::broadcast::Receiver;
 
 use super::*;
-use crate::served::{Served, reply, transport};
+use crate::Seal;
+use crate::served::{Served, new_year, reply, transport};
 
 /// A manifest that differs by what is in it.
 fn manifest(what: &[u8]) -> Vec<u8> {
@@ -15,12 +18,28 @@ fn manifest(what: &[u8]) -> Vec<u8> {
     Manifest::to_json(&layer, &[])
 }
 
+/// The key of every mirror here.
+fn key() -> PrivateKey {
+    PrivateKey::from(Ed25519Keypair::from_seed(&[7; 32]))
+}
+
+fn pinned() -> PeerKey {
+    key().public_key().to_openssh().unwrap().parse().unwrap()
+}
+
 /// A server with such a manifest and the blob `x`, or with a failure where the number is one.
 async fn server(what: &'static [u8]) -> (Served, Arc<AtomicU16>) {
     let status = Arc::new(AtomicU16::new(200));
     let now = Arc::clone(&status);
     let served = Served::by(move |seen| match now.load(Ordering::Relaxed) {
-        200 if seen.target.contains("/manifests/") => reply(200, &[], manifest(what)),
+        200 if seen.target.contains("/manifests/") => {
+            let manifest = manifest(what);
+            // As a mirror that was joined does, for the registry that it stands for.
+            let origin = seen.target.split_once("?ns=").map_or("x".to_owned(), |(_, host)| host.replace("%3A", ":"));
+            let name = format!("{origin}/library/m:latest").parse().unwrap();
+            let seal = Seal::by(&key(), &name, &Digest::of(&manifest), new_year());
+            reply(200, &[(Seal::HEADER, seal.text())], manifest)
+        }
         200 => reply(200, &[], "x"),
         status => reply(status, &[], ""),
     })
@@ -45,7 +64,11 @@ impl Both {
         let mirror_of = |trust| Place::Mirror { address: mirror.0.url(""), trust, sign_in: SignIn::anonymous() };
         let places = places.iter().map(|place| match *place {
             "origin" => Place::Origin,
-            "joined" => mirror_of(Trust::Joined),
+            "joined" => mirror_of(Trust::Joined(pinned())),
+            "another" => {
+                let other = PrivateKey::from(Ed25519Keypair::from_seed(&[8; 32]));
+                mirror_of(Trust::Joined(other.public_key().to_openssh().unwrap().parse().unwrap()))
+            }
             _ => mirror_of(Trust::BlobsOnly),
         });
         sources.set(&origin.0.place, places.collect()).unwrap();
@@ -173,7 +196,11 @@ async fn blobs_come_from_everybody_in_order() {
 async fn addresses_of_mirrors_are_checked() {
     let both = Both::new(&["origin"]).await;
     let place = |address: &str| {
-        vec![Place::Mirror { address: address.to_owned(), trust: Trust::Joined, sign_in: SignIn::anonymous() }]
+        vec![Place::Mirror {
+            address: address.to_owned(),
+            trust: Trust::Joined(pinned()),
+            sign_in: SignIn::anonymous(),
+        }]
     };
     both.sources.set("x", place("http://nas:11434")).expect("plain http, as the user wrote");
     assert!(matches!(both.sources.set("x", place("nas")), Err(AddressError::Invalid { .. })), "no scheme");
@@ -182,4 +209,10 @@ async fn addresses_of_mirrors_are_checked() {
     assert!(matches!(both.sources.of(&name, false), Err(AddressError::Insecure { .. })), "a name asks for nothing");
     both.sources.of(&name, true).expect("asked for");
     assert!(matches!(both.sources.of(&name, false), Err(AddressError::Insecure { .. })), "not for ever");
+}
+
+#[tokio::test]
+async fn a_mirror_is_believed_only_by_the_key_that_was_pinned() {
+    check(&["another", "origin"], 200, 200, Ok("origin, after 1"), &["origin after 1"]).await;
+    check(&["another"], 200, 200, Err("refused"), &[]).await;
 }

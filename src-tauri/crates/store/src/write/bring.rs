@@ -174,14 +174,22 @@ impl LibraryWriter<'_> {
         if different_devices(&source.metadata, &there) {
             return Err(two());
         }
-        // First no more writes, then the digest, then the second name: in another order it could be of other contents.
-        let guard = ReadOnly::make(source)?;
+        // Reading takes minutes, in which a program that is killed must not leave somebody's file read-only for nothing. Whether
+        // it could be made so is asked before, by setting what is set.
+        let permissions = source.metadata.permissions();
+        if !permissions.readonly() {
+            set_permissions(source, permissions)?;
+        }
         let digest = read(&source.file, &source.path, source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
-        source.check()?;
         let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
         if self.library.blob(&layer).is_ok() {
+            source.check()?;
             return Ok((digest, Way::Present));
         }
+        // First no more writes, then a look whether there were any, then the second name: in another order the digest could be
+        // of other contents.
+        let guard = ReadOnly::make(source)?;
+        source.check()?;
         match self.disk.link(&source.path, &self.library.blob_path(&digest)) {
             Ok(()) => Ok((digest, Way::Linked { made_read_only: guard.stays() })),
             Err(error) if error.source.kind() == io::ErrorKind::CrossesDevices => Err(two()),
@@ -251,6 +259,11 @@ fn stamp(metadata: &Metadata) -> (u64, Option<SystemTime>) {
     (metadata.len(), metadata.modified().ok())
 }
 
+fn set_permissions(source: &Source, permissions: fs::Permissions) -> Result<(), WriteError> {
+    fs::set_permissions(&source.path, permissions)
+        .map_err(|error| WriteError::StaysWritable { path: source.path.clone(), source: error })
+}
+
 /// A file that was made read-only, and becomes what it was unless it is to stay so.
 struct ReadOnly<'a> {
     source: &'a Source,
@@ -264,8 +277,7 @@ impl<'a> ReadOnly<'a> {
         if changed {
             let mut permissions = before;
             permissions.set_readonly(true);
-            fs::set_permissions(&source.path, permissions)
-                .map_err(|error| WriteError::StaysWritable { path: source.path.clone(), source: error })?;
+            set_permissions(source, permissions)?;
         }
         Ok(Self { source, changed })
     }

@@ -157,7 +157,11 @@ fn a_hard_link_makes_the_file_read_only() {
     let path = fixture.file("file", b"linked");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    let brought = writer.bring(&path, true, &mut |_| true).unwrap();
+    let brought = writer.bring(&path, true, &mut |_| {
+        assert_eq!(mode(&path), 0o664, "a program that is killed while it reads leaves the file as it was");
+        true
+    });
+    let brought = brought.unwrap();
     assert_eq!(brought.way, Way::Linked { made_read_only: true }, "and says so");
     assert_eq!(mode(&path), 0o444, "nobody writes to it any more");
     let blob = fixture.library.blob(&brought.layer).unwrap();
@@ -178,6 +182,20 @@ fn a_hard_link_makes_the_file_read_only() {
         let error = writer.bring(far.path(), true, &mut |_| true).expect_err("it is elsewhere").to_string();
         assert!(error.contains("two file systems"), "{error}");
     }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_changes_before_it_is_linked_is_not_linked() {
+    let fixture = fixture();
+    let writer = fixture.writer();
+    let path = fixture.file("file", b"first");
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+    let change = &mut |_| fs::write(&path, b"later").is_ok();
+    assert!(matches!(writer.bring(&path, true, change), Err(WriteError::SourceChanged(_))), "it is noticed");
+    assert!(!fs::metadata(&path).unwrap().permissions().readonly(), "and stays as it was");
+    assert!(fixture.blobs().is_empty(), "under no digest");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `bench`: Cairn's speed as a ratio to llama.cpp's, both measured in one run.
+//! `bench`: Cairn's speed as a ratio to another program's, both measured in one run.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -7,17 +7,25 @@ use super::Verb;
 use crate::{Repo, process, python, workspace};
 
 /// The row of this verb.
-pub const VERB: Verb =
-    Verb { name: "bench", about: "Measure against llama.cpp in turns: `bench decode [--rounds N] [--tokens N]`", run };
+pub const VERB: Verb = Verb {
+    name: "bench",
+    about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl",
+    run,
+};
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
-    let llama_bench = llama_bench(repo)?;
-    let folder = workspace::target_folder(repo)?.join("bench");
+    let target = workspace::target_folder(repo)?;
     let mut bench = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "bench", "--"]);
     if args.is_empty() {
         bench.arg("decode");
     }
-    bench.args(args).arg("--llama-bench").arg(llama_bench).arg("--folder").arg(folder);
+    bench.args(args).arg("--folder").arg(target.join("bench"));
+    if args.first().is_some_and(|name| name == "pull") {
+        process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
+        bench.arg("--cairn").arg(target.join("release/cairn"));
+    } else {
+        bench.arg("--llama-bench").arg(llama_bench(repo)?);
+    }
     process::run(&mut bench)?;
     Ok(ExitCode::SUCCESS)
 }

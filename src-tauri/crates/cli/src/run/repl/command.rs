@@ -178,9 +178,14 @@ fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
         Array => Ok(values.iter().map(|value| Value::from(unquoted(value))).collect()),
         Integer => {
             let text = one()?;
-            text.parse::<i64>()
-                .map(Value::from)
-                .map_err(|_| format!("Parameter '{name}' must be a whole number, not '{text}'."))
+            let number =
+                text.parse::<i64>().map_err(|_| format!("Parameter '{name}' must be a whole number, not '{text}'."))?;
+            match Options::least(name) {
+                Some(least) if number < least => {
+                    Err(format!("Parameter '{name}' must be {least} or more, not {number}."))
+                }
+                _ => Ok(number.into()),
+            }
         }
         Float32 => {
             let text = one()?;
@@ -263,6 +268,7 @@ mod tests {
         check("/set parameter warmth 1", "Unknown parameter 'warmth'. Known are: num_keep, seed");
         check("/set parameter num_ctx big", "must be a whole number, not 'big'");
         check("/set parameter num_ctx 1 2", "has one value");
+        check("/set parameter num_ctx -5", "Parameter 'num_ctx' must be 0 or more, not -5.");
         check("/set parameter top_p inf", "must be a number, not 'inf'");
         check("/set parameter use_mmap maybe", "must be true or false");
         check("/set parameter", "Known are:");

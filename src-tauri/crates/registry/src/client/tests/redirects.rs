@@ -4,7 +4,7 @@ use reqwest::Url;
 
 use crate::client::may_lead;
 use crate::served::{Served, config, model, reply};
-use crate::{Reach, Registry, SignIn, SourceError, Transport, TransportConfig};
+use crate::{Proxies, Reach, Registry, SignIn, SourceError, Transport, TransportConfig};
 
 /// Two servers: the registry, which wants credentials and sends everything to the other, and the other.
 async fn pair() -> (Served, Served) {
@@ -118,6 +118,7 @@ async fn redirects_may_be_kept_to_public_addresses() {
         check(host, Reach::Anywhere).await.expect("the other server answers");
     }
     assert_eq!(inside.seen().len(), 2, "it was asked");
+    check("127.0.0.1", Reach::AsRegistry).await.expect("a registry inside leads inside");
     let got = check("127.0.0.1", Reach::Public).await;
     assert!(
         matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("no public address")),
@@ -125,5 +126,26 @@ async fn redirects_may_be_kept_to_public_addresses() {
     );
     let got = check("localhost", Reach::Public).await;
     assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("no public address")), "{got:?}");
-    assert_eq!(inside.seen().len(), 2, "it was not asked again");
+    assert_eq!(inside.seen().len(), 3, "it was not asked again");
+}
+
+#[tokio::test]
+async fn redirects_never_lead_from_outside_to_inside() {
+    for target in ["http://169.254.169.254/latest/meta-data", "http://10.0.0.1/", "http://[::1]/"] {
+        // The registry is somewhere outside, where only the proxy knows the way to.
+        let proxy = Served::by(move |seen| match seen.target.starts_with("http://registry.test") {
+            true => reply(307, &[("Location", target)], ""),
+            false => reply(200, &[], "{}"),
+        })
+        .await;
+        let mut config = config();
+        config.proxies = Proxies::all(&proxy.url(""), "");
+        config.reach = Reach::AsRegistry;
+        let transport = Transport::new(config).unwrap();
+        let registry = Registry::at("http://registry.test", true, &transport, SignIn::anonymous()).unwrap();
+        let got = registry.manifest(&model()).await;
+        let refused = matches!(&got, Err(SourceError::Refused { reason, .. }) if reason.contains("no public address"));
+        assert!(refused, "{target}: {got:?}");
+        assert_eq!(proxy.seen().len(), 1, "nobody was asked there");
+    }
 }

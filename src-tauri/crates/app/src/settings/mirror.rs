@@ -1,0 +1,109 @@
+//! Settings of the mirror: whether it asks registries for what it lacks, and which ones.
+
+use std::path::PathBuf;
+
+use cairn_store::ModelRef;
+
+use super::{Reader, is_true};
+use crate::Places;
+
+/// What this machine fetches for the clients of its `/v2`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorSettings {
+    /// `CAIRN_MIRROR`.
+    pub fetches: bool,
+    /// `CAIRN_MIRROR_ORIGINS`. The first is the one that clients mean who name none; there is at least one.
+    pub origins: Vec<MirroredOrigin>,
+    /// Where the keys are listed for whose owners models are fetched.
+    pub clients_file: PathBuf,
+}
+
+/// Models that a mirror fetches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirroredOrigin {
+    /// The registry, with its port where it has one.
+    pub host: String,
+    /// The only namespace of it; `None` for all.
+    pub namespace: Option<String>,
+    /// Whether it is asked over plain http, because the setting says `http://`.
+    pub insecure: bool,
+}
+
+impl MirrorSettings {
+    pub(super) fn load(read: &mut Reader<'_>, places: &Places) -> Self {
+        let usual = || vec![origin("registry.ollama.ai/library").expect("the default can be read")];
+        Self {
+            fetches: read.text("CAIRN_MIRROR").is_some_and(is_true),
+            origins: read.parsed("CAIRN_MIRROR_ORIGINS", origins).unwrap_or_else(usual),
+            clients_file: places.data.join("mirror-clients.json"),
+        }
+    }
+
+    /// The origin that a name belongs to, if it is one of those that are fetched from.
+    #[must_use]
+    pub fn origin_of(&self, name: &ModelRef) -> Option<&MirroredOrigin> {
+        self.origins.iter().find(|origin| {
+            let namespace = origin.namespace.as_deref();
+            origin.host.eq_ignore_ascii_case(name.host())
+                && namespace.is_none_or(|only| only.eq_ignore_ascii_case(name.namespace()))
+        })
+    }
+}
+
+/// `registry.ollama.ai/library, hf.co, http://registry.lan:5000/models`.
+fn origins(text: &str) -> Option<Vec<MirroredOrigin>> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    let origins: Option<Vec<_>> = items.map(origin).collect();
+    origins.filter(|origins| !origins.is_empty())
+}
+
+fn origin(text: &str) -> Option<MirroredOrigin> {
+    let (insecure, text) = match text.split_once("://") {
+        Some(("http", rest)) => (true, rest),
+        Some(("https", rest)) => (false, rest),
+        Some(_) => return None,
+        None => (false, text),
+    };
+    let (host, namespace) = match text.trim_end_matches('/').split_once('/') {
+        Some((host, namespace)) => (host, Some(namespace)),
+        None => (text.trim_end_matches('/'), None),
+    };
+    // They must be parts that a name can have.
+    ModelRef::from_parts(host, namespace.unwrap_or("library"), "m", "latest")?;
+    Some(MirroredOrigin { host: host.to_owned(), namespace: namespace.map(str::to_owned), insecure })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_and_their_namespaces() {
+        let check = |text: &str, expected: Option<&[(&str, Option<&str>, bool)]>| {
+            let found = origins(text);
+            let found = found.as_ref().map(|found| {
+                found.iter().map(|one| (&*one.host, one.namespace.as_deref(), one.insecure)).collect::<Vec<_>>()
+            });
+            assert_eq!(found.as_deref(), expected, "{text:?}");
+        };
+        check("registry.ollama.ai/library", Some(&[("registry.ollama.ai", Some("library"), false)]));
+        check("hf.co/, http://nas:5000/a", Some(&[("hf.co", None, false), ("nas:5000", Some("a"), true)]));
+        check("https://hf.co", Some(&[("hf.co", None, false)]));
+        for wrong in ["", ",", "ftp://a/b", "a/b/c", "../..", "a/..", "hf.co/a b"] {
+            check(wrong, None);
+        }
+    }
+
+    #[test]
+    fn a_name_is_of_an_origin_or_of_none() {
+        let origins = origins("registry.ollama.ai/library,hf.co").unwrap();
+        let settings = MirrorSettings { fetches: true, origins, clients_file: PathBuf::new() };
+        let check = |name: &str, expected: bool| {
+            assert_eq!(settings.origin_of(&name.parse().unwrap()).is_some(), expected, "{name:?}");
+        };
+        check("llama3", true);
+        check("someone/llama3", false);
+        check("hf.co/anyone/m:Q4_0", true);
+        check("example.org/library/m", false);
+    }
+}

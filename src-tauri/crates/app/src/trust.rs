@@ -1,0 +1,160 @@
+//! Machines that know each other: codes to join by, keys that are let in, and what is signed for them.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use cairn_disk::RealDisk;
+use cairn_registry::{
+    Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, Roll, Seal,
+};
+use cairn_store::{Digest, ModelRef};
+use tokio::task::spawn_blocking;
+
+use crate::{App, Error};
+
+/// Longest name that another machine may give itself.
+const MAX_LABEL_CHARS: usize = 80;
+
+/// Whom this machine knows as a mirror.
+pub(crate) struct Trust {
+    /// Those for whom models are fetched.
+    clients: Arc<Roll>,
+    gate: Gate,
+    invitation: Mutex<Option<Invitation>>,
+}
+
+/// A code by which another machine can join this one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Invited {
+    /// To be typed there.
+    pub code: String,
+    /// Until when it is good.
+    pub until: SystemTime,
+}
+
+impl Trust {
+    pub(crate) fn new(clients_file: PathBuf) -> Self {
+        let clients = Arc::new(Roll::at(clients_file, Arc::new(RealDisk)));
+        Self { clients, gate: Gate::default(), invitation: Mutex::default() }
+    }
+
+    fn invitation(&self) -> MutexGuard<'_, Option<Invitation>> {
+        self.invitation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl App {
+    /// This machine's key, which is made when it is first needed.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn peer_key(&self) -> Result<PeerKey, Error> {
+        Ok(self.pulls.outside().key().peer_key().await?)
+    }
+
+    /// A code by which another machine can join this one. The code before it is good no more.
+    ///
+    /// # Errors
+    /// When the system gives no random numbers.
+    pub fn invite(&self) -> Result<Invited, Error> {
+        let code = JoinCode::draw()?;
+        let invitation = Invitation::new(code.clone(), self.clock.now());
+        let until = invitation.until();
+        *self.trust.invitation() = Some(invitation);
+        Ok(Invited { code: code.to_string(), until })
+    }
+
+    /// Another machine asks to join: its key is known from now on, if it proves that it knows the code.
+    ///
+    /// # Errors
+    /// When it does not, or its key cannot be written down.
+    pub async fn admit(&self, mut asked: JoinRequest) -> Result<JoinProof, Error> {
+        let mine = self.peer_key().await?;
+        let taken = Invitation::take(&mut self.trust.invitation(), mine, &asked, self.clock.now());
+        let Some(proof) = taken else {
+            tracing::warn!("another machine asked to join, without a code that is good");
+            return Err(JoinError::Refused.into());
+        };
+        asked.label = asked.label.chars().filter(|c| !c.is_control()).take(MAX_LABEL_CHARS).collect();
+        tracing::info!(key = asked.key.fingerprint(), label = asked.label, "another machine joined");
+        self.know(Known { key: asked.key, label: asked.label }).await?;
+        Ok(proof)
+    }
+
+    /// Joins the mirror at an address by the code that it shows. `label` is what it will call this machine.
+    ///
+    /// # Errors
+    /// When the code is none, or the mirror is another one or does not take it.
+    pub async fn join(&self, address: &str, code: &str, label: &str) -> Result<PeerKey, Error> {
+        let code: JoinCode = code.parse()?;
+        self.pulls.outside().join(address, &code, label).await
+    }
+
+    /// Lets the owner of a key have models fetched; `line` is OpenSSH's, and its comment is what the key is called.
+    ///
+    /// # Errors
+    /// When it is no key, or cannot be written down.
+    pub async fn allow(&self, line: &str) -> Result<PeerKey, Error> {
+        let key: PeerKey = line.parse()?;
+        let label: String = line.split_whitespace().skip(2).collect::<Vec<_>>().join(" ");
+        self.know(Known { key, label: label.chars().take(MAX_LABEL_CHARS).collect() }).await?;
+        Ok(key)
+    }
+
+    /// Forgets keys and mirrors of that label, key or fingerprint, and returns how many those were.
+    ///
+    /// # Errors
+    /// When a list cannot be read or written.
+    pub async fn forget_peer(&self, which: &str) -> Result<usize, Error> {
+        let (clients, app, which) = (Arc::clone(&self.trust.clients), self.clone(), which.to_owned());
+        let removed = spawn_blocking(move || {
+            let mirrors = app.pulls.outside().joined();
+            Ok::<_, Error>(clients.remove(&which)? + mirrors.remove(which.trim_end_matches('/'))?)
+        });
+        let removed = removed.await.expect("writing a list does not panic")?;
+        self.pulls.outside().replace_mirrors()?;
+        Ok(removed)
+    }
+
+    /// Keys for whose owners models are fetched, and mirrors that were joined.
+    ///
+    /// # Errors
+    /// When a list cannot be read.
+    pub fn known_peers(&self) -> Result<(Vec<Known>, Vec<Known>), Error> {
+        Ok((self.trust.clients.read()?, self.pulls.outside().joined().read()?))
+    }
+
+    /// A token for who signed the address of the token server.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn enter(&self, url: String, authorization: String) -> Result<String, GateError> {
+        let app = self.clone();
+        let entered = spawn_blocking(move || {
+            let trust = &app.trust;
+            trust.gate.enter(&url, &authorization, app.clock.now(), |key| trust.clients.has(key))
+        });
+        entered.await.expect("checking a signature does not panic")
+    }
+
+    /// Is that a token of [`App::enter`]?
+    #[must_use]
+    pub fn admits(&self, token: &str) -> bool {
+        self.trust.gate.admits(token, self.clock.now())
+    }
+
+    /// This machine's word that a name means a manifest, for those who joined it.
+    ///
+    /// # Errors
+    /// Why there is no key.
+    pub async fn seal(&self, name: &ModelRef, digest: &Digest) -> Result<Seal, Error> {
+        Ok(Seal::state(self.pulls.outside().key(), name, digest, self.clock.now()).await?)
+    }
+
+    async fn know(&self, known: Known) -> Result<(), Error> {
+        let clients = Arc::clone(&self.trust.clients);
+        let added = spawn_blocking(move || clients.add(known));
+        Ok(added.await.expect("writing a list does not panic")?)
+    }
+}

@@ -1,0 +1,133 @@
+//! `cairn mirror`: this machine as a registry for others, and the mirrors that it uses itself.
+
+use std::fmt::Write;
+
+use cairn_wire::app::{AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorResponse};
+use serde::Serialize;
+
+use crate::args::{Json, MirrorVerb};
+use crate::table::{render, row};
+use crate::{Setting, args, daemon, human, output};
+
+pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Result<()> {
+    let client = daemon::reach(setting).await?;
+    client.must_be_ours("sharing models")?;
+    match &args.verb {
+        MirrorVerb::Serve(Json { json }) => {
+            let state: MirrorResponse = client.get("/app/mirror").await?;
+            let invited: InviteResponse = client.post("/app/mirror/invite", &()).await?;
+            if *json {
+                return output::json(&Invitation { mirror: &state, invited: &invited });
+            }
+            let address = format!(
+                "http://{}:{}",
+                setting.host_name.as_deref().unwrap_or("HOST"),
+                setting.settings.address.port()
+            );
+            output::print(&served(&state, &invited, &address))
+        }
+        MirrorVerb::Join { address, code } => {
+            let address = if address.contains("://") { address.clone() } else { format!("http://{address}") };
+            let request = JoinMirrorRequest { address: address.trim_end_matches('/').to_owned(), code: code.clone() };
+            let state: MirrorResponse = client.post("/app/mirror/join", &request).await?;
+            let key = state.joined.iter().find(|known| known.label == request.address);
+            let fingerprint = key.map_or("", |known| &known.fingerprint);
+            output::print(&format!("joined {} ({fingerprint}); models come from there first now\n", request.address))
+        }
+        MirrorVerb::Allow { key } => {
+            let _: MirrorResponse = client.post("/app/mirror/allow", &AllowRequest { key: key.clone() }).await?;
+            output::print("models are fetched for the owner of that key\n")
+        }
+        MirrorVerb::Forget { which } => {
+            let _: MirrorResponse = client.post("/app/mirror/forget", &ForgetRequest { which: which.clone() }).await?;
+            output::print(&format!("forgot {which}\n"))
+        }
+        MirrorVerb::Peers(Json { json }) => {
+            let state: MirrorResponse = client.get("/app/mirror").await?;
+            if *json {
+                return output::json(&Peers { known: &state.known, joined: &state.joined });
+            }
+            output::print(&peers(&state))
+        }
+        MirrorVerb::Stats(Json { json }) => {
+            let state: MirrorResponse = client.get("/app/mirror").await?;
+            if *json { output::json(&state) } else { output::print(&stats(&state)) }
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Invitation<'a> {
+    #[serde(flatten)]
+    mirror: &'a MirrorResponse,
+    #[serde(flatten)]
+    invited: &'a InviteResponse,
+}
+
+#[derive(Serialize)]
+struct Peers<'a> {
+    known: &'a [KnownKey],
+    joined: &'a [KnownKey],
+}
+
+fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str) -> String {
+    let mut text = match (state.shares, state.fetches) {
+        (false, _) => "Only programs on this machine can pull from it now. To share its models with others, start the \
+                       daemon with CAIRN_SHARE=1 and OLLAMA_HOST=0.0.0.0.\n"
+            .to_owned(),
+        (true, false) => {
+            "Other machines can pull the models that are here. With CAIRN_MIRROR=1 the daemon fetches what is \
+                          missing, too.\n"
+                .to_owned()
+        }
+        (true, true) => {
+            format!(
+                "Other machines can pull models here; what is missing is fetched from {}.\n",
+                state.origins.join(", ")
+            )
+        }
+    };
+    let code = &invited.code;
+    write!(
+        text,
+        "Its key is {}.\nOn another machine, within ten minutes and once:\n\n  cairn mirror join {address} {code}\n",
+        state.fingerprint
+    )
+    .expect("writing into a string does not fail");
+    text
+}
+
+fn peers(state: &MirrorResponse) -> String {
+    if state.known.is_empty() && state.joined.is_empty() {
+        return "nobody; `cairn mirror serve` shows how another machine joins this one\n".to_owned();
+    }
+    let mut rows = vec![row(["NAME", "KEY", "IS"])];
+    let lists = [(&state.known, "fetched for"), (&state.joined, "mirror, joined")];
+    for (list, what) in lists {
+        rows.extend(list.iter().map(|known| row([&output::shown(&known.label), &known.fingerprint, what])));
+    }
+    render(&rows)
+}
+
+fn stats(state: &MirrorResponse) -> String {
+    let asked = state.hits + state.misses;
+    let mut text = format!(
+        "{} sent, {} fetched from origins; {} of {asked} answers were here already\n",
+        human::bytes(state.sent_bytes),
+        human::bytes(state.fetched_bytes),
+        state.hits,
+    );
+    if state.stale > 0 {
+        writeln!(text, "{} times an origin could not be asked about a name", state.stale)
+            .expect("writing into a string does not fail");
+    }
+    if !state.clients.is_empty() {
+        let mut rows = vec![row(["CLIENT", "SENT", "ANSWERS", "REFUSED", "OPEN"])];
+        rows.extend(state.clients.iter().map(|client| {
+            let (sent, answers) = (human::bytes(client.sent_bytes), client.requests.to_string());
+            row([&client.address, &sent, &answers, &client.refused.to_string(), &client.open.to_string()])
+        }));
+        text += &render(&rows);
+    }
+    text
+}

@@ -1,0 +1,97 @@
+//! `/app/mirror`: this machine as a registry for others, and the mirrors that it uses.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{get, post};
+use cairn_app::{Error, Known, MirroredOrigin, Peer};
+use cairn_wire::Timestamp;
+use cairn_wire::app::{
+    AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
+};
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new()
+        .route("/app/mirror", get(state))
+        .route("/app/mirror/invite", post(invite))
+        .route("/app/mirror/join", post(join))
+        .route("/app/mirror/allow", post(allow))
+        .route("/app/mirror/forget", post(forget))
+}
+
+async fn state(State(server): State<Server>) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, &response(&server).await?))
+}
+
+async fn invite(State(server): State<Server>) -> Result<Response, ApiError> {
+    let invited = server.app().invite()?;
+    Ok(json(StatusCode::OK, &InviteResponse { code: invited.code, until: Timestamp(invited.until) }))
+}
+
+async fn join(State(server): State<Server>, Body(request): Body<JoinMirrorRequest>) -> Result<Response, ApiError> {
+    let label = server.host_name().unwrap_or("a machine without a name");
+    server.app().join(&request.address, &request.code, label).await?;
+    state(State(server)).await
+}
+
+async fn allow(State(server): State<Server>, Body(request): Body<AllowRequest>) -> Result<Response, ApiError> {
+    server.app().allow(&request.key).await?;
+    state(State(server)).await
+}
+
+async fn forget(State(server): State<Server>, Body(request): Body<ForgetRequest>) -> Result<Response, ApiError> {
+    if server.app().forget_peer(&request.which).await? == 0 {
+        let text = format!("there is no key and no mirror {:?}; `cairn mirror peers` lists them", request.which);
+        return Err(ApiError::new(StatusCode::NOT_FOUND, text));
+    }
+    state(State(server)).await
+}
+
+async fn response(server: &Server) -> Result<MirrorResponse, Error> {
+    let app = server.app();
+    let (settings, counts, clients) = (app.settings(), app.mirror_counts(), app.peers().list());
+    let key = app.peer_key().await?;
+    let (known, joined) = app.known_peers()?;
+    Ok(MirrorResponse {
+        shares: settings.share,
+        fetches: settings.mirror.fetches,
+        origins: settings.mirror.origins.iter().map(origin).collect(),
+        key: key.to_string(),
+        fingerprint: key.fingerprint(),
+        hits: counts.hits,
+        misses: counts.misses,
+        stale: counts.stale,
+        fetched_bytes: counts.fetched_bytes,
+        sent_bytes: clients.iter().map(|client| client.sent_bytes).sum(),
+        clients: clients.into_iter().map(client).collect(),
+        known: known.into_iter().map(known_key).collect(),
+        joined: joined.into_iter().map(known_key).collect(),
+    })
+}
+
+fn origin(origin: &MirroredOrigin) -> String {
+    match &origin.namespace {
+        Some(namespace) => format!("{}/{namespace}", origin.host),
+        None => origin.host.clone(),
+    }
+}
+
+fn client(peer: Peer) -> MirrorClient {
+    MirrorClient {
+        address: peer.address.to_string(),
+        requests: peer.requests,
+        refused: peer.refused,
+        open: peer.open.into(),
+        sent_bytes: peer.sent_bytes,
+        asked_at: Timestamp(peer.asked_at),
+    }
+}
+
+fn known_key(known: Known) -> KnownKey {
+    KnownKey { label: known.label, key: known.key.to_string(), fingerprint: known.key.fingerprint() }
+}

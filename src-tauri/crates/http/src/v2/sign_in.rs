@@ -1,0 +1,86 @@
+//! Who a client of the registry is: one of this machine, or one who proved that its key is known here. Others read what is
+//! here, and have nothing fetched.
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use cairn_app::{Client, Gate, JoinProof, JoinRequest};
+use serde::Serialize;
+
+use super::Refusal;
+use crate::Server;
+use crate::body::Body;
+use crate::error::json;
+
+/// What a token is for, in challenges.
+const SERVICE: &str = "cairn";
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/v2/token", get(token)).route("/v2/_cairn/join", get(key).post(join))
+}
+
+/// What a client may ask for.
+pub(super) fn client(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Client {
+    let here = peer.ip().to_canonical().is_loopback();
+    let bearer = text(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
+    Client { fetches: here || bearer.is_some_and(|token| server.app().admits(token)) }
+}
+
+/// Asks a client to sign in, for one repository: `namespace/model`, both of which are parts of names.
+pub(super) fn challenge(server: &Server, headers: &HeaderMap, repository: &str) -> Response {
+    let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "models are fetched only for known keys");
+    let mut response = refusal.into_response();
+    let realm = address(server, headers, "/v2/token");
+    let scope = format!("repository:{repository}:pull");
+    let wants = format!("Bearer realm=\"{realm}\",service=\"{SERVICE}\",scope=\"{scope}\"");
+    if let Ok(wants) = HeaderValue::from_str(&wants) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, wants);
+    }
+    response
+}
+
+/// `GET /v2/token`: a token for who signs the question with a key that is known here.
+async fn token(State(server): State<Server>, uri: Uri, headers: HeaderMap) -> Result<Response, Refusal> {
+    #[derive(Serialize)]
+    struct Token {
+        token: String,
+        expires_in: u64,
+    }
+    let path = uri.path_and_query().map_or("/", |asked| asked.as_str());
+    let signed = text(&headers, &header::AUTHORIZATION).unwrap_or_default().to_owned();
+    let entered = server.app().enter(address(&server, &headers, path), signed).await;
+    let token = entered.map_err(|error| Refusal::new(StatusCode::FORBIDDEN, "DENIED", error.to_string()))?;
+    Ok(json(StatusCode::OK, &Token { token, expires_in: Gate::TOKEN_LIFE.as_secs() }))
+}
+
+/// `GET /v2/_cairn/join`: this machine's key, for who is going to join it.
+async fn key(State(server): State<Server>) -> Result<Response, Refusal> {
+    let key = server.app().peer_key().await?;
+    Ok(json(StatusCode::OK, &JoinProof { key, proof: None }))
+}
+
+/// `POST /v2/_cairn/join`: another machine shows that it knows the code.
+async fn join(State(server): State<Server>, Body(asked): Body<JoinRequest>) -> Result<Response, Refusal> {
+    let admitted = server.app().admit(asked).await;
+    Ok(json(StatusCode::OK, &admitted?))
+}
+
+/// An address of this server, as the client wrote it.
+fn address(server: &Server, headers: &HeaderMap, path: &str) -> String {
+    let own = || server.addresses().first().map(ToString::to_string).unwrap_or_default();
+    let host = text(headers, &header::HOST).filter(|host| is_authority(host)).map_or_else(own, str::to_owned);
+    format!("http://{host}{path}")
+}
+
+/// Can it be repeated inside quotes?
+fn is_authority(host: &str) -> bool {
+    host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
