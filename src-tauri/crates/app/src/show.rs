@@ -140,16 +140,16 @@ fn modelfile(model: &Model) -> String {
     let mut commands = vec![Command::From(from)];
     commands.extend(model.adapters.iter().map(|adapter| Command::Adapter(path(adapter))));
     commands.extend(model.projectors.iter().map(|projector| Command::From(path(projector))));
-    let texts: [(&str, fn(String) -> Command); 5] = [
+    let some = |text: &str, command: fn(String) -> Command| (!text.is_empty()).then(|| command(text.to_owned()));
+    let texts = [
         // Not the template in the file, which comes with it and is in another language than a Modelfile's.
-        (model.template.as_deref().unwrap_or_default(), Command::Template),
-        (model.system.as_deref().unwrap_or_default(), Command::System),
-        (&model.renderer, Command::Renderer),
-        (&model.parser, Command::Parser),
-        (&model.requires, Command::Requires),
+        some(model.template.as_deref().unwrap_or_default(), Command::Template),
+        some(model.system.as_deref().unwrap_or_default(), Command::System),
+        some(&model.renderer, Command::Renderer),
+        some(&model.parser, Command::Parser),
+        some(&model.requires, Command::Requires),
     ];
-    let texts = texts.into_iter().filter(|(text, _)| !text.is_empty());
-    commands.extend(texts.map(|(text, command)| command(text.to_owned())));
+    commands.extend(texts.into_iter().flatten());
     for (name, value) in &model.params {
         let values = value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice);
         commands.extend(values.iter().map(|value| Command::Parameter {
