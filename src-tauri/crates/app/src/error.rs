@@ -108,6 +108,9 @@ pub enum Error {
     /// A model did not arrive.
     #[error(transparent)]
     Pull(#[from] crate::PullError),
+    /// A model did not get to its registry.
+    #[error(transparent)]
+    Push(#[from] crate::PushError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -205,6 +208,7 @@ impl Error {
             | Self::Write(_)
             | Self::NoFile(_)
             | Self::Pull(_)
+            | Self::Push(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

@@ -1,4 +1,4 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, import, create, copy,
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, push, import, create, copy,
 //! delete, unload, and the upkeep of libraries.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
@@ -30,6 +30,7 @@ mod pebble;
 mod places;
 mod ps;
 mod pull;
+mod push;
 pub mod settings;
 mod show;
 mod summary;
@@ -60,6 +61,7 @@ pub use load::Reply;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
+pub use push::{Push, PushError, PushEvent, pushed_to};
 pub use settings::{Address, Settings};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
