@@ -13,6 +13,7 @@ mod libraries;
 mod parity;
 mod pebble;
 mod pulls;
+mod pushes;
 mod quantise;
 mod repl;
 mod scripts;
