@@ -6,6 +6,7 @@ mod libraries;
 mod logprobs;
 mod models;
 mod pulls;
+mod pushes;
 mod refusals;
 
 use std::net::SocketAddr;
