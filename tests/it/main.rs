@@ -15,6 +15,7 @@ mod mirror;
 mod parity;
 mod pebble;
 mod pulls;
+mod pushes;
 mod quantise;
 mod repl;
 mod scripts;

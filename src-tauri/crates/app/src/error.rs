@@ -171,6 +171,9 @@ pub enum Error {
     /// The list of known keys cannot be used.
     #[error(transparent)]
     Roll(#[from] RollError),
+    /// A model did not get to its registry.
+    #[error(transparent)]
+    Push(#[from] crate::PushError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -286,6 +289,7 @@ impl Error {
             | Self::Join(_)
             | Self::Key(_)
             | Self::Roll(_)
+            | Self::Push(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

@@ -1,4 +1,4 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, import, create, copy,
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, push, import, create, copy,
 //! delete, unload, and the upkeep of libraries.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
@@ -32,6 +32,7 @@ mod pebble;
 mod places;
 mod ps;
 mod pull;
+mod push;
 pub mod settings;
 mod share;
 mod show;
@@ -67,6 +68,7 @@ pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedMani
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
+pub use push::{Push, PushError, PushEvent, pushed_to};
 pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};

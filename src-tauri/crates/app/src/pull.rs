@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use cairn_disk::RealDisk;
-use cairn_registry::{Config, Downloads};
+use cairn_registry::{Config, Downloads, Registry};
 use cairn_store::{Digest, Layer, LayerKind, Library, ModelRef, StagingError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -265,6 +265,11 @@ impl Pulls {
             working: watch::Sender::new(0),
             ending: watch::Sender::new(false),
         }))
+    }
+
+    /// The registry that a name belongs to.
+    pub(crate) fn registry(&self, name: &ModelRef, insecure: bool) -> Result<Registry, PullError> {
+        self.0.outside.registry(name, insecure)
     }
 
     /// Goes on with what an earlier daemon was at. Must be called inside a tokio runtime.

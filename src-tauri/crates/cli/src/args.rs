@@ -31,6 +31,8 @@ pub(crate) enum Verb {
     Stop(Stop),
     /// Bring models here from a registry
     Pull(Pull),
+    /// Send a model to the registry that its name belongs to
+    Push(Push),
     /// Show the models that are on their way; pause, resume, cancel or discard them
     Downloads(Downloads),
     /// Share models with other machines, or take them from one that does
@@ -166,6 +168,18 @@ pub(crate) struct Pull {
     /// A mirror to take contents from before the registry, `http://nas:11434` for instance; may be given several times
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub(crate) source: Vec<String>,
+    /// As JSON, for scripts: one line for each step
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Push {
+    /// A model's name, which says where to: `me/model`, `host:port/library/model`; `cairn cp` gives a model such a name
+    pub(crate) model: String,
+    /// Speak to the registry over plain http
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// As JSON, for scripts: one line for each step
     #[arg(long)]
     pub(crate) json: bool,

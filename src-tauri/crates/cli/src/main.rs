@@ -22,6 +22,7 @@ mod output;
 mod progress;
 mod ps;
 mod pull;
+mod push;
 mod rm;
 mod run;
 mod serve;
@@ -115,6 +116,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),
+        Some(Verb::Push(args)) => runtime.block_on(push::push(&setting, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
         Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
         Some(Verb::Serve(args)) => {

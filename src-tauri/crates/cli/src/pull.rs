@@ -16,7 +16,7 @@ use bars::Bars;
 use lines::Lines;
 
 /// How somebody is told how far it has come.
-trait Show {
+pub(crate) trait Show {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()>;
     /// Nothing more comes.
     fn end(&mut self);
@@ -70,11 +70,7 @@ async fn detached(client: &Client, args: &args::Pull, model: &str) -> anyhow::Re
 
 /// Fetches a model and shows how far it has come.
 pub(crate) async fn watched(client: &Client, request: &PullRequest, json: bool) -> anyhow::Result<()> {
-    let mut show: Box<dyn Show> = match (json, Bars::new()) {
-        (true, _) => Box::new(Json),
-        (false, Some(bars)) => Box::new(bars),
-        (false, None) => Box::new(Lines::default()),
-    };
+    let mut show = show(json);
     let pulled = async {
         let mut lines = client.stream("/api/pull", request).await?;
         let mut succeeded = false;
@@ -100,6 +96,15 @@ pub(crate) async fn watched(client: &Client, request: &PullRequest, json: bool) 
     };
     show.end();
     pulled
+}
+
+/// How it is told: for scripts, at a terminal, or in a pipe.
+pub(crate) fn show(json: bool) -> Box<dyn Show> {
+    match (json, Bars::new()) {
+        (true, _) => Box::new(Json),
+        (false, Some(bars)) => Box::new(bars),
+        (false, None) => Box::new(Lines::default()),
+    }
 }
 
 /// Every line as the daemon sent it, for scripts.

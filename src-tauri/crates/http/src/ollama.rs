@@ -8,6 +8,7 @@ mod delete;
 mod generate;
 mod ps;
 mod pull;
+mod push;
 mod refused;
 mod root;
 mod show;
@@ -30,6 +31,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(generate::routes())
         .merge(ps::routes())
         .merge(pull::routes())
+        .merge(push::routes())
         .merge(root::routes())
         .merge(show::routes())
         .merge(tags::routes())

@@ -8,6 +8,7 @@ mod logprobs;
 mod mirror;
 mod models;
 mod pulls;
+mod pushes;
 mod refusals;
 mod registry;
 

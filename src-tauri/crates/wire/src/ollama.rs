@@ -9,6 +9,7 @@ mod logprobs;
 mod metrics;
 mod ps;
 mod pull;
+mod push;
 mod show;
 mod tags;
 
@@ -21,6 +22,7 @@ pub use logprobs::{Logprob, TokenLogprob};
 pub use metrics::Metrics;
 pub use ps::{PsModel, PsResponse};
 pub use pull::{PullLine, PullRequest};
+pub use push::PushRequest;
 pub use show::{ShowRequest, ShowResponse, ShowTensor};
 pub use tags::{Details, TagsModel, TagsResponse};
 

@@ -142,6 +142,11 @@ impl Outside {
         Ok(key)
     }
 
+    /// The registry that a name belongs to: where pushes go.
+    pub(super) fn registry(&self, name: &ModelRef, insecure: bool) -> Result<Registry, PullError> {
+        Ok(self.ways()?.sources.origin(name, insecure)?)
+    }
+
     /// Who is asked for a model. `sources` are addresses that the request names.
     pub(super) fn origins(&self, name: &ModelRef, insecure: bool, sources: &[String]) -> Result<Origins, PullError> {
         let ways = self.ways()?;

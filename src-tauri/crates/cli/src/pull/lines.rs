@@ -38,7 +38,7 @@ impl Lines {
         }
         let step = (line.completed * STEPS).checked_div(line.total).unwrap_or(STEPS);
         match self.said.insert(line.digest.clone(), step) {
-            None if step == STEPS => Some(format!("{}: here", begun(line))),
+            None if step == STEPS => Some(format!("{}: complete", begun(line))),
             None => Some(begun(line)),
             Some(said) if said == step => None,
             Some(_) => Some(format!("{}: {}%", line.status, step * 100 / STEPS)),

@@ -1,0 +1,47 @@
+//! `POST /api/push`: sends a model to the registry that its name belongs to. A client that goes away ends it.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Error, Push, PushEvent};
+use cairn_wire::ollama::{PullLine, PushRequest};
+
+use crate::body::Body;
+use crate::error::{ApiError, json};
+use crate::{Server, ndjson};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/api/push", post(push))
+}
+
+async fn push(State(server): State<Server>, Body(request): Body<PushRequest>) -> Result<Response, ApiError> {
+    let name = if request.model.is_empty() { request.name } else { request.model };
+    let mut events = server.app().push(Push { name, insecure: request.insecure });
+    let busy = server.activity().begin();
+    if request.stream.unwrap_or(true) {
+        return ndjson::stream_or_refuse(events, busy, line).await;
+    }
+    let mut last = PullLine::default();
+    while let Some(event) = events.recv().await {
+        last = line(event)?;
+    }
+    Ok(json(StatusCode::OK, &last))
+}
+
+fn line(event: PushEvent) -> Result<PullLine, Error> {
+    let step = |status: &str| PullLine { status: status.to_owned(), ..PullLine::default() };
+    match event {
+        PushEvent::Retrieving => Ok(step("retrieving manifest")),
+        PushEvent::Blob { digest, size_bytes, sent_bytes } => {
+            let hex = digest.hex();
+            let digest = digest.to_string();
+            let status = format!("pushing {}", hex.get(..12).unwrap_or(&hex));
+            Ok(PullLine { status, digest, total: size_bytes, completed: sent_bytes, ..PullLine::default() })
+        }
+        PushEvent::Manifest => Ok(step("pushing manifest")),
+        PushEvent::Success => Ok(step("success")),
+        PushEvent::Failed(error) => Err(error),
+    }
+}
