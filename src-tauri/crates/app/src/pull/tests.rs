@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use cairn_hardware::Machine;
+use cairn_store::Digest;
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::*;
-use crate::{Env, Places, Settings, System};
+use crate::{Clock, Env, Places, Settings, System};
 
 struct Fixture {
     folder: tempfile::TempDir,
@@ -120,6 +121,27 @@ async fn without_watchers_it_stops_unless_it_was_detached() {
     app.pull_detached(pull.clone()).unwrap();
     drop(app.pull(pull.clone()).unwrap());
     assert_eq!(told(app.pull(pull).unwrap()).await.last().unwrap(), "success", "it was to go on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_who_goes_away_does_not_stop_the_next_who_asks() {
+    let at = fixture();
+    let (app, pull) = (at.app(), at.pull("nothing"));
+    let mut before = app.pull(pull.clone()).unwrap();
+    for round in 0..200 {
+        while before.next().await.is_some() {}
+        let goes = tokio::task::spawn_blocking(move || drop(before));
+        let mut next = app.pull(pull.clone()).unwrap();
+        goes.await.unwrap();
+        let mut said = String::new();
+        while let Some(event) = next.next().await {
+            if let PullEvent::Failed(error) = event {
+                said = error.to_string();
+            }
+        }
+        assert!(said.contains("file does not exist"), "round {round}: {said}");
+        before = next;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

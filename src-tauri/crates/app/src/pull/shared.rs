@@ -1,0 +1,152 @@
+//! What all jobs share: their list, the downloads beneath them, and what is remembered for the next daemon.
+
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use cairn_disk::RealDisk;
+use cairn_registry::{Config, Downloads};
+use cairn_store::{Digest, ModelRef, StagingError};
+
+use super::job::{Asked, Job};
+use super::{Inner, PullError, PullState, Queue, STOP_WITHIN, lock};
+use crate::Error;
+
+/// Blobs that are fetched at the same time: the largest of each model, and one of its small ones.
+const BLOBS_AT_ONCE: usize = 4;
+/// Models that came and are still in the list.
+const DONE_KEPT: usize = 20;
+
+impl Inner {
+    pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
+        lock(&self.queue)
+    }
+
+    pub(super) fn add(
+        &self,
+        queue: &mut Queue,
+        name: ModelRef,
+        asked: Asked,
+        claim: Option<cairn_disk::Claim>,
+    ) -> Arc<Job> {
+        queue.last_id += 1;
+        let job = Arc::new(Job::new(queue.last_id, name, asked, claim, self.changed.clone()));
+        queue.jobs.push(Arc::clone(&job));
+        job
+    }
+
+    /// The job of an id or a name.
+    pub(super) fn find(&self, which: &str) -> Result<Arc<Job>, Error> {
+        let (id, name) = (which.trim().parse::<u64>().ok(), which.parse::<ModelRef>().ok());
+        let queue = self.queue();
+        let by_id = queue.jobs.iter().find(|job| Some(job.id) == id);
+        let by_name = || queue.jobs.iter().find(|job| Some(&job.name) == name.as_ref());
+        by_id.or_else(by_name).cloned().ok_or_else(|| Error::NoDownload(which.to_owned()))
+    }
+
+    /// The downloads into the library, whose folders are made where they are missing.
+    pub(super) fn downloads(&self) -> Result<Downloads, PullError> {
+        let mut downloads = lock(&self.downloads);
+        if let Some(downloads) = &*downloads {
+            return Ok(downloads.clone());
+        }
+        let mut config = Config { at_once: BLOBS_AT_ONCE, seed: self.seed, ..Config::default() };
+        config.cap_bytes_per_s = *lock(&self.limit_bytes_per_s);
+        config.reserve_bytes = self.settings.reserve_bytes.unwrap_or(config.reserve_bytes);
+        if let Some(stall) = self.settings.stall {
+            // All that waits does so in proportion.
+            let scale = stall.as_secs_f64() / config.stall.as_secs_f64();
+            let scaled = |time: Duration| time.mul_f64(scale);
+            config.stall = stall;
+            (config.slow_after, config.steal_after) = (scaled(config.slow_after), scaled(config.steal_after));
+            (config.backoff, config.longest_backoff) = (scaled(config.backoff), scaled(config.longest_backoff));
+            (config.patience, config.poll) = (scaled(config.patience), scaled(config.poll));
+        }
+        let opened = Downloads::new(&self.library, Arc::new(RealDisk), config);
+        let opened = opened.map_err(|error| PullError::Library {
+            folder: self.library.root().to_owned(),
+            reason: error.to_string(),
+        })?;
+        *downloads = Some(opened.clone());
+        Ok(opened)
+    }
+
+    /// Writes down how a job stands.
+    pub(super) fn note(&self, job: &Job) {
+        if !job.is_claimed() {
+            return;
+        }
+        let position = self.queue().jobs.iter().position(|other| other.id == job.id).unwrap_or(usize::MAX);
+        if let Err(error) = self.journal.write(job, position) {
+            tracing::warn!(model = %job.name, %error, "the pull will not be remembered when the daemon ends");
+        }
+    }
+
+    /// Puts a job to rest.
+    pub(super) fn rest(&self, job: &Job, state: PullState) {
+        job.end(state, (state == PullState::Stopped).then_some(PullError::Stopped));
+        if state == PullState::Paused {
+            job.trouble("paused; `cairn downloads resume` goes on from here".to_owned());
+        }
+        self.note(job);
+    }
+
+    /// Removes what came for a job, and the job.
+    pub(super) async fn discard(&self, job: &Arc<Job>) {
+        let digests: Vec<Digest> = job.view().blobs.iter().map(|blob| blob.digest).collect();
+        let others: Vec<Arc<Job>> = {
+            let queue = self.queue();
+            queue.jobs.iter().filter(|other| other.id != job.id).cloned().collect()
+        };
+        let wanted = |digest: &Digest| {
+            let wants = |other: &Arc<Job>| {
+                let view = other.view();
+                view.state != PullState::Done && view.blobs.iter().any(|blob| blob.digest == *digest)
+            };
+            others.iter().any(wants)
+        };
+        match self.downloads() {
+            Ok(downloads) => {
+                for digest in digests.into_iter().filter(|digest| !wanted(digest)) {
+                    remove(&downloads, digest).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "what came is not removed"),
+        }
+        self.forget(job);
+        job.end(PullState::Stopped, Some(PullError::Discarded));
+    }
+
+    /// Takes a job out of the list.
+    pub(super) fn forget(&self, job: &Arc<Job>) {
+        self.journal.remove(&job.name);
+        job.let_go();
+        self.queue().jobs.retain(|other| other.id != job.id);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Keeps the list of what came short.
+    pub(super) fn forget_oldest(&self) {
+        let mut queue = self.queue();
+        let done: Vec<u64> =
+            queue.jobs.iter().filter(|job| job.view().state == PullState::Done).map(|job| job.id).collect();
+        let oldest = &done[..done.len().saturating_sub(DONE_KEPT)];
+        queue.jobs.retain(|job| !oldest.contains(&job.id));
+    }
+}
+
+/// Removes what is kept of one blob. A download of it that was told to stop has let go of it soon.
+async fn remove(downloads: &Downloads, digest: Digest) {
+    let staging = downloads.staging().clone();
+    let deadline = tokio::time::Instant::now() + STOP_WITHIN;
+    loop {
+        let staging = staging.clone();
+        let removed = tokio::task::spawn_blocking(move || staging.discard(&digest)).await;
+        match removed.expect("removing does not panic") {
+            Ok(_) => return,
+            Err(StagingError::InUse(_)) if tokio::time::Instant::now() < deadline => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            Err(error) => return tracing::warn!(%digest, %error, "what came of it is not removed"),
+        }
+    }
+}
