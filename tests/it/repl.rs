@@ -147,7 +147,7 @@ fn a_session_is_saved_as_a_model() {
     chat.leave();
     let shown = home.run(&["show", "--modelfile", "guide"]);
     let modelfile = String::from_utf8_lossy(&shown.stdout).into_owned();
-    for part in ["SYSTEM \"\"\"Be\nbrief.\"\"\"", "PARAMETER num_predict 4", "MESSAGE user \"\"\"Hello\"\"\""] {
+    for part in ["SYSTEM \"Be\nbrief.\"", "PARAMETER num_predict 4", "MESSAGE user Hello"] {
         assert!(modelfile.contains(part), "{part:?} is missing from {modelfile}");
     }
     assert!(modelfile.contains("MESSAGE assistant"), "the answer too: {modelfile}");
