@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// A lock, held until it is dropped. Its file stays: removing it would let two processes lock two files of one name.
 #[derive(Debug)]
 pub struct Lock {
-    #[cfg_attr(not(unix), expect(dead_code, reason = "it is held, not read"))]
     file: File,
 }
 
