@@ -17,6 +17,25 @@ pub(crate) fn program() -> PathBuf {
     program
 }
 
+/// What a program wrote, as text.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// What a command said that must have succeeded.
+pub(crate) fn succeeded(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What a command said that must have been refused, with `part` among the words.
+pub(crate) fn refused(output: &Output, part: &str) -> String {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "it must be refused: {}", text(&output.stdout));
+    assert!(said.contains(part), "{part:?} is missing from {said:?}");
+    said
+}
+
 /// A home of its own, with a port that was free a moment ago; daemons in it end with it.
 pub(crate) struct Home {
     pub(crate) folder: TempDir,

@@ -7,22 +7,7 @@ use cairn_gguf::DType;
 use cairn_testkit::{ModelSpec, Types, tiny_llama};
 use serde_json::Value;
 
-use crate::cairn::Home;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
-
-fn refused(output: &Output, part: &str) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "it must be refused: {}", text(&output.stdout));
-    assert!(said.contains(part), "{part:?} is missing from {said:?}");
-}
+use crate::cairn::{Home, refused, succeeded, text};
 
 fn put(home: &Home, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = home.folder.path().join(name);

@@ -1,18 +1,8 @@
 //! A newcomer's first minutes: Pebble answers, the lists show it, bad files are refused with a reason.
 
 use std::path::Path;
-use std::process::Output;
 
-use crate::cairn::Home;
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
+use crate::cairn::{Home, succeeded, text};
 
 #[test]
 fn pebble_answers_once_and_knows_how_to_pull() {

@@ -6,21 +6,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::cairn::{Home, kill};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
+use crate::cairn::{self, Home, kill, succeeded, text};
 
 fn refused(output: &Output, part: &str) {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "it must be refused: {}", text(&output.stdout));
-    assert!(said.starts_with("Error: ") && said.contains(part), "{part:?} is missing from {said:?}");
+    let said = cairn::refused(output, part);
+    assert!(said.starts_with("Error: "), "it is said as an error: {said:?}");
 }
 
 fn model_file(home: &Home, name: &str, seed: u64) -> PathBuf {

@@ -5,23 +5,14 @@ mod published;
 mod survive;
 
 use std::io::Read;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use cairn_testkit::registry::{FakeRegistry, Fault, Faults};
 use serde_json::{Value, json};
 
-use crate::cairn::{Home, kill};
+use crate::cairn::{Home, kill, succeeded, text};
 use published::{Published, leftovers};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    text(&output.stdout)
-}
 
 fn registry(faults: Faults) -> FakeRegistry {
     FakeRegistry::start(1, faults).expect("loopback has free ports")

@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use cairn_store::Digest;
@@ -11,7 +11,7 @@ use cairn_testkit::ollama_client;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cairn::Home;
+use crate::cairn::{Home, succeeded, text};
 
 /// A running registry, ended when it is dropped.
 struct Distribution {
@@ -71,15 +71,6 @@ impl Drop for Distribution {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn succeeded(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
-    text(&output.stdout)
 }
 
 /// A home with a model under a name of the registry; the bytes of its manifest.

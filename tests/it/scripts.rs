@@ -4,11 +4,7 @@ use std::io::Read;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::cairn::{Home, kill};
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
+use crate::cairn::{Home, kill, text};
 
 #[test]
 fn a_reader_that_leaves_is_no_error() {

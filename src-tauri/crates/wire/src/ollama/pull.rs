@@ -23,8 +23,8 @@ pub struct PullRequest {
     pub sources: Vec<String>,
 }
 
-/// A step of a pull or a push, or how far one of the model's contents has come. The fields after `completed` are our own; Ollama's clients pass
-/// over them.
+/// A step of a pull or a push, or how far one of the model's contents has come. The fields after `completed` are our own;
+/// Ollama's clients pass over them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullLine {
     /// Which step; the last one is `success`.
