@@ -18,8 +18,13 @@ use crate::budget::Budget;
 use crate::pool::Pool;
 use crate::trie::{NodeId, ROOT, Trie};
 
+mod keep;
+mod recall;
 #[cfg(test)]
 mod tests;
+
+use self::keep::Keeper;
+pub use self::recall::{Recall, Recalled};
 
 /// One sequence of one cache. Never used again after it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -86,6 +91,9 @@ impl Sequence {
 /// The pages and sequences of one loaded model.
 #[derive(Debug)]
 pub struct Cache {
+    layout: PageLayout,
+    /// None where nothing is kept beyond the pool.
+    keeper: Option<Keeper>,
     pool: Pool,
     trie: Trie,
     sequences: HashMap<SeqId, Sequence>,
@@ -100,6 +108,8 @@ impl Cache {
     pub fn new(layout: PageLayout, budget: Arc<Budget>) -> Self {
         Self {
             pool: Pool::new(&layout, budget),
+            layout,
+            keeper: None,
             trie: Trie::new(),
             sequences: HashMap::new(),
             next_seq: 0,
@@ -161,7 +171,7 @@ impl Cache {
                 let alone = shared_tail.filter(|&page| self.pool.holders(page) == 1);
                 let Some(node) = alone.and_then(|page| self.pool.node(page)) else { return Err(full) };
                 self.make_room(backend, missing)?;
-                self.withdraw(node);
+                self.withdraw(backend, node);
                 None
             }
             Err(error) => return Err(error),
@@ -224,7 +234,8 @@ impl Cache {
 
     /// Ends a sequence. All that it computed stays cached until it is evicted.
     pub fn close(&mut self, seq: SeqId) {
-        self.publish_tail(seq);
+        let end = self.publish_tail(seq);
+        self.mark(end);
         self.discard(seq);
     }
 
@@ -237,7 +248,9 @@ impl Cache {
 
     /// Forgets all that no sequence holds.
     pub fn clear(&mut self) {
-        while self.evict() {}
+        while let Some(node) = self.trie.oldest() {
+            self.forget(node);
+        }
     }
 
     /// What the cache holds and has done.
@@ -272,7 +285,7 @@ impl Cache {
             });
         }
         while self.pool.free() < need {
-            let evicted = self.evict();
+            let evicted = self.evict(backend);
             assert!(evicted, "an idle node has only idle descendants, so one of them is a leaf");
             self.stats.evicted_pages += 1;
         }
@@ -280,44 +293,44 @@ impl Cache {
     }
 
     /// Takes the cached leaf unused for longest out of the trie.
-    fn evict(&mut self) -> bool {
+    fn evict(&mut self, backend: &dyn Backend) -> bool {
         let Some(node) = self.trie.oldest() else { return false };
-        let page = self.trie.remove(node);
-        self.pool.set_node(page, None);
+        self.rescue(backend, node);
+        self.forget(node);
         true
     }
 
     /// Takes a node, which one sequence holds at most, out of the trie with all that continues it.
-    fn withdraw(&mut self, node: NodeId) {
+    fn withdraw(&mut self, backend: &dyn Backend, node: NodeId) {
         while !self.trie.is_leaf(node) {
-            let evicted = self.evict();
+            let evicted = self.evict(backend);
             assert!(evicted, "whoever held a descendant would hold this node too");
         }
-        let page = self.trie.remove(node);
-        self.pool.set_node(page, None);
+        self.rescue(backend, node);
+        self.forget(node);
     }
 
     /// Files the sequence's first unpublished full page.
     fn publish_page(&mut self, seq: SeqId) {
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
-        let keys = &sequence.keys[sequence.published * PAGE_TOKENS..][..PAGE_TOKENS];
+        let keys: Arc<[Key]> = Arc::from(&sequence.keys[sequence.published * PAGE_TOKENS..][..PAGE_TOKENS]);
         let page = sequence.pages[sequence.published];
         let parent = sequence.node;
-        let node = match self.trie.child(parent, keys) {
+        let node = match self.trie.child(parent, &keys) {
             Some(node) => {
                 sequence.pages[sequence.published] = self.trie.page(node);
                 node
             }
             None => {
-                let node = self.trie.insert(parent, keys, page);
+                let node = self.trie.insert(parent, &keys, page);
                 self.pool.set_node(page, Some(node));
-                for shorter in shorter_tails(&self.trie, parent, keys) {
-                    let tail = self.trie.remove(shorter);
-                    self.pool.set_node(tail, None);
+                for shorter in shorter_tails(&self.trie, parent, &keys) {
+                    self.forget(shorter);
                 }
                 node
             }
         };
+        let sequence = self.sequence_mut(seq);
         sequence.node = node;
         sequence.published += 1;
         let kept = self.trie.page(node);
@@ -327,24 +340,25 @@ impl Cache {
         }
     }
 
-    /// Files the page after the last full one, unless a longer one is known.
-    fn publish_tail(&mut self, seq: SeqId) {
+    /// Files the page after the last full one, unless a longer one is known. Returns the last node whose page is the sequence's.
+    fn publish_tail(&mut self, seq: SeqId) -> NodeId {
         let sequence = self.sequences.get(&seq).expect(OPEN);
-        let (parent, keys) = (sequence.node, sequence.tail());
-        if keys.is_empty() || self.trie.nearest(parent, keys).is_some_and(|(_, shared)| shared == keys.len()) {
-            return;
+        let parent = sequence.node;
+        let keys: Arc<[Key]> = Arc::from(sequence.tail());
+        if keys.is_empty() || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len()) {
+            return parent;
         }
         let page = sequence.pages[sequence.published];
         if let Some(shorter) = self.pool.node(page) {
-            // A fork that shared this page was cut shorter and closed first.
-            self.trie.remove(shorter);
+            // A fork that shared this page was cut shorter and closed first. The sequence still holds the page.
+            self.forget(shorter);
         }
-        let node = self.trie.insert(parent, keys, page);
+        let node = self.trie.insert(parent, &keys, page);
         self.pool.set_node(page, Some(node));
-        for shorter in shorter_tails(&self.trie, parent, keys) {
-            let tail = self.trie.remove(shorter);
-            self.pool.set_node(tail, None);
+        for shorter in shorter_tails(&self.trie, parent, &keys) {
+            self.forget(shorter);
         }
+        node
     }
 
     fn start(&mut self, sequence: Sequence) -> SeqId {

@@ -11,8 +11,11 @@
 
 pub mod budget;
 pub mod cache;
+mod geometry;
+mod keeping;
 mod pool;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, SeqId, Stats};
+pub use cache::{Cache, Error, Recall, Recalled, SeqId, Stats};
+pub use keeping::Keeping;

@@ -65,6 +65,11 @@ impl Trie {
         self.node(id).page
     }
 
+    /// The keys of the node's own page.
+    pub(crate) fn keys(&self, id: NodeId) -> &[Key] {
+        &self.node(id).keys
+    }
+
     pub(crate) fn is_idle(&self, id: NodeId) -> bool {
         self.node(id).idle_since.is_some()
     }

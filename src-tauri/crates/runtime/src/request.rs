@@ -119,6 +119,8 @@ pub struct Finish {
     pub prompt_tokens: usize,
     /// Of these, how many were not computed because a cache held them.
     pub cached_tokens: usize,
+    /// Where those came from that had left the page pool.
+    pub recalled: Recalls,
     /// Time spent on the prompt tokens that were computed.
     pub prompt_ns: u64,
     /// Tokens generated.
@@ -127,6 +129,19 @@ pub struct Finish {
     pub eval_ns: u64,
     /// The generated token ids.
     pub tokens: Vec<u32>,
+}
+
+/// Prompt tokens that came back from the tiers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Recalls {
+    /// Tokens from host memory.
+    pub ram_tokens: usize,
+    /// Tokens from this machine's disk.
+    pub ssd_tokens: usize,
+    /// Tokens from the remote tier.
+    pub remote_tokens: usize,
+    /// Time from the lookup to the last chunk.
+    pub ns: u64,
 }
 
 /// Why a request failed after it had been accepted.

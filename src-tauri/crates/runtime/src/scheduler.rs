@@ -7,6 +7,8 @@
 //! **Invariant:** a row's logits do not depend on the batch around it, so the order chosen here changes when an answer
 //! comes, never what it says.
 
+mod recall;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -76,6 +78,7 @@ impl Scheduler {
                 break;
             }
             self.admit(&mut active);
+            self.absorb(&mut active);
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
                 self.fail(&mut active, &error);
@@ -120,6 +123,7 @@ impl Scheduler {
                 Waiting::Paused(mut sequence) => {
                     let (seq, cached) = self.cache.open(sequence.history());
                     sequence.resume(seq, cached);
+                    self.recall(&mut sequence);
                     active.push(*sequence);
                 }
             }
@@ -160,6 +164,7 @@ impl Scheduler {
                 self.cache.close(seq);
                 return None;
             }
+            self.recall(&mut sequence);
             return Some(sequence);
         };
         job.listener.end(Event::Failed(refused));
@@ -174,6 +179,9 @@ impl Scheduler {
         }
         let parts = self.gather(active, batch);
         if parts.is_empty() {
+            if self.cache.keep_one(self.backend.as_ref()) {
+                return Ok(());
+            }
             if !active.is_empty() || !self.waiting.is_empty() {
                 std::thread::sleep(STALL);
             }
@@ -213,10 +221,11 @@ impl Scheduler {
             let mut parts = Vec::with_capacity(active.len());
             batch.rows.clear();
             let mut starved = None;
-            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled());
+            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled() && !s.recalling());
             let mut prompt_rows = if answering { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
             let shortest_first = {
-                let mut order: Vec<usize> = (0..active.len()).filter(|&i| !active[i].stalled()).collect();
+                let ready = |&i: &usize| !active[i].stalled() && !active[i].recalling();
+                let mut order: Vec<usize> = (0..active.len()).filter(ready).collect();
                 order.sort_by_key(|&i| active[i].pending().len() > 1);
                 order
             };

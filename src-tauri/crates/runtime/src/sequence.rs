@@ -6,13 +6,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use cairn_kv::SeqId;
+use cairn_kv::{Recall, SeqId};
 use cairn_prompt::StopFilter;
+use cairn_tier::Place;
 use cairn_tokenizer::{Decoder, Tokenizer};
 use tokio::sync::mpsc;
 
 use crate::logprobs::Logprobs;
-use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Request, Text};
+use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Text};
 use crate::sampler::Sampler;
 
 /// A request on its way to the scheduler.
@@ -81,6 +82,9 @@ pub(crate) struct Sequence {
     /// How many of them have been computed, or came from the cache.
     computed: usize,
     cached: usize,
+    /// What is coming from the tiers. Nothing is computed meanwhile.
+    pub(crate) recall: Option<Recall>,
+    recalled: Recalls,
     sampler: Sampler,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
@@ -99,6 +103,8 @@ impl Sequence {
             history: job.request.prompt.clone(),
             computed: cached,
             cached,
+            recall: None,
+            recalled: Recalls::default(),
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
             stop: StopFilter::new(&job.request.stop),
@@ -169,6 +175,25 @@ impl Sequence {
         self.job.request.max_tokens == Some(0) && self.end(FinishReason::Length)
     }
 
+    /// Whether rows are coming that need not be computed.
+    pub(crate) fn recalling(&self) -> bool {
+        self.recall.is_some()
+    }
+
+    /// Takes note that this many of the pending tokens came from a tier.
+    pub(crate) fn recalled(&mut self, tokens: usize, place: Place) {
+        self.computed += tokens;
+        // A sequence that gave up its place and came back has had its prompt counted already.
+        let news = self.computed.min(self.job.request.prompt.len()).saturating_sub(self.cached);
+        self.cached += news;
+        *match place {
+            Place::Ram => &mut self.recalled.ram_tokens,
+            Place::Ssd => &mut self.recalled.ssd_tokens,
+            Place::Remote => &mut self.recalled.remote_tokens,
+        } += news;
+        self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+    }
+
     /// Goes on in a new place in the cache, which has the first `cached` tokens.
     pub(crate) fn resume(&mut self, seq: SeqId, cached: usize) {
         self.seq = seq;
@@ -210,7 +235,8 @@ impl Sequence {
             reason,
             prompt_tokens: self.job.request.prompt.len(),
             cached_tokens: self.cached,
-            prompt_ns: (first_token - self.started).as_nanos() as u64,
+            recalled: self.recalled,
+            prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.recalled.ns),
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
             tokens: self.history[self.job.request.prompt.len()..].to_vec(),

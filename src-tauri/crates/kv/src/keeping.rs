@@ -1,0 +1,166 @@
+//! What a cache gives to the tiers, and under which names.
+//!
+//! Computed rows are offered when their prefix is used a second time, when their conversation has been idle for a while, when
+//! their pages are needed for something else, and when the model is unloaded. Each time one chunk is copied, by the thread that
+//! computes, between two steps. [`Marks`] remembers which chunks are still to be offered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use cairn_tier::identity::CHUNK_TOKENS;
+use cairn_tier::{
+    Chain, Chunk, ChunkHead, ChunkId, Fingerprint, Flags, Group, Groups, Key, Namespace, NumericClass, Prefix, RowTypes, Tiers,
+};
+
+use crate::trie::NodeId;
+
+/// How long nobody must have used a prefix before its chunks are written down.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// What a cache needs to be kept beyond its model's stay.
+#[derive(Clone)]
+pub struct Keeping {
+    /// Where.
+    pub tiers: Arc<Tiers>,
+    /// Whose prefixes these are.
+    pub namespace: Namespace,
+    /// Of which model, used in which way.
+    pub fingerprint: Fingerprint,
+    /// What computes them.
+    pub class: NumericClass,
+    /// How rows are written.
+    pub rows: RowTypes,
+}
+
+impl std::fmt::Debug for Keeping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Keeping").field("fingerprint", &self.fingerprint).field("class", &self.class).finish_non_exhaustive()
+    }
+}
+
+impl Keeping {
+    /// What to look up for these keys.
+    pub(crate) fn prefix(&self, keys: Arc<[Key]>) -> Prefix {
+        Prefix {
+            namespace: self.namespace.clone(),
+            fingerprint: self.fingerprint,
+            keys,
+            class: Some(self.class.clone()),
+            lossy: false,
+            groups: Groups::FULL,
+        }
+    }
+
+    /// The name of the last chunk of these keys, and that of the one before it.
+    pub(crate) fn name(&self, keys: &[Key]) -> (ChunkId, cairn_tier::ChunkHash) {
+        let mut chain = Chain::new(&self.namespace, &self.fingerprint);
+        let (before, last) = keys.split_at(last_chunk(keys.len()));
+        before.chunks(CHUNK_TOKENS).for_each(|chunk| {
+            chain.push(chunk);
+        });
+        let parent = chain.last();
+        (ChunkId { fingerprint: self.fingerprint, hash: chain.peek(last), group: Group::Full }, parent)
+    }
+
+    /// The last chunk of these keys, from its rows.
+    pub(crate) fn chunk(
+        &self,
+        keys: &[Key],
+        sections: Arc<[cairn_tier::SectionShape]>,
+        payload: Arc<[u8]>,
+        created_unix_s: u64,
+    ) -> Chunk {
+        let (id, parent) = self.name(keys);
+        let first = last_chunk(keys.len());
+        let head = ChunkHead {
+            id,
+            parent,
+            first_position: first as u64,
+            keys: Arc::from(&keys[first..]),
+            class: self.class.clone(),
+            rows: self.rows,
+            flags: Flags { tail: keys.len() - first < CHUNK_TOKENS, ..Flags::default() },
+            created_unix_s,
+            sections,
+        };
+        Chunk { head: Arc::new(head), payload }
+    }
+}
+
+/// Where the last chunk of so many tokens begins. There is at least one token.
+pub(crate) fn last_chunk(tokens: usize) -> usize {
+    (tokens - 1) / CHUNK_TOKENS * CHUNK_TOKENS
+}
+
+/// A chunk whose last page a trie node names.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    /// When it is to be offered; none where that has been done.
+    due: Option<Duration>,
+    /// Pages from the first token to its last, so that what comes first in a prefix is kept first.
+    pages: usize,
+}
+
+/// The chunks that a cache holds, by the trie node of their last page, and when they are to be offered.
+#[derive(Debug, Default)]
+pub(crate) struct Marks {
+    marks: BTreeMap<NodeId, Mark>,
+    due: BTreeSet<(Duration, usize, NodeId)>,
+}
+
+impl Marks {
+    /// A prefix up to this chunk was used at `now`.
+    pub(crate) fn used(&mut self, node: NodeId, pages: usize, now: Duration) {
+        match self.marks.get(&node) {
+            // A second use says that there may be a third.
+            Some(Mark { due: Some(_), .. }) => self.set(node, Mark { due: Some(Duration::ZERO), pages }),
+            Some(Mark { due: None, .. }) => {}
+            None => self.set(node, Mark { due: Some(now.saturating_add(IDLE)), pages }),
+        }
+    }
+
+    /// The chunk that is to be offered next.
+    pub(crate) fn next(&self, now: Duration) -> Option<NodeId> {
+        self.due.first().filter(|(due, ..)| *due <= now).map(|&(.., node)| node)
+    }
+
+    /// All that has not been offered, what comes first in a prefix first.
+    pub(crate) fn all(&self) -> Vec<NodeId> {
+        let mut all: Vec<_> = self.due.iter().map(|&(_, pages, node)| (pages, node)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, node)| node).collect()
+    }
+
+    /// Whether a node is the end of a chunk that has not been offered.
+    pub(crate) fn is_open(&self, node: NodeId) -> bool {
+        self.marks.get(&node).is_some_and(|mark| mark.due.is_some())
+    }
+
+    /// The chunk was offered, and needs no more attention.
+    pub(crate) fn settle(&mut self, node: NodeId) {
+        if let Some(&mark) = self.marks.get(&node) {
+            self.set(node, Mark { due: None, ..mark });
+        }
+    }
+
+    /// The tiers had no room for it: try again later.
+    pub(crate) fn put_off(&mut self, node: NodeId, until: Duration) {
+        if let Some(&mark) = self.marks.get(&node) {
+            self.set(node, Mark { due: Some(until), ..mark });
+        }
+    }
+
+    /// The node has left the trie.
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        if let Some(Mark { due: Some(due), pages }) = self.marks.remove(&node) {
+            self.due.remove(&(due, pages, node));
+        }
+    }
+
+    fn set(&mut self, node: NodeId, mark: Mark) {
+        self.forget(node);
+        self.due.extend(mark.due.map(|due| (due, mark.pages, node)));
+        self.marks.insert(node, mark);
+    }
+}
