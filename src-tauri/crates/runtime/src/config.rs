@@ -1,8 +1,10 @@
 //! What an engine is told: at its start, and with each request for a model.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cairn_hardware::Machine;
+use cairn_tier::{Namespace, Tiers, WeightsDigest};
 
 use crate::keep_alive::KeepAlive;
 
@@ -42,6 +44,23 @@ pub struct EngineConfig {
     pub keep_alive: KeepAlive,
     /// Source of the seeds of requests that name none.
     pub seed: u64,
+    /// Where computed state is kept beyond a model's stay, if anywhere.
+    pub kept: Option<Kept>,
+}
+
+/// Where computed state is kept, and whose it is.
+#[derive(Clone)]
+pub struct Kept {
+    /// Where.
+    pub tiers: Arc<Tiers>,
+    /// Whose.
+    pub namespace: Namespace,
+}
+
+impl std::fmt::Debug for Kept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kept").field("namespace", &self.namespace).finish_non_exhaustive()
+    }
 }
 
 /// What a request asks of a load.
@@ -53,4 +72,6 @@ pub struct LoadOptions {
     pub threads: Option<usize>,
     /// Load even if memory looks too small.
     pub force: bool,
+    /// What the file's contents are, where that is known. Without it nothing is kept beyond the model's stay.
+    pub weights: Option<WeightsDigest>,
 }

@@ -150,6 +150,7 @@ impl Engine {
             context_tokens: options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS),
             seeds: Random::new(inner.seeds.lock().expect("no code panics while it holds the seeds").next()),
             closing: Arc::clone(&inner.closing),
+            kept: inner.config.kept.clone().zip(options.weights),
         };
         let model = blocking(move || LoadedModel::load(file, loading)).await??;
         tracing::info!(%id, load_ms = model.load_ns / 1_000_000, variant = model.caps.variant, "model loaded");

@@ -19,8 +19,8 @@ mod sampler;
 mod scheduler;
 mod sequence;
 
-pub use config::{EngineConfig, LoadOptions, ModelId, Source};
+pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source};
 pub use engine::{Engine, Lease, Loaded};
 pub use error::LoadError;
 pub use keep_alive::KeepAlive;
-pub use request::{Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Request, Sampling, Text};
+pub use request::{Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text};

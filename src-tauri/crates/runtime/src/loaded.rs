@@ -7,12 +7,15 @@ use std::time::Instant;
 
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
-use cairn_kv::{Budget, Cache};
+use cairn_gguf::DType;
+use cairn_kv::{Budget, Cache, Keeping};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
-use cairn_tensor::{Backend, Caps, Cpu, Limits, Team};
+use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team};
+use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
+use crate::config::Kept;
 use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
@@ -47,6 +50,8 @@ pub(crate) struct Loading {
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
     pub(crate) closing: Arc<AtomicBool>,
+    /// Where computed state is kept, and what the file's contents are.
+    pub(crate) kept: Option<(Kept, WeightsDigest)>,
 }
 
 impl LoadedModel {
@@ -71,6 +76,10 @@ impl LoadedModel {
         let layout = model.plan.page_layout(caps.kv_element_bytes);
         let logits = model.plan.logits.expect("every family's plan ends in logits");
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
+        let mut cache = Cache::new(layout, loading.budget);
+        if let Some((kept, weights)) = loading.kept {
+            cache.keep_in(keeping(kept, weights, &model.plan, &caps));
+        }
         let plan = backend.prepare(model.plan, limits)?;
 
         let file = Arc::new(file);
@@ -84,7 +93,7 @@ impl LoadedModel {
             plan,
             logits,
             vocabulary: model.hparams.vocab,
-            cache: Cache::new(layout, loading.budget),
+            cache,
             tokenizer: Arc::clone(&tokenizer),
             parallel: loading.parallel,
             waiting: VecDeque::new(),
@@ -113,6 +122,21 @@ impl LoadedModel {
             queued,
             alive,
         })
+    }
+}
+
+/// How this model's state is kept. The plan decides, with the weights, all that is computed: dimensions, windows, RoPE frequencies,
+/// experts; writing it out covers what a list of facts might forget.
+fn keeping(kept: Kept, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> Keeping {
+    let class = format!("{}/{}/{}", caps.backend, caps.variant, caps.numerics_rev);
+    let rows = RowTypes { keys: DType::F16, values: DType::F16 };
+    let facts = [("plan", format!("{plan:?}")), ("rows", format!("{rows:?}"))];
+    Keeping {
+        tiers: kept.tiers,
+        namespace: kept.namespace,
+        fingerprint: Fingerprint::new(weights, facts.iter().map(|(name, value)| (*name, value.as_bytes()))),
+        class: NumericClass::new(&class).expect("names of backends and variants are short"),
+        rows,
     }
 }
 

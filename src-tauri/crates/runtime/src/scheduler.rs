@@ -68,17 +68,20 @@ impl Scheduler {
         let mut row = vec![0.0; self.vocabulary];
         // The last to be declared is dropped first: whoever is told of the end by a drop may ask again at once.
         let _alive = Alive(Arc::clone(&self.alive));
+        let mut keeping = false;
         loop {
-            let open = self.receive(active.is_empty());
+            let open = self.receive(active.is_empty() && !keeping);
             if !open && self.waiting.is_empty() && active.is_empty() {
-                break;
+                break self.hand_over();
             }
             if self.closing.load(Ordering::Relaxed) {
                 self.fail(&mut active, &GenerateError::Unloaded);
-                break;
+                break self.hand_over();
             }
             self.admit(&mut active);
             self.absorb(&mut active);
+            // Only where nobody waits: copying a chunk takes as long as some tokens do.
+            keeping = active.is_empty() && self.cache.keep_one(self.backend.as_ref());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
                 self.fail(&mut active, &error);
@@ -179,9 +182,6 @@ impl Scheduler {
         }
         let parts = self.gather(active, batch);
         if parts.is_empty() {
-            if self.cache.keep_one(self.backend.as_ref()) {
-                return Ok(());
-            }
             if !active.is_empty() || !self.waiting.is_empty() {
                 std::thread::sleep(STALL);
             }
