@@ -71,7 +71,9 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Coverage {
     prefix: Prefix,
-    /// From the first chunk on, without a hole.
+    /// Tokens before these need not be kept here, since the reader has them.
+    base: usize,
+    /// From the base on, without a hole.
     full: Vec<Step>,
     /// By number of the chunk.
     window: Vec<Option<Step>>,
@@ -91,12 +93,13 @@ impl Coverage {
         let (mut full, mut window) = (Vec::new(), Vec::new());
         let mut contiguous = prefix.groups.full;
         let chunks = prefix.keys.len().div_ceil(CHUNK_TOKENS);
+        let base = have / CHUNK_TOKENS * CHUNK_TOKENS;
         for index in 0..chunks {
             let rest = &prefix.keys[index * CHUNK_TOKENS..];
             let before = chain.clone();
             let whole = rest.get(..CHUNK_TOKENS).map(|keys| chain.push(keys));
             let next = Next { index, rest: &rest[..rest.len().min(CHUNK_TOKENS)], before: &before, whole };
-            if contiguous {
+            if contiguous && index * CHUNK_TOKENS >= base {
                 let step = lookup.step(Group::Full, &next);
                 contiguous = step.as_ref().is_some_and(|step| step.rows == CHUNK_TOKENS);
                 full.extend(step);
@@ -108,7 +111,7 @@ impl Coverage {
                 break;
             }
         }
-        let mut coverage = Self { prefix: prefix.clone(), full, window, tokens: 0 };
+        let mut coverage = Self { prefix: prefix.clone(), base, full, window, tokens: 0 };
         coverage.tokens = coverage.longest(usize::MAX);
         coverage
     }
@@ -125,7 +128,7 @@ impl Coverage {
 
     /// The longest prefix of at most `limit` tokens that can be brought back.
     pub fn longest(&self, limit: usize) -> usize {
-        let full_rows = self.full.iter().map(|step| step.rows).sum();
+        let full_rows = self.base + self.full.iter().map(|step| step.rows).sum::<usize>();
         let mut end =
             limit.min(self.prefix.keys.len()).min(if self.prefix.groups.full { full_rows } else { usize::MAX });
         let Some(window_tokens) = self.prefix.groups.window_tokens else {

@@ -227,13 +227,13 @@ impl Tiers {
         Ok(tiers)
     }
 
-    /// What is kept of a prefix. Touches nothing but memory.
-    pub fn find(&self, prefix: &Prefix) -> Coverage {
+    /// What is kept of a prefix whose first `have` tokens the caller has. Touches nothing but memory.
+    pub fn find(&self, prefix: &Prefix, have: usize) -> Coverage {
         let state = self.inner.lock();
         let now = self.inner.clock.now();
         let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
         let maybe = |id: &ChunkId| remote.is_some_and(|lower| lower.tier.may_hold(id));
-        Coverage::of(&state.catalog, prefix, |place| state.is_away(place, now), maybe)
+        Coverage::of(&state.catalog, prefix, have, |place| state.is_away(place, now), maybe)
     }
 
     /// Begins to bring back the rows of these positions, whose end [`Coverage::longest`] gave. What has not arrived after `within` is
@@ -253,6 +253,16 @@ impl Tiers {
         }
         drop(state);
         self.inner.work.notify_all();
+    }
+
+    /// Whether a chunk is kept in some place.
+    pub fn holds(&self, id: &ChunkId) -> bool {
+        self.inner.lock().catalog.places(id).next().is_some()
+    }
+
+    /// What tells the time here.
+    pub fn clock(&self) -> &dyn Clock {
+        self.inner.clock.as_ref()
     }
 
     /// Whether a chunk of this many bytes would be kept now, so that nobody copies rows in vain.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cairn_tensor::{Backend, PageId};
 use cairn_tier::Key;
-use cairn_tier::tiers::{Offer, Refused, StoreWhy};
+use cairn_tier::{Offer, Refused, StoreWhy};
 
 use super::Cache;
 use crate::geometry::{CHUNK_PAGES, Geometry};
@@ -13,6 +13,8 @@ use crate::trie::{NodeId, ROOT};
 
 /// How long to wait when the tiers have no room.
 const PUT_OFF: Duration = Duration::from_secs(1);
+/// What computing a chunk is taken to cost.
+const RECOMPUTE: Duration = Duration::from_secs(1);
 
 /// A cache's way to the tiers.
 #[derive(Debug)]
@@ -40,7 +42,8 @@ impl Cache {
     pub fn keep_one(&mut self, backend: &dyn Backend) -> bool {
         let Some(node) = self.keeper.as_ref().and_then(|keeper| keeper.marks.next(keeper.keeping.tiers.clock().now())) else { return false };
         let why = if self.trie.is_idle(node) { StoreWhy::Idle } else { StoreWhy::Reused };
-        self.offer(backend, node, why);
+        // What is refused for now is put off.
+        let _ = self.offer(backend, node, why);
         true
     }
 
@@ -101,7 +104,7 @@ impl Cache {
         } else if keeping.tiers.has_room(geometry.chunk_bytes(tokens)) {
             let payload = geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
             let chunk = keeping.chunk(&keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
-            keeping.tiers.store(Offer { chunk, why, owner: None, recompute: Duration::MAX }).map(|_| ())
+            keeping.tiers.store(Offer { chunk, why, owner: None, recompute: RECOMPUTE }).map(|_| ())
         } else {
             Err(Refused::Full)
         };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cairn_tensor::{Backend, PAGE_TOKENS};
 use cairn_tier::identity::CHUNK_TOKENS;
-use cairn_tier::tiers::{End, Next, Restored, Restoring};
+use cairn_tier::{End, Next, Restored, Restoring};
 use cairn_tier::{Key, Place};
 
 use super::{Cache, Error, SeqId};
@@ -43,11 +43,11 @@ impl Cache {
     /// What the tiers have of this sequence's tokens beyond what it has: none where that is not worth a recall. `worth` is told the
     /// tokens that could come and their bytes by place, and says how many of them are to come and how long to wait.
     pub fn recall(&mut self, seq: SeqId, tokens: &[u32], worth: impl FnOnce(usize, usize) -> Option<Duration>) -> Option<Recall> {
+        let have = self.len(seq);
         let keeper = self.keeper.as_ref()?;
         let usable = tokens.len().saturating_sub(1);
         let keys = tokens[..usable].iter().copied().map(Key::token).collect();
-        let coverage = keeper.keeping.tiers.find(&keeper.keeping.prefix(keys));
-        let have = self.len(seq);
+        let coverage = keeper.keeping.tiers.find(&keeper.keeping.prefix(keys), have);
         let end = coverage.tokens();
         if end <= have {
             keeper.keeping.tiers.touch(&coverage);

@@ -7,6 +7,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+mod tiers;
+
 /// A backend that has only pages. A slot holds a digest of its token and of the slot before it, as real keys and values do, so
 /// that a right token after a wrong prefix is still seen as wrong.
 #[derive(Default)]
@@ -67,12 +69,18 @@ impl Backend for Slots {
         self.pages[to.0 as usize][..tokens].copy_from_slice(&source[..tokens]);
     }
 
-    fn read_page(&self, _: PageId, _: &mut [u8]) {
-        unreachable!("the cache moves no bytes")
+    fn read_page(&self, page: PageId, out: &mut [u8]) {
+        out.fill(0);
+        let slots = self.pages[page.0 as usize];
+        for (row, slot) in out.chunks_exact_mut(ROW_BYTES).zip(slots) {
+            row[..8].copy_from_slice(&slot.to_le_bytes());
+        }
     }
 
-    fn write_page(&mut self, _: PageId, _: &[u8]) {
-        unreachable!("the cache moves no bytes")
+    fn write_page(&mut self, page: PageId, bytes: &[u8]) {
+        for (row, slot) in bytes.chunks_exact(ROW_BYTES).zip(&mut self.pages[page.0 as usize]) {
+            *slot = u64::from_le_bytes(row[..8].try_into().expect("a row has more than eight bytes"));
+        }
     }
 
     fn free_memory(&self) -> u64 {
@@ -88,8 +96,11 @@ struct World {
     open: Vec<(SeqId, Vec<u32>)>,
 }
 
+/// Bytes of a slot's key, or value.
+const ROW_BYTES: usize = 32;
+
 fn layout() -> PageLayout {
-    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 }], 2)
+    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: ROW_BYTES / 2 }], 2)
 }
 
 impl World {

@@ -19,6 +19,7 @@ pub(crate) fn config() -> EngineConfig {
         max_queue: 16,
         keep_alive: KeepAlive::Forever,
         seed: 1,
+        kept: None,
     }
 }
 

@@ -42,7 +42,7 @@ impl Bench {
     }
 
     fn find(&self, tiers: &Tiers, keys: &[Key]) -> Coverage {
-        tiers.find(&self.toy.prefix(keys))
+        tiers.find(&self.toy.prefix(keys), 0)
     }
 
     /// Restores all that is found, checks every row, and returns how many tokens came and from where.
