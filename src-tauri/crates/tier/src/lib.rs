@@ -10,11 +10,15 @@
 #![forbid(unsafe_code)]
 
 pub mod chunk;
+pub mod format;
 pub mod identity;
 mod key;
+pub mod ssd;
 pub mod tier;
 
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
+pub use format::{Check, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
 pub use key::Key;
+pub use ssd::{Ssd, SsdOptions};
 pub use tier::{Miss, Place, Stored, Tier, TierError, Wanted};
