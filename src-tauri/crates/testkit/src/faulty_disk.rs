@@ -35,8 +35,11 @@ enum Unnamed {
     Removed(PathBuf, Vec<u8>),
 }
 
-/// What a power cut leaves of a file that was not synced; taken in turn.
-const REMAINS: &[fn(Vec<u8>) -> Option<Vec<u8>>] = &[
+/// Makes of a file's bytes what a power cut leaves of them; nothing where there is no file.
+type Remains = fn(Vec<u8>) -> Option<Vec<u8>>;
+
+/// What a power cut leaves of files that were not synced; taken in turn.
+const REMAINS: &[Remains] = &[
     |_| None,
     |_| Some(Vec::new()),
     |mut bytes| {
