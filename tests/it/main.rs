@@ -19,4 +19,5 @@ mod pushes;
 mod quantise;
 mod repl;
 mod scripts;
+mod searches;
 mod templates;

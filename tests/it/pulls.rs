@@ -1,6 +1,6 @@
 //! Models that come from a registry: pulled, interrupted in every way, spoilt on the way, stopped and resumed.
 
-mod published;
+pub(crate) mod published;
 #[cfg(unix)]
 mod survive;
 

@@ -32,6 +32,14 @@ pub enum Error {
     /// What this version cannot do.
     #[error("{0} is not supported yet by this version of Cairn")]
     Unsupported(&'static str),
+    /// What this version cannot do, and what does nearly as well.
+    #[error("{what} is not supported yet by this version of Cairn; {instead}")]
+    Instead {
+        /// What was asked for.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
     /// Thinking was asked of a model that does not think.
     #[error("{0:?} does not support thinking")]
     NoThinking(String),
@@ -174,6 +182,9 @@ pub enum Error {
     /// A model did not get to its registry.
     #[error(transparent)]
     Push(#[from] crate::PushError),
+    /// More words than anybody searches for.
+    #[error("a search has at most {0} characters")]
+    LongQuery(usize),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -256,6 +267,7 @@ impl Error {
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase
+            | Self::LongQuery(_)
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
             | Self::InvalidTemplate(_)
@@ -278,7 +290,7 @@ impl Error {
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
-            Self::Unsupported(_) => Kind::Unsupported,
+            Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
             Self::Load(LoadError::Busy) => Kind::Busy,
             // Ollama answers 500 to an option of the wrong type, and clients were written against that.
             Self::Option(_)

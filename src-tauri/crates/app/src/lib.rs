@@ -1,5 +1,5 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, push, import, create, copy,
-//! delete, unload, and the upkeep of libraries.
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, search, pull, push, import, create,
+//! copy, delete, unload, and the upkeep of libraries.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
 //! messages into prompts that fit the context, and splits thinking from the answer. [`App`] is the entry point.
@@ -17,6 +17,7 @@ mod clock;
 mod copy;
 mod create;
 mod delete;
+mod discover;
 mod env;
 mod error;
 mod fit;
@@ -48,15 +49,16 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
-pub use cairn_registry::{Gate, GateError, JoinProof, JoinRequest, Known, PeerKey, Seal};
+pub use cairn_registry::{Discovered, Gate, GateError, JoinProof, JoinRequest, Known, PeerKey, Seal, Shelf, Variant};
 pub use cairn_runtime::{Likely, Logprob};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
 pub use chat::{Chat, Message};
 pub use check::{Check, CheckEvent, Checked, Flawed};
 pub use clock::Clock;
-pub use copy::Copied;
+pub use copy::{Copied, CopyEvent};
 pub use create::{Create, CreateEvent};
 pub use delete::Deleted;
+pub use discover::{Discover, Discovery, Found};
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;

@@ -70,6 +70,12 @@ pub const TABLE: &[Row] = &[
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
     row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
+    Row {
+        name: "CAIRN_HUB",
+        also: Some("HF_ENDPOINT"),
+        default: "https://huggingface.co",
+        about: "Where `cairn search` looks besides its own catalogue; set to nothing, it asks nobody",
+    },
     row(
         "CAIRN_PROXY",
         "HTTP_PROXY and HTTPS_PROXY",

@@ -29,6 +29,8 @@ pub(crate) enum Verb {
     Show(Show),
     /// Take a model out of memory
     Stop(Stop),
+    /// Find models to pull, in a catalogue that comes with Cairn and at Hugging Face
+    Search(Search),
     /// Bring models here from a registry
     Pull(Pull),
     /// Send a model to the registry that its name belongs to
@@ -149,6 +151,19 @@ pub(crate) struct Stop {
     /// End the daemon, and with it everything that runs
     #[arg(long)]
     pub(crate) daemon: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    /// Words that a model's name or description has, `qwen coder` for instance
+    #[arg(required = true)]
+    pub(crate) query: Vec<String>,
+    /// The most models to show; 10 if absent
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
 
 mod attend;
+mod discover;
 mod downloads;
 mod gc;
 mod import;
@@ -20,6 +21,7 @@ use crate::Server;
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(attend::routes())
+        .merge(discover::routes())
         .merge(downloads::routes())
         .merge(gc::routes())
         .merge(import::routes())

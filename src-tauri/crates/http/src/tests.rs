@@ -3,6 +3,7 @@
 
 mod access;
 mod blobs;
+mod discover;
 mod libraries;
 mod logprobs;
 mod mirror;

@@ -12,6 +12,7 @@ pub mod allocation;
 pub mod embedding;
 pub mod families;
 pub mod hostile;
+pub mod hub;
 #[cfg(unix)]
 pub mod ollama_client;
 pub mod presets;

@@ -1,5 +1,6 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
+mod discover;
 mod downloads;
 mod libraries;
 mod mirror;
@@ -9,6 +10,7 @@ mod upkeep;
 use serde::{Deserialize, Serialize};
 
 use crate::{KeepAlive, Timestamp};
+pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,
 };
@@ -18,7 +20,7 @@ pub use libraries::{
 pub use mirror::{
     AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
 };
-pub use models::{CopyResponse, DeleteResponse, ListedModels};
+pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,
     VerifyRequest,

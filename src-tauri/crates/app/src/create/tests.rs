@@ -11,6 +11,7 @@ async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String
     while let Some(event) = events.recv().await {
         match event {
             CreateEvent::Status(status) => heard.push(status),
+            CreateEvent::Pull(_) => heard.push("pulling".to_owned()),
             CreateEvent::Progress { done_bytes, total_bytes, .. } => {
                 assert!(done_bytes <= total_bytes, "{done_bytes} of {total_bytes}");
             }
@@ -64,7 +65,8 @@ async fn the_built_in_model_can_be_saved_and_a_file_cannot() {
         assert!(error.contains(expected), "{error}");
     };
     check(of("x", &opened.name), "cairn import FILE").await;
-    check(of("x", "nobody"), "model 'nobody' not found").await;
+    // Nobody listens there.
+    check(of("x", "127.0.0.1:9/library/nobody"), "pull model manifest: 127.0.0.1:9: ").await;
     check(of("x", " "), "neither 'from'").await;
     check(of("pebble", "guide"), "part of Cairn").await;
     check(of("a b", "guide"), "invalid model name").await;

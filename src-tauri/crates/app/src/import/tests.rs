@@ -17,7 +17,11 @@ pub(crate) struct Fixture {
 
 pub(crate) fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let env = Env::of([("CAIRN_HOME", folder.path().to_str().unwrap()), ("CAIRN_KERNEL", "scalar")]);
+    let env = Env::of([
+        ("CAIRN_HOME", folder.path().to_str().unwrap()),
+        ("CAIRN_KERNEL", "scalar"),
+        ("CAIRN_STALL", "300ms"),
+    ]);
     let mut settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
     settings.linked_libraries.push(folder.path().join("ollama"));
     let clock = Clock::standing(SystemTime::UNIX_EPOCH);

@@ -142,6 +142,11 @@ impl Outside {
         Ok(key)
     }
 
+    /// The way out itself, for what is no registry. The system's certificates may be read here.
+    pub(crate) fn transport(&self) -> Result<Transport, PullError> {
+        Ok(self.ways()?.transport.clone())
+    }
+
     /// The registry that a name belongs to: where pushes go.
     pub(super) fn registry(&self, name: &ModelRef, insecure: bool) -> Result<Registry, PullError> {
         Ok(self.ways()?.sources.origin(name, insecure)?)

@@ -9,6 +9,9 @@ use cairn_wire::go_duration;
 use super::{Reader, is_true};
 use crate::{Env, Places};
 
+/// Hugging Face's index of models.
+const HUB: &str = "https://huggingface.co";
+
 /// How models are fetched.
 #[derive(Debug, Clone)]
 pub struct DownloadSettings {
@@ -30,6 +33,8 @@ pub struct DownloadSettings {
     pub reserve_bytes: Option<u64>,
     /// `CAIRN_MIRRORS`: hosts of registries, each with the address of a mirror, in the order in which they are asked.
     pub mirrors: Vec<(String, String)>,
+    /// `CAIRN_HUB`, the index of models that is searched; none for no search outside of this machine.
+    pub hub: Option<String>,
     /// `CAIRN_STALL`.
     pub stall: Option<Duration>,
     /// Whether contents that a new version of a model does not need go: not with `OLLAMA_NOPRUNE`.
@@ -50,6 +55,7 @@ impl DownloadSettings {
             limit_bytes_per_s: read.parsed("CAIRN_DOWNLOAD_LIMIT", bytes).filter(|limit| *limit > 0),
             reserve_bytes: read.parsed("CAIRN_DISK_RESERVE", bytes),
             mirrors: read.parsed("CAIRN_MIRRORS", mirrors).unwrap_or_default(),
+            hub: (!env.is_blank("CAIRN_HUB")).then(|| read.text("CAIRN_HUB").unwrap_or(HUB).to_owned()),
             stall: read.parsed("CAIRN_STALL", stall),
             prunes: !read.text("OLLAMA_NOPRUNE").is_some_and(is_true),
         }
@@ -123,6 +129,21 @@ mod tests {
         let wrong = load([("CAIRN_MIRRORS", "http://nas")]);
         assert!(wrong.downloads.mirrors.is_empty(), "of which registry is it a mirror?");
         assert_eq!(wrong.warnings.len(), 1, "{:?}", wrong.warnings);
+    }
+
+    #[test]
+    fn where_models_are_searched() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
+            let settings = Settings::load(&Env::of(variables.iter().copied()), &places);
+            assert_eq!(settings.downloads.hub.as_deref(), expected, "{variables:?}");
+        };
+        check(&[], Some("https://huggingface.co"));
+        check(&[("CAIRN_HUB", "http://hub")], Some("http://hub"));
+        check(&[("HF_ENDPOINT", "https://mirror")], Some("https://mirror"));
+        check(&[("HF_ENDPOINT", "https://mirror"), ("CAIRN_HUB", "http://hub")], Some("http://hub"));
+        check(&[("CAIRN_HUB", " ")], None);
+        check(&[("HF_ENDPOINT", "https://mirror"), ("CAIRN_HUB", "")], None);
     }
 
     #[test]

@@ -42,7 +42,13 @@ async fn a_model_gets_a_second_name() {
     let heard = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
     assert!(heard.starts_with("409") && heard.contains("part of Cairn"), "{heard}");
     let heard = daemon.own("POST", "/app/copy", r#"{"source":"pebble","destination":"Guide"}"#).await;
-    assert!(heard.contains(r#"{"source":"pebble","destination":"Guide:latest","copied_bytes":3"#), "3 MB: {heard}");
+    assert!(heard.starts_with("200 application/x-ndjson\n"), "it streams: {heard}");
+    let done = r#"{"status":"success","source":"pebble","destination":"Guide:latest","copied_bytes":3"#;
+    assert!(heard.contains(done), "3 MB: {heard}");
+    check!(daemon.own("POST", "/app/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
+    404 application/json; charset=utf-8
+    {"error":"model \"nobody\" not found"}
+    "##);
     let chat =
         r#"{"model":"guide","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":1},"stream":false}"#;
     assert!(daemon.post("/api/chat", chat).await.contains(r#""done":true"#), "the copy answers");
