@@ -1,6 +1,12 @@
 //! Searches for models to pull, by command.
 
+use std::fs::{File, OpenOptions};
+use std::io::Read;
+use std::process::Stdio;
+use std::time::Duration;
+
 use cairn_testkit::hub::FakeHub;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::Value;
 
 use crate::cairn::{Home, succeeded, text};
@@ -73,4 +79,30 @@ fn what_is_not_found_and_what_to_do_then() {
     let long = home.run(&["search", &"x".repeat(300)]);
     assert!(!long.status.success() && text(&long.stderr).contains("at most 200 characters"), "{}", text(&long.stderr));
     assert!(!home.run(&["search"]).status.success(), "for what?");
+}
+
+/// A person at a terminal sees that something is done, and nothing of it stays.
+#[test]
+fn a_search_that_takes_its_time_says_so() {
+    let hub = FakeHub::start(|_| {
+        std::thread::sleep(Duration::from_millis(1_500));
+        (200, b"[]".to_vec())
+    });
+    let hub = hub.expect("loopback has free ports");
+    let home = home(&hub.url());
+    let _daemon = home.serve();
+    let mut screen = File::from({
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("the system has pseudo-terminals");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("it is ours");
+        master
+    });
+    let name = ptsname(&screen, Vec::new()).expect("it has a name");
+    let side = OpenOptions::new().read(true).write(true).open(name.to_str().expect("names are plain text"));
+    let mut command = home.command(&["search", "tinyllama"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::from(side.expect("its other side opens"))).spawn();
+    let output = child.expect("cairn starts").wait_with_output().expect("it ends");
+    assert!(succeeded(&output).contains("tinyllama:1.1b"), "it is found");
+    let mut seen = [0; 1_000];
+    let count = screen.read(&mut seen).expect("something was written");
+    assert_eq!(text(&seen[..count]), "searching...\r\x1b[K", "a word, and its end");
 }

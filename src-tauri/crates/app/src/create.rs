@@ -197,7 +197,7 @@ impl Create {
             let before = params.map(|layer| library.text(layer)).transpose()?.unwrap_or_default();
             let mut merged: Map<String, Value> = serde_json::from_str(&before).unwrap_or_default();
             merged.extend(parameters.clone());
-            texts.push((LayerKind::Params, Value::Object(merged).to_string()));
+            texts.push((LayerKind::Params, canonical(merged).to_string()));
         }
         if !self.messages.is_empty() {
             let message = |m: &Message| match &m.thinking {
@@ -208,6 +208,19 @@ impl Create {
         }
         Ok(texts)
     }
+}
+
+/// Options as Go writes them, whoever sent them in whatever order and spelling: sorted, and whole numbers without a point.
+/// Equal options are equal contents then.
+fn canonical(parameters: Map<String, Value>) -> Value {
+    let number = |value: Value| match value.as_f64() {
+        // Beyond that, a float does not tell whole numbers apart.
+        Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).into(),
+        _ => value,
+    };
+    let mut parameters: Vec<(String, Value)> = parameters.into_iter().map(|(name, v)| (name, number(v))).collect();
+    parameters.sort_by(|a, b| a.0.cmp(&b.0));
+    Value::Object(parameters.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -168,3 +168,13 @@ async fn an_adapter_is_a_part_of_the_model() {
     let shown = fixture.app.show("m", false).unwrap().modelfile;
     assert!(shown.contains("\nADAPTER /"), "{shown}");
 }
+
+#[test]
+fn equal_options_are_equal_texts() {
+    let check = |sent: Value, expected: &str| {
+        assert_eq!(canonical(sent.as_object().cloned().unwrap()).to_string(), expected, "{sent}");
+    };
+    check(json!({"top_p": 0.9, "temperature": 1.0}), r#"{"temperature":1,"top_p":0.9}"#);
+    check(json!({"temperature": 1, "top_p": 0.9}), r#"{"temperature":1,"top_p":0.9}"#);
+    check(json!({"stop": ["b", "a"], "seed": -0.0, "x": 1e300}), r#"{"seed":0,"stop":["b","a"],"x":1e+300}"#);
+}
