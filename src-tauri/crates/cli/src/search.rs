@@ -79,7 +79,9 @@ fn of_hub(model: &DiscoveredModel) -> Vec<String> {
     let types = model.variants.iter().filter_map(|variant| variant.quantization.as_deref());
     let own = chosen.and_then(|variant| variant.quantization.as_deref());
     let others: Vec<&str> = types.filter(|other| Some(*other) != own).collect();
-    let mut what = own.unwrap_or("types unknown").to_owned();
+    let parameters = chosen.and_then(|variant| variant.parameters.as_deref());
+    let mut what = parameters.map_or_else(String::new, |parameters| format!("{parameters}, "));
+    what += own.unwrap_or("types unknown");
     if !others.is_empty() {
         let more = others.len().saturating_sub(SHOWN_TYPES);
         what += &format!(", also {}", others[..others.len() - more].join(" "));
@@ -137,6 +139,7 @@ mod tests {
         let types = ["IQ1_S", "IQ2_M", "Q2_K", "Q3_K_M", "Q4_0", "Q5_0", "Q6_K", "Q8_0"];
         let mut variants: Vec<_> = types.map(|kind| variant(&format!("hf.co/m/M:{kind}"), kind, 7)).into();
         variants.push(variant("hf.co/m/M:Q4_K_M", "Q4_K_M", 4_000_000_000));
+        variants.iter_mut().for_each(|variant| variant.parameters = Some("7B".to_owned()));
         let hub = model("hf.co/m/M:Q4_K_M", DiscoveredFrom::HuggingFace, variants);
         let bare = model("hf.co/m/bare", DiscoveredFrom::HuggingFace, Vec::new());
         let text = table(&DiscoverResponse { models: vec![library, hub, bare], trouble: None });
@@ -146,7 +149,12 @@ mod tests {
             &["NAME", "SIZE", "WHAT", "FROM"],
             &["q:8b", "≈5.2 GB", "8.2B, Q4_K_M", "Ollama's library, here"],
             &["q:32b", "20 GB", "Q4_K_M", "Ollama's library"],
-            &["hf.co/m/M:Q4_K_M", "4 GB", "Q4_K_M, also IQ1_S IQ2_M Q2_K Q3_K_M Q4_0 Q5_0 and 2 more", "Hugging Face"],
+            &[
+                "hf.co/m/M:Q4_K_M",
+                "4 GB",
+                "7B, Q4_K_M, also IQ1_S IQ2_M Q2_K Q3_K_M Q4_0 Q5_0 and 2 more",
+                "Hugging Face",
+            ],
             &["hf.co/m/bare", "-", "types unknown", "Hugging Face"],
         ];
         assert_eq!(lines[..5], expected, "{text}");

@@ -178,3 +178,28 @@ fn equal_options_are_equal_texts() {
     check(json!({"temperature": 1, "top_p": 0.9}), r#"{"temperature":1,"top_p":0.9}"#);
     check(json!({"stop": ["b", "a"], "seed": -0.0, "x": 1e300}), r#"{"seed":0,"stop":["b","a"],"x":1e+300}"#);
 }
+
+#[tokio::test]
+async fn what_another_library_has_comes_along_if_it_is_sound() {
+    let fixture = fixture();
+    let theirs = fixture.folder.path().join("ollama");
+    std::fs::create_dir_all(theirs.join("blobs")).unwrap();
+    let put = |name: &str, contents: &[u8], stored: &[u8]| {
+        let digest = cairn_store::Digest::of(contents);
+        std::fs::write(theirs.join("blobs").join(digest.file_name()), stored).unwrap();
+        let manifest = theirs.join("manifests/registry.ollama.ai/library").join(name);
+        std::fs::create_dir_all(&manifest).unwrap();
+        let (kind, size) = ("application/vnd.ollama.image.model", contents.len());
+        let layer = format!(r#"{{"digest":"{digest}","size":{size},"mediaType":"{kind}"}}"#);
+        std::fs::write(manifest.join("latest"), format!(r#"{{"layers":[{layer}]}}"#)).unwrap();
+        fixture.folder.path().join("models/blobs").join(digest.file_name())
+    };
+    let sound = put("sound", &[7; 300_000], &[7; 300_000]);
+    put("damaged", &[8; 300_000], &[9; 300_000]);
+    let heard = create(&fixture, of("mine", "sound")).await.unwrap();
+    assert!(heard[0].starts_with("copying layer sha256:") && sound.exists(), "its contents are here: {heard:?}");
+    let error = create(&fixture, of("worse", "damaged")).await.expect_err("it is not what it says");
+    assert!(error.contains("is damaged"), "{error}");
+    let stray = sound.with_file_name(cairn_store::Digest::of(&[9; 300_000]).file_name());
+    assert!(!stray.exists() && fixture.app.show("worse", false).is_err(), "nothing of it stays");
+}

@@ -153,15 +153,35 @@ fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
             *size = size.saturating_add(entry.size);
         }
     }
+    let parameters = parameters(repository);
     let variant = |(quantization, size_bytes): (String, u64)| {
         let name = format!("{REGISTRY}/{repository}:{quantization}");
         let _: ModelRef = name.parse().ok()?;
-        Some(Variant { name, parameters: None, quantization: Some(quantization), size_bytes, approximate: false })
+        Some(Variant {
+            name,
+            parameters: parameters.clone(),
+            quantization: Some(quantization),
+            size_bytes,
+            approximate: false,
+        })
     };
     let mut variants: Vec<Variant> = sizes.into_iter().filter_map(variant).collect();
     variants.sort_by_key(|variant| variant.size_bytes);
     variants.truncate(MAX_VARIANTS);
     variants
+}
+
+/// How many parameters a repository's name says that its model has: `8B` in `me/Model-8b-Instruct-GGUF`, `8X7B`.
+fn parameters(repository: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.parse::<f32>().is_ok_and(|n| n > 0.0 && n < 10_000.0);
+    let read = |part: &str| {
+        let upper = part.to_ascii_uppercase();
+        let number = upper.strip_suffix(['B', 'M'])?;
+        let plain =
+            number.split('X').all(|factor| is_number(factor) && factor.starts_with(|c: char| c.is_ascii_digit()));
+        plain.then_some(upper)
+    };
+    repository.rsplit('/').next()?.split(['-', '_']).find_map(read)
 }
 
 /// The quantisation in a file's name: its last part that reads like one, `Q4_K_M` in `Model-8B-Q4_K_M-00001-of-00002`.
@@ -283,6 +303,18 @@ mod tests {
         check("gpt-oss-20b-MXFP4", Some("MXFP4"));
         check("Qwen3-8B", None);
         check("Q-Model", None);
+    }
+
+    #[test]
+    fn parameters_in_names() {
+        let check = |name: &str, expected: Option<&str>| assert_eq!(parameters(name).as_deref(), expected, "{name}");
+        check("me/Llama-3.2-1B-Instruct-GGUF", Some("1B"));
+        check("me/SmolLM2_135m", Some("135M"));
+        check("me/Qwen2.5-0.5b-GGUF", Some("0.5B"));
+        check("me/Mixtral-8x7B-v0.1", Some("8X7B"));
+        check("7B/Model", None);
+        check("me/Model-B-GGUF", None);
+        check("me/infB-nanB-1e9B-.5B", None);
     }
 
     #[tokio::test]
