@@ -85,11 +85,11 @@ fn what_is_not_found_and_what_to_do_then() {
 #[test]
 fn a_search_that_takes_its_time_says_so() {
     let hub = FakeHub::start(|_| {
-        std::thread::sleep(Duration::from_millis(1_500));
+        std::thread::sleep(Duration::from_millis(2_500));
         (200, b"[]".to_vec())
     });
     let hub = hub.expect("loopback has free ports");
-    let home = home(&hub.url());
+    let home = home(&hub.url()).with("CAIRN_STALL", "20s");
     let _daemon = home.serve();
     let mut screen = File::from({
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("the system has pseudo-terminals");
@@ -102,7 +102,12 @@ fn a_search_that_takes_its_time_says_so() {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::from(side.expect("its other side opens"))).spawn();
     let output = child.expect("cairn starts").wait_with_output().expect("it ends");
     assert!(succeeded(&output).contains("tinyllama:1.1b"), "it is found");
-    let mut seen = [0; 1_000];
-    let count = screen.read(&mut seen).expect("something was written");
-    assert_eq!(text(&seen[..count]), "searching...\r\x1b[K", "a word, and its end");
+    // When nobody has the other side any more, reading ends, with an error.
+    drop(command);
+    let mut seen = Vec::new();
+    let mut piece = [0; 100];
+    while let Ok(count @ 1..) = screen.read(&mut piece) {
+        seen.extend_from_slice(&piece[..count]);
+    }
+    assert_eq!(text(&seen), "searching...\r\x1b[K", "a word, and its end");
 }
