@@ -6,6 +6,7 @@
 //! .cairn/partials/sha256-<hex>.journal  which of its bytes are on the disk; see [`journal`]
 //! .cairn/partials/sha256-<hex>.lock     held by the process that fetches it
 //! .cairn/ready/sha256-<hex>             a blob that is whole and was checked, and that no manifest names yet
+//! .cairn/drafts/.draft.<...>.tmp        contents whose digest is not known yet: of a file that is imported
 //! ```
 //!
 //! **Invariants:** one process at a time writes a partial; a file in `ready` has the contents that its name says; what
@@ -129,6 +130,11 @@ impl Staging {
     pub fn ready(&self, digest: &Digest, size_bytes: u64) -> Option<PathBuf> {
         let path = self.ready.join(digest.file_name());
         fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size_bytes).then_some(path)
+    }
+
+    /// Where a blob will be once it is whole and was checked.
+    pub(crate) fn ready_path(&self, digest: &Digest) -> PathBuf {
+        self.ready.join(digest.file_name())
     }
 
     /// Begins to fetch a blob, or goes on where it was left.
