@@ -18,5 +18,6 @@ mod pulls;
 mod pushes;
 mod quantise;
 mod repl;
+mod scans;
 mod scripts;
 mod templates;

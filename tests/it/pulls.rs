@@ -1,5 +1,6 @@
 //! Models that come from a registry: pulled, interrupted in every way, spoilt on the way, stopped and resumed.
 
+mod nearby;
 mod published;
 #[cfg(unix)]
 mod survive;

@@ -25,6 +25,7 @@ mod pull;
 mod push;
 mod rm;
 mod run;
+mod scan;
 mod serve;
 mod show;
 mod stop;
@@ -119,6 +120,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Push(args)) => runtime.block_on(push::push(&setting, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
         Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
+        Some(Verb::Scan(args)) => runtime.block_on(scan::scan(&setting, &args)),
         Some(Verb::Serve(args)) => {
             let code = serve::serve(setting, &runtime, &args)?;
             // Work on other threads may hang; the daemon has had its time to end well.

@@ -36,5 +36,5 @@ pub use staging::{Ranges, Staged, StagedBlob, Staging, StagingError};
 pub use usage::{ModelUsage, Usage};
 pub use write::{
     Brought, Collected, CopiedModel, Deleted, Departing, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress,
-    Published, Receiving, Stage, Way, WriteError,
+    Published, Receiving, Stage, Way, WriteError, digest_of,
 };

@@ -222,6 +222,20 @@ impl Staging {
         Ok(freed_bytes)
     }
 
+    /// Removes what was fetched of a blob that is not whole.
+    ///
+    /// # Errors
+    /// [`StagingError::InUse`] while a process is at work on it; or the disk refuses.
+    pub(crate) fn discard_partial(&self, digest: &Digest) -> Result<(), StagingError> {
+        let _claim = self.take(digest)?;
+        for path in [self.journal_path(digest), self.partial_path(digest)] {
+            if path.exists() {
+                self.disk.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what a killed process left of writing a journal: `.sha256-<hex>.journal.<...>.tmp`.
     fn clear_half_written(&self, name: &str) {
         let stem = name.strip_prefix('.').and_then(|name| name.split_once(".journal."));

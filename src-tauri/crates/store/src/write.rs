@@ -20,8 +20,7 @@ use cairn_disk::{Disk, Lock, Mode};
 
 use crate::references::References;
 use crate::{Digest, Flaw, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
-pub(crate) use bring::digest_of;
-pub use bring::{Brought, Progress, Stage, Way};
+pub use bring::{Brought, Progress, Stage, Way, digest_of};
 pub use copy::CopiedModel;
 pub use error::WriteError;
 pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};

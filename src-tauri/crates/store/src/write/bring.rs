@@ -280,7 +280,10 @@ impl Write for Sink<'_, '_> {
 }
 
 /// The digest of a whole file. `watch` is told how many bytes were read and says whether to go on; `None` when not.
-pub(crate) fn digest_of(mut file: &File, watch: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<Digest>> {
+///
+/// # Errors
+/// When it cannot be read.
+pub fn digest_of(mut file: &File, watch: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<Digest>> {
     let mut hash = sha2::Sha256::new();
     let mut piece = vec![0; PIECE_BYTES];
     let mut done_bytes = 0;

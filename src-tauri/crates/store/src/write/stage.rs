@@ -30,6 +30,8 @@ impl LibraryWriter<'_> {
             return Err(LibraryError::Blob { digest: layer.digest, reason }.into());
         }
         draft.keep(&staging.ready_path(&layer.digest))?;
+        // A part of it that was fetched before is needed no more. Whoever fetches it just now will see that by himself.
+        let _ = staging.discard_partial(&layer.digest);
         Ok(way)
     }
 }
@@ -61,7 +63,12 @@ mod tests {
         fs::write(far.blob_path(&damaged.digest), "WHOLE").unwrap();
         assert!(stage("sound", false).is_err(), "interrupted");
         assert!(staging.ready(&sound.digest, 5).is_none(), "and not there");
+        let mut part = staging.claim(&sound.digest, 5).unwrap();
+        part.file().write_at(0, b"so").unwrap();
+        part.keep(&crate::Ranges::from_iter([0..2])).unwrap();
+        drop(part);
         stage("sound", true).unwrap();
+        assert!(!staging.partial_path(&sound.digest).exists(), "what was fetched of it is needed no more");
         let ready = staging.ready(&sound.digest, 5).expect("it is there");
         assert_eq!(fs::read_to_string(ready).unwrap(), "sound", "whole");
         let error = stage("whole", true).expect_err("its bytes are others").to_string();
