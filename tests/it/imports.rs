@@ -157,6 +157,8 @@ fn every_model_of_a_folder_is_imported() {
     let models: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
     assert_eq!(models.len(), 2, "a line for each: {lines}");
+    let files = models.iter().filter_map(|model| model["file"].as_str());
+    assert!(files.clone().all(|file| file.ends_with(".gguf")) && files.count() == 2, "and which it is of: {lines}");
     let list = succeeded(&home.run(&["list"]));
     assert!(models.iter().all(|model| list.contains(model["model"].as_str().expect("a name"))), "{list}");
     std::fs::remove_file(folder.join("broken.gguf")).expect("it is ours");

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use cairn_wire::app::{FoundModel, FoundState, ImportLine, ImportRequest, ImportWay, ImportedModel, ScanRequest};
+use serde::Serialize;
 
 use crate::client::Client;
 use crate::progress::Progress;
@@ -86,9 +87,17 @@ fn cannot(found: &FoundModel) -> Option<String> {
     }
 }
 
+/// A line for scripts.
+#[derive(Serialize)]
+struct Line<'a> {
+    file: String,
+    #[serde(flatten)]
+    imported: &'a ImportedModel,
+}
+
 fn tell(args: &args::Import, imported: &ImportedModel, file: &Path) -> anyhow::Result<()> {
     match args.json {
-        true => output::json(imported),
+        true => output::json(&Line { file: file.display().to_string(), imported }),
         false => output::print(&text(imported, file)),
     }
 }

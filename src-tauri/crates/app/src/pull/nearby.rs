@@ -13,9 +13,6 @@ use tokio::task::spawn_blocking;
 use super::Inner;
 use super::job::Job;
 
-/// Characters of a digest that people are shown.
-const SHORT_DIGEST: usize = 12;
-
 /// Stops the work when whoever waits for it has gone.
 struct Waiting(Arc<AtomicBool>);
 
@@ -27,26 +24,35 @@ impl Drop for Waiting {
 
 /// Takes what other libraries have of the contents that are missing.
 pub(super) async fn take(inner: &Arc<Inner>, job: &Arc<Job>, downloads: &Downloads, missing: &[Layer]) {
-    for layer in missing {
+    let ready = |layer: &Layer| downloads.staging().ready(&layer.digest, layer.size_bytes).is_some();
+    let had = missing.iter().filter(|layer| !ready(layer)).filter_map(|layer| {
         let has = |library: &&Library| library.blob(layer).is_ok();
-        let Some(library) = inner.others.iter().find(has).cloned() else { continue };
-        if downloads.staging().ready(&layer.digest, layer.size_bytes).is_some() {
-            continue;
+        inner.others.iter().find(has).map(|library| (layer, library))
+    });
+    let had: Vec<(&Layer, &Library)> = had.collect();
+    for (place, (_, library)) in had.iter().enumerate() {
+        let of_it = |(_, other): &&(&Layer, &Library)| other.root() == library.root();
+        if !had[..place].iter().any(|had| of_it(&had)) {
+            let (root, count) = (library.root().display(), had.iter().filter(of_it).count());
+            job.say(format!("{root} has {count} of {} missing files: taken from there, not fetched", missing.len()));
         }
-        let (digest, root) = (layer.digest.hex(), library.root().to_owned());
-        let (digest, root) = (&digest[..SHORT_DIGEST], root.display());
-        job.say(format!("{root} has {digest}: it is taken from there, and not fetched"));
+    }
+    for (layer, library) in had {
         let wanted = Arc::new(AtomicBool::new(true));
         let waiting = Waiting(Arc::clone(&wanted));
-        let (inner, downloads, wished) = (Arc::clone(inner), downloads.clone(), layer.clone());
+        let (inner, downloads) = (Arc::clone(inner), downloads.clone());
+        let (origin, wished) = (library.clone(), layer.clone());
         let taken = spawn_blocking(move || -> Result<Way, WriteError> {
             let reserve_bytes = inner.settings.reserve_bytes();
             let writer = LibraryWriter::open(&inner.library, &RealDisk)?.keeping_free(reserve_bytes);
-            writer.stage(downloads.staging(), &library, &wished, &mut |_| wanted.load(Ordering::Relaxed))
+            writer.stage(downloads.staging(), &origin, &wished, &mut |_| wanted.load(Ordering::Relaxed))
         });
         match taken.await.expect("taking does not panic") {
             Ok(_) => job.held(layer),
-            Err(error) => job.trouble(format!("{digest} of {root} cannot be used, and is fetched: {error}")),
+            Err(error) => {
+                let (root, digest) = (library.root().display(), layer.digest);
+                job.trouble(format!("{digest} of {root} cannot be used, and is fetched: {error}"));
+            }
         }
         drop(waiting);
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 pub(super) struct Bounds {
     /// Folders below the first one. The hub's cache has four.
     pub(super) depth: usize,
-    /// Entries of all folders together.
+    /// Entries of a folder and all below it.
     pub(super) entries: usize,
 }
 
@@ -51,6 +51,7 @@ impl Walk {
 
     /// What is in a folder and below it, in the order of names, but for what was seen before.
     pub(super) fn look(&mut self, root: &Path, go_on: &mut dyn FnMut() -> bool) -> Vec<Sight> {
+        self.entries = 0;
         let mut sights = Vec::new();
         let mut waiting = vec![(root.to_owned(), 0)];
         while let Some((folder, depth)) = waiting.pop() {
@@ -87,7 +88,11 @@ impl Walk {
             }
         };
         let room = self.bounds.entries - self.entries;
-        paths.extend(entries.flatten().take(room).map(|entry| entry.path()));
+        paths.extend(entries.flatten().take(room + 1).map(|entry| entry.path()));
+        if paths.len() > room {
+            paths.pop();
+            self.cut.get_or_insert_with(|| folder.to_owned());
+        }
         self.entries += paths.len();
         paths.sort_unstable();
         let mut folders = Vec::new();
@@ -109,7 +114,8 @@ impl Walk {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::symlink;
 
@@ -133,8 +139,8 @@ mod tests {
             fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
             fs::write(root.join(path), "x").unwrap();
         };
-        ["a/one.gguf", "a/notes.txt", "b/TWO.GGUF", "hub/blobs/00ff"].map(put);
-        ["store/manifests/h", "store/blobs/x.gguf"].map(put);
+        let files = ["a/one.gguf", "a/notes.txt", "b/TWO.GGUF", "hub/blobs/00ff"];
+        files.into_iter().chain(["store/manifests/h", "store/blobs/x.gguf"]).for_each(put);
         fs::create_dir_all(root.join("hub/snapshots/r1")).unwrap();
         symlink("../../blobs/00ff", root.join("hub/snapshots/r1/three.gguf")).unwrap();
         symlink("../a", root.join("b/again")).unwrap();
@@ -172,6 +178,7 @@ mod tests {
         check(10, 1000, 6, false);
         check(2, 1000, 3, true);
         check(10, 4, 2, true);
+        check(10, 1, 1, true);
         let mut walk = Walk::within(Bounds::default());
         assert!(walk.look(folder.path(), &mut || false).is_empty(), "nobody waits for it any more");
         walk.look(Path::new("/proc/self/task/0/absent"), &mut || true);

@@ -147,5 +147,6 @@ fn is_same(source: &Source, path: &Path) -> bool {
     source.path == path
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests;

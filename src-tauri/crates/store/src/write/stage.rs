@@ -30,7 +30,7 @@ impl LibraryWriter<'_> {
             return Err(LibraryError::Blob { digest: layer.digest, reason }.into());
         }
         draft.keep(&staging.ready_path(&layer.digest))?;
-        // A part of it that was fetched before is needed no more. Whoever fetches it just now will see that by himself.
+        // A part of it that was fetched before is needed no more. Where somebody fetches it just now, it stays.
         let _ = staging.discard_partial(&layer.digest);
         Ok(way)
     }
@@ -65,7 +65,7 @@ mod tests {
         assert!(staging.ready(&sound.digest, 5).is_none(), "and not there");
         let mut part = staging.claim(&sound.digest, 5).unwrap();
         part.file().write_at(0, b"so").unwrap();
-        part.keep(&crate::Ranges::from_iter([0..2])).unwrap();
+        part.keep(&std::iter::once(0..2).collect()).unwrap();
         drop(part);
         stage("sound", true).unwrap();
         assert!(!staging.partial_path(&sound.digest).exists(), "what was fetched of it is needed no more");
