@@ -193,8 +193,12 @@ fn files_that_are_no_models_are_refused_and_leave_nothing() {
 
 /// A model file of half a gigabyte, most of which is a hole: quick to make, and slow enough to copy.
 fn large_file(home: &Home) -> PathBuf {
+    file_of(home, 500_000_000)
+}
+
+fn file_of(home: &Home, bytes: u64) -> PathBuf {
     let path = home.folder.path().join("large.gguf");
-    cairn_testkit::write_sparse(&cairn_testkit::huge_llama(500_000_000), &path).expect("sparse files take no room");
+    cairn_testkit::write_sparse(&cairn_testkit::huge_llama(bytes), &path).expect("sparse files take no room");
     path
 }
 
@@ -243,7 +247,8 @@ fn a_killed_import_leaves_no_broken_model() {
 fn a_killed_move_loses_nothing() {
     use std::os::unix::fs::PermissionsExt;
     let home = Home::new();
-    let path = large_file(&home);
+    // Nothing is copied, so only a larger one takes long enough to be killed in.
+    let path = file_of(&home, 2_500_000_000);
     let bytes = std::fs::metadata(&path).expect("it is there").len();
     let words = ["import", "--move", &path.to_string_lossy(), "large"];
     let mut killed = 0;
