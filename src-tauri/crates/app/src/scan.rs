@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use cairn_gguf::Metadata;
 use cairn_gguf::split::PartName;
-use cairn_store::{Digest, LayerKind, Library, State, digest_of};
+use cairn_store::{Digest, LayerKind, Library, digest_of};
 use tokio::sync::mpsc;
 
 use crate::import::name;
@@ -190,17 +190,12 @@ struct Known {
     models: HashMap<Digest, String>,
     lengths: HashMap<u64, String>,
     files: HashMap<(u64, u64), String>,
-    roots: Vec<PathBuf>,
 }
 
 impl Known {
     fn of(app: &App) -> Self {
         let (mut models, mut lengths, mut files) = (HashMap::new(), HashMap::new(), HashMap::new());
-        let mut roots = Vec::new();
         for surveyed in app.catalog.libraries().survey() {
-            if surveyed.state == State::Present {
-                roots.extend(surveyed.library.root().canonicalize());
-            }
             for model in &surveyed.listing.models {
                 let Some(layer) = model.manifest.layer(&LayerKind::Model) else { continue };
                 let Ok(path) = surveyed.library.blob(layer) else { continue };
@@ -212,7 +207,7 @@ impl Known {
                 }
             }
         }
-        Self { models, lengths, files, roots }
+        Self { models, lengths, files }
     }
 
     /// What a file is, by its head.
@@ -262,11 +257,10 @@ impl Known {
         }
     }
 
-    /// The models of a library. Those of one that is read have their names already.
+    /// The models of a library.
     fn library(&self, keeper: Keeper, root: &Path) -> Vec<Found> {
         let library = Library::new(root.to_owned());
         let keeper = if keeper == Keeper::Folder { Keeper::Ollama } else { keeper };
-        let is_read = root.canonicalize().is_ok_and(|root| self.roots.contains(&root));
         let Ok(listing) = library.list() else { return Vec::new() };
         let mut found: Vec<Found> = listing
             .models
@@ -275,7 +269,6 @@ impl Known {
                 let layer = model.manifest.layer(&LayerKind::Model)?;
                 let name = model.name.to_string();
                 let (path, standing) = match library.blob(layer) {
-                    Ok(path) if is_read => (path, Standing::Here(name.clone())),
                     Ok(path) => {
                         let here = self.models.get(&layer.digest);
                         (path, here.map_or(Standing::New, |model| Standing::Here(model.clone())))
