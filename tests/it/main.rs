@@ -18,6 +18,7 @@ mod pulls;
 mod pushes;
 mod quantise;
 mod repl;
+mod scans;
 mod scripts;
 mod searches;
 mod templates;

@@ -1,6 +1,7 @@
 //! Models that come from a registry: pulled, interrupted in every way, spoilt on the way, stopped and resumed.
 
 pub(crate) mod published;
+mod nearby;
 #[cfg(unix)]
 mod survive;
 

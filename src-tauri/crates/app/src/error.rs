@@ -131,6 +131,17 @@ pub enum Error {
     /// A file that was opened by its path, and is in no library.
     #[error("{0} is a file outside of Cairn's store; `cairn import FILE` takes it in")]
     OutsideStore(String),
+    /// A file to import that is in the library that it would be imported into.
+    #[error("{} is in Cairn's own library; `cairn cp` gives a model of it a second name", .0.display())]
+    OwnFile(PathBuf),
+    /// A file to move that another library has.
+    #[error("{} belongs to {}, which Cairn only reads; without --move it is copied", path.display(), root.display())]
+    LibraryFile {
+        /// The file.
+        path: PathBuf,
+        /// Where the library is.
+        root: PathBuf,
+    },
     /// A request to create a model of nothing.
     #[error("neither 'from' or 'files' was specified")]
     NoBase,
@@ -282,13 +293,20 @@ impl Error {
             | Self::ManyAdapters
             | Self::FileType(_)
             | Self::Quantise(_)
-            | Self::Write(WriteError::OtherContents { .. })
+            | Self::Write(
+                WriteError::OtherContents { .. }
+                | WriteError::MovedLink { .. }
+                | WriteError::MovedProtected(_)
+                | WriteError::MovedFromClosed { .. },
+            )
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
+            | Self::OwnFile(_)
+            | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
             Self::Load(LoadError::Busy) => Kind::Busy,

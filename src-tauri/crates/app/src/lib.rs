@@ -34,6 +34,7 @@ mod places;
 mod ps;
 mod pull;
 mod push;
+mod scan;
 pub mod settings;
 mod share;
 mod show;
@@ -44,6 +45,7 @@ mod verify;
 
 use std::sync::Arc;
 
+use cairn_disk::Presence;
 use cairn_hardware::Machine;
 use cairn_runtime::{Engine, EngineConfig};
 
@@ -63,7 +65,7 @@ pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
 pub use head::{Head, read as read_head};
-pub use import::{Import, ImportEvent, Imported};
+pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
@@ -71,6 +73,7 @@ pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
 pub use push::{Push, PushError, PushEvent, pushed_to};
+pub use scan::{Found, Keeper, Kept, Scan, ScanEvent, Scanned, Standing};
 pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
@@ -105,6 +108,8 @@ pub struct App {
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
+    /// Tells other daemons that this one uses the library.
+    present: Option<Arc<Presence>>,
 }
 
 impl App {
@@ -125,17 +130,28 @@ impl App {
             seed,
         };
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
-        let app = Self::new(engine, settings, clock, seed);
+        let mut app = Self::new(engine, settings, clock, seed);
+        app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)
     }
 
     fn new(engine: Engine, settings: Settings, clock: Clock, seed: u64) -> Self {
         let catalog = Arc::new(Catalog::new(&settings, clock.now()));
-        let pulls = Pulls::new(catalog.own_library(), &settings.downloads, &clock, seed);
+        let pulls = Pulls::new(catalog.libraries(), &settings.downloads, &clock, seed);
         let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
-        Self { engine, catalog, pulls, mirror, trust, settings: Arc::new(settings), clock, peers: Peers::default() }
+        Self {
+            engine,
+            catalog,
+            pulls,
+            mirror,
+            trust,
+            settings: Arc::new(settings),
+            clock,
+            peers: Peers::default(),
+            present: None,
+        }
     }
 
     /// The settings that hold.

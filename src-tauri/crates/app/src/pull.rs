@@ -18,6 +18,7 @@ mod error;
 mod job;
 mod jobs;
 mod journal;
+mod nearby;
 mod origins;
 mod shared;
 mod work;
@@ -105,6 +106,8 @@ pub(crate) struct Pulls(Arc<Inner>);
 
 struct Inner {
     library: Library,
+    /// Libraries that are only read.
+    others: Vec<Library>,
     settings: DownloadSettings,
     seed: u64,
     outside: Outside,

@@ -41,6 +41,8 @@ pub(crate) enum Verb {
     Mirror(Mirror),
     /// Make a GGUF file a model of the store
     Import(Import),
+    /// Find the models that other apps keep on this machine
+    Scan(Scan),
     /// Delete models from the store
     #[command(visible_alias = "delete")]
     Rm(Rm),
@@ -280,16 +282,37 @@ pub(crate) struct Which {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
-    /// Path of a GGUF file; of a split one, any of its parts
+    /// Path of a GGUF file, of a split one any of its parts; or of a folder, and all models in it are imported
     pub(crate) file: std::path::PathBuf,
     /// What the model is to be called; as the file calls itself if absent
     pub(crate) name: Option<String>,
+    /// Leave the file as it is: share its place on the disk where the file system can, else copy it (this is the default)
+    #[arg(long, group = "taking")]
+    pub(crate) copy: bool,
     /// Share the file with the store by a hard link, which makes it read-only, in place of copying it
-    #[arg(long)]
+    #[arg(long, group = "taking")]
     pub(crate) link: bool,
+    /// Take the file away once the model is there
+    #[arg(long = "move", group = "taking")]
+    pub(crate) moving: bool,
     /// Replace a model that has the name
     #[arg(long)]
     pub(crate) force: bool,
+    /// As JSON, for scripts: one line for each model
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Scan {
+    /// Folders to look through, besides those of other apps
+    pub(crate) folders: Vec<std::path::PathBuf>,
+    /// Read all files, to tell which are in the store already
+    #[arg(long)]
+    pub(crate) digests: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

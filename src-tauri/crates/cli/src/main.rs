@@ -26,6 +26,7 @@ mod push;
 mod rm;
 mod run;
 mod search;
+mod scan;
 mod serve;
 mod show;
 mod stop;
@@ -121,6 +122,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
         Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
         Some(Verb::Search(args)) => runtime.block_on(search::search(&setting, &args)),
+        Some(Verb::Scan(args)) => runtime.block_on(scan::scan(&setting, &args)),
         Some(Verb::Serve(args)) => {
             let code = serve::serve(setting, &runtime, &args)?;
             // Work on other threads may hang; the daemon has had its time to end well.

@@ -10,6 +10,7 @@ mod load;
 mod mirror;
 mod models;
 mod open;
+mod scan;
 mod status;
 mod stop;
 mod verify;
@@ -30,6 +31,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(mirror::routes())
         .merge(models::routes())
         .merge(open::routes())
+        .merge(scan::routes())
         .merge(status::routes())
         .merge(stop::routes())
         .merge(verify::routes())

@@ -5,6 +5,7 @@ mod downloads;
 mod libraries;
 mod mirror;
 mod models;
+mod scan;
 mod upkeep;
 
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ pub use mirror::{
     AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
 };
 pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
+pub use scan::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,
     VerifyRequest,
@@ -83,6 +85,9 @@ pub struct ImportRequest {
     /// Give the file a second name in the store, and make it read-only, in place of copying it.
     #[serde(default)]
     pub link: bool,
+    /// Take the file away once the model is there.
+    #[serde(default, rename = "move")]
+    pub moving: bool,
     /// Replace a model that has the name.
     #[serde(default)]
     pub force: bool,
@@ -116,6 +121,12 @@ pub struct ImportedModel {
     /// Whether the file was made read-only, for a hard link.
     #[serde(default)]
     pub made_read_only: bool,
+    /// Whether the file is gone, because it was to be moved.
+    #[serde(default)]
+    pub moved: bool,
+    /// Why it is still there although it was to be moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_reason: Option<String>,
     /// Whether the file says how a conversation becomes a prompt.
     #[serde(default)]
     pub chat_template: bool,
@@ -131,6 +142,8 @@ pub enum ImportWay {
     Reflinked,
     /// The store's is a second name of it.
     Linked,
+    /// The store's is the file itself.
+    Moved,
     /// It was copied.
     Copied,
 }

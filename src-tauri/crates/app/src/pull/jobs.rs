@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use cairn_registry::{Downloads, Registry};
-use cairn_store::{Digest, Layer, LayerKind, Library, ModelRef};
+use cairn_store::{Digest, Layer, LayerKind, Libraries, ModelRef};
 use tokio::sync::watch;
 
 use super::job::{Asked, Job, Wish};
@@ -21,9 +21,11 @@ use crate::{Clock, Error, pebble};
 const MODELS_AT_ONCE: usize = 3;
 
 impl Pulls {
-    pub(crate) fn new(library: &Library, settings: &DownloadSettings, clock: &Clock, seed: u64) -> Self {
+    pub(crate) fn new(libraries: &Libraries, settings: &DownloadSettings, clock: &Clock, seed: u64) -> Self {
+        let library = libraries.own();
         Self(Arc::new(Inner {
             library: library.clone(),
+            others: libraries.others().cloned().collect(),
             outside: Outside::new(settings.clone(), clock.clone()),
             settings: settings.clone(),
             seed,
@@ -94,7 +96,7 @@ impl Pulls {
     }
 
     /// Where models come to.
-    pub(crate) fn library(&self) -> &Library {
+    pub(crate) fn library(&self) -> &cairn_store::Library {
         &self.0.library
     }
 

@@ -62,6 +62,14 @@ impl DownloadSettings {
     }
 }
 
+impl DownloadSettings {
+    /// Bytes of the disk that are to stay free, whatever comes.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes.unwrap_or(cairn_registry::Config::default().reserve_bytes)
+    }
+}
+
 /// A number of bytes as people write it: `20M`, `1.5G`, `500000`, with units of thousands.
 #[must_use]
 pub fn bytes(text: &str) -> Option<u64> {

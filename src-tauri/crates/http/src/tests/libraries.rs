@@ -163,3 +163,29 @@ async fn damage_is_found_and_discarded() {
     {"error":"model 'nobody' not found"}
     "##);
 }
+
+#[tokio::test]
+async fn a_scan_ends_with_what_was_found() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder.path().join("others");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("none.gguf"), "no model").unwrap();
+    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), folder.join("tiny.gguf")).unwrap();
+    let scan = async |rest: &str| {
+        let body = format!(r#"{{"folders":["{}"]{rest}}}"#, folder.display());
+        daemon.own("POST", "/app/scan", &body).await.replace(&*folder.to_string_lossy(), "FOLDER")
+    };
+    let heard = scan(r#","digests":true"#).await;
+    let last = heard.lines().last().unwrap();
+    let found: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!((&found["status"], &found["models"][0]["state"]), (&"done".into(), &"broken".into()), "{heard}");
+    let tiny = &found["models"][1];
+    assert_eq!((&tiny["path"], &tiny["app"]), (&"FOLDER/tiny.gguf".into(), &"folder".into()), "{heard}");
+    assert_eq!((&tiny["state"], &tiny["model"]), (&"here".into(), &"m:latest".into()), "{heard}");
+    assert_eq!(tiny["digest"], daemon.weights().0.to_string(), "{heard}");
+    let heard = daemon.own("POST", "/app/scan", r#"{"folders":["here"]}"#).await;
+    assert!(heard.starts_with("400") && heard.contains("folders must be absolute"), "{heard}");
+    let both = r#"{"path":"/x.gguf","link":true,"move":true}"#;
+    let heard = daemon.own("POST", "/app/import", both).await;
+    assert!(heard.starts_with("400") && heard.contains("linked or moved, not both"), "{heard}");
+}
