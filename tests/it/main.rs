@@ -11,6 +11,7 @@ mod house;
 mod imports;
 mod layers;
 mod libraries;
+mod logins;
 mod mirror;
 mod parity;
 mod pebble;

@@ -14,6 +14,11 @@ use serde_json::{Value, json};
 use crate::cairn::{Home, kill, succeeded, text};
 use published::{Published, leftovers};
 
+/// Puts up a model that can be run; returns its name.
+pub(crate) fn tiny(registry: &FakeRegistry, model: &str, seed: u64) -> String {
+    Published::tiny(registry, model, seed).name
+}
+
 fn registry(faults: Faults) -> FakeRegistry {
     FakeRegistry::start(1, faults).expect("loopback has free ports")
 }

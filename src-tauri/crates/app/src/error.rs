@@ -9,6 +9,8 @@ use cairn_runtime::{GenerateError, LoadError};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
+use crate::LoginError;
+
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -174,6 +176,9 @@ pub enum Error {
     /// A model did not get to its registry.
     #[error(transparent)]
     Push(#[from] crate::PushError),
+    /// A name and a password for a registry were not kept.
+    #[error(transparent)]
+    Login(#[from] LoginError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -258,6 +263,7 @@ impl Error {
             | Self::NoBase
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
+            | Self::Login(LoginError::User | LoginError::Refused(_) | LoginError::NoRegistry(_))
             | Self::InvalidTemplate(_)
             | Self::Digest(_)
             | Self::NoFiles
@@ -290,6 +296,7 @@ impl Error {
             | Self::Key(_)
             | Self::Roll(_)
             | Self::Push(_)
+            | Self::Login(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

@@ -6,6 +6,7 @@ mod gc;
 mod import;
 mod libraries;
 mod load;
+mod logins;
 mod mirror;
 mod models;
 mod open;
@@ -25,6 +26,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(import::routes())
         .merge(libraries::routes())
         .merge(load::routes())
+        .merge(logins::routes())
         .merge(mirror::routes())
         .merge(models::routes())
         .merge(open::routes())

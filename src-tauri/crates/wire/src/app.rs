@@ -2,6 +2,7 @@
 
 mod downloads;
 mod libraries;
+mod logins;
 mod mirror;
 mod models;
 mod upkeep;
@@ -15,6 +16,7 @@ pub use downloads::{
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };
+pub use logins::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
 pub use mirror::{
     AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
 };
