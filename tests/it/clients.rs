@@ -192,7 +192,7 @@ fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
     if distribution.is_some() {
         let steps = json!(["retrieving manifest", "pushing manifest", "success"]);
         assert_eq!(report["push"]["statuses"], steps, "{report}");
-        assert_eq!(report["push"]["progress"].as_object().map(serde_json::Map::len), Some(4), "{report}");
+        assert_eq!(report["push"]["progress"].as_object().map(serde_json::Map::len), Some(5), "{report}");
         assert_eq!(report["pushWhole"], json!({"status": "success"}), "{report}");
     }
     let refused = |status: u16, text: &str| json!(["ResponseError", status, text]);

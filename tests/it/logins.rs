@@ -80,7 +80,6 @@ fn a_password_opens_a_registry() {
     let Some(registry) = Distribution::start(Access::Htpasswd(USERS)) else { return };
     let host = registry.host();
     let (home, name) = with_model(host);
-    let daemon = home.serve();
     refused(&home.run(&["push", &name, "--insecure"]), "cairn login");
     refused(&home.run(&["pull", &format!("{host}/library/y"), "--insecure"]), "cairn login");
     refused(&login(&home, host, "wrong\n", &[]), "unauthorized");
@@ -106,7 +105,7 @@ fn a_password_opens_a_registry() {
         assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
     }
     assert!(!std::fs::read_to_string(&file).expect("it is there").contains("dTpw"), "it is forgotten");
-    drop(daemon);
+    succeeded(&home.run(&["stop", "--daemon"]));
     // A file that Docker or skopeo wrote does as well.
     std::fs::write(home.folder.path().join("auth.json"), json!({"auths": {host: {"auth": "dTpw"}}}).to_string())
         .expect("the home is writable");
@@ -121,7 +120,6 @@ fn tokens_open_a_registry() {
     let Some(registry) = Distribution::start(Access::Tokens(&server)) else { return };
     let host = registry.host();
     let (home, name) = with_model(host);
-    let _daemon = home.serve();
     // A registry that merely says so is not believed on who its token server is.
     refused(&login(&home, host, "p", &[]), "--token-server HOST");
     assert!(server.requests().is_empty(), "nothing was sent there: {:?}", server.requests());

@@ -1,8 +1,11 @@
 //! Models that come from a registry: pulled, interrupted in every way, spoilt on the way, stopped and resumed.
 
+#[cfg(target_os = "linux")]
+mod full;
 mod published;
 #[cfg(unix)]
 mod survive;
+mod templates;
 
 use std::io::Read;
 use std::process::Stdio;

@@ -11,6 +11,8 @@ use crate::{Answer, App, Error, template};
 pub enum Reply {
     /// An answer is on its way.
     Answer(Box<Answer>),
+    /// Only the prompt's text was asked for.
+    Rendered(String),
     /// Nothing was asked: the model is in memory.
     Loaded,
     /// Nothing was asked, and nothing is to be kept: the model leaves memory.
