@@ -49,7 +49,12 @@ impl Home {
     pub(crate) fn new() -> Self {
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
-        Self { folder: TempDir::new().expect("a temporary folder can be made"), port, env: Vec::new(), through: Vec::new() }
+        Self {
+            folder: TempDir::new().expect("a temporary folder can be made"),
+            port,
+            env: Vec::new(),
+            through: Vec::new(),
+        }
     }
 
     /// Sets an environment variable for everything run in this home.

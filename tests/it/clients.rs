@@ -159,7 +159,8 @@ fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
     let model = crate::pulls::tiny(&registry, "tiny", 81);
     // Where there is no such registry, all else is shown all the same.
     let distribution = Distribution::start(Access::Open);
-    let pushed = distribution.as_ref().map(|running| format!("{}/library/js:latest", running.host())).unwrap_or_default();
+    let pushed =
+        distribution.as_ref().map(|running| format!("{}/library/js:latest", running.host())).unwrap_or_default();
     let _daemon = home.serve();
     let file = home.folder.path().join("m.gguf");
     cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &file).expect("the home is writable");
@@ -174,7 +175,10 @@ fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
         let pairs: Vec<[u64; 2]> = serde_json::from_value(told.clone()).expect("numbers");
         assert!(pairs.is_sorted() && pairs.last().is_some_and(|[completed, total]| completed == total), "{pairs:?}");
     }
-    assert!(progress.values().any(|told| told.as_array().is_some_and(|pairs| pairs.len() > 3)), "as it comes: {report}");
+    assert!(
+        progress.values().any(|told| told.as_array().is_some_and(|pairs| pairs.len() > 3)),
+        "as it comes: {report}"
+    );
     for whole in ["pullWhole", "createWhole", "copy"] {
         assert_eq!(report[whole], json!({"status": "success"}), "{whole}: {report}");
     }

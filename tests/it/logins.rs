@@ -9,7 +9,8 @@ use cairn_testkit::distribution::{Access, Distribution, skopeo_manifest};
 use cairn_testkit::registry::{FakeRegistry, Faults};
 use serde_json::{Value, json};
 
-use crate::cairn::{Home, refused, succeeded, text};
+use crate::cairn::{Home, kill, refused, succeeded, text};
+use crate::terminal::Terminal;
 
 /// The user `u` with the password `p`, as htpasswd writes them with bcrypt.
 const USERS: &str = "u:$2y$04$bDUoMtO8iG0L2wW6gqtEce7jr4Wljqg/kQUXE6vFYNI8vB/fiEPIK\n";
@@ -101,7 +102,8 @@ fn a_password_opens_a_registry() {
     let file = home.folder.path().join("logins.json");
     #[cfg(unix)]
     {
-        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("it is there").permissions());
+        let mode =
+            std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&file).expect("it is there").permissions());
         assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
     }
     assert!(!std::fs::read_to_string(&file).expect("it is there").contains("dTpw"), "it is forgotten");
@@ -166,4 +168,36 @@ fn a_password_goes_nowhere_else() {
     assert_eq!(files, ["logins.json"], "one file has it");
     let output = home.run(&["login", "example.invalid", "--password", "x"]);
     assert!(text(&output.stderr).contains("unexpected argument"), "a password is no word: {}", text(&output.stderr));
+}
+
+#[test]
+fn a_typed_password_is_not_seen() {
+    let registry =
+        FakeRegistry::start(1, Faults { sign_in: true, ..Faults::default() }).expect("loopback has free ports");
+    let home = Home::new();
+    let _daemon = home.serve();
+    let address = format!("http://{}", registry.host());
+    let mut terminal = Terminal::begin(&home, &["login", &address]);
+    terminal.wait_for("Username: ");
+    terminal.type_in("me\n");
+    assert!(terminal.wait_for("Password: ").contains("me"), "a name is seen");
+    terminal.type_in("secret-word\n");
+    let seen = terminal.wait_for(&format!("logged in to {} as me", registry.host()));
+    assert!(!seen.contains("secret"), "{seen:?}");
+    assert!(terminal.end().success(), "it is kept");
+    // `me:secret-word`, without the end of the line.
+    let sent = |seen: &cairn_testkit::registry::Seen| {
+        seen.request.header("authorization") == Some("Basic bWU6c2VjcmV0LXdvcmQ=")
+    };
+    assert!(registry.requests().iter().any(sent), "it is what was typed");
+
+    let mut terminal = Terminal::begin(&home, &["login", &address, "-u", "other"]);
+    terminal.wait_for("Password: ");
+    assert!(kill(terminal.pid(), "-INT"), "it waits");
+    terminal.wait_for("interrupted; nothing was kept");
+    assert_eq!(terminal.end().code(), Some(1), "it is an error");
+    // The terminal shows again what is typed.
+    terminal.type_in("seen again");
+    terminal.wait_for("seen again");
+    assert!(succeeded(&home.run(&["login"])).contains(" me"), "the login before it stays");
 }

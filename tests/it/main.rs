@@ -21,3 +21,4 @@ mod quantise;
 mod repl;
 mod scripts;
 mod templates;
+mod terminal;

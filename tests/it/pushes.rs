@@ -22,7 +22,7 @@ fn with_model(registry: &Distribution) -> (Home, String, Vec<u8>) {
 
 fn manifest(home: &Home, registry: &Distribution) -> Vec<u8> {
     let manifests = home.folder.path().join("models/manifests");
-    std::fs::read(manifests.join(&registry.host()).join("library/x/latest")).expect("the model is here")
+    std::fs::read(manifests.join(registry.host()).join("library/x/latest")).expect("the model is here")
 }
 
 #[test]

@@ -56,7 +56,8 @@ impl Peer {
     pub fn ask_for_file(&mut self, mut job: Value, out: &Path) -> anyhow::Result<(Value, Vec<u8>)> {
         job["out"] = serde_json::to_value(out)?;
         let answer = self.ask(&job)?;
-        let bytes = std::fs::read(out).with_context(|| format!("{} wrote no {}: {answer}", self.name, out.display()))?;
+        let bytes =
+            std::fs::read(out).with_context(|| format!("{} wrote no {}: {answer}", self.name, out.display()))?;
         std::fs::remove_file(out)?;
         Ok((answer, bytes))
     }

@@ -102,6 +102,7 @@ pub struct App {
     pulls: Pulls,
     mirror: Mirror,
     trust: Arc<Trust>,
+    templates_told: Arc<template::Told>,
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
@@ -135,7 +136,17 @@ impl App {
         let pulls = Pulls::new(catalog.own_library(), &settings.downloads, &clock, seed);
         let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
-        Self { engine, catalog, pulls, mirror, trust, settings: Arc::new(settings), clock, peers: Peers::default() }
+        Self {
+            engine,
+            catalog,
+            pulls,
+            mirror,
+            trust,
+            templates_told: Arc::default(),
+            settings: Arc::new(settings),
+            clock,
+            peers: Peers::default(),
+        }
     }
 
     /// The settings that hold.

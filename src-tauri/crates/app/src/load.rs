@@ -70,7 +70,7 @@ impl App {
         let load = LoadOptions { context_tokens, threads: chosen.threads, force };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
-        if lease.load_ns() > 0 {
+        if lease.load_ns() > 0 || self.templates_told.is_new(&model.summary) {
             template::log(model, lease.template(), self.settings.go_template);
         }
         Ok(lease)

@@ -107,7 +107,10 @@ impl State {
             };
             self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
             let length = body.len();
-            write!(connection, "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}")?;
+            write!(
+                connection,
+                "HTTP/1.1 {status} -\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+            )?;
         }
         Ok(())
     }
@@ -128,8 +131,7 @@ impl State {
             "iss": "tests", "sub": "u", "aud": "registry", "nbf": 0, "iat": 0, "exp": 4_102_444_800_u64, "jti": "1",
             "access": access,
         });
-        let header =
-            serde_json::json!({ "typ": "JWT", "alg": "ES256", "x5c": [STANDARD.encode(self.key.cert.der())] });
+        let header = serde_json::json!({ "typ": "JWT", "alg": "ES256", "x5c": [STANDARD.encode(self.key.cert.der())] });
         let signed = [header, claims].map(|part| URL_SAFE_NO_PAD.encode(part.to_string())).join(".");
         let signature = self.key.signing_key.sign(signed.as_bytes()).expect("the key signs");
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(fixed(&signature)))

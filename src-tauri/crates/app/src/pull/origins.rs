@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use cairn_disk::RealDisk;
 use cairn_registry::{
-    BlobSource, HealthRules, JoinCode, KeyFile, Known, Login, Logins, ManifestBytes, ModelSources, PeerKey, Place, Reach,
-    Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
-    ask_to_join,
+    BlobSource, HealthRules, JoinCode, KeyFile, Known, Login, Logins, ManifestBytes, ModelSources, PeerKey, Place,
+    Reach, Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport,
+    TransportConfig, Trust, ask_to_join,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
@@ -189,11 +189,13 @@ impl Outside {
 
 /// Who the user is to the server at a host or an address, where that is told by a name and a password.
 fn login(logins: &Logins, host: &str) -> Option<SignIn> {
-    logins.find(host).unwrap_or_else(|error| {
-        tracing::warn!(%error, "passwords for registries cannot be read");
-        None
-    })
-    .map(Login::sign_in)
+    logins
+        .find(host)
+        .unwrap_or_else(|error| {
+            tracing::warn!(%error, "passwords for registries cannot be read");
+            None
+        })
+        .map(Login::sign_in)
 }
 
 /// Who is asked for one model.

@@ -6,7 +6,7 @@
 //! given for, and by no other.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
@@ -185,14 +185,15 @@ impl Logins {
         Ok(self.disk.write_atomic(&self.path, &text, Mode::Private)?)
     }
 
-    fn read(&self, path: &PathBuf) -> Result<File, LoginsError> {
+    fn read(&self, path: &Path) -> Result<File, LoginsError> {
         let bytes = match self.disk.read(path) {
             Ok(bytes) => bytes,
             Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Ok(File::default()),
             Err(error) => return Err(error.into()),
         };
         // What is wrong is not repeated in the parser's words, which may quote a password.
-        let unreadable = |error: serde_json::Error| LoginsError::Unreadable { path: path.clone(), line: error.line() };
+        let unreadable =
+            |error: serde_json::Error| LoginsError::Unreadable { path: path.to_owned(), line: error.line() };
         serde_json::from_slice(&bytes).map_err(unreadable)
     }
 }
@@ -248,7 +249,10 @@ mod tests {
             let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
             assert_eq!(mode & 0o777, 0o600, "nobody else can read it");
         }
-        assert!(!format!("{kept:?} {:?} {:?}", logins, kept.clone().sign_in()).contains("a:b"), "no password is printed");
+        assert!(
+            !format!("{kept:?} {:?} {:?}", logins, kept.clone().sign_in()).contains("a:b"),
+            "no password is printed"
+        );
         assert!(logins.remove("r.example").unwrap() && !logins.remove("r.example").unwrap(), "it is forgotten once");
         assert!(!std::fs::read_to_string(&path).unwrap().contains("auth\""), "and out of the file");
     }

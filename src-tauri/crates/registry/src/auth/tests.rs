@@ -252,7 +252,10 @@ async fn passwords_go_over_plain_http_only_when_that_was_asked_for() {
         let (proxy, registry) = far(challenge, SignIn::password("u", "p")).await;
         let said = refused(&registry).await;
         assert!(said.contains("over plain http"), "{said}");
-        assert!(proxy.seen().iter().all(|seen| seen.header("authorization").is_none()), "{challenge}: nothing was sent");
+        assert!(
+            proxy.seen().iter().all(|seen| seen.header("authorization").is_none()),
+            "{challenge}: nothing was sent"
+        );
         let (_proxy, registry) = far(challenge, SignIn::password("u", "p").over_plain_http()).await;
         registry.manifest(&model()).await.expect("it was asked for");
     }
