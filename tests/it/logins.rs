@@ -166,6 +166,9 @@ fn a_password_goes_nowhere_else() {
     assert_eq!(files, [""; 0], "nor any file in plain sight");
     files_with(home.folder.path(), "dTpzZWNyZXQtd29yZA", &mut files);
     assert_eq!(files, ["logins.json"], "one file has it");
+    // Beyond this machine, plain http takes a word about it.
+    let far = home.run_with_input(&["login", "http://192.0.2.1", "-u", "u"], "secret-word");
+    refused(&far, "insecure protocol http");
     let output = home.run(&["login", "example.invalid", "--password", "x"]);
     assert!(text(&output.stderr).contains("unexpected argument"), "a password is no word: {}", text(&output.stderr));
 }

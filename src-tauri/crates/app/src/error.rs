@@ -9,7 +9,7 @@ use cairn_runtime::{GenerateError, LoadError};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
-use crate::LoginError;
+use crate::{LoginError, PullError};
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
@@ -160,7 +160,7 @@ pub enum Error {
     Quantise(#[from] QuantiseError),
     /// A model did not arrive.
     #[error(transparent)]
-    Pull(#[from] crate::PullError),
+    Pull(#[from] PullError),
     /// Another machine was not joined.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -263,7 +263,12 @@ impl Error {
             | Self::NoBase
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
-            | Self::Login(LoginError::User | LoginError::Refused(_) | LoginError::NoRegistry(_))
+            | Self::Login(
+                LoginError::User
+                | LoginError::Refused(_)
+                | LoginError::NoRegistry(_)
+                | LoginError::Way(PullError::Insecure { .. } | PullError::Address(_)),
+            )
             | Self::InvalidTemplate(_)
             | Self::Digest(_)
             | Self::NoFiles

@@ -4,6 +4,7 @@
 mod access;
 mod blobs;
 mod libraries;
+mod logins;
 mod logprobs;
 mod mirror;
 mod models;

@@ -69,7 +69,10 @@ impl Registry {
             return Err(invalid("its scheme is neither http nor https"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            return Err(invalid("a name and a password do not belong into it"));
+            // They are not repeated.
+            let address = format!("{}://{}", base.scheme(), super::exchange::place(&base));
+            let reason = "a name and a password do not belong into it".to_owned();
+            return Err(AddressError::Invalid { address, reason });
         }
         if base.path() != "/" || base.query().is_some() || base.fragment().is_some() {
             return Err(invalid("there is more than a host in it"));
