@@ -19,6 +19,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("store", 1),
     ("kernels", 1),
     ("prompt", 1),
+    ("tier", 1),
     ("tokenizer", 2),
     ("registry", 2),
     ("tensor", 2),

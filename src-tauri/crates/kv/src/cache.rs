@@ -12,9 +12,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cairn_tensor::{Backend, BackendError, PAGE_TOKENS, PageId, PageLayout};
+use cairn_tier::Key;
 
 use crate::budget::Budget;
-use crate::key::Key;
 use crate::pool::Pool;
 use crate::trie::{NodeId, ROOT, Trie};
 

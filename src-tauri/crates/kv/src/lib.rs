@@ -11,10 +11,8 @@
 
 pub mod budget;
 pub mod cache;
-pub mod key;
 mod pool;
 mod trie;
 
 pub use budget::Budget;
 pub use cache::{Cache, Error, SeqId, Stats};
-pub use key::Key;

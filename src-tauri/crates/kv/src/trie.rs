@@ -12,8 +12,7 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 use std::sync::Arc;
 
 use cairn_tensor::PageId;
-
-use crate::key::Key;
+use cairn_tier::Key;
 
 /// A node, by its place in the trie's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
