@@ -9,6 +9,8 @@ use cairn_runtime::{GenerateError, LoadError};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
+use crate::{LoginError, PullError};
+
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -177,7 +179,7 @@ pub enum Error {
     Quantise(#[from] QuantiseError),
     /// A model did not arrive.
     #[error(transparent)]
-    Pull(#[from] crate::PullError),
+    Pull(#[from] PullError),
     /// Another machine was not joined.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -196,6 +198,9 @@ pub enum Error {
     /// More words than anybody searches for.
     #[error("a search has at most {0} characters")]
     LongQuery(usize),
+    /// A name and a password for a registry were not kept.
+    #[error(transparent)]
+    Login(#[from] LoginError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -281,6 +286,12 @@ impl Error {
             | Self::LongQuery(_)
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
+            | Self::Login(
+                LoginError::User
+                | LoginError::Refused(_)
+                | LoginError::NoRegistry(_)
+                | LoginError::Way(PullError::Insecure { .. } | PullError::Address(_)),
+            )
             | Self::InvalidTemplate(_)
             | Self::Digest(_)
             | Self::NoFiles
@@ -320,6 +331,7 @@ impl Error {
             | Self::Key(_)
             | Self::Roll(_)
             | Self::Push(_)
+            | Self::Login(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

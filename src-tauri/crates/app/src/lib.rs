@@ -27,6 +27,7 @@ mod head;
 mod import;
 mod libraries;
 mod load;
+mod login;
 mod mirror;
 mod options;
 mod pebble;
@@ -51,7 +52,9 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
-pub use cairn_registry::{Discovered, Gate, GateError, JoinProof, JoinRequest, Known, PeerKey, Seal, Shelf, Variant};
+pub use cairn_registry::{
+    Discovered, Gate, GateError, JoinProof, JoinRequest, Known, Login, PeerKey, Seal, Shelf, Variant,
+};
 pub use cairn_runtime::{Likely, Logprob};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
 pub use chat::{Chat, Message};
@@ -68,6 +71,7 @@ pub use head::{Head, read as read_head};
 pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
+pub use login::{LoggedIn, LoginAttempt, LoginError};
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
@@ -105,6 +109,7 @@ pub struct App {
     pulls: Pulls,
     mirror: Mirror,
     trust: Arc<Trust>,
+    templates_told: Arc<template::Told>,
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
@@ -151,6 +156,7 @@ impl App {
             clock,
             peers: Peers::default(),
             present: None,
+            templates_told: Arc::default(),
         }
     }
 

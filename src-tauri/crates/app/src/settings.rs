@@ -111,6 +111,11 @@ pub const TABLE: &[Row] = &[
         "a key of Cairn's own",
         "The ed25519 key that signs in to registries, ~/.ollama/id_ed25519 for instance",
     ),
+    row(
+        "CAIRN_AUTH_FILE",
+        "those of cairn login",
+        "Further names and passwords for registries, in a file such as ~/.docker/config.json",
+    ),
     row("CAIRN_STALL", "30s", "How long nothing may come of a download before it is asked for anew; waits go with it"),
     row(
         "OLLAMA_NOPRUNE",

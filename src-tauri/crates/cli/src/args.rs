@@ -35,6 +35,10 @@ pub(crate) enum Verb {
     Pull(Pull),
     /// Send a model to the registry that its name belongs to
     Push(Push),
+    /// Keep a name and a password for a registry, or list for which there are some
+    Login(Login),
+    /// Forget the name and the password for a registry
+    Logout(Logout),
     /// Show the models that are on their way; pause, resume, cancel or discard them
     Downloads(Downloads),
     /// Share models with other machines, or take them from one that does
@@ -200,6 +204,33 @@ pub(crate) struct Push {
     /// As JSON, for scripts: one line for each step
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Login {
+    /// The registry, `host` or `host:port`; without it, those are listed that have a login
+    pub(crate) registry: Option<String>,
+    /// The name there; asked for at a terminal if absent
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) username: Option<String>,
+    /// Read the password from standard input, also where that is a terminal
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+    /// A token server on another host that may have the password too; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) token_server: Vec<String>,
+    /// Send the password over plain http, where everybody on the way can read it
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logout {
+    /// The registry, `host` or `host:port`
+    pub(crate) registry: String,
 }
 
 #[derive(Debug, clap::Args)]

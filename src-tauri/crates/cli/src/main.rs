@@ -17,6 +17,7 @@ mod human;
 mod import;
 mod list;
 mod log;
+mod login;
 mod mirror;
 mod output;
 mod progress;
@@ -115,6 +116,8 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
+        Some(Verb::Login(args)) => runtime.block_on(login::login(&setting, &args)),
+        Some(Verb::Logout(args)) => runtime.block_on(login::logout(&setting, &args)),
         Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),

@@ -7,6 +7,7 @@ mod gc;
 mod import;
 mod libraries;
 mod load;
+mod logins;
 mod mirror;
 mod models;
 mod open;
@@ -28,6 +29,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(import::routes())
         .merge(libraries::routes())
         .merge(load::routes())
+        .merge(logins::routes())
         .merge(mirror::routes())
         .merge(models::routes())
         .merge(open::routes())

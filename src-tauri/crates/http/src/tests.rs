@@ -5,6 +5,7 @@ mod access;
 mod blobs;
 mod discover;
 mod libraries;
+mod logins;
 mod logprobs;
 mod mirror;
 mod models;

@@ -8,6 +8,7 @@ mod answer;
 mod blob;
 mod exchange;
 mod json;
+mod login;
 mod manifest;
 mod proxies;
 mod reach;
@@ -21,8 +22,8 @@ pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
 pub use manifest::ManifestBytes;
 pub use proxies::Proxies;
 pub use reach::Reach;
-pub(crate) use registry::scope;
 pub use registry::{AddressError, Registry};
+pub(crate) use registry::{is_loopback, scope};
 pub use transport::{Clock, Transport, TransportConfig, TransportError};
 
 #[cfg(test)]

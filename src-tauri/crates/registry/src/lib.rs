@@ -22,7 +22,7 @@ mod source;
 mod sources;
 mod trust;
 
-pub use auth::{KeyError, KeyFile, SignIn};
+pub use auth::{KeyError, KeyFile, Login, Logins, LoginsError, SignIn};
 pub use client::{
     AddressError, Clock, ManifestBytes, Proxies, Reach, Registry, Transport, TransportConfig, TransportError,
 };

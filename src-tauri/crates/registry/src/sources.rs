@@ -187,6 +187,11 @@ impl Sources {
         Ok(lock(&self.origins).entry(key).or_insert(registry).clone())
     }
 
+    /// Asks anew who we are to every registry: what they were told before, and their tokens, count no more.
+    pub fn sign_in_anew(&self) {
+        lock(&self.origins).clear();
+    }
+
     /// What becomes known from now on.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<SourceEvent> {

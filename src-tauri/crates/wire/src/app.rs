@@ -3,6 +3,7 @@
 mod discover;
 mod downloads;
 mod libraries;
+mod logins;
 mod mirror;
 mod models;
 mod scan;
@@ -18,6 +19,7 @@ pub use downloads::{
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };
+pub use logins::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
 pub use mirror::{
     AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
 };

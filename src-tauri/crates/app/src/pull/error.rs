@@ -34,7 +34,10 @@ pub enum PullError {
     #[error(transparent)]
     Address(AddressError),
     /// The registry will not say what the model is made of.
-    #[error("pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes")]
+    #[error(
+        "pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes. Where it \
+         wants a name and a password, `cairn login` keeps them"
+    )]
     Refused(SourceError),
     /// Nobody who may say what the model is made of could be asked.
     #[error(

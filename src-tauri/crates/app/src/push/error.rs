@@ -15,7 +15,8 @@ pub enum PushError {
     /// Somebody else's namespace, or nobody who is known there.
     #[error(
         "you are not authorized to push to this namespace ({host}: {reason}); give the model a name in a namespace of yours \
-         (`cairn cp`), and make this machine's key (CAIRN_KEY) known to your account there"
+         (`cairn cp`), and sign in: by a name and a password (`cairn login {host}`), or by this machine's key (CAIRN_KEY), made \
+         known to your account there"
     )]
     Unauthorized {
         /// The registry.

@@ -23,6 +23,10 @@ pub struct DownloadSettings {
     pub foreign_key: Option<PathBuf>,
     /// Where our own key is.
     pub own_key: PathBuf,
+    /// Where names and passwords of registries are kept.
+    pub logins_file: PathBuf,
+    /// `CAIRN_AUTH_FILE`, names and passwords that another program keeps.
+    pub foreign_logins: Option<PathBuf>,
     /// Where the keys of mirrors are listed that were joined.
     pub joined_file: PathBuf,
     /// Whether models are fetched for other machines (`CAIRN_MIRROR`): no registry may lead us into our network then.
@@ -50,6 +54,8 @@ impl DownloadSettings {
             ca_file: env.full_path("CAIRN_CA_FILE"),
             foreign_key: env.full_path("CAIRN_KEY"),
             own_key: places.config.join("id_ed25519"),
+            logins_file: places.data.join("logins.json"),
+            foreign_logins: env.full_path("CAIRN_AUTH_FILE"),
             joined_file: places.data.join("joined-mirrors.json"),
             for_others: read.text("CAIRN_MIRROR").is_some_and(is_true),
             limit_bytes_per_s: read.parsed("CAIRN_DOWNLOAD_LIMIT", bytes).filter(|limit| *limit > 0),
