@@ -33,6 +33,7 @@ use tokio::sync::watch;
 use crate::settings::DownloadSettings;
 use crate::{App, Error};
 pub use error::PullError;
+pub(crate) use error::on_distrust;
 use job::{Job, Wish};
 pub use job::{PullEvent, PullEvents, PullStep, PulledBlob};
 use journal::Journal;

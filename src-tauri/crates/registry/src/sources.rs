@@ -250,6 +250,7 @@ impl ModelSources {
         let told = of_origin.map(|index| fell_back.swap_remove(index)).or_else(|| fell_back.pop());
         Err(told.unwrap_or_else(|| SourceError::Refused {
             host: self.name.host().to_owned(),
+            status: None,
             reason: "none of its sources may say what the name means".to_owned(),
         }))
     }
@@ -291,7 +292,7 @@ impl Shared {
     /// Remembers how it went with a host.
     fn note(&self, host: &str, error: Option<&SourceError>) {
         match error {
-            Some(error @ (SourceError::Broken { .. } | SourceError::Busy { .. })) => {
+            Some(error @ (SourceError::Broken { .. } | SourceError::Busy { .. } | SourceError::Untrusted { .. })) => {
                 if self.health.failed(host) {
                     self.tell(SourceEvent::Rests { host: host.to_owned(), reason: error.clone() });
                 }

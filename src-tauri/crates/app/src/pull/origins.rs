@@ -220,6 +220,7 @@ impl Origins {
         Err(match error {
             SourceError::Absent { host } => PullError::Absent { host, name: self.name.to_string() },
             refused @ SourceError::Refused { .. } => PullError::Refused(refused),
+            SourceError::Untrusted { host, distrust } => PullError::Untrusted { host, distrust },
             last => PullError::Unreachable { last, times: tries },
         })
     }

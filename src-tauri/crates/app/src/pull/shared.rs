@@ -58,6 +58,7 @@ impl Inner {
             let scaled = |time: Duration| time.mul_f64(scale);
             config.stall = stall;
             (config.slow_after, config.steal_after) = (scaled(config.slow_after), scaled(config.steal_after));
+            config.lease_for = scaled(config.lease_for);
             (config.backoff, config.longest_backoff) = (scaled(config.backoff), scaled(config.longest_backoff));
             (config.patience, config.poll) = (scaled(config.patience), scaled(config.poll));
         }

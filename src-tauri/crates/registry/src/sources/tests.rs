@@ -124,6 +124,7 @@ async fn check(places: &[&str], origin: u16, mirror: u16, expected: Result<&str,
         SourceError::Busy { .. } => "busy".to_owned(),
         SourceError::Absent { .. } => "absent".to_owned(),
         SourceError::Refused { .. } => "refused".to_owned(),
+        SourceError::Untrusted { .. } => "untrusted".to_owned(),
     });
     let about = format!("{places:?}, the origin {origin}, the mirror {mirror}");
     assert_eq!(got.as_deref().map_err(String::as_str), expected, "{about}");
