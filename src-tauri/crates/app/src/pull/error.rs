@@ -95,6 +95,11 @@ pub enum PullError {
         /// What is in the way.
         reason: String,
     },
+    /// The list of downloads is full.
+    #[error(
+        "{0} models are in the list of downloads already; let some of them come, or discard some (`cairn downloads`)"
+    )]
+    TooMany(usize),
     /// Its user stopped it, or nobody watched any more.
     #[error("stopped; what came is kept, and `cairn pull` or `cairn downloads resume` goes on from there")]
     Stopped,

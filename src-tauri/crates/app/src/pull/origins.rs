@@ -12,8 +12,8 @@ use std::time::Duration;
 use cairn_disk::RealDisk;
 use cairn_registry::{
     BlobSource, HealthRules, JoinCode, KeyFile, Known, ManifestBytes, ModelSources, PeerKey, Place, Reach, Registry,
-    Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
-    ask_to_join,
+    Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, SourceMemory, Sources, Transport, TransportConfig,
+    Trust, ask_to_join,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
@@ -79,6 +79,13 @@ impl Outside {
         let sign_in: SignInByHost = Arc::new(move |_| SignIn::key(Arc::clone(&key)));
         let sources = Sources::new(transport.clone(), sign_in, rules);
         self.place_mirrors(&sources)?;
+        let clock = self.clock.clone();
+        sources.keep_at(SourceMemory {
+            path: self.settings.sources_file.clone(),
+            disk: Arc::new(RealDisk),
+            clock: Arc::new(move || clock.now()),
+            tell: Box::new(|line| tracing::warn!("{line}")),
+        });
         Ok(Ways { transport, sources })
     }
 

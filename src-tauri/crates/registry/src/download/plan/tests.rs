@@ -40,7 +40,7 @@ fn fetches_what_is_missing_from_the_front_and_ever_less_at_once() {
         "a quarter of what nobody has begun, around the rest"
     );
     assert!(ranges.is_sorted_by_key(|range| range.start), "from the front: {ranges:?}");
-    assert_eq!(ranges.last(), Some(&(348..350)), "to the end");
+    assert_eq!(ranges.last().map(|range| range.end), Some(350), "to the end");
     assert_eq!(ranges.iter().map(|range| range.end - range.start).sum::<u64>(), 320, "each byte once: {ranges:?}");
     assert!(plan.lease(seconds(100), FAST).is_some(), "by now all of them would be slow");
 }
