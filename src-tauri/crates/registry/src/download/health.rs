@@ -80,6 +80,8 @@ pub(super) enum Pick {
 /// The sources of one download.
 pub(super) struct Health {
     pub(super) sources: Vec<Source>,
+    /// What all downloads together may bring, where that is limited: then more sources are of no use.
+    pub(super) limit_bytes_per_s: Option<u64>,
     /// Who leads.
     current: usize,
     config: Arc<Config>,
@@ -114,7 +116,7 @@ impl Health {
         let sources: Vec<Source> = sources.iter().enumerate().map(make).collect();
         let current = sources.iter().position(|source| source.out.is_none()).unwrap_or(0);
         let jitter = config.seed;
-        Self { sources, current, config, jitter }
+        Self { sources, limit_bytes_per_s: None, current, config, jitter }
     }
 
     /// The host that leads.
@@ -160,7 +162,9 @@ impl Health {
             return 0;
         }
         let worth = expected.map(|one| one.saturating_mul(u64::from(streams) * WORTH) >= beside);
+        let limited = self.limit_bytes_per_s.is_some_and(|limit| beside.saturating_mul(5) >= limit.saturating_mul(4));
         match (index == leader, worth) {
+            (false, _) if limited => 0,
             (true, None | Some(true)) | (false, Some(true)) => streams,
             (true, Some(false)) => 1,
             (false, Some(false)) => 0,

@@ -75,6 +75,33 @@ fn the_first_is_asked_until_it_fails_and_again_when_it_recovered() {
 }
 
 #[test]
+fn the_next_shows_what_it_can_do_and_joins_where_that_is_of_use() {
+    let check = |first_bytes: u64, left_bytes: u64, limit: Option<u64>, expected: &[usize], what: &str| {
+        let mut health = health(&["nas", "hub"]);
+        health.limit_bytes_per_s = limit;
+        health.begins(0, seconds(0));
+        (1..=10).for_each(|second| health.came(0, second..second + first_bytes, 1 << 20, seconds(second)));
+        let Pick::Among(among) = health.pick(seconds(10), None, left_bytes) else { panic!("{what}: nobody") };
+        assert_eq!(among, expected, "{what}");
+        health
+    };
+    check(1000, 5_000, None, &[0], "it is all but over");
+    check(1000, 1 << 30, Some(1000), &[0], "what the user allows comes already");
+    check(1000, 1 << 30, Some(10_000), &[0, 1], "there is room below the limit");
+    let mut health = check(1000, 1 << 30, None, &[0, 1], "it would take long");
+    assert_eq!(health.begins(1, seconds(10)), None, "one stream tries");
+    assert_eq!(health.pick(seconds(10), None, 1 << 30), Pick::Among(vec![0]), "and no more than one");
+    health.left(1, Some(100));
+    assert_eq!(health.pick(seconds(10), None, 1 << 30), Pick::Among(vec![0, 1]), "eight such streams are worth it");
+    let joined = Notice::Joined { host: "hub".into(), beside: "nas".into() };
+    assert_eq!(health.begins(1, seconds(10)), Some(joined), "that is said");
+    assert_eq!(health.begins(1, seconds(10)), None, "once");
+    health.left(1, Some(0));
+    health.left(1, Some(0));
+    assert_eq!(health.pick(seconds(10), None, 1 << 30), Pick::Among(vec![0]), "now it is not");
+}
+
+#[test]
 fn failures_add_up_until_bytes_come() {
     let mut health = health(&["nas"]);
     for round in 0..10 {

@@ -179,6 +179,19 @@ async fn one_slow_stream_does_not_set_the_pace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_send_what_one_alone_would_take_long_for() {
+    let contents = contents(6 * LEN, 3);
+    let steady = |host: &str| {
+        Fake::scripted(host, &contents, |_, asked| Ok(Answer { chunk: 4 << 10, pace: ms(10), ..Answer::good(asked) }))
+    };
+    let (near, far) = (steady("near"), steady("far"));
+    check("two of a kind", &contents, &[&near, &far]).await;
+    let (first, second) = (near.sent_bytes(), far.sent_bytes());
+    assert!(first.min(second) * 5 > contents.len() as u64, "both did much of it: {first} and {second} bytes");
+    assert_eq!(first + second, contents.len() as u64, "and nothing twice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_it_is_found_and_whoever_refuses_is_named() {
     let contents = contents(LEN, 3);
     let absent = Fake::scripted("nas", &contents, |_, _| Err(SourceError::Absent { host: "nas".to_owned() }));
