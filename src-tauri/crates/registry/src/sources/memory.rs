@@ -66,6 +66,7 @@ struct Header {
 impl SourceMemory {
     /// Recalls what was written down, and writes down what changes from now on. Blocks while it reads.
     pub(super) fn serve(self, shared: &Arc<Shared>) {
+        self.clear();
         match self.read() {
             Ok(None) => {}
             Ok(Some(file)) => self.recall(&file, shared),
@@ -110,6 +111,25 @@ impl SourceMemory {
                 }
                 Err(_) => {}
             }
+        }
+    }
+
+    /// Removes what a program left half-written that was killed: `.<file>.<...>.tmp`. Only one program at a time keeps a
+    /// file here.
+    fn clear(&self) {
+        let Some((folder, name)) = self.path.parent().zip(self.path.file_name().and_then(|name| name.to_str())) else {
+            return;
+        };
+        let half = |path: &PathBuf| {
+            let rest = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix('.'));
+            let rest = rest.and_then(|rest| rest.strip_prefix(name)).and_then(|rest| rest.strip_prefix('.'));
+            rest.is_some_and(|rest| rest.ends_with(".tmp"))
+        };
+        // Where there is no folder yet, there is nothing in it.
+        let paths = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        for path in paths.filter(half) {
+            // The next start tries again.
+            let _ = self.disk.remove(&path);
         }
     }
 

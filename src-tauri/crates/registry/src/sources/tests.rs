@@ -229,8 +229,12 @@ async fn what_mirrors_said_and_who_rests_outlives_the_program() {
     kept.until(&Digest::of(&manifest(b"mirror")).to_string(), true).await;
     kept.until("\"failures\":1", true).await;
 
+    let beside = |name: &str| kept.path().with_file_name(name);
+    let (half, other) = (beside(".sources.json.17647-17.tmp"), beside(".other.json.1-1.tmp"));
+    [&half, &other].into_iter().for_each(|path| std::fs::write(path, "{").unwrap());
     both.begin_anew();
     both.sources.keep_at(kept.memory());
+    assert!(!half.exists() && other.exists(), "what a killed program left half-written goes, and only that");
     assert_eq!(both.resolve(200, 500).await.unwrap(), "origin, after 1", "the origin rests still, and is asked last");
     let told = both.events();
     assert!(told.contains(&"mirror disagreed".to_owned()), "the word of the mirror of then: {told:?}");
