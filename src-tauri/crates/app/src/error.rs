@@ -320,7 +320,7 @@ impl Error {
             | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
-            Self::Load(LoadError::Busy) => Kind::Busy,
+            Self::Load(LoadError::Busy) | Self::Pull(crate::PullError::TooMany(_)) => Kind::Busy,
             // Ollama answers 500 to an option of the wrong type, and clients were written against that.
             Self::Option(_)
             | Self::Library(_)

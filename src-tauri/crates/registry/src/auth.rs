@@ -175,8 +175,10 @@ impl Auth {
                     until: Instant::now() + std::time::Duration::from_secs(24 * 60 * 60),
                 }
             }
-            (Some(Challenge::Basic), _) => return Err(registry.refusal("unauthorized: it wants a name and a password")),
-            (None, _) => return Err(registry.refusal("unauthorized: it does not say how to sign in")),
+            (Some(Challenge::Basic), _) => {
+                return Err(registry.unauthorized("unauthorized: it wants a name and a password"));
+            }
+            (None, _) => return Err(registry.unauthorized("unauthorized: it does not say how to sign in")),
         };
         let header = obtained.header.clone();
         *held = Some(obtained);

@@ -15,6 +15,7 @@ mod reach;
 mod registry;
 mod tls;
 mod transport;
+mod trouble;
 
 pub(crate) use answer::Answer;
 pub(crate) use exchange::{Question, may_lead, place};

@@ -30,8 +30,10 @@ pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
 pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
-pub use source::{BlobSource, Body, Opened, Pending, SourceError};
-pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};
+pub use source::{BlobSource, Body, Distrust, Opened, Pending, SourceError};
+pub use sources::{
+    HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, SourceMemory, Sources, Trust,
+};
 pub use trust::{
     Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, PeerKeyError, Roll,
     RollError, Seal, ask_to_join,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use cairn_disk::RealDisk;
 use cairn_registry::{
     BlobSource, HealthRules, JoinCode, KeyFile, Known, Login, Logins, ManifestBytes, ModelSources, PeerKey, Place,
-    Reach, Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport,
+    Reach, Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, SourceMemory, Sources, Transport,
     TransportConfig, Trust, ask_to_join,
 };
 use cairn_store::ModelRef;
@@ -82,6 +82,13 @@ impl Outside {
             Arc::new(move |host| login(&logins, host).unwrap_or_else(|| SignIn::key(Arc::clone(&key))));
         let sources = Sources::new(transport.clone(), sign_in, rules);
         self.place_mirrors(&sources)?;
+        let clock = self.clock.clone();
+        sources.keep_at(SourceMemory {
+            path: self.settings.sources_file.clone(),
+            disk: Arc::new(RealDisk),
+            clock: Arc::new(move || clock.now()),
+            tell: Box::new(|line| tracing::warn!("{line}")),
+        });
         Ok(Ways { transport, sources })
     }
 
@@ -256,6 +263,7 @@ impl Origins {
         Err(match error {
             SourceError::Absent { host } => PullError::Absent { host, name: self.name.to_string() },
             refused @ SourceError::Refused { .. } => PullError::Refused(refused),
+            SourceError::Untrusted { host, distrust } => PullError::Untrusted { host, distrust },
             last => PullError::Unreachable { last, times: tries },
         })
     }
@@ -265,10 +273,11 @@ impl Origins {
         let name = &self.name;
         if resolved.by_mirror {
             let reasons: Vec<String> = resolved.fell_back.iter().map(ToString::to_string).collect();
+            // One that rests was not asked again.
+            let why = if reasons.is_empty() { "it failed a moment ago".to_owned() } else { reasons.join("; ") };
             tell(format!(
-                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {}",
-                resolved.host,
-                reasons.join("; ")
+                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {why}",
+                resolved.host
             ));
         }
         while let Ok(event) = self.events.try_recv() {

@@ -29,6 +29,8 @@ pub struct DownloadSettings {
     pub foreign_logins: Option<PathBuf>,
     /// Where the keys of mirrors are listed that were joined.
     pub joined_file: PathBuf,
+    /// Where is written down what is known of sources.
+    pub sources_file: PathBuf,
     /// Whether models are fetched for other machines (`CAIRN_MIRROR`): no registry may lead us into our network then.
     pub for_others: bool,
     /// `CAIRN_DOWNLOAD_LIMIT`, in bytes per second.
@@ -57,6 +59,7 @@ impl DownloadSettings {
             logins_file: places.data.join("logins.json"),
             foreign_logins: env.full_path("CAIRN_AUTH_FILE"),
             joined_file: places.data.join("joined-mirrors.json"),
+            sources_file: places.data.join("sources.json"),
             for_others: read.text("CAIRN_MIRROR").is_some_and(is_true),
             limit_bytes_per_s: read.parsed("CAIRN_DOWNLOAD_LIMIT", bytes).filter(|limit| *limit > 0),
             reserve_bytes: read.parsed("CAIRN_DISK_RESERVE", bytes),
