@@ -173,6 +173,11 @@ impl Disk for FaultyDisk {
         drop(names);
         RealDisk.sync_folder(path)
     }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        self.step(Step::Touch, path)?;
+        RealDisk.touch(path)
+    }
 }
 
 struct FaultyDraft {
