@@ -12,12 +12,15 @@
 //! **Invariants:** rows leave this module only as [`Restored`], which is made by comparing a chunk with what was asked for. A
 //! restore yields its chunks in order, each once, and its end says why. No place ever holds more than its budget.
 
+mod forget;
 mod hand;
 mod keep;
 mod read;
 mod state;
+mod status;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -32,8 +35,11 @@ use crate::owner::Owner;
 use crate::tier::{Place, Tier};
 use crate::worth::{LeastRecent, Worth};
 
+pub use self::forget::{Context, Deleted, PinError};
 pub use self::read::{End, Next, Restored, Restoring};
 use self::state::State;
+pub use self::status::{Dropped, Ends, Event, Flow, Gone, Health, PlaceStatus, Status};
+pub use self::trace::{Trace, Why};
 
 /// How long a shutdown may take to write what is only in RAM.
 pub const FLUSH: Duration = Duration::from_secs(2);
@@ -268,9 +274,8 @@ impl Tiers {
         check(&offer.chunk)?;
         let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
         let mut state = self.inner.lock();
-        let (result, replaced) = state.store(&self.inner.config, offer, now, unix_s);
+        let result = state.store(&self.inner.config, offer, now, unix_s);
         drop(state);
-        drop(replaced);
         if result == Err(Refused::Full) {
             self.inner.ram_wanted.store(true, std::sync::atomic::Ordering::Relaxed);
         }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::state::{Closing, REST, Removal, State, Writable, high_mark, low_mark};
+use super::status::Gone;
 use super::{Config, Inner, Lower, calmly};
 use crate::chunk::{Chunk, ChunkId, Group};
 use crate::tier::{Miss, Place, Stored, TierError, Wanted};
@@ -135,9 +136,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         // Only this thread adds here, so what was not seen is gone.
         let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
         let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
-        for id in &gone {
-            state.catalog.drop_lower(place, id);
-        }
+        gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
         state.answered(place);
     } else {
         state.failed(place, inner.clock.now());
@@ -181,6 +180,7 @@ impl State {
                 if self.trim(config, place, now) > 0 {
                     continue;
                 }
+                self.counts.dropped.no_room += 1;
             }
             self.hand_mut(place).queue.remove(&id);
             if let Admitted::Save(source, bytes) = admitted {
@@ -196,6 +196,9 @@ impl State {
         let orphan = entry.first_position > 0
             && id.group == Group::Full
             && !self.catalog.shelf(place).holds(&entry.parent_id(id));
+        if orphan {
+            self.counts.dropped.orphaned += 1;
+        }
         if orphan || self.catalog.shelf(place).holds(id) {
             return Admitted::Refused;
         }
@@ -213,6 +216,7 @@ impl State {
             hand.written = (day, 0);
         }
         if lower.daily_bytes.is_some_and(|cap| hand.written.1 + bytes > cap) {
+            self.counts.dropped.daily_cap += 1;
             return Admitted::Refused;
         }
         if self.used_bytes(place) + bytes > lower.budget_bytes {
@@ -261,7 +265,7 @@ impl State {
                 continue;
             }
             excess = excess.saturating_sub(self.catalog.get(&id).map_or(0, |entry| entry.payload_bytes));
-            self.remove_lower(place, &id);
+            self.remove_lower(place, &id, Gone::Evicted);
             removed += 1;
         }
         removed
@@ -304,12 +308,15 @@ impl State {
                     hand.removals.push_back(Removal { id: *id, bytes: stored.bytes, not_before: Duration::ZERO });
                 } else {
                     self.catalog.put_lower(place, &stored);
+                    self.dirty.insert(*id);
+                    self.counts.stored(place, stored.bytes);
                 }
             }
             Err(error) => {
                 hand.writable = Writable::From(now + REST);
-                hand.queue.clear();
+                let waiting = hand.queue.clear();
                 hand.wanted |= matches!(error, TierError::Full(_));
+                self.counts.dropped.failed += 1 + waiting as u64;
                 self.failed(place, now);
             }
         }
@@ -322,8 +329,10 @@ impl State {
         hand.damaged_at.push_back(now);
         if hand.damaged_at.len() >= DAMAGE_LIMIT {
             hand.writable = Writable::No;
-            hand.queue.clear();
+            let waiting = hand.queue.clear();
+            self.counts.dropped.failed += waiting as u64;
         }
+        self.watch_health(now);
     }
 }
 

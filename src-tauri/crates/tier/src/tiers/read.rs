@@ -7,10 +7,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Closing, State};
+use super::state::{Closing, State, high_mark};
+use super::status::Gone;
 use super::{Inner, Place};
 use crate::catalog::LOWER;
-use crate::chunk::{Chunk, ChunkHead};
+use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::coverage::{Coverage, Step};
 use crate::tier::{Miss, TierError, Wanted};
 
@@ -113,6 +114,19 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// Takes out a chunk that was deleted, and returns its rows where they were ready.
+    pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
+        let index = self.steps.iter().position(|step| step.id == *id)?;
+        let slot = &mut self.slots[index];
+        match slot {
+            Slot::Taken => None,
+            _ => match std::mem::replace(slot, Slot::Missed(Miss::Absent)) {
+                Slot::Ready(restored) => Some(restored.chunk),
+                _ => None,
+            },
+        }
+    }
+
     /// The first slot that is to be read from `place` now.
     fn due(&self, place: Place) -> Option<usize> {
         let ahead = self.slots.iter().enumerate().skip(self.taken).take(AHEAD);
@@ -181,6 +195,7 @@ impl Restoring {
             Some(_) => return Next::Waiting,
         };
         state.jobs.get_mut(&self.job).expect("as above").ended = Some(end.clone());
+        state.counts.ended(&end);
         Next::Ended(end)
     }
 }
@@ -221,13 +236,16 @@ impl State {
     /// A chunk goes to its user: that is a use, and from the second on it is worth a place in RAM.
     fn deliver(&mut self, config: &super::Config, restored: &Restored, now: Duration, unix_s: u64) {
         let id = restored.chunk.head.id;
-        self.used(config, &id, now, unix_s, true);
-        let Some(entry) = self.catalog.get(&id) else { return };
-        let wanted = entry.ram.is_none() && (entry.hits >= 2 || entry.pinned);
         let bytes = restored.chunk.head.payload_bytes();
+        self.counts.restored(restored.place, restored.rows, bytes);
+        self.used(config, &id, now, unix_s, true);
+        // What nobody listed came from far away, so once is enough.
+        let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 2 || entry.pinned));
         // Below the high mark only: what comes back must not push out what is about to be stored.
-        if wanted && self.ram_used() + bytes <= super::state::high_mark(config.ram_bytes) {
+        if wanted && self.ram_used() + bytes <= high_mark(config.ram_bytes) {
             self.catalog.put_ram(restored.chunk.clone());
+            self.catalog.touch(&id, now, unix_s);
+            self.counts.stored(Place::Ram, bytes);
         }
     }
 
@@ -240,16 +258,22 @@ impl State {
         result: Result<Restored, Miss>,
         now: Duration,
     ) -> Option<Restored> {
-        let Some(id) = self.jobs.get(&job).map(|job| job.steps[index].id) else {
-            self.note_read(place, result.as_ref().err(), now);
-            return result.ok();
-        };
-        self.note_read(place, result.as_ref().err(), now);
+        match &result {
+            Err(Miss::Tier(_)) => self.failed(place, now),
+            Err(Miss::Damaged(_)) => self.damaged(place, now),
+            _ => self.answered(place),
+        }
+        let job = self
+            .jobs
+            .get(&job)
+            .filter(|job| matches!(job.slots[index], Slot::Reading(_)))
+            .map(|found| (job, found.steps[index].id));
+        // The restore was cancelled, or the chunk deleted.
+        let Some((job, id)) = job else { return result.ok() };
         match &result {
             Ok(restored) => self.catalog.learn(&id, &restored.chunk.head.keys),
-            Err(Miss::Absent | Miss::Damaged(_)) => {
-                self.catalog.drop_lower(place, &id);
-            }
+            Err(Miss::Absent) => self.lost(place, &id, Gone::Lost),
+            Err(Miss::Damaged(_)) => self.lost(place, &id, Gone::Damaged),
             Err(Miss::Other(_)) => {
                 if let Some(entry) = self.catalog.get_mut(&id) {
                     entry.suspect = true;
@@ -257,24 +281,17 @@ impl State {
             }
             Err(Miss::Tier(_)) => {}
         }
-        let elsewhere = || LOWER.into_iter().find(|&other| other > place && self.catalog.shelf(other).holds(&id));
+        let below =
+            |other: &Place| *other > place && self.catalog.shelf(*other).holds(&id) && !self.is_away(*other, now);
         let slot = match result {
             Ok(restored) => Slot::Ready(restored),
             Err(Miss::Other(why)) => Slot::Missed(Miss::Other(why)),
-            Err(miss) => elsewhere().map_or(Slot::Missed(miss), Slot::Due),
+            Err(miss) => LOWER.into_iter().find(below).map_or(Slot::Missed(miss), Slot::Due),
         };
         if let Some(job) = self.jobs.get_mut(&job) {
             job.slots[index] = slot;
         }
         None
-    }
-
-    fn note_read(&mut self, place: Place, miss: Option<&Miss>, now: Duration) {
-        match miss {
-            Some(Miss::Tier(_)) => self.failed(place, now),
-            Some(Miss::Damaged(_)) => self.damaged(place, now),
-            _ => self.answered(place),
-        }
     }
 
     /// What is to be read next from a place, the oldest restore first.
@@ -302,11 +319,16 @@ pub(super) fn run(inner: &Inner, place: Place) {
         let (coverage, step) = (job.coverage.clone(), job.steps[index].clone());
         drop(state);
         let wanted = coverage.wanted(&step);
+        let began = inner.clock.now();
         let result = super::calmly(|| lower.tier.load(&wanted))
             .unwrap_or_else(|| Err(Miss::Tier(TierError::Failed("reading panicked".to_owned()))))
             .and_then(|chunk| Restored::verify(chunk, &wanted, place));
+        let now = inner.clock.now();
         state = inner.lock();
-        let unclaimed = state.finish_read(number, index, place, result, inner.clock.now());
+        if let Ok(restored) = &result {
+            state.counts.read(place, restored.chunk.head.payload_bytes(), now.saturating_sub(began));
+        }
+        let unclaimed = state.finish_read(number, index, place, result, now);
         if unclaimed.is_some() {
             drop(state);
             drop(unclaimed);

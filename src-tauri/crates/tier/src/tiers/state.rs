@@ -2,11 +2,13 @@
 //!
 //! Every method here only computes. What must be read, written, removed or freed is handed to the thread that does it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::read::Job;
+use super::status::{Counts, Gone};
+use super::trace::Ghosts;
 use super::{Config, Kept, Offer, Refused, StoreWhy};
 use crate::catalog::{Catalog, LOWER};
 use crate::chunk::{Chunk, ChunkId, Group};
@@ -163,6 +165,16 @@ impl Hand {
         self.queue.holds(id) || self.saving.is_some_and(|(saving, _)| saving == *id)
     }
 
+    /// Whether something is being removed, or about to be.
+    pub(super) fn is_removing(&self) -> bool {
+        self.removing || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+    }
+
+    /// How much is still to be removed.
+    pub(super) fn removals_left(&self) -> usize {
+        self.removals.len() + usize::from(self.removing) + usize::from(self.doomed)
+    }
+
     pub(super) fn is_writable(&self, now: Duration) -> bool {
         match self.writable {
             Writable::Yes => true,
@@ -177,7 +189,15 @@ pub(super) struct State {
     pub(super) catalog: Catalog,
     /// Bytes that left the RAM tier and are being freed.
     pub(super) ram_freeing: u64,
+    /// RAM was too full, and is emptied until it is well below.
+    pub(super) trimming: bool,
     hands: [Hand; 2],
+    /// Rows that left RAM, to be freed without the lock, with the bytes that count until then.
+    pub(super) trash: Vec<(Chunk, u64)>,
+    pub(super) counts: Counts,
+    pub(super) ghosts: Ghosts,
+    /// Chunks of which the index has to learn something.
+    pub(super) dirty: HashSet<ChunkId>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) next_job: u64,
     pub(super) closing: Option<Closing>,
@@ -193,7 +213,12 @@ impl State {
                 Arc::clone(&config.worth),
             ),
             ram_freeing: 0,
+            trimming: false,
             hands: LOWER.map(|place| Hand::new(config.lower(place).is_some())),
+            trash: Vec::new(),
+            counts: Counts::default(),
+            ghosts: Ghosts::default(),
+            dirty: HashSet::new(),
             jobs: BTreeMap::new(),
             next_job: 0,
             closing: None,
@@ -217,8 +242,8 @@ impl State {
 
     pub(super) fn is_settled(&self) -> bool {
         self.hands.iter().filter(|hand| hand.present).all(|hand| {
-            let idle = hand.queue.len() == 0 && hand.saving.is_none() && !hand.removing;
-            hand.scanned_at.is_some() && idle && hand.removals.iter().all(|removal| removal.not_before > Duration::ZERO)
+            let idle = hand.queue.len() == 0 && hand.saving.is_none() && !hand.is_removing();
+            hand.scanned_at.is_some() && idle
         })
     }
 
@@ -231,33 +256,28 @@ impl State {
         self.ram_used() + bytes <= ram_limit(config)
     }
 
-    /// Keeps a chunk in RAM. Returns with it what it replaced, to be freed without the lock.
-    pub(super) fn store(
-        &mut self,
-        config: &Config,
-        offer: Offer,
-        now: Duration,
-        unix_s: u64,
-    ) -> (Result<Kept, Refused>, Option<Chunk>) {
+    /// Keeps a chunk in RAM.
+    pub(super) fn store(&mut self, config: &Config, offer: Offer, now: Duration, unix_s: u64) -> Result<Kept, Refused> {
         let Offer { chunk, why, owner, recompute } = offer;
         let (id, head) = (chunk.head.id, chunk.head.clone());
         if self.closing.is_some() {
-            return (Err(Refused::Closed), None);
+            return Err(Refused::Closed);
         }
         let as_good = |entry: &crate::catalog::Entry| entry.serves(Some(&head.class), head.flags.lossy);
         let present = self.catalog.get(&id).is_some_and(as_good);
-        let mut replaced = None;
         if !present {
             let bytes = head.payload_bytes();
             if bytes > ram_limit(config) {
-                return (Err(Refused::TooLarge), None);
+                return Err(Refused::TooLarge);
             }
             if !self.ram_fits(config, bytes) {
-                return (Err(Refused::Full), None);
+                self.counts.refused += 1;
+                return Err(Refused::Full);
             }
             // Another arithmetic's rows, or rounded ones: these are wanted now.
-            replaced = self.forget(&id);
+            self.forget(&id, Gone::Replaced);
             self.catalog.put_ram(chunk);
+            self.counts.stored(Place::Ram, bytes);
         }
         let before = self.catalog.get(&ChunkId { hash: head.parent, ..id }).map(|entry| entry.prefix_recompute);
         if let Some(entry) = self.catalog.get_mut(&id)
@@ -267,6 +287,7 @@ impl State {
             entry.prefix_recompute = recompute + before.unwrap_or_default();
         }
         self.catalog.touch(&id, now, unix_s);
+        self.dirty.insert(id);
         if let Some(owner) = owner {
             self.own(&id, &owner);
         }
@@ -277,7 +298,7 @@ impl State {
         if write_now {
             self.enqueue_below(config, &id, now);
         }
-        (Ok(if present { Kept::Already } else { Kept::New }), replaced)
+        Ok(if present { Kept::Already } else { Kept::New })
     }
 
     /// Names an owner of a chunk and of all before it.
@@ -286,6 +307,7 @@ impl State {
         while let Some(entry) = self.catalog.get_mut(&next)
             && entry.owners.insert(owner.clone())
         {
+            self.dirty.insert(next);
             next = entry.parent_id(&next);
         }
     }
@@ -298,6 +320,7 @@ impl State {
             entry.hits += 1;
         }
         self.catalog.touch(id, now, unix_s);
+        self.dirty.insert(*id);
         if hit && self.deserves(id, Place::Ssd) {
             self.enqueue_below(config, id, now);
         }
@@ -345,27 +368,44 @@ impl State {
         let (parent, bytes, rank) =
             (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&entry.facts()));
         let unlimited = self.closing.is_some();
+        let mut dropped = 0;
         let hand = self.hand_mut(place);
         while !unlimited && hand.queue.bytes() + bytes > config.queue_bytes {
             let saving = hand.saving.map(|(id, _)| id);
             let colder = |other: &ChunkId| Some(*other) != saving && *other != parent;
-            let Some(victim) = hand.queue.shelf.victims().find(colder) else { return false };
+            let Some(victim) = hand.queue.shelf.victims().find(colder) else {
+                self.counts.dropped.queue_full += 1;
+                return false;
+            };
             hand.queue.remove(&victim);
+            dropped += 1;
         }
         hand.queue.push(id, parent, bytes, rank);
+        self.counts.dropped.queue_full += dropped;
         true
     }
 
-    /// Takes a chunk out of every place; what is below RAM is removed by the hands. Returns its rows, to be freed without the lock.
-    pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
+    /// Takes a chunk out of every place, and out of restores; what is below RAM is removed by the hands.
+    pub(super) fn forget(&mut self, id: &ChunkId, why: Gone) {
         for place in LOWER {
-            self.remove_lower(place, id);
+            self.remove_lower(place, id, why);
         }
-        self.catalog.drop_ram(id)
+        self.drop_ram(id, why);
+        let rows = self.jobs.values_mut().flat_map(|job| job.forget(id));
+        self.trash.extend(rows.map(|chunk| (chunk, 0)));
+    }
+
+    /// Takes a chunk out of RAM.
+    pub(super) fn drop_ram(&mut self, id: &ChunkId, why: Gone) {
+        let Some(chunk) = self.catalog.drop_ram(id) else { return };
+        let bytes = chunk.head.payload_bytes();
+        self.ram_freeing += bytes;
+        self.trash.push((chunk, bytes));
+        self.left(Place::Ram, id, bytes, why);
     }
 
     /// Has a chunk removed from a place below RAM, and from its queue.
-    pub(super) fn remove_lower(&mut self, place: Place, id: &ChunkId) {
+    pub(super) fn remove_lower(&mut self, place: Place, id: &ChunkId, why: Gone) {
         let bytes = self.catalog.drop_lower(place, id);
         let hand = self.hand_mut(place);
         hand.queue.remove(id);
@@ -373,6 +413,22 @@ impl State {
         if let Some(bytes) = bytes {
             hand.leaving_bytes += bytes;
             hand.removals.push_back(Removal { id: *id, bytes, not_before: Duration::ZERO });
+            self.left(place, id, bytes, why);
+        }
+    }
+
+    /// Notes that a place has lost a chunk by itself.
+    pub(super) fn lost(&mut self, place: Place, id: &ChunkId, why: Gone) {
+        if let Some(bytes) = self.catalog.drop_lower(place, id) {
+            self.left(place, id, bytes, why);
+        }
+    }
+
+    fn left(&mut self, place: Place, id: &ChunkId, bytes: u64, why: Gone) {
+        self.counts.gone(place, bytes, why);
+        if self.catalog.get(id).is_none() {
+            self.ghosts.add(*id, why);
+            self.dirty.insert(*id);
         }
     }
 
@@ -383,6 +439,8 @@ impl State {
         if hand.failures >= FAILURES {
             hand.away_until = Some(now + REST);
         }
+        self.counts.flow(place).failed += 1;
+        self.watch_health(now);
     }
 
     /// A call that came back well: the place is there.
