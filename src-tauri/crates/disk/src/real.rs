@@ -9,9 +9,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::blocks::RealBlocks;
 use crate::draft::{self, RealDraft};
 use crate::partial::RealPartial;
-use crate::{Disk, DiskError, Draft, Mode, Partial, Step, failed};
+use crate::{Blocks, Disk, DiskError, Draft, Mode, Partial, Step, failed};
 
 /// Attempts at a name for a temporary file. A taken name is one that a killed process of the same id left behind.
 const NAME_ATTEMPTS: u32 = 1000;
@@ -75,6 +76,14 @@ impl Disk for RealDisk {
 
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         fs::remove_file(path).map_err(failed(Step::Remove, path))
+    }
+
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
+        Ok(Box::new(RealBlocks::open(path)?))
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
+        sync_folder(path).map_err(failed(Step::Sync, path))
     }
 }
 

@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::chunk::{Chunk, ChunkId, Flags, NumericClass};
+use crate::chunk::{Chunk, ChunkId, NumericClass};
 use crate::identity::{Chain, ChunkHash};
 use crate::key::Key;
 use crate::owner::Owner;
@@ -33,7 +33,8 @@ pub(crate) struct Entry {
     pub(crate) tokens: u32,
     pub(crate) keys: Option<Arc<[Key]>>,
     pub(crate) class: NumericClass,
-    pub(crate) flags: Flags,
+    /// By place, whether its rows were rounded there.
+    pub(crate) lossy: [bool; 3],
     /// Its rows, while RAM has it.
     pub(crate) ram: Option<Chunk>,
     /// Bytes of its rows.
@@ -73,9 +74,9 @@ impl Entry {
         }
     }
 
-    /// Whether somebody who wants this class, or any, may use its rows.
-    pub(crate) fn serves(&self, class: Option<&NumericClass>, lossy: bool) -> bool {
-        !self.suspect && class.is_none_or(|class| *class == self.class) && (lossy || !self.flags.lossy)
+    /// Whether somebody who wants this class, or any, may use its rows from there.
+    pub(crate) fn serves(&self, place: Place, class: Option<&NumericClass>, lossy: bool) -> bool {
+        !self.suspect && class.is_none_or(|class| *class == self.class) && (lossy || !self.lossy[place as usize])
     }
 }
 
@@ -164,6 +165,7 @@ impl Catalog {
             keys: Some(Arc::clone(&head.keys)),
         });
         entry.payload_bytes = bytes;
+        entry.lossy[Place::Ram as usize] = head.flags.lossy;
         entry.ram = Some(chunk);
         self.shelve(Place::Ram, head.id, bytes);
         self.learn(&head.id, &head.keys);
@@ -172,7 +174,7 @@ impl Catalog {
     /// Notes that a place below RAM has a chunk.
     pub(crate) fn put_lower(&mut self, place: Place, stored: &Stored) {
         let id = stored.id;
-        self.entry(id, || stored.clone());
+        self.entry(id, || stored.clone()).lossy[place as usize] = stored.flags.lossy;
         self.shelve(place, id, stored.bytes);
         if let Some(keys) = &stored.keys {
             self.learn(&id, keys);
@@ -277,7 +279,7 @@ impl Catalog {
                 tokens: stored.tokens,
                 keys: None,
                 class: stored.class,
-                flags: stored.flags,
+                lossy: [false; 3],
                 ram: None,
                 payload_bytes: stored.bytes,
                 owners: BTreeSet::new(),

@@ -235,7 +235,8 @@ impl Lookup<'_> {
 
     /// The nearest place that can be asked for a chunk, where the request may use it.
     fn place(&self, id: &ChunkId, entry: &Entry) -> Option<Place> {
-        let serves = entry.serves(self.prefix.class.as_ref(), self.prefix.lossy);
-        serves.then(|| self.catalog.places(id).find(|&place| !(self.away)(place))).flatten()
+        let Prefix { class, lossy, .. } = self.prefix;
+        let serves = |place: &Place| !(self.away)(*place) && entry.serves(*place, class.as_ref(), *lossy);
+        self.catalog.places(id).find(serves)
     }
 }

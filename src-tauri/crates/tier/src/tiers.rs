@@ -24,6 +24,7 @@ mod trace;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::LOWER;
@@ -32,6 +33,7 @@ use crate::clock::Clock;
 use crate::coverage::{Coverage, Prefix};
 use crate::identity::CHUNK_TOKENS;
 use crate::owner::Owner;
+use crate::ssd::Ssd;
 use crate::tier::{Place, Tier};
 use crate::worth::{LeastRecent, Worth};
 
@@ -59,8 +61,8 @@ pub struct Lower {
     pub floor: Option<Floor>,
     /// Bytes that may be written to it on one day (UTC), to spare the disk.
     pub daily_bytes: Option<u64>,
-    /// Whether another process owns it: then nothing is evicted from it here.
-    pub guest: bool,
+    /// Whether this process may evict from it; where another owns it, this one only reads and adds. Asked at each scan. May block.
+    pub owns: Arc<dyn Fn() -> bool + Send + Sync>,
     /// How often to look for what other processes changed.
     pub rescan: Option<Duration>,
 }
@@ -68,7 +70,19 @@ pub struct Lower {
 impl Lower {
     /// A place of our own without other limits than its budget.
     pub fn new(tier: Arc<dyn Tier>, budget_bytes: u64) -> Self {
-        Self { tier, budget_bytes, floor: None, daily_bytes: None, guest: false, rescan: None }
+        Self { tier, budget_bytes, floor: None, daily_bytes: None, owns: Arc::new(|| true), rescan: None }
+    }
+
+    /// A folder that other processes may use too.
+    pub fn ssd(ssd: &Arc<Ssd>, budget_bytes: u64, floor_bytes: u64) -> Self {
+        const RESCAN: Duration = Duration::from_secs(30);
+        let (room, lock) = (Arc::clone(ssd), Arc::clone(ssd));
+        Self {
+            floor: Some(Floor { bytes: floor_bytes, free: Arc::new(move || room.free_bytes().ok()) }),
+            owns: Arc::new(move || lock.try_own()),
+            rescan: Some(RESCAN),
+            ..Self::new(Arc::clone(ssd) as _, budget_bytes)
+        }
     }
 }
 
@@ -205,6 +219,7 @@ impl Inner {
 /// See the module.
 pub struct Tiers {
     inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Tiers {
@@ -222,7 +237,7 @@ impl Tiers {
             done: Condvar::new(),
             ram_wanted: AtomicBool::new(false),
         });
-        let tiers = Self { inner };
+        let tiers = Self { inner, threads: Mutex::default() };
         tiers.start("tier-keeper".to_owned(), keep::run)?;
         for place in LOWER.into_iter().filter(|&place| tiers.inner.config.lower(place).is_some()) {
             tiers.start(format!("tier-{place}-write"), move |inner| hand::run(inner, place))?;
@@ -283,6 +298,12 @@ impl Tiers {
         result
     }
 
+    /// Gives a place this budget from now on; what is too much leaves it soon.
+    pub fn set_budget(&self, place: Place, bytes: u64) {
+        self.inner.lock().catalog.set_budget(place, bytes);
+        self.inner.work.notify_all();
+    }
+
     /// Waits until every place has been scanned once and all that is due has been written, for at most this long. Returns whether it
     /// came to that.
     pub fn settle(&self, within: Duration) -> bool {
@@ -308,8 +329,14 @@ impl Tiers {
         let waited = self.inner.done.wait_timeout_while(state, within, |state| state.threads > 0);
         let mut state = waited.expect("as in lock").0;
         state.closing = Some(state::Closing::Now);
+        let all_left = state.threads == 0;
         drop(state);
         self.inner.work.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().expect("as in lock"));
+        if all_left {
+            // They have nothing left to do but end, and to let go of the places.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
     }
 
     fn start(&self, name: String, run: impl FnOnce(&Inner) + Send + 'static) -> std::io::Result<()> {
@@ -320,10 +347,16 @@ impl Tiers {
             inner.lock().threads -= 1;
             inner.done.notify_all();
         });
-        if started.is_err() {
-            self.inner.lock().threads -= 1;
+        match started {
+            Ok(thread) => {
+                self.threads.lock().expect("as in lock").push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                self.inner.lock().threads -= 1;
+                Err(error)
+            }
         }
-        started.map(|_| ())
     }
 }
 

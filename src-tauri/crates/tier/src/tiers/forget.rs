@@ -81,7 +81,9 @@ impl Tiers {
                 path.into_iter().filter(|id| state.catalog.get(id).is_some_and(|entry| !entry.pinned)).collect();
             let fits = news.iter().all(|id| state.catalog.set_pinned(id, true));
             if !fits {
-                news.iter().for_each(|id| drop(state.catalog.set_pinned(id, false)));
+                for id in &news {
+                    state.catalog.set_pinned(id, false);
+                }
                 return Err(PinError::Quota);
             }
             state.dirty.extend(news);

@@ -121,6 +121,7 @@ fn most_bytes(chunk: &Chunk) -> u64 {
 /// Looks what a place has, and files it.
 fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGuard<'a, State> {
     let mut found = Vec::new();
+    let owns = calmly(|| (lower.owns)()).unwrap_or(false);
     let scanned = calmly(|| lower.tier.scan(&mut |stored| found.push(stored))).unwrap_or_else(panicked);
     let complete = scanned.is_ok();
     for batch in found.chunks(BATCH) {
@@ -141,7 +142,9 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
     } else {
         state.failed(place, inner.clock.now());
     }
-    state.hand_mut(place).scanned_at = Some(inner.clock.now());
+    let hand = state.hand_mut(place);
+    hand.owns = owns;
+    hand.scanned_at = Some(inner.clock.now());
     state
 }
 
@@ -165,7 +168,7 @@ impl State {
                 hand.removing = true;
                 return hand.removals.remove(next).map(Op::Remove);
             }
-            if !lower.guest && self.trim(config, place, now) > 0 {
+            if self.hand(place).owns && self.trim(config, place, now) > 0 {
                 continue;
             }
             if !self.hand(place).is_writable(now) {
@@ -173,11 +176,9 @@ impl State {
             }
             let id = self.hand(place).queue.first()?;
             let admitted = self.admit(lower, place, &id, unix_s);
-            if let Admitted::NoRoom = admitted
-                && !lower.guest
-            {
-                self.hand_mut(place).wanted = true;
-                if self.trim(config, place, now) > 0 {
+            if let Admitted::NoRoom(bytes) = admitted {
+                self.hand_mut(place).wanted = Some(bytes);
+                if self.hand(place).owns && self.trim(config, place, now) > 0 {
                     continue;
                 }
                 self.counts.dropped.no_room += 1;
@@ -219,8 +220,8 @@ impl State {
             self.counts.dropped.daily_cap += 1;
             return Admitted::Refused;
         }
-        if self.used_bytes(place) + bytes > lower.budget_bytes {
-            return Admitted::NoRoom;
+        if self.used_bytes(place) + bytes > self.catalog.shelf(place).budget() {
+            return Admitted::NoRoom(bytes);
         }
         Admitted::Save(source, bytes)
     }
@@ -236,12 +237,13 @@ impl State {
     fn trim(&mut self, config: &Config, place: Place, now: Duration) -> usize {
         let budget = self.catalog.shelf(place).budget();
         let staying = self.used_bytes(place) - self.hand(place).leaving_bytes;
-        let wanted = std::mem::take(&mut self.hand_mut(place).wanted);
-        if staying <= high_mark(budget) && !wanted {
+        let wanted = self.hand_mut(place).wanted.take();
+        if staying <= high_mark(budget) && wanted.is_none() {
             return 0;
         }
+        let goal = low_mark(budget).min(budget.saturating_sub(wanted.unwrap_or(0)));
         let below = (place == Place::Ssd && self.hand(Place::Remote).present).then_some(Place::Remote);
-        let mut excess = staying.saturating_sub(low_mark(budget));
+        let mut excess = staying.saturating_sub(goal);
         let mut removed = 0;
         let mut passed = std::collections::HashSet::new();
         while excess > 0 {
@@ -261,11 +263,11 @@ impl State {
             {
                 // It leaves in a later round, when it has been copied.
                 passed.insert(id);
-                excess = excess.saturating_sub(1);
                 continue;
             }
-            excess = excess.saturating_sub(self.catalog.get(&id).map_or(0, |entry| entry.payload_bytes));
+            let leaving_bytes = self.hand(place).leaving_bytes;
             self.remove_lower(place, &id, Gone::Evicted);
+            excess = excess.saturating_sub(self.hand(place).leaving_bytes - leaving_bytes);
             removed += 1;
         }
         removed
@@ -301,6 +303,7 @@ impl State {
                 hand.written.0 = unix_s / (24 * 3600);
                 hand.written.1 += stored.bytes;
                 hand.writable = Writable::Yes;
+                self.replaced(place, id);
                 self.answered(place);
                 if doomed {
                     let hand = self.hand_mut(place);
@@ -315,11 +318,19 @@ impl State {
             Err(error) => {
                 hand.writable = Writable::From(now + REST);
                 let waiting = hand.queue.clear();
-                hand.wanted |= matches!(error, TierError::Full(_));
+                hand.wanted = matches!(error, TierError::Full(_)).then_some(0).or(hand.wanted);
                 self.counts.dropped.failed += 1 + waiting as u64;
                 self.failed(place, now);
             }
         }
+    }
+
+    /// A chunk was written anew, so what was to be removed under its name is there no more.
+    fn replaced(&mut self, place: Place, id: &ChunkId) {
+        let hand = self.hand_mut(place);
+        let (same, rest) = hand.removals.drain(..).partition::<Vec<_>, _>(|removal| removal.id == *id);
+        hand.removals = rest.into();
+        hand.leaving_bytes -= same.iter().map(|removal| removal.bytes).sum::<u64>();
     }
 
     /// Counts a damaged chunk; a place that gives several of them is not written to any more.
@@ -339,8 +350,8 @@ impl State {
 /// What becomes of a chunk at the head of a queue.
 enum Admitted {
     Save(Source, u64),
-    /// There is no room for it.
-    NoRoom,
+    /// There is no room for so many bytes.
+    NoRoom(u64),
     /// It is there, or not to be written.
     Refused,
 }

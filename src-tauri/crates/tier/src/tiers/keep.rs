@@ -49,7 +49,7 @@ impl State {
     /// done.
     fn trim_ram(&mut self, inner: &Inner, now: Duration) {
         let config = &inner.config;
-        let budget = config.ram_bytes;
+        let budget = self.catalog.shelf(Place::Ram).budget();
         let used = self.catalog.shelf(Place::Ram).bytes();
         self.trimming |= inner.ram_wanted.swap(false, Ordering::Relaxed) || used > high_mark(budget);
         self.trimming &= used > low_mark(budget);

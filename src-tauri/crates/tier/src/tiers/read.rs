@@ -12,7 +12,7 @@ use super::status::Gone;
 use super::{Inner, Place};
 use crate::catalog::LOWER;
 use crate::chunk::{Chunk, ChunkHead, ChunkId};
-use crate::coverage::{Coverage, Step};
+use crate::coverage::{Coverage, Prefix, Step};
 use crate::tier::{Miss, TierError, Wanted};
 
 /// Chunks of one restore that are read or lie ready before they are taken.
@@ -29,20 +29,11 @@ pub struct Restored {
 impl Restored {
     /// Compares a chunk with what is wanted: name, parent, position, keys, arithmetic, geometry.
     fn verify(chunk: Chunk, wanted: &Wanted<'_>, place: Place) -> Result<Self, Miss> {
-        let head = chunk.head.as_ref();
-        let facts = [
-            (head.id == wanted.id, "another name"),
-            (head.parent == wanted.parent, "another chunk before it"),
-            (head.first_position == wanted.first_position, "another position"),
-            (head.keys.starts_with(wanted.keys), "other tokens"),
-            (wanted.class.is_none_or(|class| *class == head.class), "another arithmetic"),
-            (wanted.lossy || !head.flags.lossy, "rounded rows"),
-            (head.payload_bytes() == chunk.payload.len() as u64, "another length"),
-        ];
-        match facts.iter().find(|(holds, _)| !holds) {
-            None => Ok(Self { rows: wanted.keys.len(), chunk, place }),
-            Some(&(_, why)) => Err(Miss::Other(why)),
+        wanted.check(&chunk.head)?;
+        if chunk.head.payload_bytes() != chunk.payload.len() as u64 {
+            return Err(Miss::Other("it has another length"));
         }
+        Ok(Self { rows: wanted.keys.len(), chunk, place })
     }
 
     /// What the chunk is.
@@ -183,11 +174,8 @@ impl Restoring {
             Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
             Some(_) if closing => End::Closed,
             Some(slot) if now >= job.deadline => {
-                let late = match slot {
-                    Slot::Reading(place) => Some(*place),
-                    _ => None,
-                };
-                if let Some(place) = late {
+                // Where no thread was free to read it, the place kept them all waiting.
+                if let Slot::Due(place) | Slot::Reading(place) = *slot {
                     state.failed(place, now);
                 }
                 End::Deadline
@@ -218,13 +206,18 @@ impl Drop for Restoring {
 impl State {
     /// Takes part in a restore: rows in RAM are ready, others must be read.
     fn begin_step(&mut self, coverage: &Coverage, step: &Step, now: Duration) -> Slot {
-        let place = self.catalog.places(&step.id).find(|&place| !self.is_away(place, now));
+        let Prefix { class, lossy, .. } = coverage.prefix();
+        let serves = |place: &Place| {
+            let entry = self.catalog.get(&step.id);
+            !self.is_away(*place, now) && entry.is_some_and(|entry| entry.serves(*place, class.as_ref(), *lossy))
+        };
+        let place = self.catalog.places(&step.id).find(serves);
         let Some(entry) = self.catalog.get_mut(&step.id) else {
             // A remote place may have what nobody listed.
             return if step.place == Place::Remote { Slot::Due(Place::Remote) } else { Slot::Missed(Miss::Absent) };
         };
         entry.leases += 1;
-        match &entry.ram {
+        match entry.ram.as_ref().filter(|_| place == Some(Place::Ram)) {
             Some(chunk) => match Restored::verify(chunk.clone(), &coverage.wanted(step), Place::Ram) {
                 Ok(restored) => Slot::Ready(restored),
                 Err(miss) => Slot::Missed(miss),
@@ -242,7 +235,7 @@ impl State {
         // What nobody listed came from far away, so once is enough.
         let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 2 || entry.pinned));
         // Below the high mark only: what comes back must not push out what is about to be stored.
-        if wanted && self.ram_used() + bytes <= high_mark(config.ram_bytes) {
+        if wanted && self.ram_used() + bytes <= high_mark(self.catalog.shelf(Place::Ram).budget()) {
             self.catalog.put_ram(restored.chunk.clone());
             self.catalog.touch(&id, now, unix_s);
             self.counts.stored(Place::Ram, bytes);

@@ -119,6 +119,8 @@ pub(super) enum Writable {
 pub(super) struct Hand {
     pub(super) present: bool,
     pub(super) scanned_at: Option<Duration>,
+    /// Whether this process may evict.
+    pub(super) owns: bool,
     pub(super) queue: Queue,
     /// Being written now, and bytes set aside for it.
     pub(super) saving: Option<(ChunkId, u64)>,
@@ -130,8 +132,8 @@ pub(super) struct Hand {
     /// Bytes of all removals.
     pub(super) leaving_bytes: u64,
     pub(super) writable: Writable,
-    /// Room is wanted beyond the high mark.
-    pub(super) wanted: bool,
+    /// Room for so many bytes is wanted, however full the place is.
+    pub(super) wanted: Option<u64>,
     pub(super) failures: u32,
     pub(super) away_until: Option<Duration>,
     /// When damaged chunks were met of late.
@@ -145,6 +147,7 @@ impl Hand {
         Self {
             present,
             scanned_at: None,
+            owns: false,
             queue: Queue::new(),
             saving: None,
             doomed: false,
@@ -152,7 +155,7 @@ impl Hand {
             removing: false,
             leaving_bytes: 0,
             writable: Writable::Yes,
-            wanted: false,
+            wanted: None,
             failures: 0,
             away_until: None,
             damaged_at: VecDeque::new(),
@@ -252,8 +255,14 @@ impl State {
         self.catalog.shelf(Place::Ram).bytes() + self.ram_freeing
     }
 
+    /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written.
+    fn ram_limit(&self, config: &Config) -> u64 {
+        let budget = self.catalog.shelf(Place::Ram).budget();
+        if budget == 0 { config.queue_bytes } else { budget }
+    }
+
     pub(super) fn ram_fits(&self, config: &Config, bytes: u64) -> bool {
-        self.ram_used() + bytes <= ram_limit(config)
+        self.ram_used() + bytes <= self.ram_limit(config)
     }
 
     /// Keeps a chunk in RAM.
@@ -263,19 +272,24 @@ impl State {
         if self.closing.is_some() {
             return Err(Refused::Closed);
         }
-        let as_good = |entry: &crate::catalog::Entry| entry.serves(Some(&head.class), head.flags.lossy);
-        let present = self.catalog.get(&id).is_some_and(as_good);
+        let entry = self.catalog.get(&id);
+        let as_good = |place| entry.is_some_and(|entry| entry.serves(place, Some(&head.class), head.flags.lossy));
+        let present = self.catalog.places(&id).any(as_good);
+        let another = entry.is_some_and(|entry| entry.suspect || entry.class != head.class);
         if !present {
             let bytes = head.payload_bytes();
-            if bytes > ram_limit(config) {
+            if bytes > self.ram_limit(config) {
                 return Err(Refused::TooLarge);
             }
             if !self.ram_fits(config, bytes) {
                 self.counts.refused += 1;
                 return Err(Refused::Full);
             }
-            // Another arithmetic's rows, or rounded ones: these are wanted now.
-            self.forget(&id, Gone::Replaced);
+            // Another arithmetic's rows are wanted no more; rounded ones may stay where they are, below.
+            if another {
+                self.forget(&id, Gone::Replaced);
+            }
+            self.drop_ram(&id, Gone::Replaced);
             self.catalog.put_ram(chunk);
             self.counts.stored(Place::Ram, bytes);
         }
@@ -293,7 +307,9 @@ impl State {
         }
         let write_now = match why {
             StoreWhy::Reused | StoreWhy::Idle => true,
-            StoreWhy::Evicted | StoreWhy::Unload => config.ram_bytes == 0 && self.deserves(&id, Place::Ssd),
+            StoreWhy::Evicted | StoreWhy::Unload => {
+                self.catalog.shelf(Place::Ram).budget() == 0 && self.deserves(&id, Place::Ssd)
+            }
         };
         if write_now {
             self.enqueue_below(config, &id, now);
@@ -469,9 +485,4 @@ impl State {
             self.enqueue(config, place, &id, now);
         }
     }
-}
-
-/// Bytes that RAM never exceeds.
-fn ram_limit(config: &Config) -> u64 {
-    config.ram_bytes.max(if config.ram_bytes == 0 { config.queue_bytes } else { 0 })
 }

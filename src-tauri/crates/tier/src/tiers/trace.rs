@@ -122,12 +122,12 @@ impl State {
         let away = self.catalog.places(&kept).next().filter(|&place| self.is_away(place, now));
         if prefix.class.as_ref().is_some_and(|class| *class != entry.class) {
             Why::OtherArithmetic(entry.class.clone())
-        } else if entry.flags.lossy && !prefix.lossy {
-            Why::Rounded
         } else if entry.suspect {
             Why::Suspect
         } else if let Some(place) = away {
             Why::Away(place)
+        } else if !self.catalog.places(&kept).any(|place| entry.serves(place, prefix.class.as_ref(), prefix.lossy)) {
+            Why::Rounded
         } else if shared < rest.len() {
             let keys = entry.keys.as_deref().unwrap_or_default();
             Why::Changed { at: first + shared, kept: keys.get(shared).copied(), asked: rest[shared] }
