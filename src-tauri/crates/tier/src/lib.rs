@@ -9,16 +9,28 @@
 
 #![forbid(unsafe_code)]
 
+mod catalog;
 pub mod chunk;
+mod clock;
+mod coverage;
 pub mod format;
 pub mod identity;
 mod key;
+mod owner;
+mod shelf;
 pub mod ssd;
 pub mod tier;
+pub mod tiers;
+mod worth;
 
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
+pub use clock::Clock;
+pub use coverage::{Coverage, Groups, Prefix, Step};
 pub use format::{Check, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
 pub use key::Key;
+pub use owner::Owner;
 pub use ssd::{Ssd, SsdOptions};
 pub use tier::{Miss, Place, Stored, Tier, TierError, Wanted};
+pub use tiers::{Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers};
+pub use worth::{Facts, LeastRecent, Worth};

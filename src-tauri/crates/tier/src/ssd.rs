@@ -208,7 +208,7 @@ impl Tier for Ssd {
     }
 
     fn save(&self, chunk: &Chunk) -> Result<Stored, TierError> {
-        save::save(self, chunk)
+        save::save(self, chunk).map(|stored| Stored { keys: Some(Arc::clone(&chunk.head.keys)), ..stored })
     }
 
     fn remove(&self, id: &ChunkId) -> Result<(), TierError> {

@@ -3,6 +3,7 @@
 //! Calls block, so they are made on threads that nobody who computes waits for.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::chunk::{Chunk, ChunkHead, ChunkId, Flags, NumericClass};
 use crate::identity::ChunkHash;
@@ -42,10 +43,14 @@ pub struct Stored {
     pub tokens: u32,
     /// Bytes that it takes there, as the place counts them (whole disk blocks).
     pub bytes: u64,
+    /// What computed it.
+    pub class: NumericClass,
     /// What else is to be known.
     pub flags: Flags,
     /// When it was computed, in seconds since 1970.
     pub created_unix_s: u64,
+    /// What stands at its positions, where that was read too. Without it only a request for all of them finds the chunk.
+    pub keys: Option<Arc<[Key]>>,
 }
 
 /// What a chunk must be for its reader; anything else is a miss.
@@ -84,7 +89,7 @@ impl Wanted<'_> {
 }
 
 /// Why there is no chunk.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Miss {
     /// It is not there.
     #[error("not there")]
@@ -101,7 +106,7 @@ pub enum Miss {
 }
 
 /// Why a tier failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
     /// No room, by the disk or by a quota.
     #[error("no space is left: {0}")]
@@ -124,6 +129,11 @@ pub trait Tier: Send + Sync {
     /// # Errors
     /// Where the place as a whole cannot be read. Chunks that cannot be are left out.
     fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError>;
+
+    /// Whether a chunk may be there that no scan told of. Answered from memory, since who computes waits for it.
+    fn may_hold(&self, _id: &ChunkId) -> bool {
+        false
+    }
 
     /// Reads a chunk and makes sure that it is the wanted one, to the last byte.
     ///

@@ -135,8 +135,10 @@ impl Header {
             first_position: self.first_position,
             tokens: self.tokens,
             bytes: room_bytes,
+            class: self.class.clone(),
             flags: self.flags,
             created_unix_s: self.created_unix_s,
+            keys: None,
         }
     }
 

@@ -94,7 +94,8 @@ pub(super) fn read_header(ssd: &Ssd, blocks: &dyn Blocks, buffer: &mut [u8]) -> 
     Ok((header, count))
 }
 
-fn read_front(ssd: &Ssd, blocks: &dyn Blocks) -> Result<(Header, Front), Miss> {
+/// Header, table and keys.
+pub(super) fn read_front(ssd: &Ssd, blocks: &dyn Blocks) -> Result<(Header, Front), Miss> {
     let mut work = ssd.work(FIRST_BYTES);
     let (header, count) = read_header(ssd, blocks, &mut work.buffer[..FIRST_BYTES])?;
     let front_bytes = header.front_bytes();

@@ -6,7 +6,6 @@ use std::sync::mpsc;
 
 use super::layout::{Layout, SUFFIX};
 use super::{Ssd, load};
-use crate::format::BLOCK_BYTES;
 use crate::tier::{Miss, Stored, TierError};
 
 pub(super) fn scan(ssd: &Ssd, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
@@ -52,20 +51,19 @@ pub(super) fn each_file<T: Send>(
     Ok(())
 }
 
-/// What a file's first block tells. A damaged file is put aside.
+/// What a file's first blocks tell. A damaged file is put aside.
 fn stored(ssd: &Ssd, path: &Path) -> Result<Stored, Miss> {
     let blocks = ssd.disk.open_blocks(path).map_err(TierError::from)?;
-    let mut work = ssd.work(BLOCK_BYTES);
-    let header = load::read_header(ssd, &*blocks, &mut work.buffer[..BLOCK_BYTES]);
-    ssd.put_back(work);
-    let header = header.map(|(header, _)| header).and_then(|header| {
+    let front = load::read_front(ssd, &*blocks).and_then(|(header, front)| {
         let its_own = ssd.layout.file(&header.id) == path;
-        if its_own { Ok(header) } else { Err(Miss::Damaged("another chunk lies under this name")) }
+        if its_own { Ok((header, front)) } else { Err(Miss::Damaged("another chunk lies under this name")) }
     });
-    if let Err(Miss::Damaged(_)) = header {
+    if let Err(Miss::Damaged(_)) = front {
         ssd.put_aside(path);
     }
-    Ok(header?.stored(blocks.room_bytes().map_err(TierError::from)?))
+    let (header, front) = front?;
+    let keys = Some(front.head().keys.clone());
+    Ok(Stored { keys, ..header.stored(blocks.room_bytes().map_err(TierError::from)?) })
 }
 
 /// The folders that files of chunks lie in.

@@ -1,0 +1,331 @@
+//! Bringing chunks back: the threads that read, and the restore that a computing thread polls.
+//!
+//! A restore's chunks are read a few ahead of the one that is taken next, so that neither waits for the other and memory stays
+//! bounded. A place that fails is asked no more; where another has the chunk too, that one is asked.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::state::{Closing, State, high_mark};
+use super::status::Gone;
+use super::{Inner, Place};
+use crate::catalog::LOWER;
+use crate::chunk::{Chunk, ChunkHead, ChunkId};
+use crate::coverage::{Coverage, Prefix, Step};
+use crate::tier::{Miss, TierError, Wanted};
+
+/// Chunks of one restore that are read or lie ready before they are taken.
+const AHEAD: usize = 4;
+
+/// A chunk that was compared with what was asked for. There is no other way to make one.
+#[derive(Clone, Debug)]
+pub struct Restored {
+    chunk: Chunk,
+    rows: usize,
+    place: Place,
+}
+
+impl Restored {
+    /// Compares a chunk with what is wanted: name, parent, position, keys, arithmetic, geometry.
+    fn verify(chunk: Chunk, wanted: &Wanted<'_>, place: Place) -> Result<Self, Miss> {
+        wanted.check(&chunk.head)?;
+        if chunk.head.payload_bytes() != chunk.payload.len() as u64 {
+            return Err(Miss::Other("it has another length"));
+        }
+        Ok(Self { rows: wanted.keys.len(), chunk, place })
+    }
+
+    /// What the chunk is.
+    pub fn head(&self) -> &ChunkHead {
+        &self.chunk.head
+    }
+
+    /// Its rows; only the first [`Restored::rows`] tokens' are of use.
+    pub fn payload(&self) -> &[u8] {
+        &self.chunk.payload
+    }
+
+    /// How many of its tokens are those of the request.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Where it came from.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+}
+
+/// Why a restore yields no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All chunks have come.
+    Complete,
+    /// The next chunk is not to be had.
+    Missed(Miss),
+    /// The next chunk has not come in time.
+    Deadline,
+    /// The tiers are being closed.
+    Closed,
+}
+
+/// What [`Restoring::try_next`] has.
+#[derive(Debug)]
+pub enum Next {
+    /// The next chunk.
+    Ready(Restored),
+    /// Nothing yet.
+    Waiting,
+    /// There will be no more, and why.
+    Ended(End),
+}
+
+/// A step of a restore.
+#[derive(Debug)]
+enum Slot {
+    /// To be read from this place.
+    Due(Place),
+    Reading(Place),
+    Ready(Restored),
+    Missed(Miss),
+    Taken,
+}
+
+/// A restore under way.
+#[derive(Debug)]
+pub(super) struct Job {
+    coverage: Coverage,
+    steps: Vec<Step>,
+    slots: Vec<Slot>,
+    /// Slots that were taken.
+    taken: usize,
+    deadline: Duration,
+    ended: Option<End>,
+}
+
+impl Job {
+    /// Takes out a chunk that was deleted, and returns its rows where they were ready.
+    pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
+        let index = self.steps.iter().position(|step| step.id == *id)?;
+        let slot = &mut self.slots[index];
+        match slot {
+            Slot::Taken => None,
+            _ => match std::mem::replace(slot, Slot::Missed(Miss::Absent)) {
+                Slot::Ready(restored) => Some(restored.chunk),
+                _ => None,
+            },
+        }
+    }
+
+    /// The first slot that is to be read from `place` now.
+    fn due(&self, place: Place) -> Option<usize> {
+        let ahead = self.slots.iter().enumerate().skip(self.taken).take(AHEAD);
+        let mut reachable = ahead.take_while(|(_, slot)| !matches!(slot, Slot::Missed(_)));
+        reachable.find(|(_, slot)| matches!(slot, Slot::Due(from) if *from == place)).map(|(index, _)| index)
+    }
+}
+
+/// A restore under way. Dropping it cancels what has not been read.
+pub struct Restoring {
+    inner: Arc<Inner>,
+    job: u64,
+}
+
+impl Restoring {
+    pub(super) fn begin(inner: &Arc<Inner>, coverage: &Coverage, tokens: Range<usize>, within: Duration) -> Self {
+        let (now, unix_s) = (inner.clock.now(), inner.clock.unix_s());
+        let steps = coverage.steps(tokens);
+        let mut state = inner.lock();
+        // The last first, so that a prefix is never older than what continues it.
+        for step in steps.iter().rev() {
+            state.used(&inner.config, &step.id, now, unix_s, false);
+        }
+        let slots = steps.iter().map(|step| state.begin_step(coverage, step, now)).collect();
+        let job = state.next_job;
+        state.next_job += 1;
+        let deadline = now.saturating_add(within);
+        state.jobs.insert(job, Job { coverage: coverage.clone(), steps, slots, taken: 0, deadline, ended: None });
+        drop(state);
+        inner.work.notify_all();
+        Self { inner: Arc::clone(inner), job }
+    }
+
+    /// The next chunk, if it is there. Never blocks. After an end there is nothing but the same end.
+    pub fn try_next(&mut self) -> Next {
+        let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
+        let mut state = self.inner.lock();
+        let closing = state.closing.is_some();
+        let job = state.jobs.get_mut(&self.job).expect("a job lives as long as its restore");
+        if let Some(end) = &job.ended {
+            return Next::Ended(end.clone());
+        }
+        let index = job.taken;
+        let end = match job.slots.get_mut(index) {
+            None => End::Complete,
+            Some(slot @ Slot::Ready(_)) => {
+                let Slot::Ready(restored) = std::mem::replace(slot, Slot::Taken) else { unreachable!("just matched") };
+                job.taken += 1;
+                state.deliver(&self.inner.config, &restored, now, unix_s);
+                drop(state);
+                self.inner.work.notify_all();
+                return Next::Ready(restored);
+            }
+            Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
+            Some(_) if closing => End::Closed,
+            Some(slot) if now >= job.deadline => {
+                // Where no thread was free to read it, the place kept them all waiting.
+                if let Slot::Due(place) | Slot::Reading(place) = *slot {
+                    state.failed(place, now);
+                }
+                End::Deadline
+            }
+            Some(_) => return Next::Waiting,
+        };
+        state.jobs.get_mut(&self.job).expect("as above").ended = Some(end.clone());
+        state.counts.ended(&end);
+        Next::Ended(end)
+    }
+}
+
+impl Drop for Restoring {
+    fn drop(&mut self) {
+        let mut state = self.inner.lock();
+        let job = state.jobs.remove(&self.job);
+        for step in job.iter().flat_map(|job| &job.steps) {
+            if let Some(entry) = state.catalog.get_mut(&step.id) {
+                entry.leases = entry.leases.saturating_sub(1);
+            }
+        }
+        drop(state);
+        // Rows that were read but not taken are freed without the lock.
+        drop(job);
+    }
+}
+
+impl State {
+    /// Takes part in a restore: rows in RAM are ready, others must be read.
+    fn begin_step(&mut self, coverage: &Coverage, step: &Step, now: Duration) -> Slot {
+        let Prefix { class, lossy, .. } = coverage.prefix();
+        let serves = |place: &Place| {
+            let entry = self.catalog.get(&step.id);
+            !self.is_away(*place, now) && entry.is_some_and(|entry| entry.serves(*place, class.as_ref(), *lossy))
+        };
+        let place = self.catalog.places(&step.id).find(serves);
+        let Some(entry) = self.catalog.get_mut(&step.id) else {
+            // A remote place may have what nobody listed.
+            return if step.place == Place::Remote { Slot::Due(Place::Remote) } else { Slot::Missed(Miss::Absent) };
+        };
+        entry.leases += 1;
+        match entry.ram.as_ref().filter(|_| place == Some(Place::Ram)) {
+            Some(chunk) => match Restored::verify(chunk.clone(), &coverage.wanted(step), Place::Ram) {
+                Ok(restored) => Slot::Ready(restored),
+                Err(miss) => Slot::Missed(miss),
+            },
+            None => place.map_or(Slot::Missed(Miss::Absent), Slot::Due),
+        }
+    }
+
+    /// A chunk goes to its user: that is a use, and from the second on it is worth a place in RAM.
+    fn deliver(&mut self, config: &super::Config, restored: &Restored, now: Duration, unix_s: u64) {
+        let id = restored.chunk.head.id;
+        let bytes = restored.chunk.head.payload_bytes();
+        self.counts.restored(restored.place, restored.rows, bytes);
+        self.used(config, &id, now, unix_s, true);
+        // What nobody listed came from far away, so once is enough.
+        let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 2 || entry.pinned));
+        // Below the high mark only: what comes back must not push out what is about to be stored.
+        if wanted && self.ram_used() + bytes <= high_mark(self.catalog.shelf(Place::Ram).budget()) {
+            self.catalog.put_ram(restored.chunk.clone());
+            self.catalog.touch(&id, now, unix_s);
+            self.counts.stored(Place::Ram, bytes);
+        }
+    }
+
+    /// Files what a read gave. Returns what nobody waits for any more, to be freed without the lock.
+    fn finish_read(
+        &mut self,
+        job: u64,
+        index: usize,
+        place: Place,
+        result: Result<Restored, Miss>,
+        now: Duration,
+    ) -> Option<Restored> {
+        match &result {
+            Err(Miss::Tier(_)) => self.failed(place, now),
+            Err(Miss::Damaged(_)) => self.damaged(place, now),
+            _ => self.answered(place),
+        }
+        let job = self
+            .jobs
+            .get(&job)
+            .filter(|job| matches!(job.slots[index], Slot::Reading(_)))
+            .map(|found| (job, found.steps[index].id));
+        // The restore was cancelled, or the chunk deleted.
+        let Some((job, id)) = job else { return result.ok() };
+        match &result {
+            Ok(restored) => self.catalog.learn(&id, &restored.chunk.head.keys),
+            Err(Miss::Absent) => self.lost(place, &id, Gone::Lost),
+            Err(Miss::Damaged(_)) => self.lost(place, &id, Gone::Damaged),
+            Err(Miss::Other(_)) => {
+                if let Some(entry) = self.catalog.get_mut(&id) {
+                    entry.suspect = true;
+                }
+            }
+            Err(Miss::Tier(_)) => {}
+        }
+        let below =
+            |other: &Place| *other > place && self.catalog.shelf(*other).holds(&id) && !self.is_away(*other, now);
+        let slot = match result {
+            Ok(restored) => Slot::Ready(restored),
+            Err(Miss::Other(why)) => Slot::Missed(Miss::Other(why)),
+            Err(miss) => LOWER.into_iter().find(below).map_or(Slot::Missed(miss), Slot::Due),
+        };
+        if let Some(job) = self.jobs.get_mut(&job) {
+            job.slots[index] = slot;
+        }
+        None
+    }
+
+    /// What is to be read next from a place, the oldest restore first.
+    fn next_read(&mut self, place: Place) -> Option<(u64, usize)> {
+        let (&job, index) =
+            self.jobs.iter().find_map(|(id, job)| Some((id, job.ended.is_none().then(|| job.due(place))??)))?;
+        Some((job, index))
+    }
+}
+
+/// Reads from a place until the tiers are closed.
+pub(super) fn run(inner: &Inner, place: Place) {
+    let Some(lower) = inner.config.lower(place) else { return };
+    let mut state = inner.lock();
+    while state.closing != Some(Closing::Now) {
+        let Some((number, index)) = state.next_read(place) else {
+            if state.closing.is_some() {
+                return;
+            }
+            state = inner.wait(state);
+            continue;
+        };
+        let Some(job) = state.jobs.get_mut(&number) else { continue };
+        job.slots[index] = Slot::Reading(place);
+        let (coverage, step) = (job.coverage.clone(), job.steps[index].clone());
+        drop(state);
+        let wanted = coverage.wanted(&step);
+        let began = inner.clock.now();
+        let result = super::calmly(|| lower.tier.load(&wanted))
+            .unwrap_or_else(|| Err(Miss::Tier(TierError::Failed("reading panicked".to_owned()))))
+            .and_then(|chunk| Restored::verify(chunk, &wanted, place));
+        let now = inner.clock.now();
+        state = inner.lock();
+        if let Ok(restored) = &result {
+            state.counts.read(place, restored.chunk.head.payload_bytes(), now.saturating_sub(began));
+        }
+        let unclaimed = state.finish_read(number, index, place, result, now);
+        if unclaimed.is_some() {
+            drop(state);
+            drop(unclaimed);
+            state = inner.lock();
+        }
+    }
+}

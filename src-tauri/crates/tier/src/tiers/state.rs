@@ -1,0 +1,488 @@
+//! What the tiers know, all behind one lock: the catalog, the queues, the restores under way.
+//!
+//! Every method here only computes. What must be read, written, removed or freed is handed to the thread that does it.
+
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::read::Job;
+use super::status::{Counts, Gone};
+use super::trace::Ghosts;
+use super::{Config, Kept, Offer, Refused, StoreWhy};
+use crate::catalog::{Catalog, LOWER};
+use crate::chunk::{Chunk, ChunkId, Group};
+use crate::shelf::Shelf;
+use crate::tier::Place;
+
+/// Places are emptied when they are fuller than this, in percent of the budget...
+const HIGH_PERCENT: u64 = 95;
+/// ... until they are at most this full.
+const LOW_PERCENT: u64 = 85;
+/// How long a place that failed is left alone.
+pub(super) const REST: Duration = Duration::from_secs(60);
+/// Failed calls in a row after which a place is left alone.
+const FAILURES: u32 = 3;
+
+/// Above this a place is emptied.
+pub(super) fn high_mark(budget: u64) -> u64 {
+    budget / 100 * HIGH_PERCENT + budget % 100 * HIGH_PERCENT / 100
+}
+
+/// So far it is emptied.
+pub(super) fn low_mark(budget: u64) -> u64 {
+    budget / 100 * LOW_PERCENT + budget % 100 * LOW_PERCENT / 100
+}
+
+/// How the end goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Closing {
+    /// What waits is still written.
+    Flush,
+    /// Everybody leaves.
+    Now,
+}
+
+/// Chunks that wait to be written to a place, parents before children.
+#[derive(Debug)]
+pub(super) struct Queue {
+    shelf: Shelf,
+    order: BTreeMap<u64, ChunkId>,
+    numbers: HashMap<ChunkId, u64>,
+    next: u64,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self { shelf: Shelf::new(0), order: BTreeMap::new(), numbers: HashMap::new(), next: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.shelf.bytes()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn holds(&self, id: &ChunkId) -> bool {
+        self.numbers.contains_key(id)
+    }
+
+    pub(super) fn first(&self) -> Option<ChunkId> {
+        self.order.values().next().copied()
+    }
+
+    fn push(&mut self, id: ChunkId, parent: ChunkId, bytes: u64, rank: u64) {
+        self.shelf.insert(id, parent, bytes, rank);
+        self.order.insert(self.next, id);
+        self.numbers.insert(id, self.next);
+        self.next += 1;
+    }
+
+    pub(super) fn remove(&mut self, id: &ChunkId) -> bool {
+        let Some(number) = self.numbers.remove(id) else { return false };
+        self.order.remove(&number);
+        self.shelf.remove(id);
+        true
+    }
+
+    pub(super) fn clear(&mut self) -> usize {
+        let waiting = self.len();
+        *self = Self { next: self.next, ..Self::new() };
+        waiting
+    }
+}
+
+/// A chunk that is to be removed from a place.
+#[derive(Clone, Debug)]
+pub(super) struct Removal {
+    pub(super) id: ChunkId,
+    /// Bytes that it takes until it is removed.
+    pub(super) bytes: u64,
+    /// Not tried before.
+    pub(super) not_before: Duration,
+}
+
+/// Whether a place may be written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Writable {
+    Yes,
+    /// It failed and is tried again then.
+    From(Duration),
+    /// It gave too much that was damaged.
+    No,
+}
+
+/// What the threads of a place below RAM have to do, and how they fared.
+#[derive(Debug)]
+pub(super) struct Hand {
+    pub(super) present: bool,
+    pub(super) scanned_at: Option<Duration>,
+    /// Whether this process may evict.
+    pub(super) owns: bool,
+    pub(super) queue: Queue,
+    /// Being written now, and bytes set aside for it.
+    pub(super) saving: Option<(ChunkId, u64)>,
+    /// What is being written is to be removed as soon as it is there.
+    pub(super) doomed: bool,
+    pub(super) removals: VecDeque<Removal>,
+    /// A removal is under way.
+    pub(super) removing: bool,
+    /// Bytes of all removals.
+    pub(super) leaving_bytes: u64,
+    pub(super) writable: Writable,
+    /// Room for so many bytes is wanted, however full the place is.
+    pub(super) wanted: Option<u64>,
+    pub(super) failures: u32,
+    pub(super) away_until: Option<Duration>,
+    /// When damaged chunks were met of late.
+    pub(super) damaged_at: VecDeque<Duration>,
+    /// Day since 1970, and what was written on it.
+    pub(super) written: (u64, u64),
+}
+
+impl Hand {
+    fn new(present: bool) -> Self {
+        Self {
+            present,
+            scanned_at: None,
+            owns: false,
+            queue: Queue::new(),
+            saving: None,
+            doomed: false,
+            removals: VecDeque::new(),
+            removing: false,
+            leaving_bytes: 0,
+            writable: Writable::Yes,
+            wanted: None,
+            failures: 0,
+            away_until: None,
+            damaged_at: VecDeque::new(),
+            written: (0, 0),
+        }
+    }
+
+    /// Whether a chunk waits to be written, or is being written.
+    pub(super) fn is_due(&self, id: &ChunkId) -> bool {
+        self.queue.holds(id) || self.saving.is_some_and(|(saving, _)| saving == *id)
+    }
+
+    /// Whether something is being removed, or about to be.
+    pub(super) fn is_removing(&self) -> bool {
+        self.removing || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+    }
+
+    /// How much is still to be removed.
+    pub(super) fn removals_left(&self) -> usize {
+        self.removals.len() + usize::from(self.removing) + usize::from(self.doomed)
+    }
+
+    pub(super) fn is_writable(&self, now: Duration) -> bool {
+        match self.writable {
+            Writable::Yes => true,
+            Writable::From(then) => now >= then,
+            Writable::No => false,
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct State {
+    pub(super) catalog: Catalog,
+    /// Bytes that left the RAM tier and are being freed.
+    pub(super) ram_freeing: u64,
+    /// RAM was too full, and is emptied until it is well below.
+    pub(super) trimming: bool,
+    hands: [Hand; 2],
+    /// Rows that left RAM, to be freed without the lock, with the bytes that count until then.
+    pub(super) trash: Vec<(Chunk, u64)>,
+    pub(super) counts: Counts,
+    pub(super) ghosts: Ghosts,
+    /// Chunks of which the index has to learn something.
+    pub(super) dirty: HashSet<ChunkId>,
+    pub(super) jobs: BTreeMap<u64, Job>,
+    pub(super) next_job: u64,
+    pub(super) closing: Option<Closing>,
+    pub(super) threads: usize,
+}
+
+impl State {
+    pub(super) fn new(config: &Config) -> Self {
+        let budget = |place| config.lower(place).map_or(0, |lower| lower.budget_bytes);
+        Self {
+            catalog: Catalog::new(
+                [config.ram_bytes, budget(Place::Ssd), budget(Place::Remote)],
+                Arc::clone(&config.worth),
+            ),
+            ram_freeing: 0,
+            trimming: false,
+            hands: LOWER.map(|place| Hand::new(config.lower(place).is_some())),
+            trash: Vec::new(),
+            counts: Counts::default(),
+            ghosts: Ghosts::default(),
+            dirty: HashSet::new(),
+            jobs: BTreeMap::new(),
+            next_job: 0,
+            closing: None,
+            threads: 0,
+        }
+    }
+
+    /// The hand of a place below RAM.
+    pub(super) fn hand(&self, place: Place) -> &Hand {
+        &self.hands[usize::from(place == Place::Remote)]
+    }
+
+    pub(super) fn hand_mut(&mut self, place: Place) -> &mut Hand {
+        &mut self.hands[usize::from(place == Place::Remote)]
+    }
+
+    /// Whether a place is not to be asked now.
+    pub(super) fn is_away(&self, place: Place, now: Duration) -> bool {
+        place != Place::Ram && self.hand(place).away_until.is_some_and(|then| now < then)
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.hands.iter().filter(|hand| hand.present).all(|hand| {
+            let idle = hand.queue.len() == 0 && hand.saving.is_none() && !hand.is_removing();
+            hand.scanned_at.is_some() && idle
+        })
+    }
+
+    /// Bytes in RAM, with what is being freed.
+    pub(super) fn ram_used(&self) -> u64 {
+        self.catalog.shelf(Place::Ram).bytes() + self.ram_freeing
+    }
+
+    /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written.
+    fn ram_limit(&self, config: &Config) -> u64 {
+        let budget = self.catalog.shelf(Place::Ram).budget();
+        if budget == 0 { config.queue_bytes } else { budget }
+    }
+
+    pub(super) fn ram_fits(&self, config: &Config, bytes: u64) -> bool {
+        self.ram_used() + bytes <= self.ram_limit(config)
+    }
+
+    /// Keeps a chunk in RAM.
+    pub(super) fn store(&mut self, config: &Config, offer: Offer, now: Duration, unix_s: u64) -> Result<Kept, Refused> {
+        let Offer { chunk, why, owner, recompute } = offer;
+        let (id, head) = (chunk.head.id, chunk.head.clone());
+        if self.closing.is_some() {
+            return Err(Refused::Closed);
+        }
+        let entry = self.catalog.get(&id);
+        let as_good = |place| entry.is_some_and(|entry| entry.serves(place, Some(&head.class), head.flags.lossy));
+        let present = self.catalog.places(&id).any(as_good);
+        let another = entry.is_some_and(|entry| entry.suspect || entry.class != head.class);
+        if !present {
+            let bytes = head.payload_bytes();
+            if bytes > self.ram_limit(config) {
+                return Err(Refused::TooLarge);
+            }
+            if !self.ram_fits(config, bytes) {
+                self.counts.refused += 1;
+                return Err(Refused::Full);
+            }
+            // Another arithmetic's rows are wanted no more; rounded ones may stay where they are, below.
+            if another {
+                self.forget(&id, Gone::Replaced);
+            }
+            self.drop_ram(&id, Gone::Replaced);
+            self.catalog.put_ram(chunk);
+            self.counts.stored(Place::Ram, bytes);
+        }
+        let before = self.catalog.get(&ChunkId { hash: head.parent, ..id }).map(|entry| entry.prefix_recompute);
+        if let Some(entry) = self.catalog.get_mut(&id)
+            && !recompute.is_zero()
+        {
+            entry.recompute = recompute;
+            entry.prefix_recompute = recompute + before.unwrap_or_default();
+        }
+        self.catalog.touch(&id, now, unix_s);
+        self.dirty.insert(id);
+        if let Some(owner) = owner {
+            self.own(&id, &owner);
+        }
+        let write_now = match why {
+            StoreWhy::Reused | StoreWhy::Idle => true,
+            StoreWhy::Evicted | StoreWhy::Unload => {
+                self.catalog.shelf(Place::Ram).budget() == 0 && self.deserves(&id, Place::Ssd)
+            }
+        };
+        if write_now {
+            self.enqueue_below(config, &id, now);
+        }
+        Ok(if present { Kept::Already } else { Kept::New })
+    }
+
+    /// Names an owner of a chunk and of all before it.
+    fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
+        let mut next = *id;
+        while let Some(entry) = self.catalog.get_mut(&next)
+            && entry.owners.insert(owner.clone())
+        {
+            self.dirty.insert(next);
+            next = entry.parent_id(&next);
+        }
+    }
+
+    /// Notes a use; from the second on a chunk is worth being written.
+    pub(super) fn used(&mut self, config: &Config, id: &ChunkId, now: Duration, unix_s: u64, hit: bool) {
+        if let Some(entry) = self.catalog.get_mut(id)
+            && hit
+        {
+            entry.hits += 1;
+        }
+        self.catalog.touch(id, now, unix_s);
+        self.dirty.insert(*id);
+        if hit && self.deserves(id, Place::Ssd) {
+            self.enqueue_below(config, id, now);
+        }
+    }
+
+    pub(super) fn deserves(&self, id: &ChunkId, place: Place) -> bool {
+        self.catalog.get(id).is_some_and(|entry| self.catalog.worth().deserves(&entry.facts(), place))
+    }
+
+    /// The place to which RAM writes.
+    pub(super) fn below_ram(&self) -> Option<Place> {
+        LOWER.into_iter().find(|&place| self.hand(place).present)
+    }
+
+    /// Has a chunk of RAM written to the next place, with all before it. Returns whether it is there or will be.
+    pub(super) fn enqueue_below(&mut self, config: &Config, id: &ChunkId, now: Duration) -> bool {
+        self.below_ram().is_some_and(|place| self.enqueue(config, place, id, now))
+    }
+
+    /// Has a chunk written to a place, with all before it. Returns whether it is there or will be.
+    pub(super) fn enqueue(&mut self, config: &Config, place: Place, id: &ChunkId, now: Duration) -> bool {
+        let Some(entry) = self.catalog.get(id) else { return false };
+        let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
+        let dear = entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
+        if !(long && dear) || !self.hand(place).is_writable(now) {
+            return false;
+        }
+        let mut path = Vec::new();
+        let mut next = *id;
+        while !self.catalog.shelf(place).holds(&next) && !self.hand(place).is_due(&next) {
+            // A hole would make what comes after it useless.
+            let Some(entry) = self.catalog.get(&next) else { return false };
+            path.push(next);
+            if entry.first_position == 0 || next.group == Group::Window {
+                break;
+            }
+            next = entry.parent_id(&next);
+        }
+        path.into_iter().rev().all(|id| self.push(config, place, id))
+    }
+
+    /// Puts a chunk at the end of a place's queue; in place of colder ones, where it is full.
+    fn push(&mut self, config: &Config, place: Place, id: ChunkId) -> bool {
+        let Some(entry) = self.catalog.get(&id) else { return false };
+        let (parent, bytes, rank) =
+            (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&entry.facts()));
+        let unlimited = self.closing.is_some();
+        let mut dropped = 0;
+        let hand = self.hand_mut(place);
+        while !unlimited && hand.queue.bytes() + bytes > config.queue_bytes {
+            let saving = hand.saving.map(|(id, _)| id);
+            let colder = |other: &ChunkId| Some(*other) != saving && *other != parent;
+            let Some(victim) = hand.queue.shelf.victims().find(colder) else {
+                self.counts.dropped.queue_full += 1;
+                return false;
+            };
+            hand.queue.remove(&victim);
+            dropped += 1;
+        }
+        hand.queue.push(id, parent, bytes, rank);
+        self.counts.dropped.queue_full += dropped;
+        true
+    }
+
+    /// Takes a chunk out of every place, and out of restores; what is below RAM is removed by the hands.
+    pub(super) fn forget(&mut self, id: &ChunkId, why: Gone) {
+        for place in LOWER {
+            self.remove_lower(place, id, why);
+        }
+        self.drop_ram(id, why);
+        let rows = self.jobs.values_mut().flat_map(|job| job.forget(id));
+        self.trash.extend(rows.map(|chunk| (chunk, 0)));
+    }
+
+    /// Takes a chunk out of RAM.
+    pub(super) fn drop_ram(&mut self, id: &ChunkId, why: Gone) {
+        let Some(chunk) = self.catalog.drop_ram(id) else { return };
+        let bytes = chunk.head.payload_bytes();
+        self.ram_freeing += bytes;
+        self.trash.push((chunk, bytes));
+        self.left(Place::Ram, id, bytes, why);
+    }
+
+    /// Has a chunk removed from a place below RAM, and from its queue.
+    pub(super) fn remove_lower(&mut self, place: Place, id: &ChunkId, why: Gone) {
+        let bytes = self.catalog.drop_lower(place, id);
+        let hand = self.hand_mut(place);
+        hand.queue.remove(id);
+        hand.doomed |= hand.saving.is_some_and(|(saving, _)| saving == *id);
+        if let Some(bytes) = bytes {
+            hand.leaving_bytes += bytes;
+            hand.removals.push_back(Removal { id: *id, bytes, not_before: Duration::ZERO });
+            self.left(place, id, bytes, why);
+        }
+    }
+
+    /// Notes that a place has lost a chunk by itself.
+    pub(super) fn lost(&mut self, place: Place, id: &ChunkId, why: Gone) {
+        if let Some(bytes) = self.catalog.drop_lower(place, id) {
+            self.left(place, id, bytes, why);
+        }
+    }
+
+    fn left(&mut self, place: Place, id: &ChunkId, bytes: u64, why: Gone) {
+        self.counts.gone(place, bytes, why);
+        if self.catalog.get(id).is_none() {
+            self.ghosts.add(*id, why);
+            self.dirty.insert(*id);
+        }
+    }
+
+    /// Counts a failed call; a place that fails again and again is left alone for a while.
+    pub(super) fn failed(&mut self, place: Place, now: Duration) {
+        let hand = self.hand_mut(place);
+        hand.failures += 1;
+        if hand.failures >= FAILURES {
+            hand.away_until = Some(now + REST);
+        }
+        self.counts.flow(place).failed += 1;
+        self.watch_health(now);
+    }
+
+    /// A call that came back well: the place is there.
+    pub(super) fn answered(&mut self, place: Place) {
+        let hand = self.hand_mut(place);
+        hand.failures = 0;
+        hand.away_until = None;
+    }
+
+    /// Lets nothing new in, and has all that is only in RAM written, the most wanted first.
+    pub(super) fn begin_close(&mut self, config: &Config, now: Duration) {
+        self.closing = Some(Closing::Flush);
+        let Some(place) = self.below_ram() else { return };
+        let worth = self.catalog.worth();
+        let mut only_here: Vec<_> = (self.catalog.entries())
+            .filter(|(id, entry)| {
+                entry.ram.is_some() && LOWER.iter().all(|&lower| !self.catalog.shelf(lower).holds(id))
+            })
+            .map(|(id, entry)| {
+                let facts = entry.facts();
+                ((!entry.pinned, !worth.deserves(&facts, place), entry.first_position), *id)
+            })
+            .collect();
+        only_here.sort_unstable();
+        for (_, id) in only_here {
+            self.enqueue(config, place, &id, now);
+        }
+    }
+}
