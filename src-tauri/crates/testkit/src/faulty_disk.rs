@@ -75,7 +75,8 @@ impl FaultyDisk {
         self.left.store(usize::MAX, Ordering::SeqCst);
     }
 
-    /// Uses up the steps, and undoes whatever was written to partials and not synced. Their writers must have ended.
+    /// Uses up the steps, undoes whatever was written to partials and not synced, damages files that were kept unsynced, and brings
+    /// back what was removed from folders that were not synced. The writers must have ended.
     pub fn cut_power(&self) {
         self.left.store(0, Ordering::SeqCst);
         let unsynced = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));

@@ -1,5 +1,6 @@
 //! How fast chunks of 16 MiB go to a folder and come back, past the page cache, in each form that files have:
-//! `cargo run --release -p cairn-tier --example ssd_speed FOLDER`. The folder is made, and removed at the end.
+//! `cargo run --release -p cairn-tier --example ssd_speed FOLDER`. The folder is made, and removed at the end. Then how long it takes
+//! to find out what lies in a folder of 10,000 chunks.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use cairn_tier::{
 };
 
 const CHUNKS: u32 = 32;
+const MANY: u32 = 10_000;
 const LAYERS: u16 = 16;
 /// Elements of one layer's K or V: 256 tokens of 8 heads of 128.
 const ELEMENTS: usize = 256 * 8 * 128;
@@ -35,7 +37,7 @@ fn main() {
         ("compact F16", DType::F16, plain(), Packing::Compact, 8),
     ];
     for (name, dtype, keys, packing, threads) in forms {
-        let chunks = chunks(dtype);
+        let chunks = chunks(dtype, CHUNKS, LAYERS, ELEMENTS);
         let bytes: usize = chunks.iter().map(|chunk| chunk.payload.len()).sum();
         let speed = |start: Instant| bytes as f64 / 1e9 / start.elapsed().as_secs_f64();
         let options = SsdOptions { packing, threads, ..SsdOptions::default() };
@@ -56,20 +58,36 @@ fn main() {
         drop(ssd);
         std::fs::remove_dir_all(folder).expect("it is ours");
     }
+    scan(folder, plain());
+}
+
+fn scan(folder: &Path, keys: FileKeys) {
+    let open = || Ssd::open(Arc::new(RealDisk), folder, keys.clone(), SsdOptions::default(), || [1; 24]);
+    let ssd = open().expect("the folder can be made");
+    for chunk in chunks(DType::F16, MANY, 1, 1024) {
+        ssd.save(&chunk).expect("there is room");
+    }
+    drop(ssd);
+    let start = Instant::now();
+    let ssd = open().expect("it was made");
+    let mut count = 0;
+    ssd.scan(&mut |_| count += 1).expect("it can be listed");
+    println!("opened and scanned {count} chunks in {:.2} s", start.elapsed().as_secs_f64());
+    std::fs::remove_dir_all(folder).expect("it is ours");
 }
 
 /// Chunks of one sequence, with rows around zero and a few columns that are large, as keys have.
-fn chunks(dtype: DType) -> Vec<Chunk> {
+fn chunks(dtype: DType, count: u32, layers: u16, elements: usize) -> Vec<Chunk> {
     let fingerprint = Fingerprint::new(WeightsDigest([1; 32]), []);
     let mut chain = Chain::new(&Namespace::new(b"secret", "me"), &fingerprint);
     let mut random = Random::new(1);
-    let x: Vec<f32> = (0..ELEMENTS).map(|at| random.normal() * if at % 64 == 3 { 8.0 } else { 1.0 }).collect();
+    let x: Vec<f32> = (0..elements).map(|at| random.normal() * if at % 64 == 3 { 8.0 } else { 1.0 }).collect();
     let mut rows = Vec::new();
     dtype.encode(&x, &mut rows).expect("it has an encoder");
     let bytes = rows.len() as u32;
     let kinds = [SectionKind::Keys, SectionKind::Values];
     let sections: Arc<[SectionShape]> =
-        (0..LAYERS).flat_map(|layer| kinds.map(|kind| SectionShape { layer, kind, bytes })).collect();
+        (0..layers).flat_map(|layer| kinds.map(|kind| SectionShape { layer, kind, bytes })).collect();
     let payload: Arc<[u8]> = rows.repeat(sections.len()).into();
     let chunk = |at: u32| {
         let keys: Arc<[Key]> = (0..256).map(|token| Key::token(token + at)).collect();
@@ -87,7 +105,7 @@ fn chunks(dtype: DType) -> Vec<Chunk> {
         };
         Chunk { head: Arc::new(head), payload: Arc::clone(&payload) }
     };
-    (0..CHUNKS).map(chunk).collect()
+    (0..count).map(chunk).collect()
 }
 
 fn wanted(head: &ChunkHead) -> Wanted<'_> {

@@ -177,7 +177,13 @@ fn packed_and_sealed_chunks_come_back() {
     assert!(rounded.head.flags.lossy && rounded.payload.len() == chunks[2].payload.len(), "it says so itself");
     // Without the key nothing is read, and nothing is lost either.
     drop(ssd);
-    let unopened = home.open().load(&wanted(&chunks[0]));
+    let ssd = home.open();
+    let told = scanned(&ssd);
+    assert!(
+        told.len() == 3 && told.iter().all(|stored| stored.keys.is_none()),
+        "that it is there can be told: {told:?}"
+    );
+    let unopened = ssd.load(&wanted(&chunks[0]));
     assert!(matches!(unopened, Err(Miss::Other(_))), "it is sealed: {unopened:?}");
     assert!(home.file(&chunks[0]).exists(), "it stays for those who have the key");
 }
