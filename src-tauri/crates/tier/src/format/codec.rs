@@ -16,6 +16,7 @@
 use std::borrow::Cow;
 
 use cairn_gguf::DType;
+use zstd::zstd_safe::CParameter;
 
 use super::{BLOCK_BYTES, Damage, padded};
 use crate::chunk::{RowTypes, SectionKind};
@@ -132,7 +133,7 @@ fn pack(codec: Codec, dtype: DType, raw: &[u8]) -> Option<Vec<u8>> {
                 2 => split::<2>(raw, low, high),
                 _ => split::<4>(raw, low, high),
             }
-            let coded = zstd::bulk::compress(high, LEVEL).ok()?;
+            let coded = compress(high)?;
             packed.truncate(count * (width - 1));
             packed.extend_from_slice(&coded);
             Some(packed)
@@ -245,7 +246,7 @@ fn pack_blocks(dtype: DType, blocks: &[u8]) -> Option<Vec<u8>> {
         (*low, *high) = (scale[0], scale[1]);
         quants.copy_from_slice(values);
     }
-    zstd::bulk::compress(&apart, LEVEL).ok()
+    compress(&apart)
 }
 
 fn unpack_blocks(dtype: DType, stored: &[u8], blocks: &mut [u8], apart: &mut Vec<u8>) -> Result<(), Damage> {
@@ -261,6 +262,16 @@ fn unpack_blocks(dtype: DType, stored: &[u8], blocks: &mut [u8], apart: &mut Vec
         values.copy_from_slice(quants);
     }
     Ok(())
+}
+
+/// Compresses at the speed of an entropy coder: matches of fewer than 7 bytes save nothing here, and a table of them that is this
+/// small finds the long ones, such as the zeros after a last token, all the same.
+fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut compressor = zstd::bulk::Compressor::new(LEVEL).ok()?;
+    for parameter in [CParameter::MinMatch(7), CParameter::HashLog(8)] {
+        compressor.set_parameter(parameter).ok()?;
+    }
+    compressor.compress(bytes).ok()
 }
 
 /// Decompresses what must become exactly so many bytes.
