@@ -133,10 +133,6 @@ impl Catalog {
         self.entries.iter()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Where a chunk is, nearest first.
     pub(crate) fn places<'a>(&'a self, id: &'a ChunkId) -> impl Iterator<Item = Place> + 'a {
         PLACES.into_iter().filter(|&place| self.shelf(place).holds(id))

@@ -164,6 +164,8 @@ impl Tiers {
     /// Waits until nothing is left to be removed, but for what failed. Returns how much is left.
     fn removed(&self, within: Duration) -> usize {
         self.inner.work.notify_all();
+        // Should this process end before they are removed, the next one does it.
+        self.inner.write_index(true);
         let waits = |state: &State| LOWER.iter().any(|&place| state.hand(place).is_removing());
         let state = self.inner.lock();
         let waited = self.inner.done.wait_timeout_while(state, within, |state| waits(state) && state.closing.is_none());

@@ -67,6 +67,7 @@ pub(super) fn run(inner: &Inner, place: Place) {
                 state
             }
             Op::Save(id, source) => {
+                inner.write_owners(&id);
                 let saved = save(inner, lower, &id, source);
                 let mut state = inner.lock();
                 state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
@@ -129,6 +130,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         for stored in batch {
             if !state.knows(place, stored) {
                 state.catalog.put_lower(place, stored);
+                state.recall(&stored.id);
             }
         }
     }
@@ -151,8 +153,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
 impl State {
     /// Whether the catalog says of a chunk what the scan said, or its removal is under way.
     fn knows(&self, place: Place, stored: &Stored) -> bool {
-        let leaves = |removal: &Removal| removal.id == stored.id;
-        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).removals.iter().any(leaves)
+        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).is_leaving(&stored.id)
     }
 
     /// What a hand does next: removals first, since they make room.
@@ -165,8 +166,9 @@ impl State {
         loop {
             let hand = self.hand_mut(place);
             if let Some(next) = hand.removals.iter().position(|removal| removal.not_before <= now) {
-                hand.removing = true;
-                return hand.removals.remove(next).map(Op::Remove);
+                let removal = hand.removals.remove(next)?;
+                hand.removing = Some(removal.id);
+                return Some(Op::Remove(removal));
             }
             if self.hand(place).owns && self.trim(config, place, now) > 0 {
                 continue;
@@ -274,10 +276,11 @@ impl State {
     }
 
     fn finish_removal(&mut self, place: Place, removal: Removal, removed: Result<(), TierError>, now: Duration) {
-        self.hand_mut(place).removing = false;
+        self.hand_mut(place).removing = None;
         match removed {
             Ok(()) => {
                 self.hand_mut(place).leaving_bytes -= removal.bytes;
+                self.dirty.insert(removal.id);
                 self.answered(place);
             }
             Err(_) => {

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Inner;
+use super::remember::BATCH_SPAN;
 use super::state::{State, high_mark, low_mark};
 use super::status::Gone;
 use crate::catalog::LOWER;
@@ -17,7 +18,7 @@ const SWEEP: Duration = Duration::from_secs(600);
 
 /// Keeps order until the tiers are closed.
 pub(super) fn run(inner: &Inner) {
-    let mut swept_at = None;
+    let (mut swept_at, mut written_at) = (None, inner.clock.now());
     let mut state = inner.lock();
     loop {
         if state.closing.is_some() {
@@ -29,6 +30,12 @@ pub(super) fn run(inner: &Inner) {
         if swept_at.is_none_or(|then| now >= then + SWEEP) {
             swept_at = Some(now);
             state.expire(inner);
+        }
+        if now >= written_at + BATCH_SPAN {
+            written_at = now;
+            drop(state);
+            inner.write_index(false);
+            state = inner.lock();
         }
         if state.trash.is_empty() {
             state = inner.wait(state);

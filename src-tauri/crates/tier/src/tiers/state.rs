@@ -12,6 +12,7 @@ use super::trace::Ghosts;
 use super::{Config, Kept, Offer, Refused, StoreWhy};
 use crate::catalog::{Catalog, LOWER};
 use crate::chunk::{Chunk, ChunkId, Group};
+use crate::index::Row;
 use crate::shelf::Shelf;
 use crate::tier::Place;
 
@@ -127,8 +128,8 @@ pub(super) struct Hand {
     /// What is being written is to be removed as soon as it is there.
     pub(super) doomed: bool,
     pub(super) removals: VecDeque<Removal>,
-    /// A removal is under way.
-    pub(super) removing: bool,
+    /// Being removed now.
+    pub(super) removing: Option<ChunkId>,
     /// Bytes of all removals.
     pub(super) leaving_bytes: u64,
     pub(super) writable: Writable,
@@ -152,7 +153,7 @@ impl Hand {
             saving: None,
             doomed: false,
             removals: VecDeque::new(),
-            removing: false,
+            removing: None,
             leaving_bytes: 0,
             writable: Writable::Yes,
             wanted: None,
@@ -170,12 +171,18 @@ impl Hand {
 
     /// Whether something is being removed, or about to be.
     pub(super) fn is_removing(&self) -> bool {
-        self.removing || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+        self.removing.is_some() || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+    }
+
+    /// Whether a chunk is to be removed.
+    pub(super) fn is_leaving(&self, id: &ChunkId) -> bool {
+        let saving = self.saving.is_some_and(|(saving, _)| saving == *id);
+        (self.doomed && saving) || self.removing == Some(*id) || self.removals.iter().any(|removal| removal.id == *id)
     }
 
     /// How much is still to be removed.
     pub(super) fn removals_left(&self) -> usize {
-        self.removals.len() + usize::from(self.removing) + usize::from(self.doomed)
+        self.removals.len() + usize::from(self.removing.is_some()) + usize::from(self.doomed)
     }
 
     pub(super) fn is_writable(&self, now: Duration) -> bool {
@@ -201,6 +208,8 @@ pub(super) struct State {
     pub(super) ghosts: Ghosts,
     /// Chunks of which the index has to learn something.
     pub(super) dirty: HashSet<ChunkId>,
+    /// What the index knows of chunks that no scan has met yet.
+    pub(super) remembered: HashMap<ChunkId, Row>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) next_job: u64,
     pub(super) closing: Option<Closing>,
@@ -208,7 +217,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, remembered: HashMap<ChunkId, Row>) -> Self {
         let budget = |place| config.lower(place).map_or(0, |lower| lower.budget_bytes);
         Self {
             catalog: Catalog::new(
@@ -222,6 +231,7 @@ impl State {
             counts: Counts::default(),
             ghosts: Ghosts::default(),
             dirty: HashSet::new(),
+            remembered,
             jobs: BTreeMap::new(),
             next_job: 0,
             closing: None,
