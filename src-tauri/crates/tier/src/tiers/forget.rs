@@ -65,6 +65,16 @@ impl Tiers {
         leaves.iter().take(limit).filter_map(|(_, last)| state.context(last)).collect()
     }
 
+    /// Brings a context up to RAM, as far as there is room, since somebody will want it soon.
+    pub fn prefetch(&self, last: &ChunkId) {
+        let now = self.inner.clock.now();
+        let mut state = self.inner.lock();
+        let path = state.path(last);
+        state.prefetch(&path, now);
+        drop(state);
+        self.inner.work.notify_all();
+    }
+
     /// Keeps a context from being evicted or forgotten, or lets it go again.
     ///
     /// # Errors

@@ -140,6 +140,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
         let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
         gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+        state.forget_unmet();
         state.answered(place);
     } else {
         state.failed(place, inner.clock.now());
@@ -153,7 +154,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
 impl State {
     /// Whether the catalog says of a chunk what the scan said, or its removal is under way.
     fn knows(&self, place: Place, stored: &Stored) -> bool {
-        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).is_leaving(&stored.id)
+        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).leaving().any(|id| id == stored.id)
     }
 
     /// What a hand does next: removals first, since they make room.

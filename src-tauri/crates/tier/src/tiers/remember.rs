@@ -1,6 +1,6 @@
 //! What outlives a restart and is in no file: the index, and when it is written.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::state::State;
@@ -9,6 +9,7 @@ use super::{Config, Inner};
 use crate::catalog::LOWER;
 use crate::chunk::ChunkId;
 use crate::index::{Index, Row};
+use crate::tier::Place;
 
 /// How often uses are written.
 pub(super) const BATCH_SPAN: Duration = Duration::from_secs(5);
@@ -26,7 +27,8 @@ impl Inner {
         let Some(index) = &self.index else { return };
         let mut state = self.lock();
         let ids = std::mem::take(&mut state.dirty);
-        let rows: Vec<(ChunkId, Option<Row>)> = ids.into_iter().map(|id| (id, state.row(&id))).collect();
+        let leaving = state.leaving();
+        let rows: Vec<(ChunkId, Option<Row>)> = ids.into_iter().map(|id| (id, state.row(&id, &leaving))).collect();
         drop(state);
         if !rows.is_empty() {
             let _ = index.write(rows.iter().map(|(id, row)| (id, row.as_ref())), durable);
@@ -36,7 +38,7 @@ impl Inner {
     /// Writes whose a chunk is, before a file of it is made.
     pub(super) fn write_owners(&self, id: &ChunkId) {
         let Some(index) = &self.index else { return };
-        let row = self.lock().row(id);
+        let row = self.lock().row(id, &HashSet::new());
         if row.as_ref().is_some_and(|row| !row.owners.is_empty()) {
             let _ = index.write([(id, row.as_ref())], true);
         }
@@ -45,7 +47,7 @@ impl Inner {
 
 impl State {
     /// What is to be remembered of a chunk; none where it is gone.
-    fn row(&self, id: &ChunkId) -> Option<Row> {
+    fn row(&self, id: &ChunkId, leaving: &HashSet<ChunkId>) -> Option<Row> {
         if let Some(entry) = self.catalog.get(id) {
             return Some(Row {
                 last_use_unix_s: entry.last_use_unix_s,
@@ -57,8 +59,20 @@ impl State {
                 owners: entry.owners.iter().cloned().collect(),
             });
         }
-        let leaves = |place| self.hand(place).is_leaving(id);
-        LOWER.into_iter().any(leaves).then(|| Row { doomed: true, ..Row::default() })
+        leaving.contains(id).then(|| Row { doomed: true, ..Row::default() })
+    }
+
+    /// What is to be removed.
+    fn leaving(&self) -> HashSet<ChunkId> {
+        LOWER.into_iter().flat_map(|place| self.hand(place).leaving()).collect()
+    }
+
+    /// What is remembered of chunks that no place has is forgotten, once all that is there has been seen.
+    pub(super) fn forget_unmet(&mut self) {
+        if !self.hand(Place::Remote).present {
+            let unmet = std::mem::take(&mut self.remembered);
+            self.dirty.extend(unmet.into_keys());
+        }
     }
 
     /// Applies what was remembered of a chunk that was found by a scan.

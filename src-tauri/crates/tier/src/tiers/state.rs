@@ -174,10 +174,10 @@ impl Hand {
         self.removing.is_some() || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
     }
 
-    /// Whether a chunk is to be removed.
-    pub(super) fn is_leaving(&self, id: &ChunkId) -> bool {
-        let saving = self.saving.is_some_and(|(saving, _)| saving == *id);
-        (self.doomed && saving) || self.removing == Some(*id) || self.removals.iter().any(|removal| removal.id == *id)
+    /// What is to be removed.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = ChunkId> {
+        let saving = self.saving.filter(|_| self.doomed).map(|(id, _)| id);
+        self.removals.iter().map(|removal| removal.id).chain(saving).chain(self.removing)
     }
 
     /// How much is still to be removed.

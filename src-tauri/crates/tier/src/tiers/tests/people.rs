@@ -164,3 +164,23 @@ fn owners_and_pins_outlive_a_restart_and_so_does_a_deletion() {
     assert_eq!((bench.find(&tiers, &ann).tokens(), bench.ssd.len()), (0, 4), "the next start removes the rest");
     assert_eq!(bench.find(&tiers, &bob).tokens(), 1024, "and nothing else");
 }
+
+#[test]
+fn a_context_can_be_brought_up_before_it_is_wanted() {
+    let bench = Bench::new();
+    let tiers = bench.open(bench.config());
+    let prompt = keys(1, 3000);
+    store_for(&bench, &tiers, &prompt, Some("ann"));
+    tiers.close(SOON);
+    let tiers = bench.open(bench.config());
+    let last = tiers.contexts(1)[0].last;
+    tiers.prefetch(&last);
+    let began = std::time::Instant::now();
+    while tiers.status().places[0].chunks < 12 && began.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(bench.restore(&tiers, &prompt), (3000, vec![Place::Ram; 12], End::Complete), "all of it is in RAM");
+    tiers.prefetch(&last);
+    assert_eq!(tiers.forget(&last, SOON).chunks, 12, "and nothing holds it there");
+    assert_eq!(bench.ssd.len(), 0, "when it goes");
+}
