@@ -35,8 +35,11 @@ enum Unnamed {
     Removed(PathBuf, Vec<u8>),
 }
 
-/// What a power cut leaves of a file that was not synced; taken in turn.
-const REMAINS: &[fn(Vec<u8>) -> Option<Vec<u8>>] = &[
+/// Makes of a file's bytes what a power cut leaves of them; nothing where there is no file.
+type Remains = fn(Vec<u8>) -> Option<Vec<u8>>;
+
+/// What a power cut leaves of files that were not synced; taken in turn.
+const REMAINS: &[Remains] = &[
     |_| None,
     |_| Some(Vec::new()),
     |mut bytes| {
@@ -72,7 +75,8 @@ impl FaultyDisk {
         self.left.store(usize::MAX, Ordering::SeqCst);
     }
 
-    /// Uses up the steps, and undoes whatever was written to partials and not synced. Their writers must have ended.
+    /// Uses up the steps, undoes whatever was written to partials and not synced, damages files that were kept unsynced, and brings
+    /// back what was removed from folders that were not synced. The writers must have ended.
     pub fn cut_power(&self) {
         self.left.store(0, Ordering::SeqCst);
         let unsynced = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
@@ -169,6 +173,11 @@ impl Disk for FaultyDisk {
         names.retain(|name| !matches!(name, Unnamed::Removed(removed, _) if removed.parent() == Some(path)));
         drop(names);
         RealDisk.sync_folder(path)
+    }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        self.step(Step::Touch, path)?;
+        RealDisk.touch(path)
     }
 }
 

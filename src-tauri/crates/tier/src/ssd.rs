@@ -29,7 +29,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cairn_disk::{Disk, Lock, LockError};
+use cairn_disk::{Disk, Lock};
 
 use crate::chunk::{Chunk, ChunkId};
 use crate::format::{FileKeys, NONCE_BYTES, Packing};
@@ -116,11 +116,8 @@ impl Ssd {
     pub fn try_own(&self) -> bool {
         let mut owner = locked(&self.owner);
         if owner.is_none() {
-            *owner = match Lock::try_take(&self.layout.owner_lock()) {
-                Ok(lock) => Some(lock),
-                // Where there are no locks, as on some network file systems, nobody may remove what another may be using.
-                Err(LockError::Held(_) | LockError::Failed { .. }) => None,
-            };
+            // Where there are no locks, as on some network file systems, nobody may remove what another may be using.
+            *owner = Lock::try_take(&self.layout.owner_lock()).ok();
         }
         owner.is_some()
     }

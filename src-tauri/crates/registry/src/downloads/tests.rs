@@ -364,4 +364,8 @@ impl Disk for Small {
     fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
         RealDisk.sync_folder(path)
     }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.touch(path)
+    }
 }

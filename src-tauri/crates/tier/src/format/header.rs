@@ -26,6 +26,9 @@ const CLASS_AT: usize = 208;
 /// The end of what is used.
 const END: usize = CLASS_AT + NumericClass::MAX_BYTES;
 
+// What `front_bytes` and the table's reader take for granted.
+const _: () = assert!(CHUNK_TOKENS * 16 <= BLOCK_BYTES, "the keys of a chunk are one block");
+
 const SEALED: u32 = 1;
 const LOSSY: u32 = 2;
 const TAIL: u32 = 4;
@@ -120,7 +123,7 @@ impl Header {
 
     /// Bytes of header, table and keys: what a reader needs before it knows where rows lie.
     pub fn front_bytes(&self) -> usize {
-        // 256 keys of 16 bytes are one block, so keys always take one.
+        // Keys always take one block.
         BLOCK_BYTES + self.table_bytes() + BLOCK_BYTES
     }
 

@@ -36,7 +36,7 @@ impl Ssd {
 
     pub(super) fn put_back(&self, work: Work) {
         let mut kept = locked(&self.work);
-        if kept.len() < self.options.threads {
+        if kept.len() < self.options.threads && work.buffer.len() <= 4 * PIECE_BYTES {
             kept.push(work);
         }
     }
@@ -68,6 +68,7 @@ pub(super) fn read(
     accept: impl FnOnce(&Front) -> Result<(), Miss>,
 ) -> Result<(Chunk, Stored), Miss> {
     let (header, front) = read_front(ssd, blocks)?;
+    let front = front.ok_or(Miss::Other("it is sealed, and there is no key"))?;
     accept(&front)?;
     let mut payload = zeroed(front.head().payload_bytes() as usize);
     let pieces = pieces(&front, Arc::get_mut(&mut payload).expect("nobody else has it yet"), header.file_bytes);
@@ -94,21 +95,25 @@ pub(super) fn read_header(ssd: &Ssd, blocks: &dyn Blocks, buffer: &mut [u8]) -> 
     Ok((header, count))
 }
 
-/// Header, table and keys.
-pub(super) fn read_front(ssd: &Ssd, blocks: &dyn Blocks) -> Result<(Header, Front), Miss> {
+/// Header, table and keys; only the header where those are sealed and there is no key.
+pub(super) fn read_front(ssd: &Ssd, blocks: &dyn Blocks) -> Result<(Header, Option<Front>), Miss> {
     let mut work = ssd.work(FIRST_BYTES);
     let (header, count) = read_header(ssd, blocks, &mut work.buffer[..FIRST_BYTES])?;
     let front_bytes = header.front_bytes();
     let front = if front_bytes <= count {
-        Front::parse(header.clone(), &work.buffer[..front_bytes], &ssd.keys)?
+        Front::parse(header.clone(), &work.buffer[..front_bytes], &ssd.keys)
     } else {
         // A header that was checked counts no more sections than there can be, so this is less than a megabyte.
         let mut buffer = Buffer::new(front_bytes);
         let count = blocks.read_at(0, &mut buffer).map_err(TierError::from)?;
-        Front::parse(header.clone(), &buffer[..count], &ssd.keys)?
+        Front::parse(header.clone(), &buffer[..count], &ssd.keys)
     };
     ssd.put_back(work);
-    Ok((header, front))
+    match front {
+        Ok(front) => Ok((header, Some(front))),
+        Err(Miss::Other(_)) => Ok((header, None)),
+        Err(miss) => Err(miss),
+    }
 }
 
 /// Sections that lie one after the other, in the file and in the payload.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use super::layout::{Layout, SUFFIX};
 use super::{Ssd, load};
@@ -51,18 +51,19 @@ pub(super) fn each_file<T: Send>(
     Ok(())
 }
 
-/// What a file's first blocks tell. A damaged file is put aside.
+/// What a file's first blocks tell. A damaged file is put aside. Of one that is sealed with a key that is not there the header is
+/// enough: it takes room as the others do.
 fn stored(ssd: &Ssd, path: &Path) -> Result<Stored, Miss> {
     let blocks = ssd.disk.open_blocks(path).map_err(TierError::from)?;
-    let front = load::read_front(ssd, &*blocks).and_then(|(header, front)| {
+    let found = load::read_front(ssd, &*blocks).and_then(|(header, front)| {
         let its_own = ssd.layout.file(&header.id) == path;
         if its_own { Ok((header, front)) } else { Err(Miss::Damaged("another chunk lies under this name")) }
     });
-    if let Err(Miss::Damaged(_)) = front {
+    if let Err(Miss::Damaged(_)) = found {
         ssd.put_aside(path);
     }
-    let (header, front) = front?;
-    let keys = Some(front.head().keys.clone());
+    let (header, front) = found?;
+    let keys = front.map(|front| Arc::clone(&front.head().keys));
     Ok(Stored { keys, ..header.stored(blocks.room_bytes().map_err(TierError::from)?) })
 }
 
