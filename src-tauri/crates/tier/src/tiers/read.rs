@@ -294,15 +294,14 @@ impl State {
         let id = restored.chunk.head.id;
         let bytes = restored.chunk.head.payload_bytes();
         self.counts.restored(restored.place, restored.rows, bytes);
-        self.used(config, &id, now, unix_s, true);
         // What nobody listed came from far away, so once is enough.
-        let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 2 || entry.pinned));
+        let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 1 || entry.pinned));
         // Below the high mark only: what comes back must not push out what is about to be stored.
         if wanted && self.ram_used() + bytes <= high_mark(self.catalog.shelf(Place::Ram).budget()) {
             self.catalog.put_ram(restored.chunk.clone());
-            self.catalog.touch(&id, now, unix_s);
             self.counts.stored(Place::Ram, bytes);
         }
+        self.used(config, &id, now, unix_s, true);
     }
 
     /// Files what a read gave. Returns what nobody waits for any more, to be freed without the lock.

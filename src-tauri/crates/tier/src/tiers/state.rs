@@ -125,6 +125,8 @@ pub(super) struct Hand {
     pub(super) queue: Queue,
     /// Being written now, and bytes set aside for it.
     pub(super) saving: Option<(ChunkId, u64)>,
+    /// Since when.
+    pub(super) saving_since: Duration,
     /// What is being written is to be removed as soon as it is there.
     pub(super) doomed: bool,
     pub(super) removals: VecDeque<Removal>,
@@ -151,6 +153,7 @@ impl Hand {
             owns: false,
             queue: Queue::new(),
             saving: None,
+            saving_since: Duration::ZERO,
             doomed: false,
             removals: VecDeque::new(),
             removing: None,
@@ -266,7 +269,7 @@ impl State {
     }
 
     /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written.
-    fn ram_limit(&self, config: &Config) -> u64 {
+    pub(super) fn ram_limit(&self, config: &Config) -> u64 {
         let budget = self.catalog.shelf(Place::Ram).budget();
         if budget == 0 { config.queue_bytes } else { budget }
     }
@@ -371,7 +374,7 @@ impl State {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
         let dear = entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
-        if !(long && dear) || !self.hand(place).is_writable(now) {
+        if !(long && dear && self.hand(place).is_writable(now)) {
             return false;
         }
         let mut path = Vec::new();
@@ -379,6 +382,9 @@ impl State {
         while !self.catalog.shelf(place).holds(&next) && !self.hand(place).is_due(&next) {
             // A hole would make what comes after it useless.
             let Some(entry) = self.catalog.get(&next) else { return false };
+            if entry.ram.is_none() && (place == Place::Ssd || !self.catalog.shelf(Place::Ssd).holds(&next)) {
+                return false;
+            }
             path.push(next);
             if entry.first_position == 0 || next.group == Group::Window {
                 break;

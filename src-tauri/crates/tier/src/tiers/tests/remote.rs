@@ -20,7 +20,9 @@ fn bench_with(remote: &Arc<FakePlace>) -> (Bench, impl Fn(&Bench) -> Config + us
 fn the_disk_hands_on_what_it_lets_go() {
     let remote = FakePlace::new(Place::Remote);
     let (bench, config) = bench_with(&remote);
-    let tiers = bench.open(config(&bench));
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let open = || bench.open(Config { index: Some(home.path().join("index.redb")), ..config(&bench) });
+    let tiers = open();
     let prompts: Vec<Vec<Key>> = (0..12).map(|prompt| keys(1 + 10_000 * prompt, 1024)).collect();
     for prompt in &prompts {
         for chunk in bench.toy.chunks(prompt) {
@@ -32,7 +34,7 @@ fn the_disk_hands_on_what_it_lets_go() {
     }
     tiers.close(SOON);
     assert!(remote.len() > 0, "chunks went on");
-    let tiers = bench.open(config(&bench));
+    let tiers = open();
     for prompt in &prompts {
         assert_eq!(bench.restore(&tiers, prompt).0, 1024, "nothing was lost on the way");
     }
