@@ -2,8 +2,8 @@
 //!
 //! It outlives loaded models, so a model that is unloaded finds its chunks again. [`Tiers::find`], [`Tiers::restore`],
 //! [`Tiers::store`] and [`Restoring::try_next`] only look at memory and are made for a thread that computes: the lock behind them is
-//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its [hand](hand)) and a few that
-//! read; one more [keeps](keep) RAM within its budget.
+//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its hand) and a few that
+//! read; one more keeps RAM within its budget.
 //!
 //! ```text
 //! store -> RAM -> queue -> SSD -> remote        find -> Coverage -> restore -> try_next ... try_next -> End
