@@ -133,10 +133,6 @@ impl Catalog {
         self.entries.iter()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Where a chunk is, nearest first.
     pub(crate) fn places<'a>(&'a self, id: &'a ChunkId) -> impl Iterator<Item = Place> + 'a {
         PLACES.into_iter().filter(|&place| self.shelf(place).holds(id))
@@ -230,7 +226,7 @@ impl Catalog {
     pub(crate) fn set_pinned(&mut self, id: &ChunkId, pinned: bool) -> bool {
         let Some(entry) = self.entries.get_mut(id) else { return false };
         entry.pinned = pinned;
-        self.shelves.iter_mut().fold(false, |kept, shelf| shelf.set_pinned(id, pinned) || kept)
+        self.shelves.iter_mut().filter_map(|shelf| shelf.set_pinned(id, pinned).then_some(())).count() > 0
     }
 
     /// The usable chunk after `parent` that shares the most leading keys with `rest`, and how many those are.

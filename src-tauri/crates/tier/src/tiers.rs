@@ -2,8 +2,8 @@
 //!
 //! It outlives loaded models, so a model that is unloaded finds its chunks again. [`Tiers::find`], [`Tiers::restore`],
 //! [`Tiers::store`] and [`Restoring::try_next`] only look at memory and are made for a thread that computes: the lock behind them is
-//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its [hand](hand)) and a few that
-//! read; one more [keeps](keep) RAM within its budget.
+//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its hand) and a few that
+//! read; one more keeps RAM within its budget.
 //!
 //! ```text
 //! store -> RAM -> queue -> SSD -> remote        find -> Coverage -> restore -> try_next ... try_next -> End
@@ -16,12 +16,14 @@ mod forget;
 mod hand;
 mod keep;
 mod read;
+mod remember;
 mod state;
 mod status;
 #[cfg(test)]
 mod tests;
 mod trace;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -32,6 +34,7 @@ use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::clock::Clock;
 use crate::coverage::{Coverage, Prefix};
 use crate::identity::CHUNK_TOKENS;
+use crate::index::Index;
 use crate::owner::Owner;
 use crate::ssd::Ssd;
 use crate::tier::{Place, Tier};
@@ -105,6 +108,8 @@ pub struct Config {
     pub ssd: Option<Lower>,
     /// A folder or a bucket elsewhere.
     pub remote: Option<Lower>,
+    /// Where owners, uses and pins are remembered, where chunks below RAM are kept. One process at a time can have it.
+    pub index: Option<PathBuf>,
     /// Prefixes shorter than this are not written below RAM.
     pub min_tokens: u64,
     /// Prefixes that take less than this to compute are not written below RAM, where that is known.
@@ -124,6 +129,7 @@ impl Config {
             queue_bytes: if ram_bytes == 0 { QUEUE_BYTES } else { QUEUE_BYTES.min(ram_bytes / 4) },
             ssd: None,
             remote: None,
+            index: None,
             min_tokens: 512,
             min_recompute: Duration::from_millis(150),
             ttl: Some(Duration::from_secs(30 * 24 * 3600)),
@@ -196,6 +202,7 @@ pub enum Refused {
 struct Inner {
     config: Config,
     clock: Arc<dyn Clock>,
+    index: Option<Index>,
     state: Mutex<State>,
     /// Told when there is something to do.
     work: Condvar,
@@ -228,10 +235,12 @@ impl Tiers {
     /// # Errors
     /// Where the system gives no threads.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
-        let state = State::new(&config);
+        let (index, remembered) = remember::open(&config);
+        let state = State::new(&config, remembered);
         let inner = Arc::new(Inner {
             config,
             clock,
+            index,
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),
@@ -332,6 +341,7 @@ impl Tiers {
         let all_left = state.threads == 0;
         drop(state);
         self.inner.work.notify_all();
+        self.inner.write_index(true);
         let threads = std::mem::take(&mut *self.threads.lock().expect("as in lock"));
         if all_left {
             // They have nothing left to do but end, and to let go of the places.

@@ -65,6 +65,16 @@ impl Tiers {
         leaves.iter().take(limit).filter_map(|(_, last)| state.context(last)).collect()
     }
 
+    /// Brings a context up to RAM, as far as there is room, since somebody will want it soon.
+    pub fn prefetch(&self, last: &ChunkId) {
+        let now = self.inner.clock.now();
+        let mut state = self.inner.lock();
+        let path = state.path(last);
+        state.prefetch(&path, now);
+        drop(state);
+        self.inner.work.notify_all();
+    }
+
     /// Keeps a context from being evicted or forgotten, or lets it go again.
     ///
     /// # Errors
@@ -164,6 +174,8 @@ impl Tiers {
     /// Waits until nothing is left to be removed, but for what failed. Returns how much is left.
     fn removed(&self, within: Duration) -> usize {
         self.inner.work.notify_all();
+        // Should this process end before they are removed, the next one does it.
+        self.inner.write_index(true);
         let waits = |state: &State| LOWER.iter().any(|&place| state.hand(place).is_removing());
         let state = self.inner.lock();
         let waited = self.inner.done.wait_timeout_while(state, within, |state| waits(state) && state.closing.is_none());

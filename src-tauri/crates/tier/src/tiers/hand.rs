@@ -18,6 +18,8 @@ const SECTION_BYTES: u64 = 4 << 10;
 /// This many damaged chunks within [`DAMAGE_SPAN`] make a place read-only.
 const DAMAGE_LIMIT: usize = 3;
 const DAMAGE_SPAN: Duration = Duration::from_secs(600);
+/// A write that takes longer may never end.
+const STUCK: Duration = Duration::from_secs(10);
 
 /// What a hand does next.
 enum Op {
@@ -67,6 +69,7 @@ pub(super) fn run(inner: &Inner, place: Place) {
                 state
             }
             Op::Save(id, source) => {
+                inner.write_owners(&id);
                 let saved = save(inner, lower, &id, source);
                 let mut state = inner.lock();
                 state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
@@ -129,6 +132,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         for stored in batch {
             if !state.knows(place, stored) {
                 state.catalog.put_lower(place, stored);
+                state.recall(&stored.id);
             }
         }
     }
@@ -138,6 +142,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
         let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
         gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+        state.forget_unmet();
         state.answered(place);
     } else {
         state.failed(place, inner.clock.now());
@@ -151,8 +156,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
 impl State {
     /// Whether the catalog says of a chunk what the scan said, or its removal is under way.
     fn knows(&self, place: Place, stored: &Stored) -> bool {
-        let leaves = |removal: &Removal| removal.id == stored.id;
-        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).removals.iter().any(leaves)
+        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).leaving().any(|id| id == stored.id)
     }
 
     /// What a hand does next: removals first, since they make room.
@@ -165,10 +169,11 @@ impl State {
         loop {
             let hand = self.hand_mut(place);
             if let Some(next) = hand.removals.iter().position(|removal| removal.not_before <= now) {
-                hand.removing = true;
-                return hand.removals.remove(next).map(Op::Remove);
+                let removal = hand.removals.remove(next)?;
+                hand.removing = Some(removal.id);
+                return Some(Op::Remove(removal));
             }
-            if self.hand(place).owns && self.trim(config, place, now) > 0 {
+            if self.hand(place).owns && self.trim(config, place, now).removed > 0 {
                 continue;
             }
             if !self.hand(place).is_writable(now) {
@@ -178,14 +183,20 @@ impl State {
             let admitted = self.admit(lower, place, &id, unix_s);
             if let Admitted::NoRoom(bytes) = admitted {
                 self.hand_mut(place).wanted = Some(bytes);
-                if self.hand(place).owns && self.trim(config, place, now) > 0 {
-                    continue;
+                if self.hand(place).owns {
+                    match self.trim(config, place, now) {
+                        Trimmed { removed: 1.., .. } => continue,
+                        // There will be room when the place below has what is to leave.
+                        Trimmed { handed_on: 1.., .. } => return None,
+                        Trimmed { .. } => {}
+                    }
                 }
                 self.counts.dropped.no_room += 1;
             }
             self.hand_mut(place).queue.remove(&id);
             if let Admitted::Save(source, bytes) = admitted {
-                self.hand_mut(place).saving = Some((id, bytes));
+                let hand = self.hand_mut(place);
+                (hand.saving, hand.saving_since) = (Some((id, bytes)), now);
                 return Some(Op::Save(id, source));
             }
         }
@@ -232,19 +243,18 @@ impl State {
         self.catalog.shelf(place).bytes() + hand.leaving_bytes + hand.saving.map_or(0, |(_, bytes)| bytes)
     }
 
-    /// Has chunks removed from a place that is too full, and returns how many. Where a place below can take them, they are copied
-    /// there first.
-    fn trim(&mut self, config: &Config, place: Place, now: Duration) -> usize {
+    /// Has chunks removed from a place that is too full. Where a place below can take them, they are copied there first.
+    fn trim(&mut self, config: &Config, place: Place, now: Duration) -> Trimmed {
         let budget = self.catalog.shelf(place).budget();
         let staying = self.used_bytes(place) - self.hand(place).leaving_bytes;
         let wanted = self.hand_mut(place).wanted.take();
         if staying <= high_mark(budget) && wanted.is_none() {
-            return 0;
+            return Trimmed::default();
         }
         let goal = low_mark(budget).min(budget.saturating_sub(wanted.unwrap_or(0)));
-        let below = (place == Place::Ssd && self.hand(Place::Remote).present).then_some(Place::Remote);
+        let below = (place == Place::Ssd && self.takes_more(Place::Remote, now)).then_some(Place::Remote);
         let mut excess = staying.saturating_sub(goal);
-        let mut removed = 0;
+        let mut trimmed = Trimmed::default();
         let mut passed = std::collections::HashSet::new();
         while excess > 0 {
             let shelf = self.catalog.shelf(place);
@@ -258,26 +268,35 @@ impl State {
             if let Some(below) = below
                 && !self.catalog.shelf(below).holds(&id)
                 && self.deserves(&id, below)
-                && !self.is_away(below, now)
                 && self.enqueue(config, below, &id, now)
             {
                 // It leaves in a later round, when it has been copied.
                 passed.insert(id);
+                trimmed.handed_on += 1;
+                excess = excess.saturating_sub(self.catalog.get(&id).map_or(1, |entry| entry.payload_bytes));
                 continue;
             }
             let leaving_bytes = self.hand(place).leaving_bytes;
             self.remove_lower(place, &id, Gone::Evicted);
             excess = excess.saturating_sub(self.hand(place).leaving_bytes - leaving_bytes);
-            removed += 1;
+            trimmed.removed += 1;
         }
-        removed
+        trimmed
+    }
+
+    /// Whether a place can be relied on to write what it is given.
+    fn takes_more(&self, place: Place, now: Duration) -> bool {
+        let hand = self.hand(place);
+        let stuck = hand.saving.is_some() && now >= hand.saving_since + STUCK;
+        hand.present && self.closing.is_none() && !stuck && !self.is_away(place, now)
     }
 
     fn finish_removal(&mut self, place: Place, removal: Removal, removed: Result<(), TierError>, now: Duration) {
-        self.hand_mut(place).removing = false;
+        self.hand_mut(place).removing = None;
         match removed {
             Ok(()) => {
                 self.hand_mut(place).leaving_bytes -= removal.bytes;
+                self.dirty.insert(removal.id);
                 self.answered(place);
             }
             Err(_) => {
@@ -345,6 +364,15 @@ impl State {
         }
         self.watch_health(now);
     }
+}
+
+/// What was done to make room.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trimmed {
+    /// Chunks that leave now.
+    removed: usize,
+    /// Chunks that leave when the place below has them.
+    handed_on: usize,
 }
 
 /// What becomes of a chunk at the head of a queue.

@@ -1,9 +1,11 @@
 //! The thread that keeps RAM within its budget, and forgets what nobody used for long.
 
+use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Inner;
+use super::remember::BATCH_SPAN;
 use super::state::{State, high_mark, low_mark};
 use super::status::Gone;
 use crate::catalog::LOWER;
@@ -17,7 +19,7 @@ const SWEEP: Duration = Duration::from_secs(600);
 
 /// Keeps order until the tiers are closed.
 pub(super) fn run(inner: &Inner) {
-    let mut swept_at = None;
+    let (mut swept_at, mut written_at) = (None, inner.clock.now());
     let mut state = inner.lock();
     loop {
         if state.closing.is_some() {
@@ -29,6 +31,12 @@ pub(super) fn run(inner: &Inner) {
         if swept_at.is_none_or(|then| now >= then + SWEEP) {
             swept_at = Some(now);
             state.expire(inner);
+        }
+        if now >= written_at + BATCH_SPAN {
+            written_at = now;
+            drop(state);
+            inner.write_index(false);
+            state = inner.lock();
         }
         if state.trash.is_empty() {
             state = inner.wait(state);
@@ -46,30 +54,31 @@ pub(super) fn run(inner: &Inner) {
 
 impl State {
     /// Takes some chunks out of RAM, where it is too full. Those that are worth it are written down first and leave when that is
-    /// done.
+    /// done. Without a budget, what was written leaves at once.
     fn trim_ram(&mut self, inner: &Inner, now: Duration) {
         let config = &inner.config;
-        let budget = self.catalog.shelf(Place::Ram).budget();
+        let (limit, tight) = (self.ram_limit(config), self.catalog.shelf(Place::Ram).budget() == 0);
         let used = self.catalog.shelf(Place::Ram).bytes();
-        self.trimming |= inner.ram_wanted.swap(false, Ordering::Relaxed) || used > high_mark(budget);
-        self.trimming &= used > low_mark(budget);
-        if !self.trimming {
-            return;
-        }
+        self.trimming |= inner.ram_wanted.swap(false, Ordering::Relaxed) || used > high_mark(limit);
         let below = self.below_ram();
-        let mut passed = std::collections::HashSet::new();
-        while self.trash.len() < BATCH && self.catalog.shelf(Place::Ram).bytes() > low_mark(budget) {
+        let mut passed = HashSet::new();
+        while self.trash.len() < BATCH {
+            self.trimming &= self.catalog.shelf(Place::Ram).bytes() > low_mark(limit);
+            if !self.trimming && !tight {
+                return;
+            }
+            let copied = |id: &ChunkId| LOWER.iter().any(|&place| self.catalog.shelf(place).holds(id));
             let may_go = |id: &ChunkId| {
                 let leased = self.catalog.get(id).is_some_and(|entry| entry.leases > 0);
-                !leased && !passed.contains(id) && !LOWER.iter().any(|&place| self.hand(place).is_due(id))
+                let due = LOWER.iter().any(|&place| self.hand(place).is_due(id));
+                !leased && !due && !passed.contains(id) && (self.trimming || copied(id))
             };
             let Some(id) = self.catalog.shelf(Place::Ram).victims().find(may_go) else {
                 // What is left is in use, or leaves when it has been written.
                 self.trimming = false;
-                break;
+                return;
             };
-            let copied = LOWER.iter().any(|&place| self.catalog.shelf(place).holds(&id));
-            if !copied
+            if !copied(&id)
                 && let Some(place) = below
                 && self.deserves(&id, place)
                 && self.enqueue(config, place, &id, now)

@@ -12,6 +12,7 @@ use super::trace::Ghosts;
 use super::{Config, Kept, Offer, Refused, StoreWhy};
 use crate::catalog::{Catalog, LOWER};
 use crate::chunk::{Chunk, ChunkId, Group};
+use crate::index::Row;
 use crate::shelf::Shelf;
 use crate::tier::Place;
 
@@ -124,11 +125,13 @@ pub(super) struct Hand {
     pub(super) queue: Queue,
     /// Being written now, and bytes set aside for it.
     pub(super) saving: Option<(ChunkId, u64)>,
+    /// Since when.
+    pub(super) saving_since: Duration,
     /// What is being written is to be removed as soon as it is there.
     pub(super) doomed: bool,
     pub(super) removals: VecDeque<Removal>,
-    /// A removal is under way.
-    pub(super) removing: bool,
+    /// Being removed now.
+    pub(super) removing: Option<ChunkId>,
     /// Bytes of all removals.
     pub(super) leaving_bytes: u64,
     pub(super) writable: Writable,
@@ -150,9 +153,10 @@ impl Hand {
             owns: false,
             queue: Queue::new(),
             saving: None,
+            saving_since: Duration::ZERO,
             doomed: false,
             removals: VecDeque::new(),
-            removing: false,
+            removing: None,
             leaving_bytes: 0,
             writable: Writable::Yes,
             wanted: None,
@@ -170,12 +174,18 @@ impl Hand {
 
     /// Whether something is being removed, or about to be.
     pub(super) fn is_removing(&self) -> bool {
-        self.removing || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+        self.removing.is_some() || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+    }
+
+    /// What is to be removed.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = ChunkId> {
+        let saving = self.saving.filter(|_| self.doomed).map(|(id, _)| id);
+        self.removals.iter().map(|removal| removal.id).chain(saving).chain(self.removing)
     }
 
     /// How much is still to be removed.
     pub(super) fn removals_left(&self) -> usize {
-        self.removals.len() + usize::from(self.removing) + usize::from(self.doomed)
+        self.removals.len() + usize::from(self.removing.is_some()) + usize::from(self.doomed)
     }
 
     pub(super) fn is_writable(&self, now: Duration) -> bool {
@@ -201,6 +211,8 @@ pub(super) struct State {
     pub(super) ghosts: Ghosts,
     /// Chunks of which the index has to learn something.
     pub(super) dirty: HashSet<ChunkId>,
+    /// What the index knows of chunks that no scan has met yet.
+    pub(super) remembered: HashMap<ChunkId, Row>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) next_job: u64,
     pub(super) closing: Option<Closing>,
@@ -208,7 +220,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, remembered: HashMap<ChunkId, Row>) -> Self {
         let budget = |place| config.lower(place).map_or(0, |lower| lower.budget_bytes);
         Self {
             catalog: Catalog::new(
@@ -222,6 +234,7 @@ impl State {
             counts: Counts::default(),
             ghosts: Ghosts::default(),
             dirty: HashSet::new(),
+            remembered,
             jobs: BTreeMap::new(),
             next_job: 0,
             closing: None,
@@ -256,7 +269,7 @@ impl State {
     }
 
     /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written.
-    fn ram_limit(&self, config: &Config) -> u64 {
+    pub(super) fn ram_limit(&self, config: &Config) -> u64 {
         let budget = self.catalog.shelf(Place::Ram).budget();
         if budget == 0 { config.queue_bytes } else { budget }
     }
@@ -361,7 +374,7 @@ impl State {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
         let dear = entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
-        if !(long && dear) || !self.hand(place).is_writable(now) {
+        if !(long && dear && self.hand(place).is_writable(now)) {
             return false;
         }
         let mut path = Vec::new();
@@ -369,6 +382,9 @@ impl State {
         while !self.catalog.shelf(place).holds(&next) && !self.hand(place).is_due(&next) {
             // A hole would make what comes after it useless.
             let Some(entry) = self.catalog.get(&next) else { return false };
+            if entry.ram.is_none() && (place == Place::Ssd || !self.catalog.shelf(Place::Ssd).holds(&next)) {
+                return false;
+            }
             path.push(next);
             if entry.first_position == 0 || next.group == Group::Window {
                 break;

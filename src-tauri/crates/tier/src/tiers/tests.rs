@@ -4,6 +4,7 @@ mod fake;
 mod faults;
 mod folder;
 mod people;
+mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -102,3 +102,25 @@ fn without_a_ram_tier_chunks_go_straight_down() {
     assert_eq!(tiers.status().places[0].used_bytes, 0, "what is written leaves RAM");
     assert_eq!(bench.restore(&tiers, &keys(1, 1024)), (1024, vec![Place::Ssd; 4], End::Complete), "and comes back");
 }
+
+#[test]
+fn a_smaller_budget_is_soon_kept() {
+    let bench = Bench::new();
+    let tiers = bench.open(bench.config());
+    bench.store(&tiers, &keys(1, 256 * 200), StoreWhy::Idle);
+    assert!(tiers.settle(SOON), "it is written");
+    assert_eq!(tiers.status().places[0].used_bytes, 200 * 4096, "RAM has it all");
+    assert!(tiers.has_room(4096), "and room for more");
+    tiers.set_budget(Place::Ram, 50 * 4096);
+    assert!(!tiers.has_room(4096), "no longer");
+    let waited = std::time::Instant::now();
+    while tiers.status().places[0].used_bytes > 50 * 4096 && waited.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let ram = tiers.status().places.remove(0);
+    assert!((30 * 4096..=50 * 4096).contains(&ram.used_bytes), "RAM is as large as it may be: {}", ram.used_bytes);
+    let began = std::time::Instant::now();
+    let coverage = bench.find(&tiers, &keys(1, 256 * 200));
+    eprintln!("FIND {:?}", began.elapsed());
+    assert_eq!(coverage.tokens(), 256 * 200, "nothing is lost");
+}

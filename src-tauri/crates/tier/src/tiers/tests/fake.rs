@@ -162,6 +162,8 @@ pub(super) struct FakePlace {
     place: Place,
     pub(super) files: Mutex<HashMap<ChunkId, Chunk>>,
     faults: Mutex<Faults>,
+    /// Scans find nothing, as where listing is too dear.
+    pub(super) unlisted: std::sync::atomic::AtomicBool,
     /// What happens to loads of one chunk.
     one: Mutex<Option<(ChunkId, Fault)>>,
     hanging: Mutex<bool>,
@@ -177,6 +179,7 @@ impl FakePlace {
             place,
             files: Mutex::default(),
             faults: Mutex::new(Box::new(|_| Fault::None)),
+            unlisted: Default::default(),
             one: Mutex::default(),
             hanging: Mutex::new(true),
             released: Condvar::new(),
@@ -253,8 +256,15 @@ impl Tier for FakePlace {
 
     fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
         self.fault("scan")?;
+        if self.unlisted.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         self.files.lock().unwrap().values().for_each(|chunk| each(stored(chunk)));
         Ok(())
+    }
+
+    fn may_hold(&self, id: &ChunkId) -> bool {
+        self.unlisted.load(Ordering::SeqCst) && self.files.lock().unwrap().contains_key(id)
     }
 
     fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {

@@ -135,3 +135,52 @@ fn a_miss_says_why() {
     tiers.forget(&last, SOON);
     check(&prompt, 0, Why::Gone(Gone::Deleted));
 }
+
+#[test]
+fn owners_and_pins_outlive_a_restart_and_so_does_a_deletion() {
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let bench = Bench::new();
+    let open = || bench.open(Config { index: Some(home.path().join("index.redb")), ..bench.config() });
+    let (ann, bob) = (keys(1, 1024), keys(50_000, 1024));
+    let tiers = open();
+    store_for(&bench, &tiers, &ann, Some("ann"));
+    store_for(&bench, &tiers, &bob, Some("bob"));
+    let bobs = tiers.contexts(1)[0].last;
+    tiers.pin(&bobs, true).expect("there is room for pins");
+    tiers.close(SOON);
+
+    let tiers = open();
+    let pinned = tiers.contexts(2).into_iter().find(|context| context.last == bobs).expect("it is kept");
+    assert!(pinned.pinned && pinned.owners.contains("bob"), "pins and owners are remembered: {pinned:?}");
+    bench.ssd.set_faults(|call| if call == "remove" { super::fake::Fault::Fail } else { super::fake::Fault::None });
+    let deleted = tiers.forget_owner(&Owner::new("ann").expect("short"), SOON);
+    assert_eq!(deleted, Deleted { chunks: 4, left: 4 }, "what could not be removed is told");
+    assert_eq!(bench.find(&tiers, &ann).tokens(), 0, "but is found no more");
+    tiers.close(SOON);
+
+    bench.ssd.set_faults(|_| super::fake::Fault::None);
+    let tiers = open();
+    assert!(tiers.settle(SOON), "removals are done");
+    assert_eq!((bench.find(&tiers, &ann).tokens(), bench.ssd.len()), (0, 4), "the next start removes the rest");
+    assert_eq!(bench.find(&tiers, &bob).tokens(), 1024, "and nothing else");
+}
+
+#[test]
+fn a_context_can_be_brought_up_before_it_is_wanted() {
+    let bench = Bench::new();
+    let tiers = bench.open(bench.config());
+    let prompt = keys(1, 3000);
+    store_for(&bench, &tiers, &prompt, Some("ann"));
+    tiers.close(SOON);
+    let tiers = bench.open(bench.config());
+    let last = tiers.contexts(1)[0].last;
+    tiers.prefetch(&last);
+    let began = std::time::Instant::now();
+    while tiers.status().places[0].chunks < 12 && began.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(bench.restore(&tiers, &prompt), (3000, vec![Place::Ram; 12], End::Complete), "all of it is in RAM");
+    tiers.prefetch(&last);
+    assert_eq!(tiers.forget(&last, SOON).chunks, 12, "and nothing holds it there");
+    assert_eq!(bench.ssd.len(), 0, "when it goes");
+}
