@@ -6,6 +6,7 @@
 //! `corpus/TARGET`, with those that once broke a promise, and an ordinary test runs all of them.
 #![forbid(unsafe_code)]
 
+pub mod chunk;
 pub mod gguf;
 pub mod modelfile;
 pub mod template;
@@ -22,6 +23,7 @@ pub struct Target {
 
 /// All targets.
 pub const TARGETS: &[Target] = &[
+    Target { name: "chunk", run: chunk::run },
     Target { name: "gguf", run: gguf::run },
     Target { name: "modelfile", run: modelfile::run },
     Target { name: "template", run: template::run },

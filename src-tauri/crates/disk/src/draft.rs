@@ -8,6 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use crate::blocks::set_past_cache;
 use crate::real::{Temporary, folder_of, sync_folder};
 use crate::{DiskError, Draft, Mode, Step, failed};
 
@@ -16,7 +17,10 @@ const PREFIX: &str = ".draft.";
 const SUFFIX: &str = ".tmp";
 
 /// A draft on the disk of this machine.
-pub(crate) struct RealDraft(Temporary);
+pub(crate) struct RealDraft {
+    temporary: Temporary,
+    past_cache: bool,
+}
 
 impl RealDraft {
     pub(crate) fn new(folder: &Path, mode: Mode) -> Result<Self, DiskError> {
@@ -26,7 +30,7 @@ impl RealDraft {
             let _ = temporary.file.try_lock();
             // Somebody who clears up may have taken it for dead before it was locked.
             if temporary.path.exists() {
-                return Ok(Self(temporary));
+                return Ok(Self { temporary, past_cache: false });
             }
         }
     }
@@ -34,23 +38,46 @@ impl RealDraft {
 
 impl Draft for RealDraft {
     fn path(&self) -> &Path {
-        &self.0.path
+        &self.temporary.path
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
-        self.0.file.write_all(bytes).map_err(failed(Step::Write, &self.0.path))
+        let file = &mut self.temporary.file;
+        let mut written = 0;
+        while written < bytes.len() {
+            match file.write(&bytes[written..]) {
+                Ok(0) => return Err(failed(Step::Write, &self.temporary.path)(io::ErrorKind::WriteZero.into())),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // The system refuses what does not lie on blocks.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput && self.past_cache => {
+                    set_past_cache(file, false);
+                    self.past_cache = false;
+                }
+                Err(error) => return Err(failed(Step::Write, &self.temporary.path)(error)),
+            }
+        }
+        Ok(())
     }
 
     fn reflink(&mut self, from: &File) -> Result<(), DiskError> {
-        reflink(from, &self.0.file).map_err(failed(Step::Reflink, &self.0.path))
+        reflink(from, &self.temporary.file).map_err(failed(Step::Reflink, &self.temporary.path))
     }
 
     fn keep(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
-        let temporary = self.0;
+        let temporary = self.temporary;
         temporary.file.sync_all().map_err(failed(Step::Sync, &temporary.path))?;
         temporary.rename(to)?;
         let folder = folder_of(to);
         sync_folder(folder).map_err(failed(Step::Sync, folder))
+    }
+
+    fn keep_unsynced(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
+        self.temporary.rename(to)
+    }
+
+    fn past_cache(&mut self) {
+        self.past_cache = set_past_cache(&self.temporary.file, true);
     }
 }
 

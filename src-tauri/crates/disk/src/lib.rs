@@ -6,6 +6,7 @@
 //! Code that keeps files takes `&dyn Disk`. [`RealDisk`] is the disk; tests put one in its place that fails when told.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod draft;
 mod lock;
 mod partial;
@@ -15,7 +16,8 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use lock::{Claim, Lock, LockError};
+pub use blocks::{BLOCK_BYTES, Blocks, Buffer};
+pub use lock::{Claim, Lock, LockError, Presence};
 pub use partial::Partial;
 pub use real::RealDisk;
 
@@ -86,6 +88,24 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// Whatever the system says.
     fn remove(&self, path: &Path) -> Result<(), DiskError>;
+
+    /// Opens the file at `path` to be read in blocks.
+    ///
+    /// # Errors
+    /// Whatever the system says; `source.kind()` is [`io::ErrorKind::NotFound`] where there is no file.
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError>;
+
+    /// Makes a folder's entries durable: after a power cut, what was removed does not come back.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn sync_folder(&self, path: &Path) -> Result<(), DiskError>;
+
+    /// Makes a file as young as one that was written just now, on systems whose programs judge by that.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn touch(&self, path: &Path) -> Result<(), DiskError>;
 }
 
 /// A file that is being written and has no name yet that anybody looks for. Dropping it removes it; so does, later,
@@ -106,13 +126,25 @@ pub trait Draft: Send {
     /// Where the file system cannot do that; the draft is still empty.
     fn reflink(&mut self, from: &File) -> Result<(), DiskError>;
 
-    /// Brings the contents to the disk and then gives them the name `to`, in the draft's own folder. When this returns,
-    /// both are durable.
+    /// Brings the contents to the disk and then gives them the name `to`, on the draft's own file system. When this
+    /// returns, both are durable.
     ///
     /// # Errors
     /// Whatever the system says. There is then no file of that name, unless the very last step failed, making the name
     /// durable.
     fn keep(self: Box<Self>, to: &Path) -> Result<(), DiskError>;
+
+    /// Gives the contents the name `to`, on the same file system, in place of the file that may have it, and leaves it to the
+    /// system when either reaches the disk. After a power cut there may be no file of that name, or one of other or fewer bytes:
+    /// for files that say themselves whether they are whole.
+    ///
+    /// # Errors
+    /// Whatever the system says; nothing has changed then.
+    fn keep_unsynced(self: Box<Self>, to: &Path) -> Result<(), DiskError>;
+
+    /// Has what is written from now on go past the page cache where it can, see [`Blocks`]. That is fast for writes of whole blocks
+    /// from a [`Buffer`].
+    fn past_cache(&mut self);
 }
 
 /// Who may read a file. On Windows, files take the rights of their folder.
@@ -171,6 +203,8 @@ pub enum Step {
     Link,
     /// Removing a file.
     Remove,
+    /// Making a file young.
+    Touch,
 }
 
 impl std::fmt::Display for Step {
@@ -186,6 +220,7 @@ impl std::fmt::Display for Step {
             Self::Reflink => "share a file's place on the disk with",
             Self::Link => "hard-link a file to",
             Self::Remove => "remove",
+            Self::Touch => "set the time of",
         })
     }
 }

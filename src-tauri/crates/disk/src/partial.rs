@@ -114,7 +114,7 @@ fn write_all_at(file: &File, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> 
 }
 
 #[cfg(unix)]
-fn read_some_at(file: &File, offset_bytes: u64, into: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_some_at(file: &File, offset_bytes: u64, into: &mut [u8]) -> io::Result<usize> {
     std::os::unix::fs::FileExt::read_at(file, into, offset_bytes)
 }
 
@@ -133,7 +133,7 @@ fn write_all_at(file: &File, offset_bytes: u64, bytes: &[u8]) -> io::Result<()> 
 }
 
 #[cfg(windows)]
-fn read_some_at(file: &File, offset_bytes: u64, into: &mut [u8]) -> io::Result<usize> {
+pub(crate) fn read_some_at(file: &File, offset_bytes: u64, into: &mut [u8]) -> io::Result<usize> {
     std::os::windows::fs::FileExt::seek_read(file, into, offset_bytes)
 }
 

@@ -1,5 +1,6 @@
 //! A disk that fails at the N-th step that changes something, and at every one after it, as one that is full or was pulled.
-//! When its power is cut, what was not synced is as if it had never been written.
+//! When its power is cut, what was not synced is as if it had never been written, or half written, and files that were removed
+//! from folders that were not synced are back.
 
 use std::fs::File;
 use std::io;
@@ -7,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cairn_disk::{Disk, DiskError, Draft, Mode, Partial, RealDisk, Step};
+use cairn_disk::{Blocks, Disk, DiskError, Draft, Mode, Partial, RealDisk, Step};
 
 /// A real disk until its steps are used up.
 #[derive(Debug, Clone)]
 pub struct FaultyDisk {
     left: Arc<AtomicUsize>,
     unsynced: Arc<Mutex<Vec<Unsynced>>>,
+    names: Arc<Mutex<Vec<Unnamed>>>,
 }
 
 /// What was at a place before it was written to, until that is on the disk.
@@ -24,10 +26,43 @@ struct Unsynced {
     before: Vec<u8>,
 }
 
+/// A change of a folder that is not on the disk yet.
+#[derive(Debug)]
+enum Unnamed {
+    /// A file got its name, and neither that nor its bytes were brought to the disk.
+    Kept(PathBuf),
+    /// A file of these bytes was removed.
+    Removed(PathBuf, Vec<u8>),
+}
+
+/// Makes of a file's bytes what a power cut leaves of them; nothing where there is no file.
+type Remains = fn(Vec<u8>) -> Option<Vec<u8>>;
+
+/// What a power cut leaves of files that were not synced; taken in turn.
+const REMAINS: &[Remains] = &[
+    |_| None,
+    |_| Some(Vec::new()),
+    |mut bytes| {
+        bytes.truncate(bytes.len() / 2);
+        Some(bytes)
+    },
+    |mut bytes| {
+        // The length is known, and some blocks never came.
+        let middle = bytes.len() / 8192 * 4096;
+        bytes.iter_mut().skip(middle).take(4096).for_each(|byte| *byte = 0);
+        Some(bytes)
+    },
+    |mut bytes| {
+        bytes.iter_mut().skip(4096).for_each(|byte| *byte = 0);
+        Some(bytes)
+    },
+    Some,
+];
+
 impl FaultyDisk {
     /// A disk on which `steps` steps succeed.
     pub fn after(steps: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(steps)), unsynced: Arc::default() }
+        Self { left: Arc::new(AtomicUsize::new(steps)), unsynced: Arc::default(), names: Arc::default() }
     }
 
     /// Steps that are left.
@@ -40,7 +75,8 @@ impl FaultyDisk {
         self.left.store(usize::MAX, Ordering::SeqCst);
     }
 
-    /// Uses up the steps, and undoes whatever was written to partials and not synced. Their writers must have ended.
+    /// Uses up the steps, undoes whatever was written to partials and not synced, damages files that were kept unsynced, and brings
+    /// back what was removed from folders that were not synced. The writers must have ended.
     pub fn cut_power(&self) {
         self.left.store(0, Ordering::SeqCst);
         let unsynced = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
@@ -48,6 +84,24 @@ impl FaultyDisk {
             let partial = RealDisk.partial(&lost.path, Mode::Shared).expect("it is there");
             partial.write_at(lost.offset_bytes, &lost.before).expect("it was written to before");
         }
+        let names = std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner));
+        for (turn, name) in names.into_iter().rev().enumerate() {
+            match name {
+                Unnamed::Kept(path) => {
+                    let Ok(bytes) = std::fs::read(&path) else { continue };
+                    let written = match REMAINS[turn % REMAINS.len()](bytes) {
+                        Some(remains) => std::fs::write(&path, remains),
+                        None => std::fs::remove_file(&path),
+                    };
+                    written.expect("it was written to before");
+                }
+                Unnamed::Removed(path, bytes) => std::fs::write(&path, bytes).expect("it was there before"),
+            }
+        }
+    }
+
+    fn change(&self, name: Unnamed) {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name);
     }
 
     fn step(&self, step: Step, path: &Path) -> Result<(), DiskError> {
@@ -103,7 +157,27 @@ impl Disk for FaultyDisk {
 
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         self.step(Step::Remove, path)?;
-        RealDisk.remove(path)
+        let bytes = RealDisk.read(path)?;
+        RealDisk.remove(path)?;
+        self.change(Unnamed::Removed(path.to_owned(), bytes));
+        Ok(())
+    }
+
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
+        RealDisk.open_blocks(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
+        self.step(Step::Sync, path)?;
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        names.retain(|name| !matches!(name, Unnamed::Removed(removed, _) if removed.parent() == Some(path)));
+        drop(names);
+        RealDisk.sync_folder(path)
+    }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        self.step(Step::Touch, path)?;
+        RealDisk.touch(path)
     }
 }
 
@@ -122,6 +196,10 @@ impl Draft for FaultyDraft {
         self.draft.write(bytes)
     }
 
+    fn past_cache(&mut self) {
+        self.draft.past_cache();
+    }
+
     fn reflink(&mut self, from: &File) -> Result<(), DiskError> {
         self.draft.reflink(from)
     }
@@ -129,6 +207,13 @@ impl Draft for FaultyDraft {
     fn keep(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
         self.disk.step(Step::Rename, to)?;
         self.draft.keep(to)
+    }
+
+    fn keep_unsynced(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
+        self.disk.step(Step::Rename, to)?;
+        self.draft.keep_unsynced(to)?;
+        self.disk.change(Unnamed::Kept(to.to_owned()));
+        Ok(())
     }
 }
 

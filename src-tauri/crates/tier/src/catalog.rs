@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::chunk::{Chunk, ChunkId, Flags, NumericClass};
+use crate::chunk::{Chunk, ChunkId, NumericClass};
 use crate::identity::{Chain, ChunkHash};
 use crate::key::Key;
 use crate::owner::Owner;
@@ -33,7 +33,8 @@ pub(crate) struct Entry {
     pub(crate) tokens: u32,
     pub(crate) keys: Option<Arc<[Key]>>,
     pub(crate) class: NumericClass,
-    pub(crate) flags: Flags,
+    /// By place, whether its rows were rounded there.
+    pub(crate) lossy: [bool; 3],
     /// Its rows, while RAM has it.
     pub(crate) ram: Option<Chunk>,
     /// Bytes of its rows.
@@ -73,9 +74,9 @@ impl Entry {
         }
     }
 
-    /// Whether somebody who wants this class, or any, may use its rows.
-    pub(crate) fn serves(&self, class: Option<&NumericClass>, lossy: bool) -> bool {
-        !self.suspect && class.is_none_or(|class| *class == self.class) && (lossy || !self.flags.lossy)
+    /// Whether somebody who wants this class, or any, may use its rows from there.
+    pub(crate) fn serves(&self, place: Place, class: Option<&NumericClass>, lossy: bool) -> bool {
+        !self.suspect && class.is_none_or(|class| *class == self.class) && (lossy || !self.lossy[place as usize])
     }
 }
 
@@ -132,10 +133,6 @@ impl Catalog {
         self.entries.iter()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
-    }
-
     /// Where a chunk is, nearest first.
     pub(crate) fn places<'a>(&'a self, id: &'a ChunkId) -> impl Iterator<Item = Place> + 'a {
         PLACES.into_iter().filter(|&place| self.shelf(place).holds(id))
@@ -164,6 +161,7 @@ impl Catalog {
             keys: Some(Arc::clone(&head.keys)),
         });
         entry.payload_bytes = bytes;
+        entry.lossy[Place::Ram as usize] = head.flags.lossy;
         entry.ram = Some(chunk);
         self.shelve(Place::Ram, head.id, bytes);
         self.learn(&head.id, &head.keys);
@@ -172,7 +170,7 @@ impl Catalog {
     /// Notes that a place below RAM has a chunk.
     pub(crate) fn put_lower(&mut self, place: Place, stored: &Stored) {
         let id = stored.id;
-        self.entry(id, || stored.clone());
+        self.entry(id, || stored.clone()).lossy[place as usize] = stored.flags.lossy;
         self.shelve(place, id, stored.bytes);
         if let Some(keys) = &stored.keys {
             self.learn(&id, keys);
@@ -228,7 +226,7 @@ impl Catalog {
     pub(crate) fn set_pinned(&mut self, id: &ChunkId, pinned: bool) -> bool {
         let Some(entry) = self.entries.get_mut(id) else { return false };
         entry.pinned = pinned;
-        self.shelves.iter_mut().fold(false, |kept, shelf| shelf.set_pinned(id, pinned) || kept)
+        self.shelves.iter_mut().filter_map(|shelf| shelf.set_pinned(id, pinned).then_some(())).count() > 0
     }
 
     /// The usable chunk after `parent` that shares the most leading keys with `rest`, and how many those are.
@@ -277,7 +275,7 @@ impl Catalog {
                 tokens: stored.tokens,
                 keys: None,
                 class: stored.class,
-                flags: stored.flags,
+                lossy: [false; 3],
                 ram: None,
                 payload_bytes: stored.bytes,
                 owners: BTreeSet::new(),

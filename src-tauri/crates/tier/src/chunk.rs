@@ -59,6 +59,16 @@ pub struct RowTypes {
     pub values: DType,
 }
 
+impl RowTypes {
+    /// The type of a section's rows.
+    pub const fn of(self, kind: SectionKind) -> DType {
+        match kind {
+            SectionKind::Keys => self.keys,
+            SectionKind::Values => self.values,
+        }
+    }
+}
+
 /// What else is to be known of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {

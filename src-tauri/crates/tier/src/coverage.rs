@@ -169,16 +169,36 @@ impl Coverage {
         steps
     }
 
-    /// What a chunk must be to be the one of this step.
-    pub(crate) fn wanted(&self, step: &Step) -> Wanted<'_> {
+    /// How to ask for the chunk of one of its steps.
+    pub(crate) fn ask(&self, step: Step) -> Ask {
+        let Prefix { keys, class, lossy, .. } = &self.prefix;
         let first = step.first_position as usize;
+        let rows = first..first + step.rows;
+        Ask { step, keys: Arc::clone(keys), rows, class: class.clone(), lossy: *lossy }
+    }
+}
+
+/// A chunk that is asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) step: Step,
+    pub(crate) keys: Arc<[Key]>,
+    /// Which of the keys are those of the step.
+    pub(crate) rows: Range<usize>,
+    pub(crate) class: Option<NumericClass>,
+    pub(crate) lossy: bool,
+}
+
+impl Ask {
+    /// What the chunk must be.
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
         Wanted {
-            id: step.id,
-            parent: step.parent,
-            first_position: step.first_position,
-            keys: &self.prefix.keys[first..first + step.rows],
-            class: self.prefix.class.as_ref(),
-            lossy: self.prefix.lossy,
+            id: self.step.id,
+            parent: self.step.parent,
+            first_position: self.step.first_position,
+            keys: &self.keys[self.rows.clone()],
+            class: self.class.as_ref(),
+            lossy: self.lossy,
         }
     }
 }
@@ -238,7 +258,8 @@ impl Lookup<'_> {
 
     /// The nearest place that can be asked for a chunk, where the request may use it.
     fn place(&self, id: &ChunkId, entry: &Entry) -> Option<Place> {
-        let serves = entry.serves(self.prefix.class.as_ref(), self.prefix.lossy);
-        serves.then(|| self.catalog.places(id).find(|&place| !(self.away)(place))).flatten()
+        let Prefix { class, lossy, .. } = self.prefix;
+        let serves = |place: &Place| !(self.away)(*place) && entry.serves(*place, class.as_ref(), *lossy);
+        self.catalog.places(id).find(serves)
     }
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::chunk::{Chunk, ChunkId, Flags, NumericClass};
+use crate::chunk::{Chunk, ChunkHead, ChunkId, Flags, NumericClass};
 use crate::identity::ChunkHash;
 use crate::key::Key;
 
@@ -68,6 +68,24 @@ pub struct Wanted<'a> {
     pub class: Option<&'a NumericClass>,
     /// Whether rounded rows may be used.
     pub lossy: bool,
+}
+
+impl Wanted<'_> {
+    /// Whether this chunk is it, as far as its head tells.
+    ///
+    /// # Errors
+    /// What is different.
+    pub fn check(&self, head: &ChunkHead) -> Result<(), Miss> {
+        let differs = [
+            (head.id != self.id, "it is another chunk"),
+            (head.parent != self.parent, "it follows another chunk"),
+            (head.first_position != self.first_position, "it stands at other positions"),
+            (!head.keys.starts_with(self.keys), "it has other tokens"),
+            (self.class.is_some_and(|class| *class != head.class), "another arithmetic computed it"),
+            (head.flags.lossy && !self.lossy, "its rows were rounded"),
+        ];
+        differs.iter().find(|(differs, _)| *differs).map_or(Ok(()), |(_, what)| Err(Miss::Other(what)))
+    }
 }
 
 /// Why there is no chunk.

@@ -2,8 +2,8 @@
 //!
 //! It outlives loaded models, so a model that is unloaded finds its chunks again. [`Tiers::find`], [`Tiers::restore`],
 //! [`Tiers::store`] and [`Restoring::try_next`] only look at memory and are made for a thread that computes: the lock behind them is
-//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its [hand](hand)) and a few that
-//! read; one more [keeps](keep) RAM within its budget.
+//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its hand) and a few that
+//! read; one more keeps RAM within its budget.
 //!
 //! ```text
 //! store -> RAM -> queue -> SSD -> remote        find -> Coverage -> restore -> try_next ... try_next -> End
@@ -12,15 +12,21 @@
 //! **Invariants:** rows leave this module only as [`Restored`], which is made by comparing a chunk with what was asked for. A
 //! restore yields its chunks in order, each once, and its end says why. No place ever holds more than its budget.
 
+mod forget;
 mod hand;
 mod keep;
 mod read;
+mod remember;
 mod state;
+mod status;
 #[cfg(test)]
 mod tests;
+mod trace;
 
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::catalog::LOWER;
@@ -28,12 +34,17 @@ use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::clock::Clock;
 use crate::coverage::{Coverage, Prefix};
 use crate::identity::CHUNK_TOKENS;
+use crate::index::Index;
 use crate::owner::Owner;
+use crate::ssd::Ssd;
 use crate::tier::{Place, Tier};
 use crate::worth::{LeastRecent, Worth};
 
+pub use self::forget::{Context, Deleted, PinError};
 pub use self::read::{End, Next, Restored, Restoring};
 use self::state::State;
+pub use self::status::{Dropped, Ends, Event, Flow, Gone, Health, PlaceStatus, Status};
+pub use self::trace::{Trace, Why};
 
 /// How long a shutdown may take to write what is only in RAM.
 pub const FLUSH: Duration = Duration::from_secs(2);
@@ -53,8 +64,8 @@ pub struct Lower {
     pub floor: Option<Floor>,
     /// Bytes that may be written to it on one day (UTC), to spare the disk.
     pub daily_bytes: Option<u64>,
-    /// Whether another process owns it: then nothing is evicted from it here.
-    pub guest: bool,
+    /// Whether this process may evict from it; where another owns it, this one only reads and adds. Asked at each scan. May block.
+    pub owns: Arc<dyn Fn() -> bool + Send + Sync>,
     /// How often to look for what other processes changed.
     pub rescan: Option<Duration>,
 }
@@ -62,7 +73,19 @@ pub struct Lower {
 impl Lower {
     /// A place of our own without other limits than its budget.
     pub fn new(tier: Arc<dyn Tier>, budget_bytes: u64) -> Self {
-        Self { tier, budget_bytes, floor: None, daily_bytes: None, guest: false, rescan: None }
+        Self { tier, budget_bytes, floor: None, daily_bytes: None, owns: Arc::new(|| true), rescan: None }
+    }
+
+    /// A folder that other processes may use too.
+    pub fn ssd(ssd: &Arc<Ssd>, budget_bytes: u64, floor_bytes: u64) -> Self {
+        const RESCAN: Duration = Duration::from_secs(30);
+        let (room, lock) = (Arc::clone(ssd), Arc::clone(ssd));
+        Self {
+            floor: Some(Floor { bytes: floor_bytes, free: Arc::new(move || room.free_bytes().ok()) }),
+            owns: Arc::new(move || lock.try_own()),
+            rescan: Some(RESCAN),
+            ..Self::new(Arc::clone(ssd) as _, budget_bytes)
+        }
     }
 }
 
@@ -85,6 +108,8 @@ pub struct Config {
     pub ssd: Option<Lower>,
     /// A folder or a bucket elsewhere.
     pub remote: Option<Lower>,
+    /// Where owners, uses and pins are remembered, where chunks below RAM are kept. One process at a time can have it.
+    pub index: Option<PathBuf>,
     /// Prefixes shorter than this are not written below RAM.
     pub min_tokens: u64,
     /// Prefixes that take less than this to compute are not written below RAM, where that is known.
@@ -104,6 +129,7 @@ impl Config {
             queue_bytes: if ram_bytes == 0 { QUEUE_BYTES } else { QUEUE_BYTES.min(ram_bytes / 4) },
             ssd: None,
             remote: None,
+            index: None,
             min_tokens: 512,
             min_recompute: Duration::from_millis(150),
             ttl: Some(Duration::from_secs(30 * 24 * 3600)),
@@ -176,6 +202,7 @@ pub enum Refused {
 struct Inner {
     config: Config,
     clock: Arc<dyn Clock>,
+    index: Option<Index>,
     state: Mutex<State>,
     /// Told when there is something to do.
     work: Condvar,
@@ -199,6 +226,7 @@ impl Inner {
 /// See the module.
 pub struct Tiers {
     inner: Arc<Inner>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Tiers {
@@ -207,16 +235,18 @@ impl Tiers {
     /// # Errors
     /// Where the system gives no threads.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
-        let state = State::new(&config);
+        let (index, remembered) = remember::open(&config);
+        let state = State::new(&config, remembered);
         let inner = Arc::new(Inner {
             config,
             clock,
+            index,
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),
             ram_wanted: AtomicBool::new(false),
         });
-        let tiers = Self { inner };
+        let tiers = Self { inner, threads: Mutex::default() };
         tiers.start("tier-keeper".to_owned(), keep::run)?;
         for place in LOWER.into_iter().filter(|&place| tiers.inner.config.lower(place).is_some()) {
             tiers.start(format!("tier-{place}-write"), move |inner| hand::run(inner, place))?;
@@ -278,14 +308,19 @@ impl Tiers {
         check(&offer.chunk)?;
         let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
         let mut state = self.inner.lock();
-        let (result, replaced) = state.store(&self.inner.config, offer, now, unix_s);
+        let result = state.store(&self.inner.config, offer, now, unix_s);
         drop(state);
-        drop(replaced);
         if result == Err(Refused::Full) {
             self.inner.ram_wanted.store(true, std::sync::atomic::Ordering::Relaxed);
         }
         self.inner.work.notify_all();
         result
+    }
+
+    /// Gives a place this budget from now on; what is too much leaves it soon.
+    pub fn set_budget(&self, place: Place, bytes: u64) {
+        self.inner.lock().catalog.set_budget(place, bytes);
+        self.inner.work.notify_all();
     }
 
     /// Waits until every place has been scanned once and all that is due has been written, for at most this long. Returns whether it
@@ -313,8 +348,15 @@ impl Tiers {
         let waited = self.inner.done.wait_timeout_while(state, within, |state| state.threads > 0);
         let mut state = waited.expect("as in lock").0;
         state.closing = Some(state::Closing::Now);
+        let all_left = state.threads == 0;
         drop(state);
         self.inner.work.notify_all();
+        self.inner.write_index(true);
+        let threads = std::mem::take(&mut *self.threads.lock().expect("as in lock"));
+        if all_left {
+            // They have nothing left to do but end, and to let go of the places.
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+        }
     }
 
     fn start(&self, name: String, run: impl FnOnce(&Inner) + Send + 'static) -> std::io::Result<()> {
@@ -325,10 +367,16 @@ impl Tiers {
             inner.lock().threads -= 1;
             inner.done.notify_all();
         });
-        if started.is_err() {
-            self.inner.lock().threads -= 1;
+        match started {
+            Ok(thread) => {
+                self.threads.lock().expect("as in lock").push(thread);
+                Ok(())
+            }
+            Err(error) => {
+                self.inner.lock().threads -= 1;
+                Err(error)
+            }
         }
-        started.map(|_| ())
     }
 }
 

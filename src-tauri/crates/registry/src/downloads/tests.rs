@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use cairn_disk::{DiskError, Draft, Mode, Partial, RealDisk};
+use cairn_disk::{Blocks, DiskError, Draft, Mode, Partial, RealDisk};
 
 use super::*;
 use crate::download::tests::{Home, config, contents, ms, run, wanted};
@@ -355,5 +355,17 @@ impl Disk for Small {
 
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         RealDisk.remove(path)
+    }
+
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
+        RealDisk.open_blocks(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.sync_folder(path)
+    }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.touch(path)
     }
 }

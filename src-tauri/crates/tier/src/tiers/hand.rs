@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::state::{Closing, REST, Removal, State, Writable, high_mark, low_mark};
+use super::status::Gone;
 use super::{Config, Inner, Lower, calmly};
 use crate::chunk::{Chunk, ChunkId, Group};
 use crate::tier::{Miss, Place, Stored, TierError, Wanted};
@@ -17,6 +18,8 @@ const SECTION_BYTES: u64 = 4 << 10;
 /// This many damaged chunks within [`DAMAGE_SPAN`] make a place read-only.
 const DAMAGE_LIMIT: usize = 3;
 const DAMAGE_SPAN: Duration = Duration::from_secs(600);
+/// A write that takes longer may never end.
+const STUCK: Duration = Duration::from_secs(10);
 
 /// What a hand does next.
 enum Op {
@@ -66,6 +69,7 @@ pub(super) fn run(inner: &Inner, place: Place) {
                 state
             }
             Op::Save(id, source) => {
+                inner.write_owners(&id);
                 let saved = save(inner, lower, &id, source);
                 let mut state = inner.lock();
                 state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
@@ -120,6 +124,7 @@ fn most_bytes(chunk: &Chunk) -> u64 {
 /// Looks what a place has, and files it.
 fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGuard<'a, State> {
     let mut found = Vec::new();
+    let owns = calmly(|| (lower.owns)()).unwrap_or(false);
     let scanned = calmly(|| lower.tier.scan(&mut |stored| found.push(stored))).unwrap_or_else(panicked);
     let complete = scanned.is_ok();
     for batch in found.chunks(BATCH) {
@@ -127,6 +132,7 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         for stored in batch {
             if !state.knows(place, stored) {
                 state.catalog.put_lower(place, stored);
+                state.recall(&stored.id);
             }
         }
     }
@@ -135,22 +141,22 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         // Only this thread adds here, so what was not seen is gone.
         let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
         let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
-        for id in &gone {
-            state.catalog.drop_lower(place, id);
-        }
+        gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+        state.forget_unmet();
         state.answered(place);
     } else {
         state.failed(place, inner.clock.now());
     }
-    state.hand_mut(place).scanned_at = Some(inner.clock.now());
+    let hand = state.hand_mut(place);
+    hand.owns = owns;
+    hand.scanned_at = Some(inner.clock.now());
     state
 }
 
 impl State {
     /// Whether the catalog says of a chunk what the scan said, or its removal is under way.
     fn knows(&self, place: Place, stored: &Stored) -> bool {
-        let leaves = |removal: &Removal| removal.id == stored.id;
-        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).removals.iter().any(leaves)
+        self.catalog.shelf(place).holds(&stored.id) || self.hand(place).leaving().any(|id| id == stored.id)
     }
 
     /// What a hand does next: removals first, since they make room.
@@ -163,10 +169,11 @@ impl State {
         loop {
             let hand = self.hand_mut(place);
             if let Some(next) = hand.removals.iter().position(|removal| removal.not_before <= now) {
-                hand.removing = true;
-                return hand.removals.remove(next).map(Op::Remove);
+                let removal = hand.removals.remove(next)?;
+                hand.removing = Some(removal.id);
+                return Some(Op::Remove(removal));
             }
-            if !lower.guest && self.trim(config, place, now) > 0 {
+            if self.hand(place).owns && self.trim(config, place, now).removed > 0 {
                 continue;
             }
             if !self.hand(place).is_writable(now) {
@@ -174,17 +181,22 @@ impl State {
             }
             let id = self.hand(place).queue.first()?;
             let admitted = self.admit(lower, place, &id, unix_s);
-            if let Admitted::NoRoom = admitted
-                && !lower.guest
-            {
-                self.hand_mut(place).wanted = true;
-                if self.trim(config, place, now) > 0 {
-                    continue;
+            if let Admitted::NoRoom(bytes) = admitted {
+                self.hand_mut(place).wanted = Some(bytes);
+                if self.hand(place).owns {
+                    match self.trim(config, place, now) {
+                        Trimmed { removed: 1.., .. } => continue,
+                        // There will be room when the place below has what is to leave.
+                        Trimmed { handed_on: 1.., .. } => return None,
+                        Trimmed { .. } => {}
+                    }
                 }
+                self.counts.dropped.no_room += 1;
             }
             self.hand_mut(place).queue.remove(&id);
             if let Admitted::Save(source, bytes) = admitted {
-                self.hand_mut(place).saving = Some((id, bytes));
+                let hand = self.hand_mut(place);
+                (hand.saving, hand.saving_since) = (Some((id, bytes)), now);
                 return Some(Op::Save(id, source));
             }
         }
@@ -196,6 +208,9 @@ impl State {
         let orphan = entry.first_position > 0
             && id.group == Group::Full
             && !self.catalog.shelf(place).holds(&entry.parent_id(id));
+        if orphan {
+            self.counts.dropped.orphaned += 1;
+        }
         if orphan || self.catalog.shelf(place).holds(id) {
             return Admitted::Refused;
         }
@@ -213,10 +228,11 @@ impl State {
             hand.written = (day, 0);
         }
         if lower.daily_bytes.is_some_and(|cap| hand.written.1 + bytes > cap) {
+            self.counts.dropped.daily_cap += 1;
             return Admitted::Refused;
         }
-        if self.used_bytes(place) + bytes > lower.budget_bytes {
-            return Admitted::NoRoom;
+        if self.used_bytes(place) + bytes > self.catalog.shelf(place).budget() {
+            return Admitted::NoRoom(bytes);
         }
         Admitted::Save(source, bytes)
     }
@@ -227,18 +243,18 @@ impl State {
         self.catalog.shelf(place).bytes() + hand.leaving_bytes + hand.saving.map_or(0, |(_, bytes)| bytes)
     }
 
-    /// Has chunks removed from a place that is too full, and returns how many. Where a place below can take them, they are copied
-    /// there first.
-    fn trim(&mut self, config: &Config, place: Place, now: Duration) -> usize {
+    /// Has chunks removed from a place that is too full. Where a place below can take them, they are copied there first.
+    fn trim(&mut self, config: &Config, place: Place, now: Duration) -> Trimmed {
         let budget = self.catalog.shelf(place).budget();
         let staying = self.used_bytes(place) - self.hand(place).leaving_bytes;
-        let wanted = std::mem::take(&mut self.hand_mut(place).wanted);
-        if staying <= high_mark(budget) && !wanted {
-            return 0;
+        let wanted = self.hand_mut(place).wanted.take();
+        if staying <= high_mark(budget) && wanted.is_none() {
+            return Trimmed::default();
         }
-        let below = (place == Place::Ssd && self.hand(Place::Remote).present).then_some(Place::Remote);
-        let mut excess = staying.saturating_sub(low_mark(budget));
-        let mut removed = 0;
+        let goal = low_mark(budget).min(budget.saturating_sub(wanted.unwrap_or(0)));
+        let below = (place == Place::Ssd && self.takes_more(Place::Remote, now)).then_some(Place::Remote);
+        let mut excess = staying.saturating_sub(goal);
+        let mut trimmed = Trimmed::default();
         let mut passed = std::collections::HashSet::new();
         while excess > 0 {
             let shelf = self.catalog.shelf(place);
@@ -252,26 +268,35 @@ impl State {
             if let Some(below) = below
                 && !self.catalog.shelf(below).holds(&id)
                 && self.deserves(&id, below)
-                && !self.is_away(below, now)
                 && self.enqueue(config, below, &id, now)
             {
                 // It leaves in a later round, when it has been copied.
                 passed.insert(id);
-                excess = excess.saturating_sub(1);
+                trimmed.handed_on += 1;
+                excess = excess.saturating_sub(self.catalog.get(&id).map_or(1, |entry| entry.payload_bytes));
                 continue;
             }
-            excess = excess.saturating_sub(self.catalog.get(&id).map_or(0, |entry| entry.payload_bytes));
-            self.remove_lower(place, &id);
-            removed += 1;
+            let leaving_bytes = self.hand(place).leaving_bytes;
+            self.remove_lower(place, &id, Gone::Evicted);
+            excess = excess.saturating_sub(self.hand(place).leaving_bytes - leaving_bytes);
+            trimmed.removed += 1;
         }
-        removed
+        trimmed
+    }
+
+    /// Whether a place can be relied on to write what it is given.
+    fn takes_more(&self, place: Place, now: Duration) -> bool {
+        let hand = self.hand(place);
+        let stuck = hand.saving.is_some() && now >= hand.saving_since + STUCK;
+        hand.present && self.closing.is_none() && !stuck && !self.is_away(place, now)
     }
 
     fn finish_removal(&mut self, place: Place, removal: Removal, removed: Result<(), TierError>, now: Duration) {
-        self.hand_mut(place).removing = false;
+        self.hand_mut(place).removing = None;
         match removed {
             Ok(()) => {
                 self.hand_mut(place).leaving_bytes -= removal.bytes;
+                self.dirty.insert(removal.id);
                 self.answered(place);
             }
             Err(_) => {
@@ -297,6 +322,7 @@ impl State {
                 hand.written.0 = unix_s / (24 * 3600);
                 hand.written.1 += stored.bytes;
                 hand.writable = Writable::Yes;
+                self.replaced(place, id);
                 self.answered(place);
                 if doomed {
                     let hand = self.hand_mut(place);
@@ -304,15 +330,26 @@ impl State {
                     hand.removals.push_back(Removal { id: *id, bytes: stored.bytes, not_before: Duration::ZERO });
                 } else {
                     self.catalog.put_lower(place, &stored);
+                    self.dirty.insert(*id);
+                    self.counts.stored(place, stored.bytes);
                 }
             }
             Err(error) => {
                 hand.writable = Writable::From(now + REST);
-                hand.queue.clear();
-                hand.wanted |= matches!(error, TierError::Full(_));
+                let waiting = hand.queue.clear();
+                hand.wanted = matches!(error, TierError::Full(_)).then_some(0).or(hand.wanted);
+                self.counts.dropped.failed += 1 + waiting as u64;
                 self.failed(place, now);
             }
         }
+    }
+
+    /// A chunk was written anew, so what was to be removed under its name is there no more.
+    fn replaced(&mut self, place: Place, id: &ChunkId) {
+        let hand = self.hand_mut(place);
+        let (same, rest) = hand.removals.drain(..).partition::<Vec<_>, _>(|removal| removal.id == *id);
+        hand.removals = rest.into();
+        hand.leaving_bytes -= same.iter().map(|removal| removal.bytes).sum::<u64>();
     }
 
     /// Counts a damaged chunk; a place that gives several of them is not written to any more.
@@ -322,16 +359,27 @@ impl State {
         hand.damaged_at.push_back(now);
         if hand.damaged_at.len() >= DAMAGE_LIMIT {
             hand.writable = Writable::No;
-            hand.queue.clear();
+            let waiting = hand.queue.clear();
+            self.counts.dropped.failed += waiting as u64;
         }
+        self.watch_health(now);
     }
+}
+
+/// What was done to make room.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trimmed {
+    /// Chunks that leave now.
+    removed: usize,
+    /// Chunks that leave when the place below has them.
+    handed_on: usize,
 }
 
 /// What becomes of a chunk at the head of a queue.
 enum Admitted {
     Save(Source, u64),
-    /// There is no room for it.
-    NoRoom,
+    /// There is no room for so many bytes.
+    NoRoom(u64),
     /// It is there, or not to be written.
     Refused,
 }

@@ -7,11 +7,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::state::{Closing, State};
+use super::state::{Closing, State, high_mark};
+use super::status::Gone;
 use super::{Inner, Place};
 use crate::catalog::LOWER;
-use crate::chunk::{Chunk, ChunkHead};
-use crate::coverage::{Coverage, Step};
+use crate::chunk::{Chunk, ChunkHead, ChunkId};
+use crate::coverage::{Ask, Coverage, Step};
 use crate::tier::{Miss, TierError, Wanted};
 
 /// Chunks of one restore that are read or lie ready before they are taken.
@@ -28,20 +29,11 @@ pub struct Restored {
 impl Restored {
     /// Compares a chunk with what is wanted: name, parent, position, keys, arithmetic, geometry.
     fn verify(chunk: Chunk, wanted: &Wanted<'_>, place: Place) -> Result<Self, Miss> {
-        let head = chunk.head.as_ref();
-        let facts = [
-            (head.id == wanted.id, "another name"),
-            (head.parent == wanted.parent, "another chunk before it"),
-            (head.first_position == wanted.first_position, "another position"),
-            (head.keys.starts_with(wanted.keys), "other tokens"),
-            (wanted.class.is_none_or(|class| *class == head.class), "another arithmetic"),
-            (wanted.lossy || !head.flags.lossy, "rounded rows"),
-            (head.payload_bytes() == chunk.payload.len() as u64, "another length"),
-        ];
-        match facts.iter().find(|(holds, _)| !holds) {
-            None => Ok(Self { rows: wanted.keys.len(), chunk, place }),
-            Some(&(_, why)) => Err(Miss::Other(why)),
+        wanted.check(&chunk.head)?;
+        if chunk.head.payload_bytes() != chunk.payload.len() as u64 {
+            return Err(Miss::Other("it has another length"));
         }
+        Ok(Self { rows: wanted.keys.len(), chunk, place })
     }
 
     /// What the chunk is.
@@ -103,16 +95,30 @@ enum Slot {
 /// A restore under way.
 #[derive(Debug)]
 pub(super) struct Job {
-    coverage: Coverage,
-    steps: Vec<Step>,
+    asks: Vec<Ask>,
     slots: Vec<Slot>,
     /// Slots that were taken.
     taken: usize,
     deadline: Duration,
     ended: Option<End>,
+    /// Nobody takes what comes: it goes to RAM.
+    ahead: bool,
 }
 
 impl Job {
+    /// Takes out a chunk that was deleted, and returns its rows where they were ready.
+    pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
+        let index = self.asks.iter().position(|ask| ask.step.id == *id)?;
+        let slot = &mut self.slots[index];
+        match slot {
+            Slot::Taken => None,
+            _ => match std::mem::replace(slot, Slot::Missed(Miss::Absent)) {
+                Slot::Ready(restored) => Some(restored.chunk),
+                _ => None,
+            },
+        }
+    }
+
     /// The first slot that is to be read from `place` now.
     fn due(&self, place: Place) -> Option<usize> {
         let ahead = self.slots.iter().enumerate().skip(self.taken).take(AHEAD);
@@ -130,17 +136,13 @@ pub struct Restoring {
 impl Restoring {
     pub(super) fn begin(inner: &Arc<Inner>, coverage: &Coverage, tokens: Range<usize>, within: Duration) -> Self {
         let (now, unix_s) = (inner.clock.now(), inner.clock.unix_s());
-        let steps = coverage.steps(tokens);
+        let asks: Vec<Ask> = coverage.steps(tokens).into_iter().map(|step| coverage.ask(step)).collect();
         let mut state = inner.lock();
         // The last first, so that a prefix is never older than what continues it.
-        for step in steps.iter().rev() {
-            state.used(&inner.config, &step.id, now, unix_s, false);
+        for ask in asks.iter().rev() {
+            state.used(&inner.config, &ask.step.id, now, unix_s, false);
         }
-        let slots = steps.iter().map(|step| state.begin_step(coverage, step, now)).collect();
-        let job = state.next_job;
-        state.next_job += 1;
-        let deadline = now.saturating_add(within);
-        state.jobs.insert(job, Job { coverage: coverage.clone(), steps, slots, taken: 0, deadline, ended: None });
+        let job = state.begin_job(asks, now, now.saturating_add(within), false);
         drop(state);
         inner.work.notify_all();
         Self { inner: Arc::clone(inner), job }
@@ -169,11 +171,8 @@ impl Restoring {
             Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
             Some(_) if closing => End::Closed,
             Some(slot) if now >= job.deadline => {
-                let late = match slot {
-                    Slot::Reading(place) => Some(*place),
-                    _ => None,
-                };
-                if let Some(place) = late {
+                // Where no thread was free to read it, the place kept them all waiting.
+                if let Slot::Due(place) | Slot::Reading(place) = *slot {
                     state.failed(place, now);
                 }
                 End::Deadline
@@ -181,6 +180,7 @@ impl Restoring {
             Some(_) => return Next::Waiting,
         };
         state.jobs.get_mut(&self.job).expect("as above").ended = Some(end.clone());
+        state.counts.ended(&end);
         Next::Ended(end)
     }
 }
@@ -188,12 +188,7 @@ impl Restoring {
 impl Drop for Restoring {
     fn drop(&mut self) {
         let mut state = self.inner.lock();
-        let job = state.jobs.remove(&self.job);
-        for step in job.iter().flat_map(|job| &job.steps) {
-            if let Some(entry) = state.catalog.get_mut(&step.id) {
-                entry.leases = entry.leases.saturating_sub(1);
-            }
-        }
+        let job = state.end_job(self.job);
         drop(state);
         // Rows that were read but not taken are freed without the lock.
         drop(job);
@@ -201,16 +196,39 @@ impl Drop for Restoring {
 }
 
 impl State {
+    fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, deadline: Duration, ahead: bool) -> u64 {
+        let slots = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
+        let number = self.next_job;
+        self.next_job += 1;
+        self.jobs.insert(number, Job { asks, slots, taken: 0, deadline, ended: None, ahead });
+        number
+    }
+
+    fn end_job(&mut self, number: u64) -> Option<Job> {
+        let job = self.jobs.remove(&number)?;
+        for ask in &job.asks {
+            if let Some(entry) = self.catalog.get_mut(&ask.step.id) {
+                entry.leases = entry.leases.saturating_sub(1);
+            }
+        }
+        Some(job)
+    }
+
     /// Takes part in a restore: rows in RAM are ready, others must be read.
-    fn begin_step(&mut self, coverage: &Coverage, step: &Step, now: Duration) -> Slot {
-        let place = self.catalog.places(&step.id).find(|&place| !self.is_away(place, now));
-        let Some(entry) = self.catalog.get_mut(&step.id) else {
+    fn begin_step(&mut self, ask: &Ask, now: Duration) -> Slot {
+        let id = ask.step.id;
+        let serves = |place: &Place| {
+            let entry = self.catalog.get(&id);
+            !self.is_away(*place, now) && entry.is_some_and(|entry| entry.serves(*place, ask.class.as_ref(), ask.lossy))
+        };
+        let place = self.catalog.places(&id).find(serves);
+        let Some(entry) = self.catalog.get_mut(&id) else {
             // A remote place may have what nobody listed.
-            return if step.place == Place::Remote { Slot::Due(Place::Remote) } else { Slot::Missed(Miss::Absent) };
+            return if ask.step.place == Place::Remote { Slot::Due(Place::Remote) } else { Slot::Missed(Miss::Absent) };
         };
         entry.leases += 1;
-        match &entry.ram {
-            Some(chunk) => match Restored::verify(chunk.clone(), &coverage.wanted(step), Place::Ram) {
+        match entry.ram.as_ref().filter(|_| place == Some(Place::Ram)) {
+            Some(chunk) => match Restored::verify(chunk.clone(), &ask.wanted(), Place::Ram) {
                 Ok(restored) => Slot::Ready(restored),
                 Err(miss) => Slot::Missed(miss),
             },
@@ -218,17 +236,72 @@ impl State {
         }
     }
 
+    /// Has what is kept below RAM of a context brought up, as long as there is room.
+    pub(super) fn prefetch(&mut self, path: &[ChunkId], now: Duration) {
+        let known = path.iter().rev().map_while(|id| {
+            let entry = self.catalog.get(id)?;
+            let (keys, rows) = (entry.keys.clone()?, 0..entry.tokens as usize);
+            let step = Step {
+                id: *id,
+                parent: entry.parent,
+                first_position: entry.first_position,
+                rows: rows.len(),
+                place: Place::Ram,
+                bytes: Some(entry.payload_bytes),
+            };
+            Some(Ask { step, keys, rows, class: Some(entry.class.clone()), lossy: true })
+        });
+        let asks = known.collect();
+        let number = self.begin_job(asks, now, Duration::MAX, true);
+        self.step_ahead(number);
+    }
+
+    /// Moves what has come for nobody in particular to RAM, and ends when there is no more, or no room.
+    fn step_ahead(&mut self, number: u64) {
+        loop {
+            let used = self.ram_used();
+            let high = high_mark(self.catalog.shelf(Place::Ram).budget());
+            let Some(job) = self.jobs.get_mut(&number).filter(|job| job.ahead) else { return };
+            let slot = job.slots.get_mut(job.taken);
+            let chunk = match slot {
+                Some(Slot::Due(_) | Slot::Reading(_)) => return,
+                Some(slot @ Slot::Ready(_)) => match std::mem::replace(slot, Slot::Taken) {
+                    Slot::Ready(restored) => restored.chunk,
+                    _ => return,
+                },
+                Some(Slot::Missed(_) | Slot::Taken) | None => break,
+            };
+            job.taken += 1;
+            let (id, bytes) = (chunk.head.id, chunk.head.payload_bytes());
+            if self.catalog.get(&id).is_some_and(|entry| entry.ram.is_some()) {
+                continue;
+            }
+            if used + bytes > high {
+                self.trash.push((chunk, 0));
+                break;
+            }
+            self.catalog.put_ram(chunk);
+            self.counts.stored(Place::Ram, bytes);
+        }
+        let rest = self.end_job(number).into_iter().flat_map(|job| job.slots);
+        let rows =
+            rest.filter_map(|slot| if let Slot::Ready(restored) = slot { Some((restored.chunk, 0)) } else { None });
+        self.trash.extend(rows);
+    }
+
     /// A chunk goes to its user: that is a use, and from the second on it is worth a place in RAM.
     fn deliver(&mut self, config: &super::Config, restored: &Restored, now: Duration, unix_s: u64) {
         let id = restored.chunk.head.id;
-        self.used(config, &id, now, unix_s, true);
-        let Some(entry) = self.catalog.get(&id) else { return };
-        let wanted = entry.ram.is_none() && (entry.hits >= 2 || entry.pinned);
         let bytes = restored.chunk.head.payload_bytes();
+        self.counts.restored(restored.place, restored.rows, bytes);
+        // What nobody listed came from far away, so once is enough.
+        let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 1 || entry.pinned));
         // Below the high mark only: what comes back must not push out what is about to be stored.
-        if wanted && self.ram_used() + bytes <= super::state::high_mark(config.ram_bytes) {
+        if wanted && self.ram_used() + bytes <= high_mark(self.catalog.shelf(Place::Ram).budget()) {
             self.catalog.put_ram(restored.chunk.clone());
+            self.counts.stored(Place::Ram, bytes);
         }
+        self.used(config, &id, now, unix_s, true);
     }
 
     /// Files what a read gave. Returns what nobody waits for any more, to be freed without the lock.
@@ -240,16 +313,22 @@ impl State {
         result: Result<Restored, Miss>,
         now: Duration,
     ) -> Option<Restored> {
-        let Some(id) = self.jobs.get(&job).map(|job| job.steps[index].id) else {
-            self.note_read(place, result.as_ref().err(), now);
-            return result.ok();
-        };
-        self.note_read(place, result.as_ref().err(), now);
+        match &result {
+            Err(Miss::Tier(_)) => self.failed(place, now),
+            Err(Miss::Damaged(_)) => self.damaged(place, now),
+            _ => self.answered(place),
+        }
+        let job = self
+            .jobs
+            .get(&job)
+            .filter(|job| matches!(job.slots[index], Slot::Reading(_)))
+            .map(|found| (job, found.asks[index].step.id));
+        // The restore was cancelled, or the chunk deleted.
+        let Some((job, id)) = job else { return result.ok() };
         match &result {
             Ok(restored) => self.catalog.learn(&id, &restored.chunk.head.keys),
-            Err(Miss::Absent | Miss::Damaged(_)) => {
-                self.catalog.drop_lower(place, &id);
-            }
+            Err(Miss::Absent) => self.lost(place, &id, Gone::Lost),
+            Err(Miss::Damaged(_)) => self.lost(place, &id, Gone::Damaged),
             Err(Miss::Other(_)) => {
                 if let Some(entry) = self.catalog.get_mut(&id) {
                     entry.suspect = true;
@@ -257,24 +336,18 @@ impl State {
             }
             Err(Miss::Tier(_)) => {}
         }
-        let elsewhere = || LOWER.into_iter().find(|&other| other > place && self.catalog.shelf(other).holds(&id));
+        let below =
+            |other: &Place| *other > place && self.catalog.shelf(*other).holds(&id) && !self.is_away(*other, now);
         let slot = match result {
             Ok(restored) => Slot::Ready(restored),
             Err(Miss::Other(why)) => Slot::Missed(Miss::Other(why)),
-            Err(miss) => elsewhere().map_or(Slot::Missed(miss), Slot::Due),
+            Err(miss) => LOWER.into_iter().find(below).map_or(Slot::Missed(miss), Slot::Due),
         };
         if let Some(job) = self.jobs.get_mut(&job) {
             job.slots[index] = slot;
         }
+        self.step_ahead(job);
         None
-    }
-
-    fn note_read(&mut self, place: Place, miss: Option<&Miss>, now: Duration) {
-        match miss {
-            Some(Miss::Tier(_)) => self.failed(place, now),
-            Some(Miss::Damaged(_)) => self.damaged(place, now),
-            _ => self.answered(place),
-        }
     }
 
     /// What is to be read next from a place, the oldest restore first.
@@ -299,14 +372,19 @@ pub(super) fn run(inner: &Inner, place: Place) {
         };
         let Some(job) = state.jobs.get_mut(&number) else { continue };
         job.slots[index] = Slot::Reading(place);
-        let (coverage, step) = (job.coverage.clone(), job.steps[index].clone());
+        let ask = job.asks[index].clone();
         drop(state);
-        let wanted = coverage.wanted(&step);
+        let wanted = ask.wanted();
+        let began = inner.clock.now();
         let result = super::calmly(|| lower.tier.load(&wanted))
             .unwrap_or_else(|| Err(Miss::Tier(TierError::Failed("reading panicked".to_owned()))))
             .and_then(|chunk| Restored::verify(chunk, &wanted, place));
+        let now = inner.clock.now();
         state = inner.lock();
-        let unclaimed = state.finish_read(number, index, place, result, inner.clock.now());
+        if let Ok(restored) = &result {
+            state.counts.read(place, restored.chunk.head.payload_bytes(), now.saturating_sub(began));
+        }
+        let unclaimed = state.finish_read(number, index, place, result, now);
         if unclaimed.is_some() {
             drop(state);
             drop(unclaimed);

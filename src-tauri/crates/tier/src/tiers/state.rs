@@ -2,14 +2,17 @@
 //!
 //! Every method here only computes. What must be read, written, removed or freed is handed to the thread that does it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::read::Job;
+use super::status::{Counts, Gone};
+use super::trace::Ghosts;
 use super::{Config, Kept, Offer, Refused, StoreWhy};
 use crate::catalog::{Catalog, LOWER};
 use crate::chunk::{Chunk, ChunkId, Group};
+use crate::index::Row;
 use crate::shelf::Shelf;
 use crate::tier::Place;
 
@@ -117,19 +120,23 @@ pub(super) enum Writable {
 pub(super) struct Hand {
     pub(super) present: bool,
     pub(super) scanned_at: Option<Duration>,
+    /// Whether this process may evict.
+    pub(super) owns: bool,
     pub(super) queue: Queue,
     /// Being written now, and bytes set aside for it.
     pub(super) saving: Option<(ChunkId, u64)>,
+    /// Since when.
+    pub(super) saving_since: Duration,
     /// What is being written is to be removed as soon as it is there.
     pub(super) doomed: bool,
     pub(super) removals: VecDeque<Removal>,
-    /// A removal is under way.
-    pub(super) removing: bool,
+    /// Being removed now.
+    pub(super) removing: Option<ChunkId>,
     /// Bytes of all removals.
     pub(super) leaving_bytes: u64,
     pub(super) writable: Writable,
-    /// Room is wanted beyond the high mark.
-    pub(super) wanted: bool,
+    /// Room for so many bytes is wanted, however full the place is.
+    pub(super) wanted: Option<u64>,
     pub(super) failures: u32,
     pub(super) away_until: Option<Duration>,
     /// When damaged chunks were met of late.
@@ -143,14 +150,16 @@ impl Hand {
         Self {
             present,
             scanned_at: None,
+            owns: false,
             queue: Queue::new(),
             saving: None,
+            saving_since: Duration::ZERO,
             doomed: false,
             removals: VecDeque::new(),
-            removing: false,
+            removing: None,
             leaving_bytes: 0,
             writable: Writable::Yes,
-            wanted: false,
+            wanted: None,
             failures: 0,
             away_until: None,
             damaged_at: VecDeque::new(),
@@ -161,6 +170,22 @@ impl Hand {
     /// Whether a chunk waits to be written, or is being written.
     pub(super) fn is_due(&self, id: &ChunkId) -> bool {
         self.queue.holds(id) || self.saving.is_some_and(|(saving, _)| saving == *id)
+    }
+
+    /// Whether something is being removed, or about to be.
+    pub(super) fn is_removing(&self) -> bool {
+        self.removing.is_some() || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+    }
+
+    /// What is to be removed.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = ChunkId> {
+        let saving = self.saving.filter(|_| self.doomed).map(|(id, _)| id);
+        self.removals.iter().map(|removal| removal.id).chain(saving).chain(self.removing)
+    }
+
+    /// How much is still to be removed.
+    pub(super) fn removals_left(&self) -> usize {
+        self.removals.len() + usize::from(self.removing.is_some()) + usize::from(self.doomed)
     }
 
     pub(super) fn is_writable(&self, now: Duration) -> bool {
@@ -177,7 +202,17 @@ pub(super) struct State {
     pub(super) catalog: Catalog,
     /// Bytes that left the RAM tier and are being freed.
     pub(super) ram_freeing: u64,
+    /// RAM was too full, and is emptied until it is well below.
+    pub(super) trimming: bool,
     hands: [Hand; 2],
+    /// Rows that left RAM, to be freed without the lock, with the bytes that count until then.
+    pub(super) trash: Vec<(Chunk, u64)>,
+    pub(super) counts: Counts,
+    pub(super) ghosts: Ghosts,
+    /// Chunks of which the index has to learn something.
+    pub(super) dirty: HashSet<ChunkId>,
+    /// What the index knows of chunks that no scan has met yet.
+    pub(super) remembered: HashMap<ChunkId, Row>,
     pub(super) jobs: BTreeMap<u64, Job>,
     pub(super) next_job: u64,
     pub(super) closing: Option<Closing>,
@@ -185,7 +220,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, remembered: HashMap<ChunkId, Row>) -> Self {
         let budget = |place| config.lower(place).map_or(0, |lower| lower.budget_bytes);
         Self {
             catalog: Catalog::new(
@@ -193,7 +228,13 @@ impl State {
                 Arc::clone(&config.worth),
             ),
             ram_freeing: 0,
+            trimming: false,
             hands: LOWER.map(|place| Hand::new(config.lower(place).is_some())),
+            trash: Vec::new(),
+            counts: Counts::default(),
+            ghosts: Ghosts::default(),
+            dirty: HashSet::new(),
+            remembered,
             jobs: BTreeMap::new(),
             next_job: 0,
             closing: None,
@@ -217,8 +258,8 @@ impl State {
 
     pub(super) fn is_settled(&self) -> bool {
         self.hands.iter().filter(|hand| hand.present).all(|hand| {
-            let idle = hand.queue.len() == 0 && hand.saving.is_none() && !hand.removing;
-            hand.scanned_at.is_some() && idle && hand.removals.iter().all(|removal| removal.not_before > Duration::ZERO)
+            let idle = hand.queue.len() == 0 && hand.saving.is_none() && !hand.is_removing();
+            hand.scanned_at.is_some() && idle
         })
     }
 
@@ -227,37 +268,43 @@ impl State {
         self.catalog.shelf(Place::Ram).bytes() + self.ram_freeing
     }
 
-    pub(super) fn ram_fits(&self, config: &Config, bytes: u64) -> bool {
-        self.ram_used() + bytes <= ram_limit(config)
+    /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written.
+    pub(super) fn ram_limit(&self, config: &Config) -> u64 {
+        let budget = self.catalog.shelf(Place::Ram).budget();
+        if budget == 0 { config.queue_bytes } else { budget }
     }
 
-    /// Keeps a chunk in RAM. Returns with it what it replaced, to be freed without the lock.
-    pub(super) fn store(
-        &mut self,
-        config: &Config,
-        offer: Offer,
-        now: Duration,
-        unix_s: u64,
-    ) -> (Result<Kept, Refused>, Option<Chunk>) {
+    pub(super) fn ram_fits(&self, config: &Config, bytes: u64) -> bool {
+        self.ram_used() + bytes <= self.ram_limit(config)
+    }
+
+    /// Keeps a chunk in RAM.
+    pub(super) fn store(&mut self, config: &Config, offer: Offer, now: Duration, unix_s: u64) -> Result<Kept, Refused> {
         let Offer { chunk, why, owner, recompute } = offer;
         let (id, head) = (chunk.head.id, chunk.head.clone());
         if self.closing.is_some() {
-            return (Err(Refused::Closed), None);
+            return Err(Refused::Closed);
         }
-        let as_good = |entry: &crate::catalog::Entry| entry.serves(Some(&head.class), head.flags.lossy);
-        let present = self.catalog.get(&id).is_some_and(as_good);
-        let mut replaced = None;
+        let entry = self.catalog.get(&id);
+        let as_good = |place| entry.is_some_and(|entry| entry.serves(place, Some(&head.class), head.flags.lossy));
+        let present = self.catalog.places(&id).any(as_good);
+        let another = entry.is_some_and(|entry| entry.suspect || entry.class != head.class);
         if !present {
             let bytes = head.payload_bytes();
-            if bytes > ram_limit(config) {
-                return (Err(Refused::TooLarge), None);
+            if bytes > self.ram_limit(config) {
+                return Err(Refused::TooLarge);
             }
             if !self.ram_fits(config, bytes) {
-                return (Err(Refused::Full), None);
+                self.counts.refused += 1;
+                return Err(Refused::Full);
             }
-            // Another arithmetic's rows, or rounded ones: these are wanted now.
-            replaced = self.forget(&id);
+            // Another arithmetic's rows are wanted no more; rounded ones may stay where they are, below.
+            if another {
+                self.forget(&id, Gone::Replaced);
+            }
+            self.drop_ram(&id, Gone::Replaced);
             self.catalog.put_ram(chunk);
+            self.counts.stored(Place::Ram, bytes);
         }
         let before = self.catalog.get(&ChunkId { hash: head.parent, ..id }).map(|entry| entry.prefix_recompute);
         if let Some(entry) = self.catalog.get_mut(&id)
@@ -267,17 +314,20 @@ impl State {
             entry.prefix_recompute = recompute + before.unwrap_or_default();
         }
         self.catalog.touch(&id, now, unix_s);
+        self.dirty.insert(id);
         if let Some(owner) = owner {
             self.own(&id, &owner);
         }
         let write_now = match why {
             StoreWhy::Reused | StoreWhy::Idle => true,
-            StoreWhy::Evicted | StoreWhy::Unload => config.ram_bytes == 0 && self.deserves(&id, Place::Ssd),
+            StoreWhy::Evicted | StoreWhy::Unload => {
+                self.catalog.shelf(Place::Ram).budget() == 0 && self.deserves(&id, Place::Ssd)
+            }
         };
         if write_now {
             self.enqueue_below(config, &id, now);
         }
-        (Ok(if present { Kept::Already } else { Kept::New }), replaced)
+        Ok(if present { Kept::Already } else { Kept::New })
     }
 
     /// Names an owner of a chunk and of all before it.
@@ -286,6 +336,7 @@ impl State {
         while let Some(entry) = self.catalog.get_mut(&next)
             && entry.owners.insert(owner.clone())
         {
+            self.dirty.insert(next);
             next = entry.parent_id(&next);
         }
     }
@@ -298,6 +349,7 @@ impl State {
             entry.hits += 1;
         }
         self.catalog.touch(id, now, unix_s);
+        self.dirty.insert(*id);
         if hit && self.deserves(id, Place::Ssd) {
             self.enqueue_below(config, id, now);
         }
@@ -322,7 +374,7 @@ impl State {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
         let dear = entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
-        if !(long && dear) || !self.hand(place).is_writable(now) {
+        if !(long && dear && self.hand(place).is_writable(now)) {
             return false;
         }
         let mut path = Vec::new();
@@ -330,6 +382,9 @@ impl State {
         while !self.catalog.shelf(place).holds(&next) && !self.hand(place).is_due(&next) {
             // A hole would make what comes after it useless.
             let Some(entry) = self.catalog.get(&next) else { return false };
+            if entry.ram.is_none() && (place == Place::Ssd || !self.catalog.shelf(Place::Ssd).holds(&next)) {
+                return false;
+            }
             path.push(next);
             if entry.first_position == 0 || next.group == Group::Window {
                 break;
@@ -345,27 +400,44 @@ impl State {
         let (parent, bytes, rank) =
             (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&entry.facts()));
         let unlimited = self.closing.is_some();
+        let mut dropped = 0;
         let hand = self.hand_mut(place);
         while !unlimited && hand.queue.bytes() + bytes > config.queue_bytes {
             let saving = hand.saving.map(|(id, _)| id);
             let colder = |other: &ChunkId| Some(*other) != saving && *other != parent;
-            let Some(victim) = hand.queue.shelf.victims().find(colder) else { return false };
+            let Some(victim) = hand.queue.shelf.victims().find(colder) else {
+                self.counts.dropped.queue_full += 1;
+                return false;
+            };
             hand.queue.remove(&victim);
+            dropped += 1;
         }
         hand.queue.push(id, parent, bytes, rank);
+        self.counts.dropped.queue_full += dropped;
         true
     }
 
-    /// Takes a chunk out of every place; what is below RAM is removed by the hands. Returns its rows, to be freed without the lock.
-    pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
+    /// Takes a chunk out of every place, and out of restores; what is below RAM is removed by the hands.
+    pub(super) fn forget(&mut self, id: &ChunkId, why: Gone) {
         for place in LOWER {
-            self.remove_lower(place, id);
+            self.remove_lower(place, id, why);
         }
-        self.catalog.drop_ram(id)
+        self.drop_ram(id, why);
+        let rows = self.jobs.values_mut().flat_map(|job| job.forget(id));
+        self.trash.extend(rows.map(|chunk| (chunk, 0)));
+    }
+
+    /// Takes a chunk out of RAM.
+    pub(super) fn drop_ram(&mut self, id: &ChunkId, why: Gone) {
+        let Some(chunk) = self.catalog.drop_ram(id) else { return };
+        let bytes = chunk.head.payload_bytes();
+        self.ram_freeing += bytes;
+        self.trash.push((chunk, bytes));
+        self.left(Place::Ram, id, bytes, why);
     }
 
     /// Has a chunk removed from a place below RAM, and from its queue.
-    pub(super) fn remove_lower(&mut self, place: Place, id: &ChunkId) {
+    pub(super) fn remove_lower(&mut self, place: Place, id: &ChunkId, why: Gone) {
         let bytes = self.catalog.drop_lower(place, id);
         let hand = self.hand_mut(place);
         hand.queue.remove(id);
@@ -373,6 +445,22 @@ impl State {
         if let Some(bytes) = bytes {
             hand.leaving_bytes += bytes;
             hand.removals.push_back(Removal { id: *id, bytes, not_before: Duration::ZERO });
+            self.left(place, id, bytes, why);
+        }
+    }
+
+    /// Notes that a place has lost a chunk by itself.
+    pub(super) fn lost(&mut self, place: Place, id: &ChunkId, why: Gone) {
+        if let Some(bytes) = self.catalog.drop_lower(place, id) {
+            self.left(place, id, bytes, why);
+        }
+    }
+
+    fn left(&mut self, place: Place, id: &ChunkId, bytes: u64, why: Gone) {
+        self.counts.gone(place, bytes, why);
+        if self.catalog.get(id).is_none() {
+            self.ghosts.add(*id, why);
+            self.dirty.insert(*id);
         }
     }
 
@@ -383,6 +471,8 @@ impl State {
         if hand.failures >= FAILURES {
             hand.away_until = Some(now + REST);
         }
+        self.counts.flow(place).failed += 1;
+        self.watch_health(now);
     }
 
     /// A call that came back well: the place is there.
@@ -411,9 +501,4 @@ impl State {
             self.enqueue(config, place, &id, now);
         }
     }
-}
-
-/// Bytes that RAM never exceeds.
-fn ram_limit(config: &Config) -> u64 {
-    config.ram_bytes.max(if config.ram_bytes == 0 { config.queue_bytes } else { 0 })
 }

@@ -1,11 +1,17 @@
+mod budgets;
+mod churn;
 mod fake;
+mod faults;
+mod folder;
+mod people;
+mod remote;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::fake::{FakePlace, HandClock, Toy, keys};
 use super::{Config, End, Kept, Lower, Next, Offer, Restoring, StoreWhy, Tiers};
-use crate::{Chunk, Coverage, Key, Place};
+use crate::{Chunk, ChunkHead, Coverage, Group, Groups, Key, NumericClass, Place, Prefix};
 
 /// Longer than any test waits for what must happen.
 const SOON: Duration = Duration::from_secs(10);
@@ -117,4 +123,81 @@ fn a_request_that_goes_on_differently_uses_the_rows_before() {
     }
     assert_eq!(bench.find(&tiers, &keys(11, 700)).tokens(), 0, "nothing in common");
     assert_eq!(bench.find(&tiers, &stored[..100]).tokens(), 100, "a beginning of a chunk");
+}
+
+#[test]
+fn a_window_needs_only_its_last_chunks() {
+    let mut bench = Bench::new();
+    bench.toy.groups = Groups { full: true, window_tokens: Some(300) };
+    let prompt = keys(10, 2000);
+    let check = |stored: &dyn Fn(&ChunkHead) -> bool, tokens: usize, why: &str| {
+        let tiers = bench.open(bench.config());
+        for chunk in bench.toy.chunks(&prompt).into_iter().filter(|chunk| stored(&chunk.head)) {
+            offer(&tiers, chunk, StoreWhy::Evicted, None).expect("there is room");
+        }
+        assert_eq!(bench.find(&tiers, &prompt).tokens(), tokens, "{why}");
+        let (restored, places, end) = bench.restore(&tiers, &prompt);
+        assert_eq!((restored, end), (tokens, End::Complete), "{why}");
+        let windows = places.len() - tokens.div_ceil(256);
+        assert!(windows <= 3, "{why}: {windows} chunks of a window of 300 tokens");
+        tiers.clear(SOON);
+    };
+    let window = |head: &ChunkHead| head.id.group == Group::Window;
+    check(&|_| true, 2000, "all is there");
+    check(&|head| !window(head) || head.first_position >= 1536, 2000, "the end of the window is there");
+    check(&|head| !window(head) || (768..1792).contains(&head.first_position), 1792, "the window ends before");
+    check(&|head| !window(head) || head.first_position < 768, 768, "the window is there at the beginning only");
+    check(&|head| !window(head), 0, "no window, no use");
+    check(&|head| window(head) || head.first_position < 1024, 1024, "the rest ends before");
+    check(&|head| !window(head) || ![768, 1024].contains(&head.first_position), 2000, "a hole that nobody sees");
+    check(&|head| !window(head) || ![1536].contains(&head.first_position), 1536, "a hole at the end");
+}
+
+#[test]
+fn a_shorter_prefix_is_restored_where_that_is_asked_for() {
+    let bench = Bench::new();
+    let prompt = keys(10, 1000);
+    let tiers = bench.open(bench.config());
+    bench.store(&tiers, &prompt, StoreWhy::Idle);
+    let coverage = bench.find(&tiers, &prompt);
+    assert_eq!(coverage.longest(700), 700, "any prefix will do");
+    let steps = coverage.steps(300..700);
+    let part: Vec<_> = steps.iter().map(|step| (step.first_position, step.rows)).collect();
+    assert_eq!(part, [(256, 256), (512, 188)], "what the caller has is not read again");
+}
+
+#[test]
+fn rows_of_another_arithmetic_are_not_used_and_give_way() {
+    let mut bench = Bench::new();
+    let prompt = keys(10, 600);
+    let tiers = bench.open(bench.config());
+    bench.store(&tiers, &prompt, StoreWhy::Idle);
+    assert!(tiers.settle(SOON), "it is written");
+    bench.toy.class = NumericClass::new("gpu/wgpu/1").expect("short");
+    assert_eq!(bench.find(&tiers, &prompt).tokens(), 0, "another arithmetic's rows are of no use");
+    let any = Prefix { class: None, ..bench.toy.prefix(&prompt) };
+    assert_eq!(tiers.find(&any).tokens(), 600, "but to those who take any");
+    bench.store(&tiers, &prompt, StoreWhy::Idle);
+    assert_eq!(bench.restore(&tiers, &prompt).0, 600, "the new rows took their place");
+    assert!(tiers.settle(SOON), "it is written");
+    tiers.close(SOON);
+    let tiers = bench.open(bench.config());
+    assert_eq!(bench.restore(&tiers, &prompt).0, 600, "below too");
+}
+
+#[test]
+fn offers_that_contradict_themselves_are_refused() {
+    let bench = Bench::new();
+    let tiers = bench.open(bench.config());
+    let check = |change: &dyn Fn(&mut ChunkHead), why: &str| {
+        let chunk = bench.toy.chunks(&keys(10, 300)).remove(1);
+        let mut head = ChunkHead::clone(&chunk.head);
+        change(&mut head);
+        let refused = offer(&tiers, Chunk { head: Arc::new(head), ..chunk }, StoreWhy::Idle, None);
+        assert!(matches!(refused, Err(super::Refused::Malformed(_))), "{why}: {refused:?}");
+    };
+    check(&|head| head.first_position = 100, "between two chunks");
+    check(&|head| head.flags.tail = false, "not whole, and not a tail");
+    check(&|head| head.keys = Arc::new([]), "no tokens");
+    check(&|head| head.sections = Arc::new([]), "rows without a section");
 }

@@ -31,6 +31,32 @@ impl Clock for HandClock {
     }
 }
 
+/// The clock on the wall.
+pub(super) struct WallClock(pub(super) std::time::Instant);
+
+impl Clock for WallClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    fn unix_s(&self) -> u64 {
+        1_800_000_000 + self.now().as_secs()
+    }
+}
+
+/// Numbers that look random and are the same each time.
+pub(super) struct Dice(pub(super) u64);
+
+impl Dice {
+    pub(super) fn below(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % sides
+    }
+}
+
 /// A model whose rows are told from its tokens, so that each chunk can be checked.
 #[derive(Clone)]
 pub(super) struct Toy {
@@ -121,6 +147,8 @@ pub(super) enum Fault {
     Damage,
     /// Gives another chunk's rows under the wanted name.
     Mix,
+    /// Panics.
+    Panic,
     /// Takes so long.
     Slow(Duration),
     /// Waits until the place is let go.
@@ -134,6 +162,10 @@ pub(super) struct FakePlace {
     place: Place,
     pub(super) files: Mutex<HashMap<ChunkId, Chunk>>,
     faults: Mutex<Faults>,
+    /// Scans find nothing, as where listing is too dear.
+    pub(super) unlisted: std::sync::atomic::AtomicBool,
+    /// What happens to loads of one chunk.
+    one: Mutex<Option<(ChunkId, Fault)>>,
     hanging: Mutex<bool>,
     released: Condvar,
     /// The most bytes that it ever held, and bytes ever written.
@@ -147,6 +179,8 @@ impl FakePlace {
             place,
             files: Mutex::default(),
             faults: Mutex::new(Box::new(|_| Fault::None)),
+            unlisted: Default::default(),
+            one: Mutex::default(),
             hanging: Mutex::new(true),
             released: Condvar::new(),
             most_bytes: AtomicU64::new(0),
@@ -157,6 +191,11 @@ impl FakePlace {
     /// What happens to calls from now on, by their name.
     pub(super) fn set_faults(&self, faults: impl Fn(&'static str) -> Fault + Send + Sync + 'static) {
         *self.faults.lock().unwrap() = Box::new(faults);
+    }
+
+    /// What happens to loads of this chunk from now on.
+    pub(super) fn fail_one(&self, id: ChunkId, fault: Fault) {
+        *self.one.lock().unwrap() = Some((id, fault));
     }
 
     /// Lets go all calls that hang.
@@ -178,6 +217,7 @@ impl FakePlace {
         match fault {
             Fault::Fail => return Err(TierError::Failed("told to".to_owned())),
             Fault::Full => return Err(TierError::Full("told to".to_owned())),
+            Fault::Panic => panic!("told to"),
             Fault::Slow(span) => std::thread::sleep(span),
             Fault::Hang => {
                 let hanging = self.hanging.lock().unwrap();
@@ -216,12 +256,24 @@ impl Tier for FakePlace {
 
     fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
         self.fault("scan")?;
+        if self.unlisted.load(Ordering::SeqCst) {
+            return Ok(());
+        }
         self.files.lock().unwrap().values().for_each(|chunk| each(stored(chunk)));
         Ok(())
     }
 
+    fn may_hold(&self, id: &ChunkId) -> bool {
+        self.unlisted.load(Ordering::SeqCst) && self.files.lock().unwrap().contains_key(id)
+    }
+
     fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
-        let fault = self.fault("load")?;
+        let one = *self.one.lock().unwrap();
+        let fault = match one {
+            Some((id, Fault::Fail)) if id == wanted.id => return Err(TierError::Failed("told to".to_owned()).into()),
+            Some((id, fault)) if id == wanted.id => fault,
+            _ => self.fault("load")?,
+        };
         let mut files = self.files.lock().unwrap();
         match fault {
             Fault::Lose => {
@@ -233,7 +285,10 @@ impl Tier for FakePlace {
                 return Err(Miss::Damaged("told to"));
             }
             // A place that does not verify: what it gives must be caught by its reader.
-            Fault::Mix => return files.values().next().cloned().ok_or(Miss::Absent),
+            Fault::Mix => {
+                let other = files.values().find(|chunk| chunk.head.id != wanted.id);
+                return other.cloned().ok_or(Miss::Absent);
+            }
             _ => {}
         }
         files.get(&wanted.id).cloned().ok_or(Miss::Absent)

@@ -1,0 +1,199 @@
+//! What files do not tell of chunks: whose they are, how they were used, which are pinned, and which are to be removed.
+//!
+//! A database beside the chunks. It can be thrown away: chunks are then nobody's, unpinned, and as old as they are. What must not be
+//! forgotten (an owner before a file is written, a deletion before it is done) is on the disk before this says so; uses are written in
+//! batches and may be lost.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::Duration;
+
+use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable, TableDefinition};
+
+use crate::chunk::{ChunkId, Group};
+use crate::identity::{ChunkHash, Fingerprint};
+use crate::owner::Owner;
+
+/// The number rises with each change of what a row is; older tables are left alone and stay unread.
+const CHUNKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("chunks 1");
+/// Bytes of a row before its owners.
+const FIXED_BYTES: usize = 29;
+const PINNED: u8 = 1;
+const DOOMED: u8 = 2;
+
+/// What is remembered of a chunk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) last_use_unix_s: u64,
+    pub(crate) hits: u32,
+    pub(crate) recompute: Duration,
+    pub(crate) prefix_recompute: Duration,
+    pub(crate) pinned: bool,
+    /// It was deleted: its file is to be removed wherever it is met.
+    pub(crate) doomed: bool,
+    pub(crate) owners: Vec<Owner>,
+}
+
+/// See the module.
+pub(crate) struct Index {
+    database: Database,
+}
+
+impl Index {
+    /// Opens the index at `path`. One that cannot be read is replaced by an empty one.
+    ///
+    /// # Errors
+    /// Where another process has it, or none can be made.
+    pub(crate) fn open(path: &Path) -> Result<Self, redb::Error> {
+        let database = match Database::create(path) {
+            Ok(database) => database,
+            Err(DatabaseError::DatabaseAlreadyOpen) => return Err(DatabaseError::DatabaseAlreadyOpen.into()),
+            Err(_) => {
+                std::fs::remove_file(path)?;
+                Database::create(path)?
+            }
+        };
+        Ok(Self { database })
+    }
+
+    /// All rows that can be read.
+    pub(crate) fn rows(&self) -> Result<HashMap<ChunkId, Row>, redb::Error> {
+        let read = self.database.begin_read()?;
+        let table = match read.open_table(CHUNKS) {
+            Ok(table) => table,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(HashMap::new()),
+            Err(error) => return Err(error.into()),
+        };
+        let mut rows = HashMap::new();
+        for row in table.iter()? {
+            let (name, row) = row?;
+            if let (Some(id), Some(row)) = (parse_name(name.value()), parse_row(row.value())) {
+                rows.insert(id, row);
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Writes rows, and removes those that are none. With `durable` they are on the disk when this returns.
+    pub(crate) fn write<'a>(
+        &self,
+        rows: impl IntoIterator<Item = (&'a ChunkId, Option<&'a Row>)>,
+        durable: bool,
+    ) -> Result<(), redb::Error> {
+        let mut write = self.database.begin_write()?;
+        write.set_durability(if durable { Durability::Immediate } else { Durability::None })?;
+        {
+            let mut table = write.open_table(CHUNKS)?;
+            for (id, row) in rows {
+                let name = name(id);
+                match row {
+                    Some(row) => drop(table.insert(&name[..], &row_bytes(row)[..])?),
+                    None => drop(table.remove(&name[..])?),
+                }
+            }
+        }
+        Ok(write.commit()?)
+    }
+}
+
+fn name(id: &ChunkId) -> [u8; 65] {
+    let mut name = [0; 65];
+    name[..32].copy_from_slice(id.fingerprint.as_bytes());
+    name[32..64].copy_from_slice(id.hash.as_bytes());
+    name[64] = u8::from(id.group == Group::Window);
+    name
+}
+
+fn parse_name(name: &[u8]) -> Option<ChunkId> {
+    let (fingerprint, rest) = name.split_first_chunk::<32>()?;
+    let (hash, group) = rest.split_first_chunk::<32>()?;
+    let group = match group {
+        [0] => Group::Full,
+        [1] => Group::Window,
+        _ => return None,
+    };
+    Some(ChunkId { fingerprint: Fingerprint::from_bytes(*fingerprint), hash: ChunkHash::from_bytes(*hash), group })
+}
+
+fn row_bytes(row: &Row) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(FIXED_BYTES);
+    bytes.extend(row.last_use_unix_s.to_le_bytes());
+    bytes.extend(row.hits.to_le_bytes());
+    for span in [row.recompute, row.prefix_recompute] {
+        bytes.extend((span.as_micros() as u64).to_le_bytes());
+    }
+    bytes.push(if row.pinned { PINNED } else { 0 } | if row.doomed { DOOMED } else { 0 });
+    for owner in &row.owners {
+        // An owner's name has at most 128 bytes.
+        bytes.push(owner.as_str().len() as u8);
+        bytes.extend(owner.as_str().as_bytes());
+    }
+    bytes
+}
+
+fn parse_row(bytes: &[u8]) -> Option<Row> {
+    let (fixed, mut rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
+    let (last_use, after) = fixed.split_first_chunk()?;
+    let (hits, after) = after.split_first_chunk()?;
+    let (recompute, after) = after.split_first_chunk()?;
+    let (prefix_recompute, flags) = after.split_first_chunk()?;
+    let mut owners = Vec::new();
+    while let Some((&length, after)) = rest.split_first() {
+        let (owner, after) = after.split_at_checked(usize::from(length))?;
+        owners.push(Owner::new(std::str::from_utf8(owner).ok()?)?);
+        rest = after;
+    }
+    Some(Row {
+        last_use_unix_s: u64::from_le_bytes(*last_use),
+        hits: u32::from_le_bytes(*hits),
+        recompute: Duration::from_micros(u64::from_le_bytes(*recompute)),
+        prefix_recompute: Duration::from_micros(u64::from_le_bytes(*prefix_recompute)),
+        pinned: flags[0] & PINNED != 0,
+        doomed: flags[0] & DOOMED != 0,
+        owners,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(number: u8) -> ChunkId {
+        let hash = ChunkHash::from_bytes([number; 32]);
+        ChunkId { fingerprint: Fingerprint::from_bytes([7; 32]), hash, group: Group::Window }
+    }
+
+    #[test]
+    fn rows_come_back_and_what_is_no_index_is_replaced() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let path = home.path().join("index.redb");
+        std::fs::write(&path, b"this is no database").expect("writable");
+        let index = Index::open(&path).expect("it can be thrown away");
+        let row = Row {
+            last_use_unix_s: 1_800_000_000,
+            hits: 3,
+            recompute: Duration::from_millis(120),
+            prefix_recompute: Duration::from_millis(700),
+            pinned: true,
+            doomed: false,
+            owners: ["ann", "bob"].map(|name| Owner::new(name).expect("short")).into(),
+        };
+        let (one, two) = (id(1), id(2));
+        index.write([(&one, Some(&row)), (&two, Some(&Row::default()))], true).expect("writable");
+        index.write([(&two, None)], false).expect("writable");
+        assert!(Index::open(&path).is_err(), "one process has it");
+        drop(index);
+        let rows = Index::open(&path).and_then(|index| index.rows()).expect("readable");
+        assert_eq!(rows, HashMap::from([(one, row)]), "what was written, less what was removed");
+    }
+
+    #[test]
+    fn rows_that_are_cut_are_none() {
+        let row = Row { owners: vec![Owner::new("ann").expect("short")], ..Row::default() };
+        let bytes = row_bytes(&row);
+        assert_eq!(parse_row(&bytes), Some(row), "whole");
+        for length in (0..bytes.len()).filter(|&length| length != FIXED_BYTES) {
+            assert_eq!(parse_row(&bytes[..length]), None, "cut to {length}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What outlives a restart and is in no file: the index, and when it is written.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use super::state::State;
+use super::status::Gone;
+use super::{Config, Inner};
+use crate::catalog::LOWER;
+use crate::chunk::ChunkId;
+use crate::index::{Index, Row};
+use crate::tier::Place;
+
+/// How often uses are written.
+pub(super) const BATCH_SPAN: Duration = Duration::from_secs(5);
+
+/// The index, and what it knows. Without one, or where another process has it, nothing is remembered.
+pub(super) fn open(config: &Config) -> (Option<Index>, HashMap<ChunkId, Row>) {
+    let index = config.index.as_deref().and_then(|path| Index::open(path).ok());
+    let rows = index.as_ref().and_then(|index| index.rows().ok()).unwrap_or_default();
+    (index, rows)
+}
+
+impl Inner {
+    /// Writes what has changed, without the lock. The index may fail: then a restart forgets what it would have said.
+    pub(super) fn write_index(&self, durable: bool) {
+        let Some(index) = &self.index else { return };
+        let mut state = self.lock();
+        let ids = std::mem::take(&mut state.dirty);
+        let leaving = state.leaving();
+        let rows: Vec<(ChunkId, Option<Row>)> = ids.into_iter().map(|id| (id, state.row(&id, &leaving))).collect();
+        drop(state);
+        if !rows.is_empty() {
+            let _ = index.write(rows.iter().map(|(id, row)| (id, row.as_ref())), durable);
+        }
+    }
+
+    /// Writes whose a chunk is, before a file of it is made.
+    pub(super) fn write_owners(&self, id: &ChunkId) {
+        let Some(index) = &self.index else { return };
+        let row = self.lock().row(id, &HashSet::new());
+        if row.as_ref().is_some_and(|row| !row.owners.is_empty()) {
+            let _ = index.write([(id, row.as_ref())], true);
+        }
+    }
+}
+
+impl State {
+    /// What is to be remembered of a chunk; none where it is gone.
+    fn row(&self, id: &ChunkId, leaving: &HashSet<ChunkId>) -> Option<Row> {
+        if let Some(entry) = self.catalog.get(id) {
+            return Some(Row {
+                last_use_unix_s: entry.last_use_unix_s,
+                hits: entry.hits,
+                recompute: entry.recompute,
+                prefix_recompute: entry.prefix_recompute,
+                pinned: entry.pinned,
+                doomed: false,
+                owners: entry.owners.iter().cloned().collect(),
+            });
+        }
+        leaving.contains(id).then(|| Row { doomed: true, ..Row::default() })
+    }
+
+    /// What is to be removed.
+    fn leaving(&self) -> HashSet<ChunkId> {
+        LOWER.into_iter().flat_map(|place| self.hand(place).leaving()).collect()
+    }
+
+    /// What is remembered of chunks that no place has is forgotten, once all that is there has been seen.
+    pub(super) fn forget_unmet(&mut self) {
+        if !self.hand(Place::Remote).present {
+            let unmet = std::mem::take(&mut self.remembered);
+            self.dirty.extend(unmet.into_keys());
+        }
+    }
+
+    /// Applies what was remembered of a chunk that was found by a scan.
+    pub(super) fn recall(&mut self, id: &ChunkId) {
+        let Some(row) = self.remembered.remove(id) else { return };
+        if row.doomed {
+            self.forget(id, Gone::Deleted);
+            return;
+        }
+        let Some(entry) = self.catalog.get_mut(id) else { return };
+        entry.owners.extend(row.owners);
+        entry.hits = entry.hits.max(row.hits);
+        entry.recompute = row.recompute;
+        entry.prefix_recompute = row.prefix_recompute;
+        self.catalog.set_last_use(id, row.last_use_unix_s);
+        if row.pinned {
+            self.catalog.set_pinned(id, true);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A third place: chunks go there before the disk lets them go, and come back from there.
+
+use std::sync::atomic::Ordering;
+
+use super::fake::Fault;
+use super::*;
+
+/// A daemon with a disk for some twenty chunks, and a large remote place.
+fn bench_with(remote: &Arc<FakePlace>) -> (Bench, impl Fn(&Bench) -> Config + use<>) {
+    let remote: Arc<dyn crate::Tier> = Arc::clone(remote) as _;
+    let config = move |bench: &Bench| {
+        let ssd: Arc<dyn crate::Tier> = Arc::clone(&bench.ssd) as _;
+        let ssd = Some(Lower::new(ssd, 400 << 10));
+        Config { ssd, remote: Some(Lower::new(Arc::clone(&remote), 1 << 30)), ..bench.config() }
+    };
+    (Bench::new(), config)
+}
+
+#[test]
+fn the_disk_hands_on_what_it_lets_go() {
+    let remote = FakePlace::new(Place::Remote);
+    let (bench, config) = bench_with(&remote);
+    let home = tempfile::tempdir().expect("a temporary folder");
+    let open = || bench.open(Config { index: Some(home.path().join("index.redb")), ..config(&bench) });
+    let tiers = open();
+    let prompts: Vec<Vec<Key>> = (0..12).map(|prompt| keys(1 + 10_000 * prompt, 1024)).collect();
+    for prompt in &prompts {
+        for chunk in bench.toy.chunks(prompt) {
+            offer(&tiers, chunk, StoreWhy::Idle, Some("ann")).expect("there is room");
+        }
+        assert!(tiers.settle(SOON), "it is written");
+        // What left the disk for the remote place makes room there in the next round.
+        std::thread::sleep(Duration::from_millis(120));
+    }
+    tiers.close(SOON);
+    assert!(remote.len() > 0, "chunks went on");
+    let tiers = open();
+    for prompt in &prompts {
+        assert_eq!(bench.restore(&tiers, prompt).0, 1024, "nothing was lost on the way");
+    }
+    let places = bench.restore(&tiers, &prompts[0]).1;
+    assert!(places.iter().all(|place| *place != Place::Ssd), "the oldest left the disk: {places:?}");
+}
+
+#[test]
+fn what_the_disk_loses_comes_from_further_away() {
+    let remote = FakePlace::new(Place::Remote);
+    let (bench, config) = bench_with(&remote);
+    let tiers = bench.open(config(&bench));
+    let prompt = keys(1, 1024);
+    bench.store(&tiers, &prompt, StoreWhy::Idle);
+    tiers.close(SOON);
+    *remote.files.lock().unwrap() = bench.ssd.files.lock().unwrap().clone();
+    let tiers = bench.open(config(&bench));
+    bench.ssd.set_faults(|call| if call == "load" { Fault::Lose } else { Fault::None });
+    let (tokens, places, end) = bench.restore(&tiers, &prompt);
+    assert_eq!((tokens, places, end), (1024, vec![Place::Remote; 4], End::Complete), "each hole is filled");
+}
+
+#[test]
+fn a_remote_place_that_lists_nothing_is_asked_by_name() {
+    let remote = FakePlace::new(Place::Remote);
+    remote.unlisted.store(true, Ordering::SeqCst);
+    let (bench, config) = bench_with(&remote);
+    let prompt = keys(1, 1024);
+    for chunk in bench.toy.chunks(&prompt) {
+        remote.files.lock().unwrap().insert(chunk.head.id, chunk);
+    }
+    let tiers = bench.open(config(&bench));
+    assert_eq!(bench.restore(&tiers, &prompt), (1024, vec![Place::Remote; 4], End::Complete), "it has them");
+    assert_eq!(bench.restore(&tiers, &prompt).1, vec![Place::Ram; 4], "once from afar is enough");
+}
