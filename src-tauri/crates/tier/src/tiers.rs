@@ -259,11 +259,12 @@ impl Tiers {
 
     /// What is kept of a prefix. Touches nothing but memory.
     pub fn find(&self, prefix: &Prefix) -> Coverage {
+        let chains = prefix.chains();
         let state = self.inner.lock();
         let now = self.inner.clock.now();
         let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
         let maybe = |id: &ChunkId| remote.is_some_and(|lower| lower.tier.may_hold(id));
-        Coverage::of(&state.catalog, prefix, |place| state.is_away(place, now), maybe)
+        Coverage::of(&state.catalog, prefix, &chains, |place| state.is_away(place, now), maybe)
     }
 
     /// Begins to bring back the rows of these positions, whose end [`Coverage::longest`] gave. What has not arrived after `within` is
