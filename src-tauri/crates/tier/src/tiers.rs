@@ -15,6 +15,7 @@
 mod forget;
 mod hand;
 mod keep;
+mod queue;
 mod read;
 mod remember;
 mod state;
