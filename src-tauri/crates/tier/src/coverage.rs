@@ -48,6 +48,17 @@ impl Prefix {
     pub fn chain(&self) -> Chain {
         Chain::new(&self.namespace, &self.fingerprint)
     }
+
+    /// The chain before each chunk, and after the last. All that a lookup has to hash, so it is made without a lock.
+    pub(crate) fn chains(&self) -> Vec<Chain> {
+        let mut chain = self.chain();
+        let mut chains = vec![chain.clone()];
+        for keys in self.keys.chunks_exact(CHUNK_TOKENS) {
+            chain.push(keys);
+            chains.push(chain.clone());
+        }
+        chains
+    }
 }
 
 /// A chunk of a prefix, and how much of it is of use.
@@ -71,7 +82,7 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Coverage {
     prefix: Prefix,
-    /// Tokens before these need not be kept here, since the reader has them.
+    /// Tokens before this need not be kept here, since the reader has them.
     base: usize,
     /// From the base on, without a hole.
     full: Vec<Step>,
@@ -81,24 +92,25 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Looks a prefix up. `usable` says which of a chunk's places may be asked now.
+    /// Looks a prefix up, whose `chains` are [`Prefix::chains`] and whose first `have` tokens the reader has. Places that are `away` are not asked; `maybe` says whether a place may
+    /// have a chunk that nobody listed.
     pub(crate) fn of(
         catalog: &Catalog,
         prefix: &Prefix,
+        chains: &[Chain],
+        have: usize,
         away: impl Fn(Place) -> bool,
         maybe: impl Fn(&ChunkId) -> bool,
     ) -> Self {
         let lookup = Lookup { catalog, prefix, away: &away, maybe: &maybe };
-        let mut chain = prefix.chain();
         let (mut full, mut window) = (Vec::new(), Vec::new());
         let mut contiguous = prefix.groups.full;
         let chunks = prefix.keys.len().div_ceil(CHUNK_TOKENS);
         let base = have / CHUNK_TOKENS * CHUNK_TOKENS;
         for index in 0..chunks {
             let rest = &prefix.keys[index * CHUNK_TOKENS..];
-            let before = chain.clone();
-            let whole = rest.get(..CHUNK_TOKENS).map(|keys| chain.push(keys));
-            let next = Next { index, rest: &rest[..rest.len().min(CHUNK_TOKENS)], before: &before, whole };
+            let whole = chains.get(index + 1).map(Chain::last);
+            let next = Next { index, rest: &rest[..rest.len().min(CHUNK_TOKENS)], before: &chains[index], whole };
             if contiguous && index * CHUNK_TOKENS >= base {
                 let step = lookup.step(Group::Full, &next);
                 contiguous = step.as_ref().is_some_and(|step| step.rows == CHUNK_TOKENS);

@@ -15,6 +15,7 @@
 mod forget;
 mod hand;
 mod keep;
+mod queue;
 mod read;
 mod remember;
 mod state;
@@ -257,13 +258,19 @@ impl Tiers {
         Ok(tiers)
     }
 
-    /// What is kept of a prefix whose first `have` tokens the caller has. Touches nothing but memory.
-    pub fn find(&self, prefix: &Prefix, have: usize) -> Coverage {
+    /// What is kept of a prefix. Touches nothing but memory.
+    pub fn find(&self, prefix: &Prefix) -> Coverage {
+        self.find_after(prefix, 0)
+    }
+
+    /// As [`Tiers::find`], for a reader who has the first `have` tokens: chunks before them need not be kept here.
+    pub fn find_after(&self, prefix: &Prefix, have: usize) -> Coverage {
+        let chains = prefix.chains();
         let state = self.inner.lock();
         let now = self.inner.clock.now();
         let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
         let maybe = |id: &ChunkId| remote.is_some_and(|lower| lower.tier.may_hold(id));
-        Coverage::of(&state.catalog, prefix, have, |place| state.is_away(place, now), maybe)
+        Coverage::of(&state.catalog, prefix, &chains, have, |place| state.is_away(place, now), maybe)
     }
 
     /// Begins to bring back the rows of these positions, whose end [`Coverage::longest`] gave. What has not arrived after `within` is

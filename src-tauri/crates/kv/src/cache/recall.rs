@@ -47,7 +47,7 @@ impl Cache {
         let keeper = self.keeper.as_ref()?;
         let usable = tokens.len().saturating_sub(1);
         let keys = tokens[..usable].iter().copied().map(Key::token).collect();
-        let coverage = keeper.keeping.tiers.find(&keeper.keeping.prefix(keys), have);
+        let coverage = keeper.keeping.tiers.find_after(&keeper.keeping.prefix(keys), have);
         let end = coverage.tokens();
         if end <= have {
             keeper.keeping.tiers.touch(&coverage);

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use super::state::{Closing, REST, Removal, State, Writable, high_mark, low_mark};
+use super::queue::{Removal, Writable};
+use super::state::{Closing, REST, State, high_mark, low_mark};
 use super::status::Gone;
 use super::{Config, Inner, Lower, calmly};
 use crate::chunk::{Chunk, ChunkId, Group};

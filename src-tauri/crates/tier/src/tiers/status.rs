@@ -3,7 +3,8 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::state::{State, Writable};
+use super::queue::Writable;
+use super::state::State;
 use super::{End, Tiers};
 use crate::catalog::{LOWER, PLACES};
 use crate::owner::Owner;

@@ -48,7 +48,7 @@ impl Bench {
     }
 
     fn find(&self, tiers: &Tiers, keys: &[Key]) -> Coverage {
-        tiers.find(&self.toy.prefix(keys), 0)
+        tiers.find(&self.toy.prefix(keys))
     }
 
     /// Restores all that is found, checks every row, and returns how many tokens came and from where.

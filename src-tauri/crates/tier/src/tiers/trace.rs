@@ -79,7 +79,7 @@ impl Ghosts {
 impl Tiers {
     /// What is kept of a prefix and why it is not more, for people.
     pub fn trace(&self, prefix: &Prefix) -> Trace {
-        let coverage = self.find(prefix);
+        let (coverage, chains) = (self.find(prefix), prefix.chains());
         let state = self.inner.lock();
         let tokens = coverage.tokens();
         if tokens == prefix.keys.len() {
@@ -88,7 +88,7 @@ impl Tiers {
         let only_full = Prefix { groups: crate::Groups { window_tokens: None, ..prefix.groups }, ..prefix.clone() };
         let away = |_| false;
         let full_is_short =
-            prefix.groups.full && Coverage::of(&state.catalog, &only_full, away, |_| false).tokens() <= tokens;
+            prefix.groups.full && Coverage::of(&state.catalog, &only_full, &chains, away, |_| false).tokens() <= tokens;
         let group = if full_is_short || prefix.groups.window_tokens.is_none() { Group::Full } else { Group::Window };
         let why = state.why(prefix, group, tokens, self.inner.clock.now());
         drop(state);

@@ -137,7 +137,7 @@ fn idle_conversations_are_kept_while_their_pages_stay() {
     let keeping = |place: &Place| {
         let keys = tokens(0..600).into_iter().map(Key::token).collect();
         let prefix = place.world.cache.keeper.as_ref().expect("it keeps").keeping.prefix(keys);
-        place.tiers.find(&prefix, 0).tokens()
+        place.tiers.find(&prefix).tokens()
     };
     assert_eq!(keeping(&place), 0, "29 s are not idle");
     place.rest(1);

@@ -1,0 +1,160 @@
+//! What a place below RAM has to do: chunks to write, chunks to remove, and how it fared with those before.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::chunk::ChunkId;
+use crate::shelf::Shelf;
+
+/// Chunks that wait to be written to a place, parents before children.
+#[derive(Debug)]
+pub(super) struct Queue {
+    pub(super) shelf: Shelf,
+    order: BTreeMap<u64, ChunkId>,
+    numbers: HashMap<ChunkId, u64>,
+    next: u64,
+}
+
+impl Queue {
+    fn new() -> Self {
+        Self { shelf: Shelf::new(0), order: BTreeMap::new(), numbers: HashMap::new(), next: 0 }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.shelf.bytes()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    pub(super) fn holds(&self, id: &ChunkId) -> bool {
+        self.numbers.contains_key(id)
+    }
+
+    pub(super) fn first(&self) -> Option<ChunkId> {
+        self.order.values().next().copied()
+    }
+
+    pub(super) fn push(&mut self, id: ChunkId, parent: ChunkId, bytes: u64, rank: u64) {
+        self.shelf.insert(id, parent, bytes, rank);
+        self.order.insert(self.next, id);
+        self.numbers.insert(id, self.next);
+        self.next += 1;
+    }
+
+    pub(super) fn remove(&mut self, id: &ChunkId) -> bool {
+        let Some(number) = self.numbers.remove(id) else { return false };
+        self.order.remove(&number);
+        self.shelf.remove(id);
+        true
+    }
+
+    pub(super) fn clear(&mut self) -> usize {
+        let waiting = self.len();
+        *self = Self { next: self.next, ..Self::new() };
+        waiting
+    }
+}
+
+/// A chunk that is to be removed from a place.
+#[derive(Clone, Debug)]
+pub(super) struct Removal {
+    pub(super) id: ChunkId,
+    /// Bytes that it takes until it is removed.
+    pub(super) bytes: u64,
+    /// Not tried before.
+    pub(super) not_before: Duration,
+}
+
+/// Whether a place may be written to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Writable {
+    Yes,
+    /// It failed and is tried again then.
+    From(Duration),
+    /// It gave too much that was damaged.
+    No,
+}
+
+/// What the threads of a place below RAM have to do, and how they fared.
+#[derive(Debug)]
+pub(super) struct Hand {
+    pub(super) present: bool,
+    pub(super) scanned_at: Option<Duration>,
+    /// Whether this process may evict.
+    pub(super) owns: bool,
+    pub(super) queue: Queue,
+    /// Being written now, and bytes set aside for it.
+    pub(super) saving: Option<(ChunkId, u64)>,
+    /// Since when.
+    pub(super) saving_since: Duration,
+    /// What is being written is to be removed as soon as it is there.
+    pub(super) doomed: bool,
+    pub(super) removals: VecDeque<Removal>,
+    /// Being removed now.
+    pub(super) removing: Option<ChunkId>,
+    /// Bytes of all removals.
+    pub(super) leaving_bytes: u64,
+    pub(super) writable: Writable,
+    /// Room for so many bytes is wanted, however full the place is.
+    pub(super) wanted: Option<u64>,
+    pub(super) failures: u32,
+    pub(super) away_until: Option<Duration>,
+    /// When damaged chunks were met of late.
+    pub(super) damaged_at: VecDeque<Duration>,
+    /// Day since 1970, and what was written on it.
+    pub(super) written: (u64, u64),
+}
+
+impl Hand {
+    pub(super) fn new(present: bool) -> Self {
+        Self {
+            present,
+            scanned_at: None,
+            owns: false,
+            queue: Queue::new(),
+            saving: None,
+            saving_since: Duration::ZERO,
+            doomed: false,
+            removals: VecDeque::new(),
+            removing: None,
+            leaving_bytes: 0,
+            writable: Writable::Yes,
+            wanted: None,
+            failures: 0,
+            away_until: None,
+            damaged_at: VecDeque::new(),
+            written: (0, 0),
+        }
+    }
+
+    /// Whether a chunk waits to be written, or is being written.
+    pub(super) fn is_due(&self, id: &ChunkId) -> bool {
+        self.queue.holds(id) || self.saving.is_some_and(|(saving, _)| saving == *id)
+    }
+
+    /// Whether something is being removed, or about to be.
+    pub(super) fn is_removing(&self) -> bool {
+        self.removing.is_some() || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+    }
+
+    /// What is to be removed.
+    pub(super) fn leaving(&self) -> impl Iterator<Item = ChunkId> {
+        let saving = self.saving.filter(|_| self.doomed).map(|(id, _)| id);
+        self.removals.iter().map(|removal| removal.id).chain(saving).chain(self.removing)
+    }
+
+    /// How much is still to be removed.
+    pub(super) fn removals_left(&self) -> usize {
+        self.removals.len() + usize::from(self.removing.is_some()) + usize::from(self.doomed)
+    }
+
+    pub(super) fn is_writable(&self, now: Duration) -> bool {
+        match self.writable {
+            Writable::Yes => true,
+            Writable::From(then) => now >= then,
+            Writable::No => false,
+        }
+    }
+}
