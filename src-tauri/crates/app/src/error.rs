@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use cairn_convert::QuantiseError;
 use cairn_convert::file_type::UnknownFileType;
 use cairn_registry::{JoinError, KeyError, PeerKeyError, RollError};
-use cairn_runtime::{GenerateError, LoadError};
+use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
@@ -54,6 +54,9 @@ pub enum Error {
         /// The least that it can be.
         least: i64,
     },
+    /// An option names a type of the attention cache that there is not.
+    #[error(transparent)]
+    KvType(#[from] UnknownKvType),
     /// The prompt does not fit, and may not be cut.
     #[error(
         "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
@@ -253,6 +256,7 @@ impl Error {
             | Self::RawWithTemplate
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
+            | Self::KvType(_)
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase

@@ -66,6 +66,11 @@ pub const TABLE: &[Row] = &[
         default: "the best that the processor has",
         about: "The variant of the compute kernels, avx2-fma-f16c for instance",
     },
+    row(
+        "OLLAMA_KV_CACHE_TYPE",
+        "f16",
+        "Type of the attention cache, f16, bf16, q8_0 or q4_0, unless a request or its model says otherwise",
+    ),
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
@@ -153,6 +158,8 @@ pub struct Settings {
     pub go_template: Option<bool>,
     /// `CAIRN_KERNEL`.
     pub kernel: Option<String>,
+    /// `OLLAMA_KV_CACHE_TYPE`.
+    pub kv_cache_type: Option<String>,
     /// `CAIRN_KV_BUDGET`, in bytes.
     pub kv_budget_bytes: Option<u64>,
     /// How models are fetched.
@@ -198,6 +205,7 @@ impl Settings {
                 .unwrap_or_default(),
             go_template: read.text("OLLAMA_GO_TEMPLATE").map(is_true),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
+            kv_cache_type: read.text("OLLAMA_KV_CACHE_TYPE").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
             mirror: MirrorSettings::load(&mut read, places),

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use cairn_tensor::{Batch, BufferId, Caps, Limits, PAGE_TOKENS, Plan, PlanId, State, StateKind, Weight, WeightId};
+use cairn_gguf::DType;
+use cairn_tensor::{
+    Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, Plan, PlanId, State, StateId, StateKind, Weight, WeightId,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -33,7 +36,7 @@ fn digest(before: u64, token: u32) -> u64 {
 
 impl Backend for Slots {
     fn caps(&self) -> Caps {
-        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_element_bytes: 2 }
+        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_type: DType::F16 }
     }
 
     fn upload(&mut self, _: Weight) -> Result<WeightId, BackendError> {
@@ -67,6 +70,14 @@ impl Backend for Slots {
         self.pages[to.0 as usize][..tokens].copy_from_slice(&source[..tokens]);
     }
 
+    fn read_section(&self, _: PageId, _: StateId, _: Kv, _: &mut [u8]) {
+        unreachable!("the cache moves no bytes")
+    }
+
+    fn write_section(&mut self, _: PageId, _: StateId, _: Kv, _: &[u8]) {
+        unreachable!("the cache moves no bytes")
+    }
+
     fn read_page(&self, _: PageId, _: &mut [u8]) {
         unreachable!("the cache moves no bytes")
     }
@@ -89,7 +100,7 @@ struct World {
 }
 
 fn layout() -> PageLayout {
-    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 }], 2)
+    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: 16 }], DType::F16)
 }
 
 impl World {
