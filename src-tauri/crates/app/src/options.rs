@@ -114,7 +114,10 @@ mod tests {
         assert_eq!(chosen(q8_0.clone(), none.clone()), Ok(Some(DType::Q8_0)), "the model's");
         assert_eq!(chosen(q8_0, serde_json::json!({"kv_cache_type": "F16"})), Ok(Some(DType::F16)), "the request's");
         let error = chosen(none, serde_json::json!({"kv_cache_type": "q3"})).expect_err("there is no such type");
-        assert_eq!(error, "unknown type of the KV cache \"q3\": it must be f16, bf16, q8_0 or q4_0", "all names are said");
+        assert_eq!(
+            error, "unknown type of the KV cache \"q3\": it must be f16, bf16, q8_0 or q4_0",
+            "all names are said"
+        );
     }
 
     #[test]

@@ -81,8 +81,7 @@ mod tests {
 
     #[test]
     fn types_of_keys_and_values_have_names() {
-        for (name, dtype) in
-            [("f16", DType::F16), ("BF16", DType::BF16), ("q8_0", DType::Q8_0), ("Q4_0", DType::Q4_0)]
+        for (name, dtype) in [("f16", DType::F16), ("BF16", DType::BF16), ("q8_0", DType::Q8_0), ("Q4_0", DType::Q4_0)]
         {
             assert_eq!(kv_type(name), Ok(dtype), "{name}");
         }

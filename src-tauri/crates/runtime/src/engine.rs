@@ -16,8 +16,8 @@ use cairn_gguf::DType;
 use cairn_kernels::Variant;
 use cairn_kv::Budget;
 use cairn_models::ModelFile;
-use cairn_tensor::{Team, UnevenHead};
 use cairn_tensor::cpu::{VariantError, variants};
+use cairn_tensor::{Team, UnevenHead};
 use tokio::sync::Notify;
 
 pub use self::lease::Lease;

@@ -222,9 +222,9 @@ impl Sequence {
 
 #[cfg(test)]
 mod tests {
+    use cairn_gguf::DType;
     use cairn_gguf::Gguf;
     use cairn_kv::{Budget, Cache};
-    use cairn_gguf::DType;
     use cairn_tensor::PageLayout;
     use cairn_tokenizer::Special;
 

@@ -41,7 +41,6 @@ fn main() {
             .collect();
         let section_bytes = layout.section(StateId(0), Kv::Keys).len();
         let source: Vec<u8> = (0..places.len() * section_bytes).map(|at| at as u8).collect();
-        let rate = |seconds: f64| source.len() as f64 / seconds / 1e9;
 
         let mut plain = vec![0; source.len()];
         let copied = |plain: &mut [u8]| {

@@ -191,7 +191,8 @@ async fn another_type_of_the_cache_loads_anew_and_answers_alike_from_it() {
     for (name, spec) in [("even", even), ("uneven", uneven)] {
         let path = folder.path().join(name);
         cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
-        let types = [None, Some(DType::F16), Some(DType::BF16), Some(DType::Q8_0), Some(DType::Q8_0), Some(DType::Q4_0)];
+        let types =
+            [None, Some(DType::F16), Some(DType::BF16), Some(DType::Q8_0), Some(DType::Q8_0), Some(DType::Q4_0)];
         for (nth, kv_type) in types.into_iter().enumerate() {
             let what = format!("{name}: {kv_type:?} as request {nth}");
             let options = LoadOptions { kv_type, ..LoadOptions::default() };
