@@ -43,9 +43,8 @@ mod verify;
 
 use std::sync::Arc;
 
-use cairn_gguf::DType;
 use cairn_hardware::Machine;
-use cairn_runtime::{Engine, EngineConfig, kv_type};
+use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
@@ -113,15 +112,11 @@ impl App {
     /// # Errors
     /// When the settings ask for kernels that this machine cannot run, or for a type of the attention cache that there is not.
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
-        let kv_type = match &settings.kv_cache_type {
-            Some(name) => kv_type(name).map_err(|error| Error::Engine(format!("OLLAMA_KV_CACHE_TYPE: {error}")))?,
-            None => DType::F16,
-        };
         let config = EngineConfig {
             machine,
             kernel: settings.kernel.clone(),
             kv_budget_bytes: settings.kv_budget_bytes,
-            kv_type,
+            kv_type: load::kv_type(settings.kv_cache_type.as_deref())?,
             parallel: settings.parallel.unwrap_or(DEFAULT_PARALLEL),
             max_loaded: settings.max_loaded.unwrap_or(DEFAULT_MAX_LOADED),
             max_queue: settings.max_queue,

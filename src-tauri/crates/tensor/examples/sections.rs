@@ -23,8 +23,8 @@ fn main() {
     let team = Arc::new(Team::new(1, &[]).expect("a thread can be started"));
     println!("GB/s over {pages} pages; first: onto memory that was never touched");
     println!(
-        "{:4} {:>8} {:>12} {:>12} {:>12} {:>12}",
-        "type", "section", "copy first", "write first", "copy", "write, read"
+        "{:4} {:>8} {:>12} {:>12} {:>12} {:>12} {:>12}",
+        "type", "section", "copy first", "write first", "copy", "write", "read"
     );
     for kv_type in KV_TYPES {
         let mut plan = Plan::default();

@@ -5,9 +5,6 @@ use std::alloc::{self, Layout};
 use std::fmt;
 use std::ptr::NonNull;
 
-/// Bytes of a large page, as nearly all systems have them.
-#[cfg(target_os = "linux")]
-const LARGE_BYTES: usize = 2 << 20;
 /// Alignment of the first element.
 const ALIGN_BYTES: usize = 64;
 /// Alignment asked of the allocator. Not more, for beyond this std clears the memory by hand instead of taking it
@@ -54,7 +51,6 @@ impl<T: Plain> Memory<T> {
         let offset = allocation.as_ptr().align_offset(ALIGN_BYTES);
         // SAFETY: the offset is below `ALIGN_BYTES`, by which the allocation is longer than the elements.
         let first = unsafe { allocation.byte_add(offset) }.cast();
-        advise_large_pages(allocation, layout.size());
         Ok(Self { allocation, layout, first, len })
     }
 
@@ -75,24 +71,6 @@ impl<T: Plain> Memory<T> {
         unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
     }
 }
-
-/// Asks the system to back whole [`LARGE_BYTES`] of fresh memory at once. Rows that are restored meet memory that nothing has
-/// touched, and taking it 4 KiB at a time costs several times what copying them does.
-#[cfg(target_os = "linux")]
-fn advise_large_pages(allocation: NonNull<u8>, bytes: usize) {
-    let skipped = allocation.as_ptr().align_offset(LARGE_BYTES);
-    let whole = bytes.saturating_sub(skipped) / LARGE_BYTES * LARGE_BYTES;
-    if whole > 0 {
-        // SAFETY: at least `skipped` bytes of the allocation lie before the range, so it starts within it.
-        let first = unsafe { allocation.byte_add(skipped) };
-        // SAFETY: the range lies within memory that the caller owns, and the advice changes no byte of it. A system that
-        // cannot follow it says so, and nothing depends on it.
-        unsafe { libc::madvise(first.as_ptr().cast(), whole, libc::MADV_HUGEPAGE) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise_large_pages(_: NonNull<u8>, _: usize) {}
 
 impl<T> Drop for Memory<T> {
     fn drop(&mut self) {

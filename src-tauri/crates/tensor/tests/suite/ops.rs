@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Kv, Limits, Op, PAGE_TOKENS, Plan, Projection, Reference, Rope, RopeStyle, Row,
-    Rows, State, StateId, StateKind, Weight,
+    Backend, Batch, BufferId, Glu, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row,
+    Rows, State, StateKind, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
@@ -345,63 +345,5 @@ fn a_whole_model() {
     // The tiny model's values come from Q8_0 weights whatever its type, so 8-bit activations count for all.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
-    }
-}
-
-/// A backend with pages of one layer, of 64 KiB or more, so that some hundred fill several slabs.
-fn with_pages(backend: &mut dyn Backend, pages: usize) -> cairn_tensor::PageLayout {
-    let mut plan = Plan::default();
-    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
-    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
-    let layout = plan.page_layout(backend.caps().kv_type);
-    backend.prepare(plan, Limits { rows: 1, logit_rows: 1 }).expect("an empty plan is sound");
-    backend.grow_pages(3).expect("a few pages can be had");
-    backend.grow_pages(pages).expect("a few more, too");
-    layout
-}
-
-#[test]
-fn pages_are_copied_read_and_written() {
-    let scalar = || cpu(all_variants().last().expect("scalar is usable"), 2);
-    let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(Reference::new())];
-    for kv_type in cairn_kernels::KV_TYPES {
-        backends.push(Box::new(scalar().with_kv_type(kv_type)));
-        backends.push(Box::new(Reference::with_kv_type(kv_type)));
-    }
-    for mut backend in backends {
-        let layout = with_pages(backend.as_mut(), 150);
-        let bytes: Vec<u8> = (0..layout.page_bytes).map(|index| (index % 251) as u8).collect();
-        let mut found = vec![0; layout.page_bytes];
-        // Neighbours, and pages in slabs apart.
-        for (from, to, tokens) in [(0, 1, 10), (2, 149, 64), (148, 0, 1), (149, 149, 0)] {
-            let [from, to] = [from, to].map(cairn_tensor::PageId);
-            backend.write_page(to, &vec![0; layout.page_bytes]);
-            backend.write_page(from, &bytes);
-            backend.copy_page(from, to, tokens);
-            backend.read_page(from, &mut found);
-            assert_eq!(found, bytes, "the page that is copied keeps its bytes");
-            backend.read_page(to, &mut found);
-            let slot_bytes = layout.row_bytes[0];
-            for (at, (found, written)) in found.iter().zip(&bytes).enumerate() {
-                let copied = from == to || at / slot_bytes % PAGE_TOKENS < tokens;
-                assert_eq!(*found, if copied { *written } else { 0 }, "byte {at} of {to:?} after {tokens} slots");
-            }
-        }
-        let mut joined: Vec<u8> = Vec::new();
-        for (state, kv) in (0..2).flat_map(|state| Kv::ALL.map(|kv| (StateId(state), kv))) {
-            let range = layout.section(state, kv);
-            assert_eq!(range.start, joined.len(), "sections follow each other");
-            let mut section = vec![0; range.len()];
-            backend.read_section(cairn_tensor::PageId(148), state, kv, &mut section);
-            joined.extend(&section);
-            section.reverse();
-            backend.write_section(cairn_tensor::PageId(3), state, kv, &section);
-        }
-        assert_eq!(joined, bytes, "the sections are the page");
-        backend.read_page(cairn_tensor::PageId(3), &mut found);
-        for (at, section) in bytes.chunks(layout.page_bytes / 4).enumerate() {
-            let start = at * section.len();
-            assert!(found[start..].iter().zip(section.iter().rev()).all(|(a, b)| a == b), "section {at} is written");
-        }
     }
 }
