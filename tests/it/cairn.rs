@@ -41,13 +41,20 @@ pub(crate) struct Home {
     pub(crate) folder: TempDir,
     pub(crate) port: u16,
     env: Vec<(&'static str, String)>,
+    /// A program that runs `cairn`, with its own words; none where it is run as it is.
+    through: Vec<String>,
 }
 
 impl Home {
     pub(crate) fn new() -> Self {
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
-        Self { folder: TempDir::new().expect("a temporary folder can be made"), port, env: Vec::new() }
+        Self {
+            folder: TempDir::new().expect("a temporary folder can be made"),
+            port,
+            env: Vec::new(),
+            through: Vec::new(),
+        }
     }
 
     /// Sets an environment variable for everything run in this home.
@@ -56,9 +63,23 @@ impl Home {
         self
     }
 
+    /// Runs everything in this home by another program, which replaces itself by `cairn`.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn through(mut self, words: Vec<String>) -> Self {
+        self.through = words;
+        self
+    }
+
     /// `cairn` with these words.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = match self.through.split_first() {
+            Some((first, more)) => {
+                let mut command = Command::new(first);
+                command.args(more).arg(program());
+                command
+            }
+            None => Command::new(program()),
+        };
         command
             .args(words)
             .env("CAIRN_HOME", self.folder.path())

@@ -3,15 +3,24 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use cairn_testkit::distribution::{Access, Distribution};
+use cairn_testkit::registry::{FakeRegistry, Faults};
+use serde_json::json;
+
 use crate::cairn::Home;
 
-/// Python with the client libraries, which `cargo xtask test` installs beside the build.
+/// Python with the client libraries, which `cargo xtask setup` installs beside the build.
 fn python() -> PathBuf {
+    client("bin/python")
+}
+
+/// Something in the folder of client libraries.
+fn client(path: &str) -> PathBuf {
     let folder = crate::cairn::program();
     let target = folder.parent().and_then(Path::parent).expect("the program is in target/<profile>");
-    let python = target.join("clients/bin/python");
-    assert!(python.exists(), "{} is missing: run the tests with `cargo xtask test`", python.display());
-    python
+    let found = target.join("clients").join(path);
+    assert!(found.exists(), "{} is missing: run `cargo xtask setup`", found.display());
+    found
 }
 
 /// How many conversations: a few in continuous integration, a hundred in `cargo xtask prove chats`.
@@ -64,7 +73,15 @@ fn logprobs_through_the_ollama_package() {
 /// Runs one of our scripts with a client library, and returns the JSON object that it prints.
 pub(crate) fn script(name: &str, words: &[&str]) -> serde_json::Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients").join(name);
-    let output = Command::new(python()).arg(script).args(words).output().expect("Python starts");
+    let mut runs = match name.ends_with(".cjs") {
+        true => {
+            let mut node = Command::new(client("bin/node"));
+            node.env("NODE_PATH", client("node_modules"));
+            node
+        }
+        false => Command::new(python()),
+    };
+    let output = runs.arg(script).args(words).output().expect("the script's language starts");
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("the script prints JSON")
 }
@@ -129,6 +146,98 @@ fn models_are_made_through_the_ollama_package() {
         "no digest": [400, "invalid digest format"],
         "nothing": [400, "neither 'from' or 'files' was specified"],
         "adapters": [400, "only one adapter is currently supported"],
+    });
+    assert_eq!(report["refusals"], refusals, "in the words that clients know");
+}
+
+#[test]
+fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
+    let home = Home::new();
+    let registry =
+        FakeRegistry::start(1, Faults { redirect: true, bytes_per_second: Some(2 << 20), ..Faults::default() })
+            .expect("loopback has free ports");
+    let model = crate::pulls::tiny(&registry, "tiny", 81);
+    // Where there is no such registry, all else is shown all the same.
+    let distribution = Distribution::start(Access::Open);
+    let pushed =
+        distribution.as_ref().map(|running| format!("{}/library/js:latest", running.host())).unwrap_or_default();
+    let _daemon = home.serve();
+    let file = home.folder.path().join("m.gguf");
+    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &file).expect("the home is writable");
+    let address = format!("http://127.0.0.1:{}", home.port);
+    let report = script("library.cjs", &[&address, &model, &file.to_string_lossy(), &pushed]);
+
+    let steps = json!(["pulling manifest", "verifying sha256 digest", "writing manifest", "success"]);
+    assert_eq!(report["pull"]["statuses"], steps, "{report}");
+    let progress = report["pull"]["progress"].as_object().expect("digests");
+    assert_eq!(progress.len(), 3, "every one of its contents is told of: {report}");
+    for told in progress.values() {
+        let pairs: Vec<[u64; 2]> = serde_json::from_value(told.clone()).expect("numbers");
+        assert!(pairs.is_sorted() && pairs.last().is_some_and(|[completed, total]| completed == total), "{pairs:?}");
+    }
+    assert!(
+        progress.values().any(|told| told.as_array().is_some_and(|pairs| pairs.len() > 3)),
+        "as it comes: {report}"
+    );
+    for whole in ["pullWhole", "createWhole", "copy"] {
+        assert_eq!(report[whole], json!({"status": "success"}), "{whole}: {report}");
+    }
+    let absent = "pull model manifest: file does not exist";
+    let begins = |value: &serde_json::Value| value.as_str().is_some_and(|text| text.starts_with(absent));
+    assert_eq!((&report["missing"][0], &report["missing"][1]), (&json!("ResponseError"), &json!(500)), "{report}");
+    assert!(begins(&report["missing"][2]) && begins(&report["missingStreamed"][2]), "{report}");
+
+    assert_eq!(report["blob"], json!([201, 200]), "sent, and there: {report}");
+    let made = report["create"]["statuses"].as_array().expect("a list");
+    assert_eq!((made.first(), made.last()), (Some(&json!("parsing GGUF")), Some(&json!("success"))), "{report}");
+    assert_eq!(report["shown"], json!(["llama", "Be brief.", "{{ .Prompt }}", ["completion"], "object"]), "{report}");
+    assert_eq!((&report["answer"], &report["answerStreamed"]), (&json!(true), &json!(true)), "{report}");
+    assert_eq!(report["copied"]["derived:latest"], report["copied"]["Second:latest"], "one identity: {report}");
+    if distribution.is_some() {
+        let steps = json!(["retrieving manifest", "pushing manifest", "success"]);
+        assert_eq!(report["push"]["statuses"], steps, "{report}");
+        assert_eq!(report["push"]["progress"].as_object().map(serde_json::Map::len), Some(5), "{report}");
+        assert_eq!(report["pushWhole"], json!({"status": "success"}), "{report}");
+    }
+    let refused = |status: u16, text: &str| json!(["ResponseError", status, text]);
+    let refusals = json!({
+        "show": refused(404, "model 'nobody' not found"),
+        "copy": refused(404, "model \"nobody\" not found"),
+        "delete": refused(404, "model 'nobody' not found"),
+        "create": refused(400, "neither 'from' or 'files' was specified"),
+        "push": refused(404, "model 'nobody/nothing' not found"),
+        "chat": refused(404, "model 'nobody' not found"),
+        "chatStreamed": refused(404, "model 'nobody' not found"),
+    });
+    assert_eq!(report["refusals"], refusals, "the package's own class, with a status and the words that it knows");
+    assert_eq!(report["after"], report["before"], "all of it is gone");
+}
+
+#[test]
+fn models_are_pushed_through_the_ollama_package() {
+    let Some(registry) = Distribution::start(Access::Open) else { return };
+    let home = Home::new();
+    let _daemon = home.serve();
+    let file = home.folder.path().join("m.gguf");
+    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &file).expect("the home is writable");
+    let address = format!("http://127.0.0.1:{}", home.port);
+    let name = format!("{}/library/py:latest", registry.host());
+    let report = script("pushes.py", &[&address, &file.to_string_lossy(), &name]);
+    let steps = json!(["retrieving manifest", "pushing manifest", "success"]);
+    assert_eq!(report["statuses"], steps, "{report}");
+    for told in report["progress"].as_object().expect("digests").values() {
+        let pairs: Vec<[u64; 2]> = serde_json::from_value(told.clone()).expect("numbers");
+        assert!(pairs.is_sorted() && pairs.last().is_some_and(|[completed, total]| completed == total), "{pairs:?}");
+    }
+    assert_eq!((&report["again"], &report["back"]), (&json!("success"), &json!("success")), "{report}");
+    assert_eq!(report["digests"][0], report["digests"][1], "what comes back is the same model: {report}");
+    let refusals = json!({
+        "push nothing": [404, "model 'nobody/nothing' not found"],
+        "show nothing": [404, "model 'nobody' not found"],
+        "chat with nothing": [404, "model 'nobody' not found"],
+        "chat with nothing, streamed": [404, "model 'nobody' not found"],
+        "generate with nothing": [404, "model 'nobody' not found"],
+        "pull no name": [400, "invalid model name"],
     });
     assert_eq!(report["refusals"], refusals, "in the words that clients know");
 }

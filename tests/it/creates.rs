@@ -5,9 +5,12 @@ use std::process::Output;
 
 use cairn_gguf::DType;
 use cairn_testkit::{ModelSpec, Types, tiny_llama};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use crate::cairn::{Home, refused, succeeded, text};
+use crate::pulls::published::Published;
 
 fn put(home: &Home, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = home.folder.path().join(name);
@@ -103,4 +106,150 @@ fn what_makes_no_model_is_refused_with_its_line() {
     put(&home, "notes.gguf", "These are my notes.");
     check("FROM ./notes.gguf\n", "supplied file was not in GGUF format");
     refused(&home.run(&["create", "x", "-f", "absent"]), "could not read absent");
+}
+
+#[test]
+fn a_model_that_is_not_here_is_pulled_first() {
+    let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
+    let model = Published::tiny(&registry, "base", 1);
+    let home = Home::new().with("CAIRN_STALL", "1s");
+    let daemon = home.serve();
+    // This machine itself may be asked over plain http.
+    let modelfile = put(&home, "Modelfile", format!("FROM http://{}\nSYSTEM Be brief.\n", model.name));
+    let output = create(&home, "mine", &modelfile, &[]);
+    succeeded(&output);
+    let said = text(&output.stderr);
+    let hex = model.large().digest.hex();
+    let told =
+        ["pulling manifest\n", &format!("pulling {} (", &hex[..12]), "using existing layer sha256:", "success\n"];
+    let places: Vec<_> =
+        told.iter().map(|part| said.find(part).unwrap_or_else(|| panic!("{part:?}: {said}"))).collect();
+    assert!(places.is_sorted() && said.matches("success\n").count() == 1, "one stream, in this order: {said}");
+    model.assert_is_in(&home);
+    assert_eq!(succeeded(&home.run(&["show", "--system", "mine"])), "Be brief.\n", "it is made");
+
+    let sent = registry.sent_bytes(&model.large().digest.to_string());
+    succeeded(&create(&home, "again", &modelfile, &[]));
+    assert_eq!(registry.sent_bytes(&model.large().digest.to_string()), sent, "what is here is not fetched");
+
+    // As clients of the interface hear of it.
+    let other = Published::tiny(&registry, "other", 2);
+    let body = json!({"model": "theirs", "from": format!("http://{}", other.name)});
+    let heard = daemon.post("/api/create", &body).expect("it answers");
+    let lines: Vec<Value> = heard.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let statuses: Vec<&str> = lines.iter().filter_map(|line| line["status"].as_str()).collect();
+    assert_eq!((statuses.first(), statuses.last()), (Some(&"pulling manifest"), Some(&"success")), "{heard}");
+    assert_eq!(
+        statuses.iter().filter(|status| **status == "success").count(),
+        1,
+        "clients stop reading there: {heard}"
+    );
+    let progress = lines.iter().rfind(|line| line["digest"] == other.large().digest.to_string());
+    assert!(progress.is_some_and(|line| line["completed"] == line["total"]), "with its progress: {heard}");
+
+    let absent = format!("http://{}/library/absent", registry.host());
+    let body = json!({"model": "x", "from": absent, "stream": false});
+    let heard = daemon.post("/api/create", &body).expect("it answers");
+    assert!(heard.contains("pull model manifest: file does not exist"), "{heard}");
+    let output = create(&home, "x", &put(&home, "absent", format!("FROM {absent}\n")), &[]);
+    refused(&output, "pull model manifest: file does not exist");
+    // A file that was mistyped, most likely. Nobody listens at the registry that it names.
+    let output = create(&home, "x", &put(&home, "typo", "FROM 127.0.0.1:9/library/m.gguf\n"), &[]);
+    refused(&output, "there is no file 127.0.0.1:9/library/m.gguf, and no such model was found");
+    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "nothing of that name");
+}
+
+#[test]
+#[cfg(unix)]
+fn one_who_goes_away_stops_the_pull_of_the_base() {
+    let slow = Faults { bytes_per_second: Some(200 << 10), ..Faults::default() };
+    let registry = FakeRegistry::start(1, slow).expect("loopback has free ports");
+    let model = Published::of_noise(&registry, "base", 3, 4 << 20);
+    let home = Home::new().with("CAIRN_STALL", "1s");
+    let _daemon = home.serve();
+    let downloads =
+        || -> Value { serde_json::from_str(&succeeded(&home.run(&["downloads", "--json"]))).expect("it is JSON") };
+    let until = |what: &str, so: &dyn Fn(&Value) -> bool| {
+        for _ in 0..500 {
+            if so(&downloads()["downloads"][0]) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        panic!("never: {what}: {}", downloads());
+    };
+    let modelfile = put(&home, "Modelfile", format!("FROM http://{}\n", model.name));
+    let words = ["create", "mine", "-f", &modelfile.to_string_lossy()];
+    let mut child = home.command(&words).stderr(std::process::Stdio::null()).spawn().expect("it starts");
+    until("some of it came", &|row| row["held_bytes"].as_u64().is_some_and(|held| held > 300_000));
+    child.kill().and_then(|()| child.wait()).expect("it is our child");
+    until("nobody wants it any more", &|row| row["state"] == "stopped");
+    assert!(downloads()["downloads"][0]["held_bytes"].as_u64() > Some(300_000), "what came is kept");
+}
+
+#[test]
+fn a_modelfile_and_a_request_make_the_same_model() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let file = put(&home, "m.gguf", model());
+    let modelfile = "FROM ./m.gguf\nTEMPLATE \"{{ .Prompt }}\"\nSYSTEM Be brief.\nPARAMETER temperature 1\n\
+                     PARAMETER top_p 0.9\nPARAMETER num_ctx 512\nPARAMETER stop a\nPARAMETER stop b\nLICENSE MIT\n\
+                     LICENSE BSD\nMESSAGE user hi\nMESSAGE assistant hello\nRENDERER r\nPARSER p\nREQUIRES 0.14.0\n";
+    succeeded(&create(&home, "command", &put(&home, "Modelfile", modelfile), &["-q", "q8_0"]));
+    let sent = sha256(&std::fs::read(file).expect("it is there"));
+    let body = json!({
+        "model": "request", "files": {"m.gguf": sent}, "template": "{{ .Prompt }}", "system": "Be brief.",
+        "parameters": {"temperature": 1, "top_p": 0.9, "num_ctx": 512, "stop": ["a", "b"]}, "license": ["MIT", "BSD"],
+        "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}],
+        "renderer": "r", "parser": "p", "requires": "0.14.0", "quantize": "Q8_0", "stream": false,
+        "info": {}, "draft_files": {}, "remote_host": "", "adapters": {},
+    });
+    assert_eq!(daemon.post("/api/create", &body).as_deref(), Some(r#"{"status":"success"}"#), "it is made");
+    assert_eq!(digest(&home, "command"), digest(&home, "request"), "one identity");
+    // The same of a model that is there.
+    let more = put(&home, "more", "FROM command\nPARAMETER temperature 0.5\nMESSAGE user ho\n");
+    succeeded(&create(&home, "command2", &more, &[]));
+    let body = json!({
+        "name": "request2", "from": "request", "parameters": {"temperature": 0.5},
+        "messages": [{"role": "user", "content": "ho"}], "stream": false,
+    });
+    daemon.post("/api/create", &body).expect("it answers");
+    assert_eq!(digest(&home, "command2"), digest(&home, "request2"), "one identity");
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    cairn_store::Digest::of(bytes).to_string()
+}
+
+#[test]
+fn what_cannot_be_made_is_refused_with_what_to_do() {
+    let home = Home::new();
+    let daemon = home.serve();
+    let digest = sha256(b"{}");
+    daemon.post(&format!("/api/blobs/{digest}"), &json!({})).expect("it answers");
+    let check = |body: Value, parts: &[&str]| {
+        let mut body = body;
+        body["model"] = "x".into();
+        let heard = daemon.post("/api/create", &body).expect("it answers");
+        let error: Value = serde_json::from_str(&heard).expect("one line");
+        let said = error["error"].as_str().unwrap_or_else(|| panic!("it was taken: {heard}"));
+        for part in parts {
+            assert!(said.contains(part), "{part:?} is missing from {said:?}");
+        }
+    };
+    let pebble = "pebble";
+    check(json!({"from": pebble, "info": {"model_family": "llama"}}), &["(info)", "read from its file"]);
+    check(json!({"from": pebble, "draft_files": {"d.gguf": digest}}), &["draft", "without one"]);
+    check(json!({"from": pebble, "draft_quantize": "q4_0"}), &["draft", "without one"]);
+    check(json!({"from": "m", "remote_host": "http://other"}), &["another server", "OLLAMA_HOST"]);
+    check(json!({"files": {"m.safetensors": digest}}), &["safetensors", "convert_hf_to_gguf.py"]);
+    check(json!({"from": pebble, "adapters": {"a.safetensors": digest}}), &["safetensors", "convert_lora_to_gguf.py"]);
+    check(json!({"files": {"m.bin": digest}}), &["unknown type"]);
+    check(json!({"from": pebble, "messages": [{"role": "user", "images": ["aGk="]}]}), &["images"]);
+    let folder = put(&home, "folder/model.safetensors", "{}");
+    let folder = folder.parent().expect("it is in a folder").to_string_lossy().into_owned();
+    let modelfile = put(&home, "Modelfile", format!("FROM {folder}\n"));
+    refused(&create(&home, "x", &modelfile, &[]), "convert_hf_to_gguf.py");
+    refused(&create(&home, "x", &put(&home, "Modelfile", "FROM pebble\nDRAFT d.gguf\n"), &[]), "leave the line out");
+    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "nothing of that name");
 }

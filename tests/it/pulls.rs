@@ -1,8 +1,12 @@
 //! Models that come from a registry: pulled, interrupted in every way, spoilt on the way, stopped and resumed.
 
-mod published;
+#[cfg(target_os = "linux")]
+mod full;
+mod nearby;
+pub(crate) mod published;
 #[cfg(unix)]
 mod survive;
+mod templates;
 
 use std::io::Read;
 use std::process::Stdio;
@@ -13,6 +17,11 @@ use serde_json::{Value, json};
 
 use crate::cairn::{Home, kill, succeeded, text};
 use published::{Published, leftovers};
+
+/// Puts up a model that can be run; returns its name.
+pub(crate) fn tiny(registry: &FakeRegistry, model: &str, seed: u64) -> String {
+    Published::tiny(registry, model, seed).name
+}
 
 fn registry(faults: Faults) -> FakeRegistry {
     FakeRegistry::start(1, faults).expect("loopback has free ports")

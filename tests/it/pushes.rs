@@ -1,77 +1,12 @@
 //! Models that go to a registry and come back. The registry is Debian's `docker-registry`, which is Docker's own
 //! distribution; where a machine lacks it, these journeys say so and end.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
 use cairn_store::Digest;
+use cairn_testkit::distribution::{Access, Distribution};
 use cairn_testkit::ollama_client;
 use serde_json::Value;
-use tempfile::TempDir;
 
 use crate::cairn::{Home, succeeded, text};
-
-/// A running registry, ended when it is dropped.
-struct Distribution {
-    child: Child,
-    host: String,
-    _folder: TempDir,
-}
-
-impl Distribution {
-    /// Starts one; `None` where there is no such program. `auth` is the part of its configuration of that name; `FOLDER`
-    /// in it is a folder with a file `users`.
-    fn start(auth: &str, users: &str) -> Option<Self> {
-        let folder = TempDir::new().expect("a temporary folder can be made");
-        // Nothing else takes the port in the moment between, as ports go round.
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("loopback has a free port").port();
-        let root = folder.path().display().to_string();
-        let config = format!(
-            "version: 0.1\nlog: {{level: error}}\nstorage:\n  filesystem: {{rootdirectory: {root}/data}}\nhttp: {{addr: \
-             \"127.0.0.1:{port}\"}}\n{}",
-            auth.replace("FOLDER", &root)
-        );
-        let path = folder.path().join("config.yml");
-        std::fs::write(&path, config).expect("the folder is writable");
-        std::fs::write(folder.path().join("users"), users).expect("the folder is writable");
-        let (out, err) = (Stdio::null(), Stdio::null());
-        let spawned = Command::new("docker-registry").arg("serve").arg(&path).stdout(out).stderr(err).spawn();
-        let Ok(child) = spawned else {
-            eprintln!("skipped: there is no docker-registry here; `cargo xtask setup` installs it");
-            return None;
-        };
-        let running = Self { child, host: format!("127.0.0.1:{port}"), _folder: folder };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while TcpStream::connect(&running.host).is_err() {
-            assert!(Instant::now() < deadline, "docker-registry does not begin");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Some(running)
-    }
-
-    /// The body that a plain `GET` is answered with, by nothing of ours.
-    fn get(&self, path: &str) -> Vec<u8> {
-        let mut stream = TcpStream::connect(&self.host).expect("it listens");
-        let accept = "Accept: application/vnd.docker.distribution.manifest.v2+json";
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n{accept}\r\n\r\n", self.host).expect("it reads");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("it answers");
-        let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("an answer has a head");
-        assert!(answer.starts_with(b"HTTP/1.0 200") || answer.starts_with(b"HTTP/1.1 200"), "{path} is not there");
-        answer.split_off(head + 4)
-    }
-}
-
-impl Drop for Distribution {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// A home with a model under a name of the registry; the bytes of its manifest.
 fn with_model(registry: &Distribution) -> (Home, String, Vec<u8>) {
@@ -79,7 +14,7 @@ fn with_model(registry: &Distribution) -> (Home, String, Vec<u8>) {
     let file = home.folder.path().join("tiny.gguf");
     cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &file).expect("the home is writable");
     succeeded(&home.run(&["import", &file.to_string_lossy(), "mine"]));
-    let name = format!("{}/library/x", registry.host);
+    let name = format!("{}/library/x", registry.host());
     succeeded(&home.run(&["cp", "mine", &name]));
     let manifest = manifest(&home, registry);
     (home, name, manifest)
@@ -87,12 +22,12 @@ fn with_model(registry: &Distribution) -> (Home, String, Vec<u8>) {
 
 fn manifest(home: &Home, registry: &Distribution) -> Vec<u8> {
     let manifests = home.folder.path().join("models/manifests");
-    std::fs::read(manifests.join(&registry.host).join("library/x/latest")).expect("the model is here")
+    std::fs::read(manifests.join(registry.host()).join("library/x/latest")).expect("the model is here")
 }
 
 #[test]
 fn a_model_goes_and_comes_back() {
-    let Some(registry) = Distribution::start("", "") else { return };
+    let Some(registry) = Distribution::start(Access::Open) else { return };
     let (home, name, sent) = with_model(&registry);
     let _daemon = home.serve();
     let output = home.run(&["push", &name, "--insecure"]);
@@ -104,13 +39,13 @@ fn a_model_goes_and_comes_back() {
     }
 
     // Plain HTTP reads the same.
-    assert_eq!(registry.get("/v2/library/x/manifests/latest"), sent, "the manifest, byte for byte");
+    assert_eq!(registry.get("/v2/library/x/manifests/latest", ""), sent, "the manifest, byte for byte");
     let read: Value = serde_json::from_slice(&sent).expect("it is JSON");
     let layers = read["layers"].as_array().expect("a list").iter().chain([&read["config"]]);
     let digests: Vec<&str> = layers.filter_map(|layer| layer["digest"].as_str()).collect();
     assert!(digests.len() >= 2, "a file and a config: {digests:?}");
     for digest in &digests {
-        let bytes = registry.get(&format!("/v2/library/x/blobs/{digest}"));
+        let bytes = registry.get(&format!("/v2/library/x/blobs/{digest}"), "");
         assert_eq!(Digest::of(&bytes).to_string(), *digest, "the contents are what they are called");
     }
 
@@ -132,7 +67,7 @@ fn a_model_goes_and_comes_back() {
 
     // The stock client wants a `Location` with a blob, which this registry does not send.
     let store = home.folder.path().join("theirs");
-    let refused = ollama_client::pull(&registry.host, "library/x", "latest", &store);
+    let refused = ollama_client::pull(registry.host(), "library/x", "latest", &store);
     assert_eq!(refused, Err("http: no Location header in response".to_owned()), "so it cannot pull from there");
 }
 
@@ -140,9 +75,7 @@ fn a_model_goes_and_comes_back() {
 fn what_cannot_be_pushed_is_said() {
     // The user `u` with the password `p`, as htpasswd writes them with bcrypt.
     let users = "u:$2y$04$bDUoMtO8iG0L2wW6gqtEce7jr4Wljqg/kQUXE6vFYNI8vB/fiEPIK\n";
-    let Some(registry) = Distribution::start("auth: {htpasswd: {realm: x, path: FOLDER/users}}\n", users) else {
-        return;
-    };
+    let Some(registry) = Distribution::start(Access::Htpasswd(users)) else { return };
     let (home, name, _) = with_model(&registry);
     let daemon = home.serve();
     let check = |words: &[&str], part: &str| {

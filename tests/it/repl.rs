@@ -1,69 +1,22 @@
 //! The chat as a person at a terminal has it: typed into a pseudo-terminal, read from its screen.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
-
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
 use crate::cairn::Home;
+use crate::terminal::Terminal;
 
 /// A chat in a terminal of its own.
-struct Chat {
-    child: Child,
-    keyboard: File,
-    screen: Receiver<Vec<u8>>,
-    seen: String,
-}
+struct Chat(Terminal);
 
 impl Chat {
     fn begin(home: &Home, words: &[&str]) -> Self {
-        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("the system has pseudo-terminals");
-        grantpt(&master).and_then(|()| unlockpt(&master)).expect("it is ours");
-        let name = ptsname(&master, Vec::new()).expect("it has a name");
-        let open = || OpenOptions::new().read(true).write(true).open(name.to_str().expect("names are plain text"));
-        let side = || Stdio::from(open().expect("its other side opens"));
-        let mut command = home.command(words);
-        let child = command.stdin(side()).stdout(side()).stderr(side()).env("TERM", "dumb").spawn();
-        let keyboard = File::from(master);
-        let mut reading = keyboard.try_clone().expect("it can be opened twice");
-        let (sender, screen) = channel();
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            // It ends with an error when the other side closes.
-            while let Ok(count @ 1..) = reading.read(&mut buffer) {
-                if sender.send(buffer[..count].to_vec()).is_err() {
-                    return;
-                }
-            }
-        });
-        let mut chat = Self { child: child.expect("cairn starts"), keyboard, screen, seen: String::new() };
-        chat.wait_for(">>> ");
-        chat
-    }
-
-    /// Reads the screen until it shows `text`, and returns what came up to there.
-    fn wait_for(&mut self, text: &str) -> String {
-        let deadline = Instant::now() + Duration::from_secs(60);
-        loop {
-            if let Some(at) = self.seen.find(text) {
-                let rest = self.seen.split_off(at + text.len());
-                return std::mem::replace(&mut self.seen, rest);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.screen.recv_timeout(left) {
-                Ok(bytes) => self.seen += &String::from_utf8_lossy(&bytes),
-                Err(_) => panic!("{text:?} never came: {:?}", self.seen),
-            }
-        }
+        let mut terminal = Terminal::begin(home, words);
+        terminal.wait_for(">>> ");
+        Self(terminal)
     }
 
     /// Types a line, and returns what was answered.
     fn say(&mut self, line: &str) -> String {
-        self.keyboard.write_all(format!("{line}\n").as_bytes()).expect("the terminal takes it");
-        self.wait_for(">>> ")
+        self.0.type_in(format!("{line}\n"));
+        self.0.wait_for(">>> ")
     }
 
     fn check(&mut self, line: &str, part: &str) {
@@ -72,15 +25,9 @@ impl Chat {
     }
 
     fn leave(mut self) {
-        self.keyboard.write_all(b"/bye\n").expect("the terminal takes it");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        loop {
-            match self.child.try_wait().expect("the child can be asked") {
-                Some(status) => break assert!(status.success(), "{status}"),
-                None => assert!(Instant::now() < deadline, "/bye does not leave"),
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        self.0.type_in("/bye\n");
+        let status = self.0.end();
+        assert!(status.success(), "{status}");
     }
 }
 
@@ -123,9 +70,9 @@ fn bytes_that_are_no_text_do_not_end_the_chat() {
     let home = Home::new();
     let mut chat = Chat::begin(&home, &["run", "pebble"]);
     chat.check("/set parameter num_predict 3", "Set parameter");
-    chat.keyboard.write_all(b"caf\xe9\n").expect("the terminal takes it");
-    chat.wait_for("not UTF-8");
-    chat.wait_for(">>> ");
+    chat.0.type_in(b"caf\xe9\n");
+    chat.0.wait_for("not UTF-8");
+    chat.0.wait_for(">>> ");
     chat.check("/show parameters", "num_predict");
     chat.leave();
 }
@@ -134,8 +81,8 @@ fn bytes_that_are_no_text_do_not_end_the_chat() {
 fn a_session_is_saved_as_a_model() {
     let home = Home::new();
     let mut chat = Chat::begin(&home, &["run", "pebble"]);
-    chat.keyboard.write_all(b"/set system \"\"\"Be\n").expect("the terminal takes it");
-    chat.wait_for("... ");
+    chat.0.type_in(b"/set system \"\"\"Be\n");
+    chat.0.wait_for("... ");
     chat.check("brief.\"\"\"", "Set system message.");
     chat.check("/show system", "Be\r\nbrief.");
     chat.check("/set parameter num_predict 4", "Set parameter");

@@ -6,19 +6,19 @@
 //! logits go into `tests/fixtures/parity`, where the ordinary tests hold the engine against them without Python. The last
 //! table shows the worst ratio of each family with each type.
 
-mod peer;
 mod record;
 mod table;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use cairn_models::ModelFile;
 use cairn_tensor::Reference;
 use it::cases::{self, Case, GREEDY};
 use it::evaluate::{self, Evaluator};
+use it::peer::Peer;
+use serde_json::json;
 
-use crate::peer::Peer;
 use crate::table::{Cells, Logits, Row};
 
 fn main() -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ fn main() -> anyhow::Result<()> {
     }
     let python = python.context("--python PATH is needed; `cargo xtask parity` sets it up and passes it")?;
     std::fs::create_dir_all(&folder)?;
-    let mut peer = Peer::start(&python)?;
+    let mut peer = Peer::start(&python, "parity/llama.py")?;
     let features = cairn_hardware::Machine::probe().cpu.features;
     let variants = cairn_kernels::usable(&features);
     println!("{}", table::head(variants.iter().map(|variant| variant.name)));
@@ -61,10 +61,10 @@ fn main() -> anyhow::Result<()> {
 /// One case's line.
 fn compare(
     case: &Case,
-    folder: &std::path::Path,
+    folder: &Path,
     peer: &mut Peer,
     variants: &[&'static cairn_kernels::Variant],
-    record: Option<&std::path::Path>,
+    record: Option<&Path>,
 ) -> anyhow::Result<Row> {
     let path = folder.join(format!("{}.gguf", case.file_stem()));
     cairn_testkit::write_file(&case.spec, &path)?;
@@ -75,9 +75,9 @@ fn compare(
     prompts[2] = exact.greedy(&prompts[2], GREEDY)?;
 
     let vocabulary = exact.vocabulary;
-    let theirs = peer.logits(&path, &prompts, "f16", vocabulary)?;
+    let theirs = logits(peer, &path, &prompts, "f16", vocabulary)?;
     // Only with unrounded keys and values does llama.cpp compute what the exact result is a measure of.
-    let unrounded = if case.is_f32() { Some(peer.logits(&path, &prompts, "f32", vocabulary)?) } else { None };
+    let unrounded = if case.is_f32() { Some(logits(peer, &path, &prompts, "f32", vocabulary)?) } else { None };
     let exact = exact.all_logits(&prompts)?;
     let mut ours = Vec::new();
     for variant in variants {
@@ -89,4 +89,21 @@ fn compare(
         record::write(folder, case, &prompts, &logits)?;
     }
     Ok(table::measure(case, &prompts, &logits))
+}
+
+/// llama.cpp's logits of all positions of all prompts, one after the other, with keys and values of the type `cache`.
+fn logits(
+    peer: &mut Peer,
+    model: &Path,
+    prompts: &[Vec<u32>],
+    cache: &str,
+    vocabulary: usize,
+) -> anyhow::Result<Vec<f32>> {
+    let job = json!({ "model": model, "prompts": prompts, "cache": cache });
+    let (answer, bytes) = peer.ask_for_file(job, &model.with_extension("logits"))?;
+    ensure!(answer["vocabulary"] == vocabulary, "llama.cpp sees another vocabulary: {answer}");
+    let logits: Vec<f32> = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+    let positions: usize = prompts.iter().map(Vec::len).sum();
+    ensure!(logits.len() == positions * vocabulary, "llama.cpp gave {} logits", logits.len());
+    Ok(logits)
 }

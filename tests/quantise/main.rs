@@ -5,8 +5,6 @@
 //! `--record`, hashes of what llama.cpp made go into `tests/fixtures`, where an ordinary test holds ours against them. `--speed`
 //! measures both with one thread on weights of 100 MB.
 
-mod peer;
-
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,9 +13,9 @@ use anyhow::{Context, bail, ensure};
 use cairn_convert::{FileType, Quantisation};
 use cairn_gguf::{DType, Gguf, Tensor};
 use cairn_testkit::{ModelSpec, Types, tiny_llama};
+use it::peer::Peer;
 use it::quantised::{self, Record, Source};
-
-use crate::peer::Peer;
+use serde_json::json;
 
 /// How much larger our error may be.
 const MAX_RATIO: f64 = 1.01;
@@ -39,7 +37,7 @@ fn main() -> anyhow::Result<()> {
     }
     let python = python.context("--python PATH is needed; `cargo xtask quantise` sets it up and passes it")?;
     std::fs::create_dir_all(&folder)?;
-    let mut peer = Peer::start(&python)?;
+    let mut peer = Peer::start(&python, "quantise/llama.py")?;
     if speed {
         return measure(&folder, &mut peer);
     }
@@ -50,7 +48,7 @@ fn main() -> anyhow::Result<()> {
         let path = folder.join(format!("{}.gguf", source.name));
         source.write(&path)?;
         for target in FileType::all() {
-            let theirs = peer.quantise(&path, target, 2)?.0;
+            let theirs = quantise(&mut peer, &path, target, 2)?.0;
             let holds = compare(&source, &path, target, &theirs)?;
             failed += usize::from(!holds);
             records.push(Record::of(&source, target, &theirs)?.to_string());
@@ -61,6 +59,14 @@ fn main() -> anyhow::Result<()> {
         std::fs::write(quantised::recording(), records.join("\n") + "\n")?;
     }
     Ok(())
+}
+
+/// The model at `path` as llama.cpp quantises it, and the seconds that took.
+fn quantise(peer: &mut Peer, path: &Path, target: FileType, threads: usize) -> anyhow::Result<(Vec<u8>, f64)> {
+    let job = json!({ "model": path, "file_type": target.number(), "threads": threads });
+    let (answer, bytes) = peer.ask_for_file(job, &path.with_extension("llama.gguf"))?;
+    ensure!(answer["done"] == true, "llama.cpp cannot make {target} of {}", path.display());
+    Ok((bytes, answer["seconds"].as_f64().context("llama.py tells the time")?))
 }
 
 /// Prints one line; whether ours holds.
@@ -134,7 +140,7 @@ fn measure(folder: &Path, peer: &mut Peer) -> anyhow::Result<()> {
             let mut out = File::create(folder.join("speed.ours"))?;
             pool.install(|| quantisation.write_to(&[file], &mut out, &mut |_| ()))?;
             best.0 = best.0.min(started.elapsed().as_secs_f64());
-            best.1 = best.1.min(peer.quantise(&path, target, 1)?.1);
+            best.1 = best.1.min(quantise(peer, &path, target, 1)?.1);
         }
         let (ours, theirs) = (size / best.0, size / best.1);
         println!("{:10} {ours:>8.1} {theirs:>10.1} {:>8.2}", target.name(), ours / theirs);

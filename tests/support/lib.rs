@@ -3,4 +3,5 @@
 pub mod cases;
 pub mod evaluate;
 pub mod fixture;
+pub mod peer;
 pub mod quantised;

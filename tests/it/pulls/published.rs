@@ -11,28 +11,28 @@ use serde_json::json;
 use crate::cairn::Home;
 
 /// One of a model's contents.
-pub(super) struct Blob {
-    pub(super) digest: Digest,
-    pub(super) bytes: Arc<[u8]>,
+pub(crate) struct Blob {
+    pub(crate) digest: Digest,
+    pub(crate) bytes: Arc<[u8]>,
     media_type: &'static str,
 }
 
 /// A model that a registry has.
-pub(super) struct Published {
+pub(crate) struct Published {
     /// `127.0.0.1:PORT/library/m:latest`.
-    pub(super) name: String,
-    pub(super) manifest: Vec<u8>,
+    pub(crate) name: String,
+    pub(crate) manifest: Vec<u8>,
     /// The model's own contents, the largest first.
-    pub(super) blobs: Vec<Blob>,
+    pub(crate) blobs: Vec<Blob>,
 }
 
-pub(super) fn blob(media_type: &'static str, bytes: impl Into<Arc<[u8]>>) -> Blob {
+pub(crate) fn blob(media_type: &'static str, bytes: impl Into<Arc<[u8]>>) -> Blob {
     let bytes = bytes.into();
     Blob { digest: Digest::of(&bytes), bytes, media_type }
 }
 
 /// So many bytes that nobody has seen.
-pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Random::new(seed).fill(&mut bytes);
     bytes
@@ -40,7 +40,7 @@ pub(super) fn noise(seed: u64, len: usize) -> Vec<u8> {
 
 impl Published {
     /// Puts a model of these contents up at a registry, the last of them as its config.
-    pub(super) fn at(registry: &FakeRegistry, model: &str, blobs: Vec<Blob>) -> Self {
+    pub(crate) fn at(registry: &FakeRegistry, model: &str, blobs: Vec<Blob>) -> Self {
         let layer = |blob: &Blob| {
             let kind = match blob.media_type {
                 "config" => "application/vnd.docker.container.image.v1+json".to_owned(),
@@ -65,7 +65,7 @@ impl Published {
     }
 
     /// A model that can be run, and is small.
-    pub(super) fn tiny(registry: &FakeRegistry, model: &str, seed: u64) -> Self {
+    pub(crate) fn tiny(registry: &FakeRegistry, model: &str, seed: u64) -> Self {
         let spec = cairn_testkit::ModelSpec { seed, ..cairn_testkit::tiny_llama() };
         let config = br#"{"model_format":"gguf","model_family":"llama","requires":"0.99.0"}"#;
         let blobs = vec![
@@ -77,7 +77,7 @@ impl Published {
     }
 
     /// A model of noise: one large layer of so many bytes and three small ones.
-    pub(super) fn of_noise(registry: &FakeRegistry, model: &str, seed: u64, bytes: usize) -> Self {
+    pub(crate) fn of_noise(registry: &FakeRegistry, model: &str, seed: u64, bytes: usize) -> Self {
         let blobs = vec![
             blob("model", noise(seed, bytes)),
             blob("template", noise(seed + 1, 3000)),
@@ -87,12 +87,12 @@ impl Published {
         Self::at(registry, model, blobs)
     }
 
-    pub(super) fn large(&self) -> &Blob {
+    pub(crate) fn large(&self) -> &Blob {
         &self.blobs[0]
     }
 
     /// Everything is there, byte for byte.
-    pub(super) fn assert_is_in(&self, home: &Home) {
+    pub(crate) fn assert_is_in(&self, home: &Home) {
         let (host, rest) = self.name.split_once('/').expect("a name has a host");
         let rest = rest.replace(':', "/");
         let manifest = models(home).join("manifests").join(host).join(rest);
@@ -107,12 +107,12 @@ impl Published {
 }
 
 /// The library of a home.
-pub(super) fn models(home: &Home) -> PathBuf {
+pub(crate) fn models(home: &Home) -> PathBuf {
     home.folder.path().join("models")
 }
 
 /// Every file in the library's own folder, and every file in `blobs` that is no blob: nothing, when all is done.
-pub(super) fn leftovers(home: &Home) -> Vec<String> {
+pub(crate) fn leftovers(home: &Home) -> Vec<String> {
     let mut left = Vec::new();
     walk(&models(home).join(".cairn"), &mut left);
     let blobs = std::fs::read_dir(models(home).join("blobs")).into_iter().flatten().flatten();
@@ -121,7 +121,8 @@ pub(super) fn leftovers(home: &Home) -> Vec<String> {
     left
 }
 
-fn walk(folder: &Path, into: &mut Vec<String>) {
+/// Every file below a folder.
+pub(super) fn walk(folder: &Path, into: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.is_dir() { walk(&path, into) } else { into.push(path.to_string_lossy().into_owned()) }

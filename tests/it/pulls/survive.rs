@@ -1,18 +1,21 @@
 //! Pulls through everything that can go wrong at once, from seeds: answers that are cut, stall, lie or are refused, and
 //! daemons that are killed in the middle. A run ends in the whole model or in a clear error.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cairn_testkit::Random;
 use cairn_testkit::registry::{FakeRegistry, Fault, Faults};
 
-use super::published::{Published, leftovers};
+use super::published::{Published, leftovers, models, walk};
 use super::{listed, text};
 use crate::cairn::{Daemon, Home, kill};
 
-/// The largest layer, and the number of runs: small ones in continuous integration, those of the issue in
-/// `cargo xtask prove pull`.
+/// The largest layer, and which runs: small ones in continuous integration, a thousand large ones in
+/// `cargo xtask prove pull`, which can make them in slices.
 struct Scale {
+    /// The seed of the first run.
+    from: u64,
     runs: u64,
     layer_bytes: usize,
 }
@@ -21,6 +24,7 @@ struct Scale {
 fn scale() -> Scale {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Scale {
+        from: number("CAIRN_PROVE_FROM").unwrap_or(0),
         runs: number("CAIRN_PROVE_PULLS").unwrap_or(60),
         layer_bytes: number("CAIRN_PROVE_PULL_BYTES").unwrap_or(3 << 20) as usize,
     }
@@ -28,6 +32,8 @@ fn scale() -> Scale {
 
 /// Pulls of one model after which it must have come: every fault happens a limited number of times.
 const PULLS: usize = 12;
+/// How many runs pass between two lines about them.
+const TELL_EVERY: u64 = 50;
 /// No pull may take longer.
 const LONGEST: Duration = Duration::from_secs(120);
 
@@ -45,11 +51,24 @@ const CLEAR: [&str; 8] = [
 
 #[test]
 fn survives_anything() {
-    let Scale { runs, layer_bytes } = scale();
-    let home = Home::new().with("CAIRN_STALL", "500ms").with("CAIRN_DISK_RESERVE", "0").with("OLLAMA_MAX_QUEUE", "64");
+    let Scale { from, runs, layer_bytes } = scale();
+    let temporary = tempfile::tempdir().expect("a temporary folder can be made");
+    let home = Home::new()
+        .with("CAIRN_STALL", "500ms")
+        .with("CAIRN_DISK_RESERVE", "0")
+        .with("OLLAMA_MAX_QUEUE", "64")
+        .with("TMPDIR", temporary.path().to_string_lossy());
     let mut daemon = home.serve();
-    let (mut kills, mut failures, mut twice, began) = (0, 0, 0, Instant::now());
-    for seed in 0..runs {
+    let (mut kills, mut measured, mut failures, mut twice, began) = (0, 0, 0, 0, Instant::now());
+    let summary = |runs: u64, kills: u64, measured: u64, failures: u64, twice: u64| {
+        let seconds = began.elapsed().as_secs_f64();
+        println!(
+            "{runs} runs from {from} on, {kills} kills, {failures} clear errors, at most {twice} bytes sent twice by a kill \
+             (of {measured} kills without other faults), {seconds:.0} s"
+        );
+    };
+    for seed in from..from + runs {
+        let _says = SaysHowToRepeat { seed, layer_bytes };
         let mut random = Random::named(seed, "survive");
         let faults = faults(&mut random);
         let harmless = faults.of_1000.is_empty();
@@ -68,6 +87,7 @@ fn survives_anything() {
                 // What is on its way at that moment comes on top.
                 assert!(again <= (16 << 20) + (4 << 20), "run {seed}: {again} bytes were fetched twice");
                 twice = twice.max(again);
+                measured += 1;
             }
         }
         failures += finish(&home, &model, seed);
@@ -75,9 +95,48 @@ fn survives_anything() {
         assert_eq!(leftovers(&home), [""; 0], "run {seed}: something stays");
         let removed = home.run(&["rm", &model.name]);
         assert!(removed.status.success(), "run {seed}: {}", text(&removed.stderr));
+        let deadline = Instant::now() + Duration::from_secs(2);
+        // A daemon at work may be writing just now.
+        while !strays(&home, temporary.path()).is_empty() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(strays(&home, temporary.path()), [""; 0], "run {seed}: temporary files or folders stay");
+        let done = seed + 1 - from;
+        if done % TELL_EVERY == 0 && done < runs {
+            summary(done, kills, measured, failures, twice);
+        }
     }
-    let seconds = began.elapsed().as_secs_f64();
-    println!("{runs} runs, {kills} kills, {failures} clear errors, at most {twice} bytes twice, {seconds:.0} s");
+    summary(runs, kills, measured, failures, twice);
+}
+
+/// Prints which run failed, and how to have it again: a run is decided by its seed, as far as time lets it.
+struct SaysHowToRepeat {
+    seed: u64,
+    layer_bytes: usize,
+}
+
+impl Drop for SaysHowToRepeat {
+    fn drop(&mut self) {
+        let Self { seed, layer_bytes } = self;
+        if std::thread::panicking() {
+            eprintln!(
+                "run {seed} failed; again: CAIRN_PROVE_FROM={seed} CAIRN_PROVE_PULLS=1 CAIRN_PROVE_PULL_BYTES={layer_bytes} \
+                 with this test, or `cargo xtask prove pull --from {seed} --runs 1`"
+            );
+        }
+    }
+}
+
+/// What is left of temporary things when a model has come and gone: anything in the system's temporary folder, half-written
+/// files, and folders of registries that have no model any more.
+fn strays(home: &Home, temporary: &Path) -> Vec<String> {
+    let mut files = Vec::new();
+    walk(home.folder.path(), &mut files);
+    files.retain(|path| path.rsplit('/').next().is_some_and(|name| name.starts_with('.') || name.ends_with(".tmp")));
+    walk(temporary, &mut files);
+    let hosts = std::fs::read_dir(models(home).join("manifests")).into_iter().flatten().flatten();
+    files.extend(hosts.map(|entry| entry.path().to_string_lossy().into_owned()));
+    files
 }
 
 /// A choice of what goes wrong, none of it without end.
@@ -132,7 +191,7 @@ fn kill_in_the_middle(home: &Home, daemon: &mut Daemon<'_>, registry: &FakeRegis
 /// Is the model there? Asked of the disk, because asking the daemon takes longer than a pull.
 fn listed_quickly(home: &Home, model: &Published) -> bool {
     let (host, rest) = model.name.split_once('/').expect("a name has a host");
-    super::published::models(home).join("manifests").join(host).join(rest.replace(':', "/")).exists()
+    models(home).join("manifests").join(host).join(rest.replace(':', "/")).exists()
 }
 
 /// Pulls until the model is here, and returns how often that failed. Each failure must be clear, and leave no model.

@@ -32,6 +32,8 @@ pub struct Chat {
     pub no_shift: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Only tell the prompt's text, as the model would read it.
+    pub render_only: bool,
 }
 
 /// One message of a conversation.
@@ -97,6 +99,9 @@ impl Chat {
         }
         messages.extend(self.messages.into_iter().map(prompt::Message::from));
         let text = conversation.render_to_fit(messages, self.whole)?;
+        if self.render_only {
+            return Ok(Reply::Rendered(text));
+        }
         let splitter = conversation.splitter(&text);
         let prompt = conversation.encode(&text, true);
         let request = conversation.request(prompt, chosen, self.no_shift)?;

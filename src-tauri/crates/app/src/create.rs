@@ -1,10 +1,11 @@
 //! Create: a model of another one or of files that were sent, with other words, options or smaller weights. Weights that stay
 //! as they are, are shared.
 //!
-//! What is wrong with a request is found before anything is written. What was written when a later step fails is taken out
+//! What is wrong with a request is found before anything is fetched or written. A model that is not here is pulled first. What was written when a later step fails is taken out
 //! again; files that were sent stay for the next try, until garbage is collected.
 
 mod base;
+mod fetch;
 mod files;
 mod quantise;
 mod tell;
@@ -17,7 +18,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::catalog::is_pebble;
-use crate::{App, Error, Message, pebble};
+use crate::{App, Error, Message, PullEvent, pebble};
 use base::Base;
 pub(crate) use files::{ADAPTER, PROJECTOR};
 use tell::Teller;
@@ -30,7 +31,7 @@ const WAITING_EVENTS: usize = 16;
 pub struct Create {
     /// What it is to be called; a model of that name gives way.
     pub name: String,
-    /// The model that it is made of; files count only where this is empty.
+    /// The model that it is made of, which is pulled where it is not here; files count only where this is empty.
     pub from: String,
     /// The files that it is made of: names, as their sender calls them, and digests of contents that were sent.
     pub files: Option<Vec<(String, String)>>,
@@ -59,6 +60,8 @@ pub struct Create {
 /// What becomes of it.
 #[derive(Debug)]
 pub enum CreateEvent {
+    /// The model that it is made of comes from its registry.
+    Pull(PullEvent),
     /// A step, in Ollama's words.
     Status(String),
     /// How far a step has come that takes a while.
@@ -99,9 +102,13 @@ impl App {
 
     fn create_now(&self, create: &Create, tell: &mut Teller) -> Result<(), Error> {
         let library = self.catalog.own_library();
-        let writer = LibraryWriter::open(library, &RealDisk)?;
         let checked = create.check(library)?;
-        let mut base = if !create.from.trim().is_empty() {
+        let of_model = !create.from.trim().is_empty();
+        if of_model {
+            self.fetch_base(&create.from, tell)?;
+        }
+        let writer = LibraryWriter::open(library, &RealDisk)?;
+        let mut base = if of_model {
             self.base_of_model(&create.from, &writer, tell)?
         } else if let Some(files) = &create.files {
             self.base_of_files(files, &writer, tell)?
@@ -190,14 +197,30 @@ impl Create {
             let before = params.map(|layer| library.text(layer)).transpose()?.unwrap_or_default();
             let mut merged: Map<String, Value> = serde_json::from_str(&before).unwrap_or_default();
             merged.extend(parameters.clone());
-            texts.push((LayerKind::Params, Value::Object(merged).to_string()));
+            texts.push((LayerKind::Params, canonical(merged).to_string()));
         }
         if !self.messages.is_empty() {
-            let message = |m: &Message| json!({"role": m.role, "content": m.content});
+            let message = |m: &Message| match &m.thinking {
+                None => json!({"role": m.role, "content": m.content}),
+                Some(thinking) => json!({"role": m.role, "content": m.content, "thinking": thinking}),
+            };
             texts.push((LayerKind::Messages, Value::Array(self.messages.iter().map(message).collect()).to_string()));
         }
         Ok(texts)
     }
+}
+
+/// Options as Go writes them, whoever sent them in whatever order and spelling: sorted, and whole numbers without a point.
+/// Equal options are equal contents then.
+fn canonical(parameters: Map<String, Value>) -> Value {
+    let number = |value: Value| match value.as_f64() {
+        // Beyond that, a float does not tell whole numbers apart.
+        Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).into(),
+        _ => value,
+    };
+    let mut parameters: Vec<(String, Value)> = parameters.into_iter().map(|(name, v)| (name, number(v))).collect();
+    parameters.sort_by(|a, b| a.0.cmp(&b.0));
+    Value::Object(parameters.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -35,6 +35,12 @@ impl Env {
         (!text.is_empty()).then_some(text)
     }
 
+    /// Is a variable there, with nothing in it?
+    #[must_use]
+    pub fn is_blank(&self, name: &str) -> bool {
+        self.variables.contains_key(OsStr::new(name)) && self.text(name).is_none()
+    }
+
     /// A variable as a path, which need not be Unicode; `None` when it is missing or empty.
     #[must_use]
     pub fn path(&self, name: &str) -> Option<PathBuf> {

@@ -9,6 +9,8 @@ use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
+use crate::{LoginError, PullError};
+
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -32,6 +34,14 @@ pub enum Error {
     /// What this version cannot do.
     #[error("{0} is not supported yet by this version of Cairn")]
     Unsupported(&'static str),
+    /// What this version cannot do, and what does nearly as well.
+    #[error("{what} is not supported yet by this version of Cairn; {instead}")]
+    Instead {
+        /// What was asked for.
+        what: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
     /// Thinking was asked of a model that does not think.
     #[error("{0:?} does not support thinking")]
     NoThinking(String),
@@ -126,6 +136,17 @@ pub enum Error {
     /// A file that was opened by its path, and is in no library.
     #[error("{0} is a file outside of Cairn's store; `cairn import FILE` takes it in")]
     OutsideStore(String),
+    /// A file to import that is in the library that it would be imported into.
+    #[error("{} is in Cairn's own library; `cairn cp` gives a model of it a second name", .0.display())]
+    OwnFile(PathBuf),
+    /// A file to move that another library has.
+    #[error("{} belongs to {}, which Cairn only reads; without --move it is copied", path.display(), root.display())]
+    LibraryFile {
+        /// The file.
+        path: PathBuf,
+        /// Where the library is.
+        root: PathBuf,
+    },
     /// A request to create a model of nothing.
     #[error("neither 'from' or 'files' was specified")]
     NoBase,
@@ -161,7 +182,7 @@ pub enum Error {
     Quantise(#[from] QuantiseError),
     /// A model did not arrive.
     #[error(transparent)]
-    Pull(#[from] crate::PullError),
+    Pull(#[from] PullError),
     /// Another machine was not joined.
     #[error(transparent)]
     Join(#[from] JoinError),
@@ -177,6 +198,12 @@ pub enum Error {
     /// A model did not get to its registry.
     #[error(transparent)]
     Push(#[from] crate::PushError),
+    /// More words than anybody searches for.
+    #[error("a search has at most {0} characters")]
+    LongQuery(usize),
+    /// A name and a password for a registry were not kept.
+    #[error(transparent)]
+    Login(#[from] LoginError),
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
@@ -260,8 +287,15 @@ impl Error {
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase
+            | Self::LongQuery(_)
             | Self::PeerKey(_)
             | Self::Join(JoinError::Code)
+            | Self::Login(
+                LoginError::User
+                | LoginError::Refused(_)
+                | LoginError::NoRegistry(_)
+                | LoginError::Way(PullError::Insecure { .. } | PullError::Address(_)),
+            )
             | Self::InvalidTemplate(_)
             | Self::Digest(_)
             | Self::NoFiles
@@ -274,16 +308,23 @@ impl Error {
             | Self::ManyAdapters
             | Self::FileType(_)
             | Self::Quantise(_)
-            | Self::Write(WriteError::OtherContents { .. })
+            | Self::Write(
+                WriteError::OtherContents { .. }
+                | WriteError::MovedLink { .. }
+                | WriteError::MovedProtected(_)
+                | WriteError::MovedFromClosed { .. },
+            )
             | Self::File { .. } => Kind::BadRequest,
             Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
+            | Self::OwnFile(_)
+            | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
-            Self::Unsupported(_) => Kind::Unsupported,
-            Self::Load(LoadError::Busy) => Kind::Busy,
+            Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
+            Self::Load(LoadError::Busy) | Self::Pull(crate::PullError::TooMany(_)) => Kind::Busy,
             // Ollama answers 500 to an option of the wrong type, and clients were written against that.
             Self::Option(_)
             | Self::Library(_)
@@ -294,6 +335,7 @@ impl Error {
             | Self::Key(_)
             | Self::Roll(_)
             | Self::Push(_)
+            | Self::Login(_)
             | Self::Template(_)
             | Self::Load(_)
             | Self::Generate(_)

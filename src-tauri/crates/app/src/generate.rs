@@ -35,6 +35,8 @@ pub struct Generate {
     pub no_shift: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Only tell the prompt's text, as the model would read it.
+    pub render_only: bool,
 }
 
 impl App {
@@ -82,6 +84,9 @@ impl Generate {
             messages.push(prompt::Message::new("user", self.prompt));
             conversation.render_to_fit(messages, true)?
         };
+        if self.render_only {
+            return Ok(Reply::Rendered(text));
+        }
         let splitter = conversation.splitter(&text);
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let request = conversation.request(tokens, chosen, self.no_shift)?;

@@ -4,13 +4,13 @@
 //! fails is taken out again.
 
 pub(crate) mod merge;
-mod name;
+pub(crate) mod name;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cairn_disk::RealDisk;
-use cairn_store::{Brought, Config, Layer, LibraryWriter, ModelRef, Progress, Way};
+use cairn_store::{Brought, Config, Layer, Library, LibraryWriter, ModelRef, Progress, Way, WriteError};
 use tokio::sync::mpsc;
 
 use crate::catalog::{has_chat_template, is_pebble};
@@ -29,10 +29,22 @@ pub struct Import {
     pub path: PathBuf,
     /// What the model is to be called; `None` takes the name that the file gives itself, or the file's own.
     pub name: Option<String>,
-    /// Give the file a second name in the store, and make it read-only, in place of copying it.
-    pub link: bool,
+    /// What becomes of the file.
+    pub taking: Taking,
     /// Replace a model that has the name.
     pub force: bool,
+}
+
+/// What becomes of a file that is imported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Taking {
+    /// It stays as it is: shared where the file system can, else copied.
+    #[default]
+    Copy,
+    /// It gets a second name in the store, and is made read-only.
+    Link,
+    /// It is gone once the model is there.
+    Move,
 }
 
 /// What becomes of an import.
@@ -55,6 +67,10 @@ pub struct Imported {
     pub size_bytes: u64,
     /// How it came into the store.
     pub way: Way,
+    /// Whether the file is gone, with all its parts.
+    pub moved: bool,
+    /// Why it is still there although it was to be moved.
+    pub kept: Option<String>,
     /// Whether the file says how a conversation becomes a prompt.
     pub has_chat_template: bool,
 }
@@ -93,24 +109,69 @@ impl App {
             None => name::of_file(&head.gguf, &import.path),
         };
         self.check_free(&name, import.force)?;
+        for path in &head.paths {
+            self.check_whose(path, import.taking)?;
+        }
         self.engine.check(&import.path)?;
         let library = self.catalog.own_library();
-        let writer = LibraryWriter::open(library, &RealDisk)?;
-        let Brought { layer, way } = match head.paths.len() {
-            0 | 1 => writer.bring(&import.path, import.link, watch)?,
-            _ if import.link => return Err(Error::Unsupported("a hard link to a model in several files")),
-            _ => merge::bring(&writer, &head, &import.path, watch)?,
+        let reserve_bytes = self.settings.downloads.reserve_bytes();
+        let writer = LibraryWriter::open(library, &RealDisk)?.keeping_free(reserve_bytes);
+        let mut departing = Vec::new();
+        let Brought { layer, way } = match (head.paths.len(), import.taking) {
+            (0 | 1, Taking::Move) => {
+                let (brought, leaving) = writer.bring_to_move(&import.path, watch)?;
+                departing.push(leaving);
+                brought
+            }
+            (0 | 1, taking) => writer.bring(&import.path, taking == Taking::Link, watch)?,
+            (_, Taking::Link) => return Err(Error::Unsupported("a hard link to a model in several files")),
+            (_, taking) => {
+                let parts = head.paths.iter().filter(|_| taking == Taking::Move);
+                departing = parts.map(|part| writer.departing(part)).collect::<Result<_, _>>()?;
+                merge::bring(&writer, &head, &import.path, watch)?
+            }
         };
         let config = config(Details::of_file(&head.gguf)).to_json();
         let saved = writer.save(&name, &config, std::slice::from_ref(&layer), import.force);
         let saved = saved.inspect_err(|_| give_back(&writer, &layer, &way))?;
+        let mut kept = None;
+        for leaving in departing {
+            match leaving.leave(&writer, &layer) {
+                Ok(()) => {}
+                // The contents that have the digest's name are others now.
+                Err(error @ WriteError::SourceChanged(_)) if way == Way::Moved => {
+                    writer.delete(&saved.name)?;
+                    return Err(error.into());
+                }
+                Err(error) => kept = Some(error.to_string()),
+            }
+        }
         tracing::info!(model = %saved.name, ?way, bytes = layer.size_bytes, "imported");
         Ok(Imported {
             name: saved.name.to_string(),
             size_bytes: layer.size_bytes,
             way,
+            moved: import.taking == Taking::Move && kept.is_none(),
+            kept,
             has_chat_template: has_chat_template(&head.gguf),
         })
+    }
+
+    /// Refuses files that belong to a library: our own has them, and from another's nothing is taken away.
+    fn check_whose(&self, path: &Path, taking: Taking) -> Result<(), Error> {
+        let within = |library: &Library| {
+            let root = library.root().canonicalize();
+            matches!((root, path.canonicalize()), (Ok(root), Ok(file)) if file.starts_with(&root))
+        };
+        if within(self.catalog.own_library()) {
+            return Err(Error::OwnFile(path.to_owned()));
+        }
+        match self.catalog.libraries().others().find(|library| within(library)) {
+            Some(library) if taking == Taking::Move => {
+                Err(Error::LibraryFile { path: path.to_owned(), root: library.root().to_owned() })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses names that a new model cannot have, before any work is done for it. A name in the library itself is left

@@ -1,5 +1,5 @@
-//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, pull, push, import, create, copy,
-//! delete, unload, and the upkeep of libraries.
+//! What the daemon does for its clients, whatever they speak: chat, generate, list, show, search, pull, push, import, create,
+//! copy, delete, unload, and the upkeep of libraries.
 //!
 //! Transports parse, call and render; engines compute; between them this crate resolves names to model files, turns
 //! messages into prompts that fit the context, and splits thinking from the answer. [`App`] is the entry point.
@@ -17,6 +17,7 @@ mod clock;
 mod copy;
 mod create;
 mod delete;
+mod discover;
 mod env;
 mod error;
 mod fit;
@@ -26,6 +27,7 @@ mod head;
 mod import;
 mod libraries;
 mod load;
+mod login;
 mod mirror;
 mod options;
 mod pebble;
@@ -33,6 +35,7 @@ mod places;
 mod ps;
 mod pull;
 mod push;
+mod scan;
 pub mod settings;
 mod share;
 mod show;
@@ -43,32 +46,38 @@ mod verify;
 
 use std::sync::Arc;
 
+use cairn_disk::Presence;
 use cairn_hardware::Machine;
 use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
-pub use cairn_registry::{Gate, GateError, JoinProof, JoinRequest, Known, PeerKey, Seal};
+pub use cairn_registry::{
+    Discovered, Gate, GateError, JoinProof, JoinRequest, Known, Login, PeerKey, Seal, Shelf, Variant,
+};
 pub use cairn_runtime::{Likely, Logprob};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
 pub use chat::{Chat, Message};
 pub use check::{Check, CheckEvent, Checked, Flawed};
 pub use clock::Clock;
-pub use copy::Copied;
+pub use copy::{Copied, CopyEvent};
 pub use create::{Create, CreateEvent};
 pub use delete::Deleted;
+pub use discover::{Discover, Discovery, Found};
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
 pub use head::{Head, read as read_head};
-pub use import::{Import, ImportEvent, Imported};
+pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
+pub use login::{LoggedIn, LoginAttempt, LoginError};
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
 pub use push::{Push, PushError, PushEvent, pushed_to};
+pub use scan::{Found, Keeper, Kept, Scan, ScanEvent, Scanned, Standing};
 pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
@@ -100,9 +109,12 @@ pub struct App {
     pulls: Pulls,
     mirror: Mirror,
     trust: Arc<Trust>,
+    templates_told: Arc<template::Told>,
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
+    /// Tells other daemons that this one uses the library.
+    present: Option<Arc<Presence>>,
 }
 
 impl App {
@@ -124,17 +136,29 @@ impl App {
             seed,
         };
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
-        let app = Self::new(engine, settings, clock, seed);
+        let mut app = Self::new(engine, settings, clock, seed);
+        app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)
     }
 
     fn new(engine: Engine, settings: Settings, clock: Clock, seed: u64) -> Self {
         let catalog = Arc::new(Catalog::new(&settings, clock.now()));
-        let pulls = Pulls::new(catalog.own_library(), &settings.downloads, &clock, seed);
+        let pulls = Pulls::new(catalog.libraries(), &settings.downloads, &clock, seed);
         let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
-        Self { engine, catalog, pulls, mirror, trust, settings: Arc::new(settings), clock, peers: Peers::default() }
+        Self {
+            engine,
+            catalog,
+            pulls,
+            mirror,
+            trust,
+            settings: Arc::new(settings),
+            clock,
+            peers: Peers::default(),
+            present: None,
+            templates_told: Arc::default(),
+        }
     }
 
     /// The settings that hold.

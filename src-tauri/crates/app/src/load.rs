@@ -12,6 +12,8 @@ use crate::{Answer, App, Error, template};
 pub enum Reply {
     /// An answer is on its way.
     Answer(Box<Answer>),
+    /// Only the prompt's text was asked for.
+    Rendered(String),
     /// Nothing was asked: the model is in memory.
     Loaded,
     /// Nothing was asked, and nothing is to be kept: the model leaves memory.
@@ -69,7 +71,7 @@ impl App {
         let load = LoadOptions { context_tokens, threads: chosen.threads, kv_type: chosen.kv_type, force };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
-        if lease.load_ns() > 0 {
+        if lease.load_ns() > 0 || self.templates_told.is_new(&model.summary) {
             template::log(model, lease.template(), self.settings.go_template);
         }
         Ok(lease)

@@ -260,6 +260,7 @@ impl Inner {
         let resolved = origins.resolve().await.map_err(|error| match error {
             SourceError::Absent { host } => PullError::Absent { host, name: name.to_string() },
             refused @ SourceError::Refused { .. } => PullError::Refused(refused),
+            SourceError::Untrusted { host, distrust } => PullError::Untrusted { host, distrust },
             last => PullError::Unreachable { last, times: 1 },
         })?;
         let manifest = &resolved.manifest.manifest;

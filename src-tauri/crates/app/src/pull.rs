@@ -18,6 +18,7 @@ mod error;
 mod job;
 mod jobs;
 mod journal;
+mod nearby;
 mod origins;
 mod shared;
 mod work;
@@ -33,12 +34,14 @@ use tokio::sync::watch;
 use crate::settings::DownloadSettings;
 use crate::{App, Error};
 pub use error::PullError;
+pub(crate) use error::on_distrust;
 use job::{Job, Wish};
 pub use job::{PullEvent, PullEvents, PullStep, PulledBlob};
 use journal::Journal;
 pub(crate) use origins::Outside;
 
-/// How long a download that was told to stop may take before its contents are removed under it.
+/// How long a download that was told to stop may take before its contents are removed under it, and a disk to write down
+/// what was wished.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// A model that is to come here.
@@ -105,6 +108,8 @@ pub(crate) struct Pulls(Arc<Inner>);
 
 struct Inner {
     library: Library,
+    /// Libraries that are only read.
+    others: Vec<Library>,
     settings: DownloadSettings,
     seed: u64,
     outside: Outside,
@@ -143,9 +148,11 @@ impl App {
     ///
     /// # Errors
     /// As [`App::pull`].
-    pub fn pull_detached(&self, pull: Pull) -> Result<PullRow, Error> {
+    pub async fn pull_detached(&self, pull: Pull) -> Result<PullRow, Error> {
         let job = self.pulls.ask(pull, true)?;
         self.pulls.start();
+        // Nobody watches, so what was said must outlive this daemon.
+        let _ = tokio::time::timeout(STOP_WITHIN, self.pulls.0.journal.settled()).await;
         Ok(job.row())
     }
 
@@ -203,7 +210,7 @@ impl App {
     ///
     /// # Errors
     /// When there is no such download.
-    pub fn reorder_download(&self, which: &str, position: usize) -> Result<(), Error> {
+    pub async fn reorder_download(&self, which: &str, position: usize) -> Result<(), Error> {
         let inner = &self.pulls.0;
         let job = inner.find(which)?;
         let jobs = {
@@ -215,6 +222,7 @@ impl App {
         };
         jobs.iter().for_each(|job| inner.note(job));
         inner.changed.send_modify(|count| *count += 1);
+        let _ = tokio::time::timeout(STOP_WITHIN, inner.journal.settled()).await;
         Ok(())
     }
 
@@ -241,6 +249,7 @@ impl App {
         if let Some(downloads) = downloads {
             downloads.shut_down().await;
         }
+        self.pulls.0.journal.settled().await;
     }
 }
 

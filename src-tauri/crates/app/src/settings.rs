@@ -75,6 +75,12 @@ pub const TABLE: &[Row] = &[
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
     row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
+    Row {
+        name: "CAIRN_HUB",
+        also: Some("HF_ENDPOINT"),
+        default: "https://huggingface.co",
+        about: "Where `cairn search` looks besides its own catalogue; set to nothing, it asks nobody",
+    },
     row(
         "CAIRN_PROXY",
         "HTTP_PROXY and HTTPS_PROXY",
@@ -110,8 +116,17 @@ pub const TABLE: &[Row] = &[
         "a key of Cairn's own",
         "The ed25519 key that signs in to registries, ~/.ollama/id_ed25519 for instance",
     ),
+    row(
+        "CAIRN_AUTH_FILE",
+        "those of cairn login",
+        "Further names and passwords for registries, in a file such as ~/.docker/config.json",
+    ),
     row("CAIRN_STALL", "30s", "How long nothing may come of a download before it is asked for anew; waits go with it"),
-    row("OLLAMA_NOPRUNE", "false", "Keeps contents that the new version of a pulled model does not need"),
+    row(
+        "OLLAMA_NOPRUNE",
+        "false",
+        "Keeps what no model needs: of a pulled model's older version, and what the start would clear away",
+    ),
     row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),
     row("CAIRN_HIDE_PEBBLE", "false", "Leaves the built-in model out of lists"),
     row("NO_COLOR", "unset", "Set to anything, commands print no colours (https://no-color.org)"),
@@ -138,6 +153,8 @@ pub struct Settings {
     pub linked_libraries: Vec<PathBuf>,
     /// Where Ollama keeps its models, which are read if they are there; `None` when `OLLAMA_MODELS` says where models are.
     pub ollama_library: Option<PathBuf>,
+    /// Where other apps keep their models: looked through when asked for, and only then.
+    pub other_apps: Vec<crate::Kept>,
     /// `CAIRN_SHARE`.
     pub share: bool,
     /// What is fetched for those with whom models are shared.
@@ -192,6 +209,7 @@ impl Settings {
             library,
             linked_libraries: env.full_paths("CAIRN_LIBRARIES"),
             ollama_library,
+            other_apps: crate::scan::places::folders(env, crate::System::this()),
             keep_alive: read
                 .parsed("OLLAMA_KEEP_ALIVE", |text| KeepAlive::parse_setting(text).ok())
                 .unwrap_or(KeepAlive::For(std::time::Duration::from_secs(300))),

@@ -5,9 +5,13 @@
 //! more. Renderers and parsers that Ollama has built in, and configs name, are not built in here: the next best source takes
 //! their place, and the reason says so.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
 use cairn_gguf::Metadata;
 use cairn_prompt::{self as prompt, Capabilities, Template};
 
+use crate::Summary;
 use crate::catalog::Model;
 
 /// The template in a model's own file; empty for none.
@@ -65,7 +69,20 @@ pub(crate) fn choose(
     .choose()
 }
 
-/// Says in the log what is chosen for a model that has just been loaded.
+/// Models of which the log has said what makes their prompts. Several may be of one file, which is loaded for the first of them
+/// only.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<HashSet<(String, String)>>);
+
+impl Told {
+    /// Whether this is the first time that the model is asked after, as it is now.
+    pub(crate) fn is_new(&self, model: &Summary) -> bool {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        told.insert((model.name.clone(), model.digest.clone()))
+    }
+}
+
+/// Says in the log what is chosen for a model that has just been loaded, or is asked for the first time.
 pub(crate) fn log(model: &Model, file: Result<Option<&Template>, &prompt::Error>, setting: Option<bool>) {
     let name = model.summary.name.as_str();
     match choose(model, file, setting) {

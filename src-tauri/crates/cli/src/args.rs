@@ -29,16 +29,24 @@ pub(crate) enum Verb {
     Show(Show),
     /// Take a model out of memory
     Stop(Stop),
+    /// Find models to pull, in a catalogue that comes with Cairn and at Hugging Face
+    Search(Search),
     /// Bring models here from a registry
     Pull(Pull),
     /// Send a model to the registry that its name belongs to
     Push(Push),
+    /// Keep a name and a password for a registry, or list for which there are some
+    Login(Login),
+    /// Forget the name and the password for a registry
+    Logout(Logout),
     /// Show the models that are on their way; pause, resume, cancel or discard them
     Downloads(Downloads),
     /// Share models with other machines, or take them from one that does
     Mirror(Mirror),
     /// Make a GGUF file a model of the store
     Import(Import),
+    /// Find the models that other apps keep on this machine
+    Scan(Scan),
     /// Delete models from the store
     #[command(visible_alias = "delete")]
     Rm(Rm),
@@ -152,6 +160,19 @@ pub(crate) struct Stop {
 }
 
 #[derive(Debug, clap::Args)]
+pub(crate) struct Search {
+    /// Words that a model's name or description has, `qwen coder` for instance
+    #[arg(required = true)]
+    pub(crate) query: Vec<String>,
+    /// The most models to show; 10 if absent
+    #[arg(long, value_name = "N")]
+    pub(crate) limit: Option<usize>,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
 pub(crate) struct Pull {
     /// Models' names: `llama3.2`, `hf.co/user/repo:Q4_K_M`, `host:port/library/model`
     #[arg(required = true)]
@@ -183,6 +204,33 @@ pub(crate) struct Push {
     /// As JSON, for scripts: one line for each step
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Login {
+    /// The registry, `host` or `host:port`; without it, those are listed that have a login
+    pub(crate) registry: Option<String>,
+    /// The name there; asked for at a terminal if absent
+    #[arg(short, long, value_name = "NAME")]
+    pub(crate) username: Option<String>,
+    /// Read the password from standard input, also where that is a terminal
+    #[arg(long)]
+    pub(crate) password_stdin: bool,
+    /// A token server on another host that may have the password too; may be given several times
+    #[arg(long, value_name = "HOST")]
+    pub(crate) token_server: Vec<String>,
+    /// Send the password over plain http, where everybody on the way can read it
+    #[arg(long)]
+    pub(crate) insecure: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Logout {
+    /// The registry, `host` or `host:port`
+    pub(crate) registry: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -265,16 +313,37 @@ pub(crate) struct Which {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Import {
-    /// Path of a GGUF file; of a split one, any of its parts
+    /// Path of a GGUF file, of a split one any of its parts; or of a folder, and all models in it are imported
     pub(crate) file: std::path::PathBuf,
     /// What the model is to be called; as the file calls itself if absent
     pub(crate) name: Option<String>,
+    /// Leave the file as it is: share its place on the disk where the file system can, else copy it (this is the default)
+    #[arg(long, group = "taking")]
+    pub(crate) copy: bool,
     /// Share the file with the store by a hard link, which makes it read-only, in place of copying it
-    #[arg(long)]
+    #[arg(long, group = "taking")]
     pub(crate) link: bool,
+    /// Take the file away once the model is there
+    #[arg(long = "move", group = "taking")]
+    pub(crate) moving: bool,
     /// Replace a model that has the name
     #[arg(long)]
     pub(crate) force: bool,
+    /// As JSON, for scripts: one line for each model
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Scan {
+    /// Folders to look through, besides those of other apps
+    pub(crate) folders: Vec<std::path::PathBuf>,
+    /// Read all files, to tell which are in the store already
+    #[arg(long)]
+    pub(crate) digests: bool,
+    /// As JSON, for scripts
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]

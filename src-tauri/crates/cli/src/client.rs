@@ -86,6 +86,17 @@ impl Client {
         response.json().await.context("the server's answer cannot be read")
     }
 
+    /// Gets what is at a path with a query.
+    pub(crate) async fn get_with<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, String)],
+    ) -> anyhow::Result<T> {
+        let url = reqwest::Url::parse_with_params(&self.url(path), query).context("that is no address")?;
+        let response = self.send(self.http.get(url)).await?;
+        response.json().await.context("the server's answer cannot be read")
+    }
+
     pub(crate) async fn post<B: Serialize, T: DeserializeOwned>(&self, path: &str, body: &B) -> anyhow::Result<T> {
         let response = self.send(self.http.post(self.url(path)).json(body)).await?;
         response.json().await.context("the server's answer cannot be read")

@@ -10,10 +10,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use cairn_convert::{Modelfile, Recipe};
-use cairn_wire::ollama::{CreateRequest, Licenses, Message, ProgressLine};
+use cairn_wire::ollama::{CreateRequest, Licenses, Message, PullLine};
 
 use crate::client::Client;
 use crate::progress::Progress;
+use crate::pull::{self, Show};
 use crate::{Setting, args, daemon, output};
 use gather::{Found, Gathered};
 
@@ -21,11 +22,18 @@ use gather::{Found, Gathered};
 struct Told {
     json: bool,
     progress: Progress,
+    /// How the model is told of that this one is made of, while it comes.
+    pulled: Option<Box<dyn Show>>,
     last: String,
 }
 
 impl Told {
-    fn line(&mut self, line: &ProgressLine) -> anyhow::Result<()> {
+    fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
+        let pulls = line.status.starts_with("pulling ") || line.trouble.is_some();
+        if pulls && !self.json {
+            return self.pulled.get_or_insert_with(|| pull::show(false)).line(line);
+        }
+        self.end_pull();
         if self.json {
             output::json(line)?;
         } else if self.last != line.status {
@@ -38,6 +46,17 @@ impl Told {
         self.last.clone_from(&line.status);
         Ok(())
     }
+
+    fn end_pull(&mut self) {
+        if let Some(mut pulled) = self.pulled.take() {
+            pulled.end();
+        }
+    }
+
+    fn end(&mut self) {
+        self.end_pull();
+        self.progress.clear();
+    }
 }
 
 pub(crate) async fn create(setting: &Setting, args: &args::Create) -> anyhow::Result<()> {
@@ -47,18 +66,34 @@ pub(crate) async fn create(setting: &Setting, args: &args::Create) -> anyhow::Re
         output::note(&format!("warning: {warning}"));
     }
     if recipe.draft.is_some() {
-        bail!("DRAFT is not supported yet by this version of Cairn");
+        bail!(
+            "DRAFT is not supported yet by this version of Cairn; leave the line out: the model's answers are the same, and \
+             only take longer"
+        );
     }
     let folder = path.parent().map_or_else(PathBuf::new, Path::to_owned);
     let gathered = gather::gather(&recipe, &folder, setting.home.as_deref())?;
     let client = daemon::reach(setting).await?;
     if client.is_ours() && gathered.files.iter().any(|file| file.name.ends_with(".safetensors")) {
-        bail!("making a model of safetensors files is not supported yet by this version of Cairn");
+        bail!(
+            "making a model of safetensors files is not supported yet by this version of Cairn; make one GGUF file of them \
+             first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version of the model (`cairn search` finds some)"
+        );
     }
-    let mut told = Told { json: args.json, progress: Progress::new(), last: String::new() };
+    let absent = gathered.from.clone().filter(|name| looks_like_a_file(name));
+    let mut told = Told { json: args.json, progress: Progress::new(), pulled: None, last: String::new() };
     let made = make(&client, args, recipe, gathered, &mut told).await;
-    told.progress.clear();
-    made
+    told.end();
+    match absent {
+        Some(name) => made.with_context(|| format!("there is no file {name}, and no such model was found")),
+        None => made,
+    }
+}
+
+/// Whoever writes such a name most likely means a file.
+fn looks_like_a_file(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    name.starts_with(['.', '/', '~', '\\']) || [".gguf", ".safetensors", ".bin"].iter().any(|end| lower.ends_with(end))
 }
 
 fn recipe(path: &Path) -> anyhow::Result<Recipe> {
@@ -79,7 +114,7 @@ async fn make(
     request.files = send_all(client, gathered.files, told).await?;
     request.adapters = send_all(client, gathered.adapters, told).await?;
     let mut lines = client.stream("/api/create", &request).await?;
-    while let Some(line) = lines.next::<ProgressLine>().await? {
+    while let Some(line) = lines.next::<PullLine>().await? {
         told.line(&line)?;
     }
     ensure!(told.last == "success", "the server went away before {} was made", args.model);
@@ -123,7 +158,7 @@ async fn send_all(
         let digest = digest.with_context(|| format!("could not read {}", file.path.display()))?;
         let mut copied = |completed: u64| {
             let status = format!("copying file {digest}");
-            told.line(&ProgressLine { status, digest: digest.clone(), total: size, completed })
+            told.line(&PullLine { status, digest: digest.clone(), total: size, completed, ..PullLine::default() })
         };
         if !client.has_blob(&digest).await? {
             client.send_blob(&digest, &file.path, size, &mut copied).await?;

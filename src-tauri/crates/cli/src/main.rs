@@ -17,6 +17,7 @@ mod human;
 mod import;
 mod list;
 mod log;
+mod login;
 mod mirror;
 mod output;
 mod progress;
@@ -25,6 +26,8 @@ mod pull;
 mod push;
 mod rm;
 mod run;
+mod search;
+mod scan;
 mod serve;
 mod show;
 mod stop;
@@ -113,12 +116,16 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Gguf(args)) => gguf::gguf(&args),
         Some(Verb::Import(args)) => runtime.block_on(import::import(&setting, &args)),
         Some(Verb::List(args)) => runtime.block_on(list::print(&setting, &args)),
+        Some(Verb::Login(args)) => runtime.block_on(login::login(&setting, &args)),
+        Some(Verb::Logout(args)) => runtime.block_on(login::logout(&setting, &args)),
         Some(Verb::Mirror(args)) => runtime.block_on(mirror::mirror(&setting, &args)),
         Some(Verb::Ps(args)) => runtime.block_on(ps::print(&setting, &args)),
         Some(Verb::Pull(args)) => runtime.block_on(pull::pull(&setting, &args)),
         Some(Verb::Push(args)) => runtime.block_on(push::push(&setting, &args)),
         Some(Verb::Rm(args)) => runtime.block_on(rm::delete(&setting, &args)),
         Some(Verb::Run(args)) => run::run(&setting, &runtime, args),
+        Some(Verb::Search(args)) => runtime.block_on(search::search(&setting, &args)),
+        Some(Verb::Scan(args)) => runtime.block_on(scan::scan(&setting, &args)),
         Some(Verb::Serve(args)) => {
             let code = serve::serve(setting, &runtime, &args)?;
             // Work on other threads may hang; the daemon has had its time to end well.

@@ -81,6 +81,8 @@ fn verdict(verified: &VerifiedModels) -> Result<String, String> {
     pull.dedup();
     if !pull.is_empty() {
         sentences.push(format!("pull again: cairn pull {}", pull.join(" ")));
+        let again = pull.first().copied().unwrap_or_default();
+        sentences.push(format!("or, where it came from a file: cairn import FILE {again}"));
     }
     if let Some(far) = verified.flawed.iter().find(|flawed| !flawed.own) {
         sentences.push(format!("{} is only read by Cairn: repair it with the program that it belongs to", far.library));
@@ -116,7 +118,11 @@ mod tests {
             }
             assert!(!said.contains(not), "{not:?} is in {said:?}");
         };
-        check(flawed(true, FlawKind::Damaged, false), &["1 of 3", "--discard", "cairn pull m:latest"], "only read");
+        check(
+            flawed(true, FlawKind::Damaged, false),
+            &["1 of 3", "--discard", "cairn pull m:latest", "cairn import FILE m:latest"],
+            "only read",
+        );
         check(flawed(true, FlawKind::Damaged, true), &["cairn pull m:latest"], "--discard");
         check(flawed(true, FlawKind::Missing, false), &["cairn pull m:latest"], "--discard");
         check(flawed(false, FlawKind::Damaged, false), &["/l is only read"], "cairn pull");

@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use lock::{Claim, Lock, LockError};
+pub use lock::{Claim, Lock, LockError, Presence};
 pub use partial::Partial;
 pub use real::RealDisk;
 
@@ -86,6 +86,12 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// Whatever the system says.
     fn remove(&self, path: &Path) -> Result<(), DiskError>;
+
+    /// Makes a file as young as one that was written just now, on systems whose programs judge by that.
+    ///
+    /// # Errors
+    /// Whatever the system says.
+    fn touch(&self, path: &Path) -> Result<(), DiskError>;
 }
 
 /// A file that is being written and has no name yet that anybody looks for. Dropping it removes it; so does, later,
@@ -106,8 +112,8 @@ pub trait Draft: Send {
     /// Where the file system cannot do that; the draft is still empty.
     fn reflink(&mut self, from: &File) -> Result<(), DiskError>;
 
-    /// Brings the contents to the disk and then gives them the name `to`, in the draft's own folder. When this returns,
-    /// both are durable.
+    /// Brings the contents to the disk and then gives them the name `to`, on the draft's own file system. When this
+    /// returns, both are durable.
     ///
     /// # Errors
     /// Whatever the system says. There is then no file of that name, unless the very last step failed, making the name
@@ -171,6 +177,8 @@ pub enum Step {
     Link,
     /// Removing a file.
     Remove,
+    /// Making a file young.
+    Touch,
 }
 
 impl std::fmt::Display for Step {
@@ -186,6 +194,7 @@ impl std::fmt::Display for Step {
             Self::Reflink => "share a file's place on the disk with",
             Self::Link => "hard-link a file to",
             Self::Remove => "remove",
+            Self::Touch => "set the time of",
         })
     }
 }

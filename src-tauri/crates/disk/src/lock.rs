@@ -99,6 +99,41 @@ impl Drop for Claim {
     }
 }
 
+/// That this process is there, among others that may be, for those who should do something only while they are alone.
+#[derive(Debug)]
+pub struct Presence {
+    _file: File,
+    alone: bool,
+}
+
+impl Presence {
+    /// Says of the file at `path` that this process is there, for as long as the result lives.
+    ///
+    /// # Errors
+    /// [`LockError::Failed`] where there can be no lock.
+    pub fn announce(path: &Path) -> Result<Self, LockError> {
+        let failed = |source| LockError::Failed { path: path.to_owned(), source };
+        let file = open(path).map_err(failed)?;
+        let alone = match file.try_lock() {
+            Ok(()) => {
+                // Between the two another may come, be alone too, and be gone again: neither harms the other.
+                file.unlock().map_err(failed)?;
+                true
+            }
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        };
+        file.lock_shared().map_err(failed)?;
+        Ok(Self { _file: file, alone })
+    }
+
+    /// Whether nobody else was there when this began.
+    #[must_use]
+    pub fn was_alone(&self) -> bool {
+        self.alone
+    }
+}
+
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -136,6 +171,25 @@ mod tests {
         assert!(matches!(Lock::try_take(&path), Err(LockError::Held(at)) if at == path), "a second handle is refused");
         drop(held);
         Lock::try_take(&path).expect("it was let go");
+    }
+
+    #[test]
+    fn the_first_who_is_there_is_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("present");
+        let first = Presence::announce(&path).expect("it can be said");
+        let second = Presence::announce(&path).expect("it can be said");
+        assert_eq!((first.was_alone(), second.was_alone()), (true, false), "the second sees the first");
+        drop(first);
+        assert!(!Presence::announce(&path).expect("it can be said").was_alone(), "the second is still there");
+        drop(second);
+        // A process that another test is just starting has all open files until it begins.
+        let mut tries = 0..200;
+        let alone = tries.any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            Presence::announce(&path).expect("it can be said").was_alone()
+        });
+        assert!(alone, "all have gone");
     }
 
     #[test]

@@ -76,6 +76,21 @@ impl Disk for RealDisk {
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         fs::remove_file(path).map_err(failed(Step::Remove, path))
     }
+
+    /// Windows has no call for "now" that asks no clock, and nothing there judges blobs by their age but Ollama's start.
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        #[cfg(unix)]
+        {
+            let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
+            let times = rustix::fs::Timestamps { last_access: now, last_modification: now };
+            let touched = rustix::fs::utimensat(rustix::fs::CWD, path, &times, rustix::fs::AtFlags::empty());
+            touched.map_err(|error| failed(Step::Touch, path)(error.into()))
+        }
+        #[cfg(not(unix))]
+        {
+            fs::metadata(path).map(drop).map_err(failed(Step::Touch, path))
+        }
+    }
 }
 
 /// A file that is deleted unless it gets its real name.
@@ -188,6 +203,22 @@ mod tests {
         let error = RealDisk.write_atomic(&nowhere, b"x", Mode::Private).expect_err("there is no such folder");
         assert_eq!(error.step, Step::CreateTemporary, "it failed before any byte");
         assert_eq!(error.source.kind(), io::ErrorKind::NotFound, "the reason is kept");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_touched_file_is_young() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("old");
+        let file = File::create(&path).expect("the folder is writable");
+        file.set_modified(std::time::UNIX_EPOCH).expect("a file's time can be set");
+        RealDisk.touch(&path).expect("it is ours");
+        let fresh = File::create(folder.path().join("new")).expect("the folder is writable");
+        let time = |file: &File| file.metadata().and_then(|found| found.modified()).expect("files have times");
+        let apart = time(&fresh).duration_since(time(&file)).unwrap_or_default();
+        assert!(apart < std::time::Duration::from_secs(60), "as young as one that is made now: {apart:?}");
+        let error = RealDisk.touch(&folder.path().join("missing")).expect_err("there is no such file");
+        assert_eq!(error.step, Step::Touch, "the step is named");
     }
 
     #[cfg(unix)]

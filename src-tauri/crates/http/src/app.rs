@@ -1,14 +1,17 @@
 //! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
 
 mod attend;
+mod discover;
 mod downloads;
 mod gc;
 mod import;
 mod libraries;
 mod load;
+mod logins;
 mod mirror;
 mod models;
 mod open;
+mod scan;
 mod status;
 mod stop;
 mod verify;
@@ -20,14 +23,17 @@ use crate::Server;
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(attend::routes())
+        .merge(discover::routes())
         .merge(downloads::routes())
         .merge(gc::routes())
         .merge(import::routes())
         .merge(libraries::routes())
         .merge(load::routes())
+        .merge(logins::routes())
         .merge(mirror::routes())
         .merge(models::routes())
         .merge(open::routes())
+        .merge(scan::routes())
         .merge(status::routes())
         .merge(stop::routes())
         .merge(verify::routes())

@@ -3,7 +3,9 @@
 
 mod access;
 mod blobs;
+mod discover;
 mod libraries;
+mod logins;
 mod logprobs;
 mod mirror;
 mod models;

@@ -3,12 +3,13 @@
 //!
 //! Who asks is told by a signature of this machine's key, as Ollama does, or by a name and a password, as companies'
 //! registries want, or not at all. **Invariant:** a signature or a password goes only to the registry's own host, or to a
-//! token server that the user named.
+//! token server that the user named; a password goes over plain http only within this machine, or where that was asked for.
 //!
 //! Specifications: Docker's token authentication; RFC 6750 and RFC 7617 for the schemes.
 
 mod challenge;
 mod key;
+mod logins;
 mod token;
 
 use std::collections::HashMap;
@@ -16,13 +17,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::Url;
 use reqwest::header::HeaderValue;
 use tokio::time::Instant;
 
 use crate::SourceError;
-use crate::client::Registry;
+use crate::client::{Registry, is_loopback};
 use challenge::Challenge;
 pub use key::{KeyError, KeyFile};
+pub use logins::{Login, Logins, LoginsError};
 pub(crate) use token::EMPTY_BODY;
 
 /// Who we are to a registry.
@@ -31,6 +34,8 @@ pub struct SignIn {
     who: Who,
     /// Hosts of token servers, other than the registry itself, that may learn who we are.
     realms: Vec<String>,
+    /// Whether a password may go over plain http to another machine.
+    plain_http: bool,
 }
 
 #[derive(Clone)]
@@ -54,19 +59,20 @@ impl SignIn {
     /// Nobody in particular: tokens are asked for without saying who asks.
     #[must_use]
     pub fn anonymous() -> Self {
-        Self { who: Who::Nobody, realms: Vec::new() }
+        Self { who: Who::Nobody, realms: Vec::new(), plain_http: false }
     }
 
     /// The owner of a key, which is made when it is first needed.
     #[must_use]
     pub fn key(key: Arc<KeyFile>) -> Self {
-        Self { who: Who::Key(key), realms: Vec::new() }
+        Self { who: Who::Key(key), realms: Vec::new(), plain_http: false }
     }
 
     /// A user with a password.
     #[must_use]
     pub fn password(user: impl Into<String>, password: impl Into<String>) -> Self {
-        Self { who: Who::Password { user: user.into(), password: password.into() }, realms: Vec::new() }
+        let who = Who::Password { user: user.into(), password: password.into() };
+        Self { who, realms: Vec::new(), plain_http: false }
     }
 
     /// Lets token servers on another host, `host[:port]`, know who we are too. Some registries have theirs elsewhere; a
@@ -75,6 +81,23 @@ impl SignIn {
     pub fn trusting_realms(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
         self.realms.extend(hosts);
         self
+    }
+
+    /// Lets a password go over plain http to other machines, where everybody on the way can read it.
+    #[must_use]
+    pub fn over_plain_http(mut self) -> Self {
+        self.plain_http = true;
+        self
+    }
+
+    /// Refuses to send a password to where others could read it on the way.
+    fn may_send_password(&self, registry: &Registry, to: &Url) -> Result<(), SourceError> {
+        if to.scheme() == "https" || self.plain_http || is_loopback(to) {
+            return Ok(());
+        }
+        Err(registry.refusal(
+            "unauthorized: it wants the password that is kept for it over plain http, where everybody on the way could read it",
+        ))
     }
 }
 
@@ -145,14 +168,17 @@ impl Auth {
         let obtained = match (challenge::choose(challenges), &self.sign_in.who) {
             (Some(Challenge::Bearer(bearer)), _) => token::obtain(registry, &self.sign_in, &bearer, scope).await?,
             (Some(Challenge::Basic), Who::Password { user, password }) => {
+                self.sign_in.may_send_password(registry, registry.base())?;
                 // They do not run out; a 401 that follows says that they are wrong.
                 Held {
                     header: basic(user, password),
                     until: Instant::now() + std::time::Duration::from_secs(24 * 60 * 60),
                 }
             }
-            (Some(Challenge::Basic), _) => return Err(registry.refusal("unauthorized: it wants a name and a password")),
-            (None, _) => return Err(registry.refusal("unauthorized: it does not say how to sign in")),
+            (Some(Challenge::Basic), _) => {
+                return Err(registry.unauthorized("unauthorized: it wants a name and a password"));
+            }
+            (None, _) => return Err(registry.unauthorized("unauthorized: it does not say how to sign in")),
         };
         let header = obtained.header.clone();
         *held = Some(obtained);

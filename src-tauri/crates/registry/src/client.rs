@@ -8,12 +8,14 @@ mod answer;
 mod blob;
 mod exchange;
 mod json;
+mod login;
 mod manifest;
 mod proxies;
 mod reach;
 mod registry;
 mod tls;
 mod transport;
+mod trouble;
 
 pub(crate) use answer::Answer;
 pub(crate) use exchange::{Question, may_lead, place};
@@ -21,8 +23,8 @@ pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
 pub use manifest::ManifestBytes;
 pub use proxies::Proxies;
 pub use reach::Reach;
-pub(crate) use registry::scope;
 pub use registry::{AddressError, Registry};
+pub(crate) use registry::{is_loopback, scope};
 pub use transport::{Clock, Transport, TransportConfig, TransportError};
 
 #[cfg(test)]

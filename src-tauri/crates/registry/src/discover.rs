@@ -28,6 +28,17 @@ pub struct Discovered {
     pub variants: Vec<Variant>,
 }
 
+impl Discovered {
+    /// The name to pull it by without saying which variant: its registry chooses one then.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.shelf {
+            Shelf::Library => self.title.clone(),
+            Shelf::HuggingFace => format!("{}/{}", hub::REGISTRY, self.title),
+        }
+    }
+}
+
 /// Who has a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shelf {

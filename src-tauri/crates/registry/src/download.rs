@@ -43,13 +43,14 @@ pub(crate) use throttle::Throttle;
 /// How downloads behave. The defaults are for a home connection.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Streams of one download.
+    /// Streams of one download from one source.
     pub streams: usize,
     /// Downloads that run at the same time, those of [`crate::Priority::Now`] not counted.
     pub at_once: usize,
     /// The most bytes that one request asks for.
     pub segment_bytes: u64,
-    /// A range is split between two streams only where both get this many bytes.
+    /// A range is split between two streams only where both get this many bytes. The least that is asked for is a quarter
+    /// of it.
     pub split_bytes: u64,
     /// The most bytes, of all downloads together, that a crash may lose. One chunk of each stream comes on top.
     pub unkept_bytes: u32,
@@ -59,7 +60,9 @@ pub struct Config {
     pub stall_tries: u32,
     /// A stream that is eight times slower than the others after so long is opened anew.
     pub slow_after: Duration,
-    /// Idle streams take from one that would take longer than this.
+    /// How long one request is meant to take, as fast as its source is.
+    pub lease_for: Duration,
+    /// Idle streams take from one that is four times slower and would take longer than this.
     pub steal_after: Duration,
     /// Failures in a row after which a source is given up.
     pub tries: u32,
@@ -90,7 +93,8 @@ impl Default for Config {
             stall: Duration::from_secs(30),
             stall_tries: 10,
             slow_after: Duration::from_secs(10),
-            steal_after: Duration::from_secs(1),
+            lease_for: Duration::from_secs(4),
+            steal_after: Duration::from_secs(4),
             tries: 6,
             backoff: Duration::from_secs(1),
             longest_backoff: Duration::from_secs(60),

@@ -22,7 +22,7 @@ mod source;
 mod sources;
 mod trust;
 
-pub use auth::{KeyError, KeyFile, SignIn};
+pub use auth::{KeyError, KeyFile, Login, Logins, LoginsError, SignIn};
 pub use client::{
     AddressError, Clock, ManifestBytes, Proxies, Reach, Registry, Transport, TransportConfig, TransportError,
 };
@@ -30,8 +30,10 @@ pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
 pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
-pub use source::{BlobSource, Body, Opened, Pending, SourceError};
-pub use sources::{HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, Sources, Trust};
+pub use source::{BlobSource, Body, Distrust, Opened, Pending, SourceError};
+pub use sources::{
+    HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, SourceMemory, Sources, Trust,
+};
 pub use trust::{
     Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, PeerKeyError, Roll,
     RollError, Seal, ask_to_join,

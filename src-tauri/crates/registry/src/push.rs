@@ -184,7 +184,9 @@ impl Tries {
         let asked = match &error {
             SourceError::Broken { .. } => None,
             SourceError::Busy { retry_after, .. } => *retry_after,
-            SourceError::Absent { .. } | SourceError::Refused { .. } => return Err(error),
+            SourceError::Absent { .. } | SourceError::Refused { .. } | SourceError::Untrusted { .. } => {
+                return Err(error);
+            }
         };
         if self.left == 0 {
             return Err(error);

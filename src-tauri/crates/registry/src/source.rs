@@ -72,9 +72,51 @@ pub enum SourceError {
     Refused {
         /// Which source.
         host: String,
+        /// The status of its answer, where that is the refusal.
+        status: Option<u16>,
         /// What it said, or what was wrong with what it said.
         reason: String,
     },
+    /// Whoever answers there does not prove to be it, so it was told and asked nothing. No other try changes that.
+    #[error("{host} does not prove who it is: {distrust}")]
+    Untrusted {
+        /// Which source.
+        host: String,
+        /// What is wrong with its proof.
+        distrust: Distrust,
+    },
+}
+
+/// What is wrong with a server's certificate.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Distrust {
+    /// It leads to no authority that this machine trusts.
+    #[error("its certificate was signed by nobody whom this machine trusts")]
+    UnknownAuthority,
+    /// It is somebody else's.
+    #[error("its certificate is for {}, and not for {wanted}", or_nobody(names))]
+    OtherHost {
+        /// Who was to be reached.
+        wanted: String,
+        /// Whose it is.
+        names: Vec<String>,
+    },
+    /// Its time is over, by this machine's clock.
+    #[error("its certificate has run out")]
+    Expired,
+    /// Its time has not begun, by this machine's clock.
+    #[error("its certificate is not valid yet")]
+    NotYetValid,
+    /// Its authority took it back.
+    #[error("its certificate was taken back by its authority")]
+    Revoked,
+    /// Anything else.
+    #[error("its certificate is not right ({0})")]
+    Other(String),
+}
+
+fn or_nobody(names: &[String]) -> String {
+    if names.is_empty() { "another host".to_owned() } else { names.join(", ") }
 }
 
 impl SourceError {
@@ -85,7 +127,8 @@ impl SourceError {
             Self::Broken { host, .. }
             | Self::Busy { host, .. }
             | Self::Absent { host }
-            | Self::Refused { host, .. } => host,
+            | Self::Refused { host, .. }
+            | Self::Untrusted { host, .. } => host,
         }
     }
 }

@@ -4,13 +4,15 @@
 //! registry says, or a mirror that the user joined ([`Trust`]). A source that fails is asked last for a while, and
 //! whoever listens to [`Sources::events`] learns of it; nothing falls back in silence.
 //!
-//! A name that a mirror resolved is remembered. When its own registry says something else later, that is told.
+//! A name that a mirror resolved is remembered ([`SourceMemory`]). When its own registry says something else later, that is
+//! told.
 
 mod health;
+mod memory;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
 
 use bytes::Bytes;
 use cairn_store::{Digest, ModelRef};
@@ -20,9 +22,12 @@ use crate::client::{AddressError, ManifestBytes, Registry, Transport};
 use crate::{BlobSource, Body, Opened, PeerKey, Pending, SignIn, SourceError};
 use health::Health;
 pub use health::HealthRules;
+pub use memory::SourceMemory;
 
 /// Events that wait for a slow listener; it misses the oldest beyond.
 const WAITING_EVENTS: usize = 256;
+/// Names whose meaning by the word of a mirror is remembered.
+const MAX_SAID: usize = 10_000;
 
 /// What a mirror is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +131,8 @@ struct Shared {
     /// What mirrors said of names.
     said: Mutex<HashMap<ModelRef, (String, Digest)>>,
     events: broadcast::Sender<SourceEvent>,
+    /// Tells who writes down what is remembered.
+    changed: OnceLock<mpsc::Sender<()>>,
 }
 
 impl Sources {
@@ -136,6 +143,7 @@ impl Sources {
             health: Health::new(rules),
             said: Mutex::default(),
             events: broadcast::Sender::new(WAITING_EVENTS),
+            changed: OnceLock::new(),
         };
         Self { transport, sign_in, lists: Mutex::default(), origins: Mutex::default(), shared: Arc::new(shared) }
     }
@@ -187,15 +195,20 @@ impl Sources {
         Ok(lock(&self.origins).entry(key).or_insert(registry).clone())
     }
 
+    /// Asks anew who we are to every registry: what they were told before, and their tokens, count no more.
+    pub fn sign_in_anew(&self) {
+        lock(&self.origins).clear();
+    }
+
     /// What becomes known from now on.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<SourceEvent> {
         self.shared.events.subscribe()
     }
 
-    /// Reminds of what a mirror said of a name, before this program began.
-    pub fn remember(&self, name: ModelRef, mirror: String, digest: Digest) {
-        lock(&self.shared.said).insert(name, (mirror, digest));
+    /// Recalls what an earlier program wrote down there, and writes down what changes. Blocks while it reads.
+    pub fn keep_at(&self, memory: SourceMemory) {
+        memory.serve(&self.shared);
     }
 }
 
@@ -250,6 +263,7 @@ impl ModelSources {
         let told = of_origin.map(|index| fell_back.swap_remove(index)).or_else(|| fell_back.pop());
         Err(told.unwrap_or_else(|| SourceError::Refused {
             host: self.name.host().to_owned(),
+            status: None,
             reason: "none of its sources may say what the name means".to_owned(),
         }))
     }
@@ -273,13 +287,12 @@ impl ModelSources {
 
     /// Holds what the registry says against what a mirror said, or remembers what a mirror says.
     fn compare(&self, host: &str, origin: bool, digest: Digest) {
-        let mut said = lock(&self.shared.said);
         if !origin {
-            said.insert(self.name.clone(), (host.to_owned(), digest));
-            return;
+            self.shared.remember(self.name.clone(), host.to_owned(), digest);
+            return self.shared.changes();
         }
-        let Some((mirror, mirror_digest)) = said.remove(&self.name) else { return };
-        drop(said);
+        let Some((mirror, mirror_digest)) = lock(&self.shared.said).remove(&self.name) else { return };
+        self.shared.changes();
         if mirror_digest != digest {
             let name = self.name.clone();
             self.shared.tell(SourceEvent::Disagreement { name, mirror, mirror_digest, origin_digest: digest });
@@ -291,17 +304,39 @@ impl Shared {
     /// Remembers how it went with a host.
     fn note(&self, host: &str, error: Option<&SourceError>) {
         match error {
-            Some(error @ (SourceError::Broken { .. } | SourceError::Busy { .. })) => {
+            Some(error @ (SourceError::Broken { .. } | SourceError::Busy { .. } | SourceError::Untrusted { .. })) => {
                 if self.health.failed(host) {
+                    self.changes();
                     self.tell(SourceEvent::Rests { host: host.to_owned(), reason: error.clone() });
                 }
             }
             // It works, whether it has what was asked for or not.
             Some(SourceError::Absent { .. } | SourceError::Refused { .. }) | None => {
                 if self.health.worked(host) {
+                    self.changes();
                     self.tell(SourceEvent::Recovered { host: host.to_owned() });
                 }
             }
+        }
+    }
+
+    /// Takes note of what a mirror said of a name.
+    fn remember(&self, name: ModelRef, mirror: String, digest: Digest) {
+        let mut said = lock(&self.said);
+        if said.len() >= MAX_SAID
+            && !said.contains_key(&name)
+            && let Some(other) = said.keys().next().cloned()
+        {
+            said.remove(&other);
+        }
+        said.insert(name, (mirror, digest));
+    }
+
+    /// Something of what is remembered is another now.
+    fn changes(&self) {
+        if let Some(changed) = self.changed.get() {
+            // Who writes it down ends with this.
+            let _ = changed.send(());
         }
     }
 

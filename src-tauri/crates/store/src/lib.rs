@@ -35,6 +35,6 @@ pub use name::{ModelRef, NameError, Part};
 pub use staging::{Ranges, Staged, StagedBlob, Staging, StagingError};
 pub use usage::{ModelUsage, Usage};
 pub use write::{
-    Brought, Collected, CopiedModel, Deleted, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress, Published,
-    Receiving, Stage, Way, WriteError,
+    Brought, Collected, CopiedModel, Deleted, Departing, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress,
+    Published, Receiving, Stage, Way, WriteError, digest_of,
 };

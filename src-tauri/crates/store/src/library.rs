@@ -191,6 +191,11 @@ impl Library {
         self.root.join("blobs")
     }
 
+    /// The folder of contents that are being written, beside those that are being fetched.
+    pub(crate) fn drafts(&self) -> PathBuf {
+        self.root.join(".cairn").join("drafts")
+    }
+
     /// Where the contents of a digest are, or would be.
     #[must_use]
     pub fn blob_path(&self, digest: &Digest) -> PathBuf {

@@ -6,6 +6,7 @@
 //! .cairn/partials/sha256-<hex>.journal  which of its bytes are on the disk; see [`journal`]
 //! .cairn/partials/sha256-<hex>.lock     held by the process that fetches it
 //! .cairn/ready/sha256-<hex>             a blob that is whole and was checked, and that no manifest names yet
+//! .cairn/drafts/.draft.<...>.tmp        contents whose digest is not known yet: of a file that is imported
 //! ```
 //!
 //! **Invariants:** one process at a time writes a partial; a file in `ready` has the contents that its name says; what
@@ -131,6 +132,11 @@ impl Staging {
         fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size_bytes).then_some(path)
     }
 
+    /// Where a blob will be once it is whole and was checked.
+    pub(crate) fn ready_path(&self, digest: &Digest) -> PathBuf {
+        self.ready.join(digest.file_name())
+    }
+
     /// Begins to fetch a blob, or goes on where it was left.
     ///
     /// # Errors
@@ -214,6 +220,20 @@ impl Staging {
             }
         }
         Ok(freed_bytes)
+    }
+
+    /// Removes what was fetched of a blob that is not whole.
+    ///
+    /// # Errors
+    /// [`StagingError::InUse`] while a process is at work on it; or the disk refuses.
+    pub(crate) fn discard_partial(&self, digest: &Digest) -> Result<(), StagingError> {
+        let _claim = self.take(digest)?;
+        for path in [self.journal_path(digest), self.partial_path(digest)] {
+            if path.exists() {
+                self.disk.remove(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes what a killed process left of writing a journal: `.sha256-<hex>.journal.<...>.tmp`.

@@ -8,8 +8,11 @@ mod bring;
 mod copy;
 mod error;
 mod garbage;
+mod moving;
 mod publish;
 mod receive;
+mod source;
+mod stage;
 
 use std::path::Path;
 
@@ -17,12 +20,12 @@ use cairn_disk::{Disk, Lock, Mode};
 
 use crate::references::References;
 use crate::{Digest, Flaw, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
-pub(crate) use bring::digest_of;
-pub use bring::{Brought, Progress, Stage, Way};
+pub use bring::{Brought, Progress, Stage, Way, digest_of};
 pub use copy::CopiedModel;
 pub use error::WriteError;
 pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};
 pub(crate) use garbage::{leftovers, on_disk};
+pub use moving::Departing;
 pub use publish::Published;
 pub use receive::Receiving;
 
@@ -44,6 +47,7 @@ pub struct Deleted {
 pub struct LibraryWriter<'a> {
     library: &'a Library,
     disk: &'a dyn Disk,
+    reserve_bytes: u64,
 }
 
 impl<'a> LibraryWriter<'a> {
@@ -54,8 +58,18 @@ impl<'a> LibraryWriter<'a> {
     pub fn open(library: &'a Library, disk: &'a dyn Disk) -> Result<Self, WriteError> {
         disk.create_dir_all(&library.blobs())?;
         disk.create_dir_all(&library.manifests())?;
-        disk.remove_dead_drafts(&library.blobs())?;
-        Ok(Self { library, disk })
+        disk.create_dir_all(&library.drafts())?;
+        // Versions before this one had drafts among the contents.
+        for folder in [library.drafts(), library.blobs()] {
+            disk.remove_dead_drafts(&folder)?;
+        }
+        Ok(Self { library, disk, reserve_bytes: 0 })
+    }
+
+    /// The same, and no copy takes the last `reserve_bytes` of the disk.
+    #[must_use]
+    pub fn keeping_free(self, reserve_bytes: u64) -> Self {
+        Self { reserve_bytes, ..self }
     }
 
     /// Puts in the contents `bytes`, unless they are there.
@@ -64,7 +78,7 @@ impl<'a> LibraryWriter<'a> {
     /// When the disk refuses.
     pub fn put(&self, kind: LayerKind, bytes: &[u8]) -> Result<Layer, WriteError> {
         let layer = Layer { kind, digest: Digest::of(bytes), size_bytes: bytes.len() as u64 };
-        if self.library.blob(&layer).is_err() {
+        if !self.present(layer.digest, layer.size_bytes)? {
             self.disk.write_atomic(&self.library.blob_path(&layer.digest), bytes, Mode::Shared)?;
         }
         Ok(layer)

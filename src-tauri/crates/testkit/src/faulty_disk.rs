@@ -105,6 +105,11 @@ impl Disk for FaultyDisk {
         self.step(Step::Remove, path)?;
         RealDisk.remove(path)
     }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        self.step(Step::Touch, path)?;
+        RealDisk.touch(path)
+    }
 }
 
 struct FaultyDraft {

@@ -1,4 +1,5 @@
-//! What tests are made with: models of random weights, a disk that fails, a registry that lies, a stock client.
+//! What tests are made with: models of random weights, a disk that fails, a registry that lies and a real one, a stock
+//! client.
 //!
 //! Models are GGUF files that are written from a seed.
 //!
@@ -9,9 +10,11 @@
 //! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`embedding`].
 
 pub mod allocation;
+pub mod distribution;
 pub mod embedding;
 pub mod families;
 pub mod hostile;
+pub mod hub;
 #[cfg(unix)]
 pub mod ollama_client;
 pub mod presets;
@@ -24,6 +27,7 @@ pub mod weights;
 mod faulty_disk;
 mod file;
 mod split;
+mod token_server;
 
 pub use families::Family;
 pub use faulty_disk::FaultyDisk;
@@ -32,3 +36,4 @@ pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, ti
 pub use random::Random;
 pub use spec::{ModelSpec, RopeScaling, Types};
 pub use split::split;
+pub use token_server::TokenServer;

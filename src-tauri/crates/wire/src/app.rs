@@ -1,24 +1,30 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
+mod discover;
 mod downloads;
 mod libraries;
+mod logins;
 mod mirror;
 mod models;
+mod scan;
 mod upkeep;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{KeepAlive, Timestamp};
+pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,
 };
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };
+pub use logins::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
 pub use mirror::{
     AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
 };
-pub use models::{CopyResponse, DeleteResponse, ListedModels};
+pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
+pub use scan::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,
     VerifyRequest,
@@ -81,6 +87,9 @@ pub struct ImportRequest {
     /// Give the file a second name in the store, and make it read-only, in place of copying it.
     #[serde(default)]
     pub link: bool,
+    /// Take the file away once the model is there.
+    #[serde(default, rename = "move")]
+    pub moving: bool,
     /// Replace a model that has the name.
     #[serde(default)]
     pub force: bool,
@@ -114,6 +123,12 @@ pub struct ImportedModel {
     /// Whether the file was made read-only, for a hard link.
     #[serde(default)]
     pub made_read_only: bool,
+    /// Whether the file is gone, because it was to be moved.
+    #[serde(default)]
+    pub moved: bool,
+    /// Why it is still there although it was to be moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_reason: Option<String>,
     /// Whether the file says how a conversation becomes a prompt.
     #[serde(default)]
     pub chat_template: bool,
@@ -129,6 +144,8 @@ pub enum ImportWay {
     Reflinked,
     /// The store's is a second name of it.
     Linked,
+    /// The store's is the file itself.
+    Moved,
     /// It was copied.
     Copied,
 }

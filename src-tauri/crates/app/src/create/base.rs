@@ -1,6 +1,6 @@
 //! What a model is made of: the contents of another one, and its description.
 
-use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef, StoredModel};
+use cairn_store::{Layer, LayerKind, Library, LibraryError, LibraryWriter, ModelRef, StoredModel, Way};
 use serde_json::{Map, Value};
 
 use super::Teller;
@@ -58,7 +58,8 @@ fn base_config(origin: &Library, stored: &StoredModel) -> Vec<u8> {
     text.map_or_else(|| origin.config(&stored.manifest).to_json(), String::into_bytes)
 }
 
-/// The base's contents, in our own library.
+/// The base's contents, in our own library. Those of another one are copied, and checked on the way: what was damaged there is
+/// not spread.
 fn base_layers(
     writer: &LibraryWriter<'_>,
     library: &Library,
@@ -68,8 +69,19 @@ fn base_layers(
 ) -> Result<Vec<Layer>, Error> {
     for layer in &stored.manifest.layers {
         if library.blob(layer).is_err() {
-            tell.status(format!("copying layer {} from {}", layer.digest, origin.root().display()));
-            writer.bring(&origin.blob(layer)?, false, &mut |_| true)?;
+            let root = origin.root().display();
+            let status = format!("copying layer {} from {root}", layer.digest);
+            tell.status(status.clone());
+            let mut watch =
+                |progress: cairn_store::Progress| tell.progress(&status, progress.done_bytes, progress.total_bytes);
+            let brought = writer.bring(&origin.blob(layer)?, false, &mut watch)?;
+            if brought.layer.digest != layer.digest {
+                if brought.way != Way::Present {
+                    writer.forget(&brought.layer);
+                }
+                let reason = format!("of {root} is damaged: its digest is {}", brought.layer.digest);
+                return Err(LibraryError::Blob { digest: layer.digest, reason }.into());
+            }
         }
     }
     Ok(stored.manifest.layers.clone())

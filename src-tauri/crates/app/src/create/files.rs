@@ -77,9 +77,10 @@ impl Sent {
 pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Result<Option<Layer>, Error> {
     match sent(adapters, library)?.as_slice() {
         [] => Ok(None),
-        [adapter] if adapter.has_ending(".safetensors") => {
-            Err(Error::Unsupported("making an adapter of safetensors files"))
-        }
+        [adapter] if adapter.has_ending(".safetensors") => Err(Error::Instead {
+            what: "making an adapter of safetensors files",
+            instead: "make one GGUF file of them first (llama.cpp's convert_lora_to_gguf.py does)",
+        }),
         [adapter] => match purpose(&adapter.head()?.gguf) {
             Purpose::Adapter => Ok(Some(adapter.layer(LayerKind::Other(ADAPTER.to_owned())))),
             _ => Err(adapter.failed(Error::NoAdapter)),
@@ -102,7 +103,11 @@ impl App {
             return Err(Error::NoFiles);
         }
         if sent.iter().any(|file| file.has_ending(".safetensors")) {
-            return Err(Error::Unsupported("making a model of safetensors files"));
+            return Err(Error::Instead {
+                what: "making a model of safetensors files",
+                instead: "make one GGUF file of them first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version \
+                          of the model (`cairn search` finds some)",
+            });
         }
         let (mut models, mut beside) = (Vec::new(), Vec::new());
         for file in sent.iter().filter(|file| file.has_ending(".gguf") || file.has_magic()) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 use super::CreateEvent;
+use crate::PullEvent;
 
 /// Between two reports of progress.
 const REPORT_EVERY: Duration = Duration::from_millis(100);
@@ -36,6 +37,16 @@ impl Teller {
             let _ = self.sender.try_send(event);
         }
         !self.sender.is_closed()
+    }
+
+    /// Tells how far the model is that another one is made of.
+    pub(super) fn pull(&mut self, event: PullEvent) {
+        self.event(CreateEvent::Pull(event));
+    }
+
+    /// Nobody listens any more.
+    pub(super) async fn left(&self) {
+        self.sender.closed().await;
     }
 
     /// Tells something, whether or not somebody listens.

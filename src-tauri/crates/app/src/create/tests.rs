@@ -11,6 +11,7 @@ async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String
     while let Some(event) = events.recv().await {
         match event {
             CreateEvent::Status(status) => heard.push(status),
+            CreateEvent::Pull(_) => heard.push("pulling".to_owned()),
             CreateEvent::Progress { done_bytes, total_bytes, .. } => {
                 assert!(done_bytes <= total_bytes, "{done_bytes} of {total_bytes}");
             }
@@ -64,7 +65,8 @@ async fn the_built_in_model_can_be_saved_and_a_file_cannot() {
         assert!(error.contains(expected), "{error}");
     };
     check(of("x", &opened.name), "cairn import FILE").await;
-    check(of("x", "nobody"), "model 'nobody' not found").await;
+    // Nobody listens there.
+    check(of("x", "127.0.0.1:9/library/nobody"), "pull model manifest: 127.0.0.1:9: ").await;
     check(of("x", " "), "neither 'from'").await;
     check(of("pebble", "guide"), "part of Cairn").await;
     check(of("a b", "guide"), "invalid model name").await;
@@ -165,4 +167,39 @@ async fn an_adapter_is_a_part_of_the_model() {
     assert!(error.to_string().contains("adapter is not supported yet"), "{error}");
     let shown = fixture.app.show("m", false).unwrap().modelfile;
     assert!(shown.contains("\nADAPTER /"), "{shown}");
+}
+
+#[test]
+fn equal_options_are_equal_texts() {
+    let check = |sent: Value, expected: &str| {
+        assert_eq!(canonical(sent.as_object().cloned().unwrap()).to_string(), expected, "{sent}");
+    };
+    check(json!({"top_p": 0.9, "temperature": 1.0}), r#"{"temperature":1,"top_p":0.9}"#);
+    check(json!({"temperature": 1, "top_p": 0.9}), r#"{"temperature":1,"top_p":0.9}"#);
+    check(json!({"stop": ["b", "a"], "seed": -0.0, "x": 1e300}), r#"{"seed":0,"stop":["b","a"],"x":1e+300}"#);
+}
+
+#[tokio::test]
+async fn what_another_library_has_comes_along_if_it_is_sound() {
+    let fixture = fixture();
+    let theirs = fixture.folder.path().join("ollama");
+    std::fs::create_dir_all(theirs.join("blobs")).unwrap();
+    let put = |name: &str, contents: &[u8], stored: &[u8]| {
+        let digest = cairn_store::Digest::of(contents);
+        std::fs::write(theirs.join("blobs").join(digest.file_name()), stored).unwrap();
+        let manifest = theirs.join("manifests/registry.ollama.ai/library").join(name);
+        std::fs::create_dir_all(&manifest).unwrap();
+        let (kind, size) = ("application/vnd.ollama.image.model", contents.len());
+        let layer = format!(r#"{{"digest":"{digest}","size":{size},"mediaType":"{kind}"}}"#);
+        std::fs::write(manifest.join("latest"), format!(r#"{{"layers":[{layer}]}}"#)).unwrap();
+        fixture.folder.path().join("models/blobs").join(digest.file_name())
+    };
+    let sound = put("sound", &[7; 300_000], &[7; 300_000]);
+    put("damaged", &[8; 300_000], &[9; 300_000]);
+    let heard = create(&fixture, of("mine", "sound")).await.unwrap();
+    assert!(heard[0].starts_with("copying layer sha256:") && sound.exists(), "its contents are here: {heard:?}");
+    let error = create(&fixture, of("worse", "damaged")).await.expect_err("it is not what it says");
+    assert!(error.contains("is damaged"), "{error}");
+    let stray = sound.with_file_name(cairn_store::Digest::of(&[9; 300_000]).file_name());
+    assert!(!stray.exists() && fixture.app.show("worse", false).is_err(), "nothing of it stays");
 }

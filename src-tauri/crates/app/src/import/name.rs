@@ -9,7 +9,7 @@ use cairn_store::ModelRef;
 const MAX_PART_BYTES: usize = 80;
 
 /// The name of a file's model.
-pub(super) fn of_file(gguf: &Gguf, path: &Path) -> ModelRef {
+pub(crate) fn of_file(gguf: &Gguf, path: &Path) -> ModelRef {
     let own = gguf.metadata().str("general.name").ok().flatten().and_then(spelled);
     let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
     let name = own.or_else(|| spelled(without_part(&stem))).unwrap_or_else(|| "model".to_owned());

@@ -17,7 +17,11 @@ pub(crate) struct Fixture {
 
 pub(crate) fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let env = Env::of([("CAIRN_HOME", folder.path().to_str().unwrap()), ("CAIRN_KERNEL", "scalar")]);
+    let env = Env::of([
+        ("CAIRN_HOME", folder.path().to_str().unwrap()),
+        ("CAIRN_KERNEL", "scalar"),
+        ("CAIRN_STALL", "300ms"),
+    ]);
     let mut settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
     settings.linked_libraries.push(folder.path().join("ollama"));
     let clock = Clock::standing(SystemTime::UNIX_EPOCH);
@@ -34,7 +38,11 @@ impl Fixture {
     }
 
     pub(crate) async fn import(&self, path: &Path, name: Option<&str>, force: bool) -> Result<Imported, String> {
-        let import = Import { path: path.to_owned(), name: name.map(str::to_owned), link: false, force };
+        let import = Import { path: path.to_owned(), name: name.map(str::to_owned), taking: Taking::Copy, force };
+        self.take(import).await
+    }
+
+    pub(crate) async fn take(&self, import: Import) -> Result<Imported, String> {
         let mut events = self.app.import(import);
         loop {
             match events.recv().await.expect("an import ends with its end") {
@@ -137,4 +145,51 @@ async fn names_that_are_taken() {
     assert_eq!(fixture.app.delete("none").unwrap_err().to_string(), "model 'none' not found", "as sent");
     fixture.app.delete("m").unwrap();
     assert_eq!(fixture.blobs(), 0, "what nobody names is gone");
+}
+
+#[tokio::test]
+async fn a_moved_file_is_gone_when_the_model_is_there() {
+    let fixture = fixture();
+    let take = async |path: &Path, name: &str| {
+        let import = Import { path: path.to_owned(), name: Some(name.to_owned()), taking: Taking::Move, force: false };
+        fixture.take(import).await
+    };
+    let path = fixture.file("a.gguf", 1);
+    let imported = take(&path, "a").await.unwrap();
+    assert_eq!((imported.way, imported.moved, imported.kept), (Way::Moved, true, None), "by its name alone");
+    assert!(!path.exists(), "it has gone");
+    fixture.app.load("a", false, None).await.expect("it loads");
+
+    let whole = fs::read(fixture.file("whole.gguf", 2)).unwrap();
+    let part = |number: usize| fixture.folder.path().join(format!("m-{number:05}-of-00003.gguf"));
+    for (number, bytes) in (1..).zip(cairn_testkit::split(&whole, 3)) {
+        fs::write(part(number), bytes).unwrap();
+    }
+    let error = take(&part(2), "a").await.expect_err("the name is taken");
+    assert!(error.contains("another model named a") && [1, 2, 3].iter().all(|n| part(*n).exists()), "{error}");
+    let imported = take(&part(2), "parts").await.unwrap();
+    assert!(imported.moved && ![1, 2, 3].iter().any(|n| part(*n).exists()), "all of them: {imported:?}");
+    fixture.app.load("parts", false, None).await.expect("it loads");
+}
+
+#[tokio::test]
+async fn a_librarys_files_stay_in_it() {
+    let fixture = fixture();
+    let path = fixture.file("a.gguf", 1);
+    let layer = fixture.import(&path, Some("a"), false).await.unwrap();
+    let blobs = fs::read_dir(fixture.folder.path().join("models/blobs")).unwrap().flatten();
+    let blob = blobs.map(|entry| entry.path()).find(|path| fs::metadata(path).unwrap().len() == layer.size_bytes);
+    let blob = blob.expect("the model's file is there");
+    let take = async |path: &Path, taking: Taking| {
+        fixture.take(Import { path: path.to_owned(), name: Some("b".to_owned()), taking, force: false }).await
+    };
+    for taking in [Taking::Copy, Taking::Link, Taking::Move] {
+        let error = take(&blob, taking).await.expect_err("it is ours");
+        assert!(error.contains("`cairn cp`"), "{taking:?}: {error}");
+    }
+    fs::create_dir_all(fixture.folder.path().join("ollama/blobs")).unwrap();
+    let theirs = fixture.file("ollama/blobs/sha256-x", 2);
+    let error = take(&theirs, Taking::Move).await.expect_err("it is theirs");
+    assert!(error.contains("which Cairn only reads") && theirs.exists(), "{error}");
+    take(&theirs, Taking::Copy).await.expect("a copy harms nobody");
 }

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cairn_registry::{AddressError, DownloadError, SourceError};
+use cairn_registry::{AddressError, Distrust, DownloadError, SourceError};
 use cairn_store::WriteError;
 
 /// Why a model did not arrive. Nothing of it is listed then, and what came is kept unless the text says otherwise.
@@ -34,8 +34,22 @@ pub enum PullError {
     #[error(transparent)]
     Address(AddressError),
     /// The registry will not say what the model is made of.
-    #[error("pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes")]
+    #[error(
+        "pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes. Where it \
+         wants a name and a password, `cairn login` keeps them"
+    )]
     Refused(SourceError),
+    /// Whoever answers for the registry does not prove to be it.
+    #[error(
+        "pull model manifest: {host} does not prove who it is: {distrust}, so nothing was fetched from there{}",
+        on_distrust(distrust)
+    )]
+    Untrusted {
+        /// Who was to be asked.
+        host: String,
+        /// What is wrong with its proof.
+        distrust: Distrust,
+    },
     /// Nobody who may say what the model is made of could be asked.
     #[error(
         "pull model manifest: {last} (asked {times} times); nothing was lost, and what came before is kept. Look at the \
@@ -84,6 +98,11 @@ pub enum PullError {
         /// What is in the way.
         reason: String,
     },
+    /// The list of downloads is full.
+    #[error(
+        "{0} models are in the list of downloads already; let some of them come, or discard some (`cairn downloads`)"
+    )]
+    TooMany(usize),
     /// Its user stopped it, or nobody watched any more.
     #[error("stopped; what came is kept, and `cairn pull` or `cairn downloads resume` goes on from there")]
     Stopped,
@@ -98,6 +117,23 @@ pub enum PullError {
     Earlier(String),
 }
 
+/// What to do about a server that is not believed.
+pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
+    match distrust {
+        Distrust::UnknownAuthority => {
+            ". Where a company's proxy opens TLS, or a registry has an authority of its own, name the file of that \
+             authority's certificates (PEM) in CAIRN_CA_FILE and start the daemon anew"
+        }
+        Distrust::OtherHost { .. } => {
+            ". Check the address; a proxy, or a network that wants a sign-in first, may be answering in its place"
+        }
+        Distrust::Expired | Distrust::NotYetValid => {
+            ". Check this machine's clock; if that is right, only the owner of the server can mend it"
+        }
+        Distrust::Revoked | Distrust::Other(_) => ". Only the owner of the server can mend that",
+    }
+}
+
 /// What to do about a failed download. Its own text says what happened.
 fn advice(error: &DownloadError) -> &'static str {
     match error {
@@ -109,6 +145,7 @@ fn advice(error: &DownloadError) -> &'static str {
         DownloadError::Refused { .. } => {
             "; what came is kept. It may be private, or its licence must be accepted first"
         }
+        DownloadError::Untrusted { distrust, .. } => on_distrust(distrust),
         DownloadError::Mismatch { .. } => {
             ". Nothing of it is used. A proxy or mirror on the way may change what it carries: try another one"
         }
@@ -154,6 +191,14 @@ mod tests {
         check(PullError::Insecure { host: "r".into() }, "insecure protocol http", "--insecure");
         let broken = SourceError::Broken { host: "r".into(), reason: "refused".into() };
         check(PullError::Unreachable { last: broken, times: 4 }, "pull model manifest: r: refused", "CAIRN_PROXY");
+        let untrusted = |distrust| PullError::Untrusted { host: "r".into(), distrust };
+        let begins = "pull model manifest: r does not prove who it is: its certificate ";
+        check(untrusted(Distrust::UnknownAuthority), begins, "CAIRN_CA_FILE");
+        check(untrusted(Distrust::Expired), begins, "clock");
+        let names = vec!["a".to_owned(), "b".to_owned()];
+        check(untrusted(Distrust::OtherHost { wanted: "r".into(), names }), begins, "is for a, b, and not for r");
+        let distrust = Distrust::UnknownAuthority;
+        check(DownloadError::Untrusted { host: "r".into(), distrust }.into(), "r does not prove", "CAIRN_CA_FILE");
         let digest = Digest::of(b"");
         let wrong = DownloadError::Mismatch { want: digest, got: digest, hosts: vec!["r".into()] };
         check(wrong.into(), "digest mismatch, file must be downloaded again: want sha256:", "try another one");

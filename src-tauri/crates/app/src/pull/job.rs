@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use cairn_disk::Claim;
 use cairn_registry::BlobProgress;
-use cairn_store::{Digest, ModelRef};
+use cairn_store::{Digest, Layer, ModelRef};
 use tokio::sync::watch;
 
 use super::error::PullError;
@@ -210,6 +210,25 @@ impl Job {
             view.trouble = Some(line.clone());
             if view.log.len() < KEPT_LINES {
                 view.log.push(Said::Trouble(line));
+            }
+        });
+    }
+
+    /// Says a line that is no trouble.
+    pub(super) fn say(&self, line: String) {
+        tracing::info!(model = %self.name, "{line}");
+        self.change(|view| {
+            if view.log.len() < KEPT_LINES {
+                view.log.push(Said::Trouble(line));
+            }
+        });
+    }
+
+    /// One of the contents is here.
+    pub(super) fn held(&self, layer: &Layer) {
+        self.change(|view| {
+            if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == layer.digest) {
+                (blob.held_bytes, blob.bytes_per_s, blob.host) = (layer.size_bytes, 0, None);
             }
         });
     }

@@ -5,8 +5,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use cairn_disk::RealDisk;
 use cairn_registry::{Downloads, Registry};
-use cairn_store::{Digest, Layer, LayerKind, Library, ModelRef};
+use cairn_store::{Digest, Layer, LayerKind, Libraries, ModelRef};
 use tokio::sync::watch;
 
 use super::job::{Asked, Job, Wish};
@@ -17,17 +18,21 @@ use crate::catalog::is_pebble;
 use crate::settings::DownloadSettings;
 use crate::{Clock, Error, pebble};
 
+/// Models in the list; whoever asks for more is refused.
+const MAX_LISTED: usize = 1000;
 /// Models that are fetched at the same time; the others wait.
 const MODELS_AT_ONCE: usize = 3;
 
 impl Pulls {
-    pub(crate) fn new(library: &Library, settings: &DownloadSettings, clock: &Clock, seed: u64) -> Self {
+    pub(crate) fn new(libraries: &Libraries, settings: &DownloadSettings, clock: &Clock, seed: u64) -> Self {
+        let library = libraries.own();
         Self(Arc::new(Inner {
             library: library.clone(),
+            others: libraries.others().cloned().collect(),
             outside: Outside::new(settings.clone(), clock.clone()),
             settings: settings.clone(),
             seed,
-            journal: Journal::of(library),
+            journal: Journal::of(library, Arc::new(RealDisk)),
             queue: Mutex::default(),
             downloads: Mutex::default(),
             limit_bytes_per_s: Mutex::new(settings.limit_bytes_per_s),
@@ -55,7 +60,7 @@ impl Pulls {
                 PullState::Queued | PullState::Running => PullState::Queued,
                 // It came, and the daemon ended before it could forget that.
                 PullState::Done => {
-                    inner.journal.remove(&name);
+                    inner.journal.forget(&name);
                     continue;
                 }
                 state => state,
@@ -94,7 +99,7 @@ impl Pulls {
     }
 
     /// Where models come to.
-    pub(crate) fn library(&self) -> &Library {
+    pub(crate) fn library(&self) -> &cairn_store::Library {
         &self.0.library
     }
 
@@ -132,7 +137,6 @@ impl Pulls {
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // This time it may be asked for in another way.
                         job.change(|view| view.asked = asked);
-                        job.claim(|| inner.journal.claim(&job.name));
                         job.queue();
                     } else if *job.wish.borrow() != Wish::Go {
                         // It is about to stop for somebody else; this one wants it.
@@ -141,8 +145,10 @@ impl Pulls {
                     job
                 }
                 None => {
-                    let claim = inner.journal.claim(&name);
-                    let job = inner.add(&mut queue, name, asked, claim);
+                    if queue.jobs.len() >= MAX_LISTED {
+                        return Err(PullError::TooMany(MAX_LISTED).into());
+                    }
+                    let job = inner.add(&mut queue, name, asked, None);
                     wanted(&job);
                     job.queue();
                     job
@@ -173,8 +179,12 @@ impl Pulls {
             // The sender lives as long as this does.
             while pending() && changed.changed().await.is_ok() {}
         };
+        let kept = async {
+            settled.await;
+            self.0.journal.settled().await;
+        };
         // A disk that does not answer keeps nobody waiting for ever; the wish holds all the same.
-        let _ = tokio::time::timeout(STOP_WITHIN, settled).await;
+        let _ = tokio::time::timeout(STOP_WITHIN, kept).await;
         Ok(())
     }
 
@@ -295,8 +305,8 @@ impl Pulls {
         match ended {
             Some(Ok(())) => {
                 // Before anybody hears of the end, so that nothing of it is on the disk by then.
-                inner.journal.remove(&job.name);
-                job.let_go();
+                inner.journal.remove(&job);
+                inner.journal.settled().await;
                 job.end(PullState::Done, None);
                 inner.forget_oldest();
             }
@@ -306,6 +316,7 @@ impl Pulls {
                 tracing::warn!(model = %job.name, %error, "the pull failed");
                 job.end(PullState::Failed, Some(error));
                 inner.note(&job);
+                inner.forget_oldest();
             }
             None => match wish {
                 Wish::Pause => inner.rest(&job, PullState::Paused),

@@ -9,12 +9,17 @@
 //!
 //! A newer version's file is left alone. The bytes themselves are the business of the downloads' own journals: a lost file
 //! here costs a line in a list and no bytes.
+//!
+//! **Invariant:** one thread writes all of it, in the order in which it was asked to, so that a disk that takes its time
+//! keeps no stream waiting and no older state overwrites a newer one.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
 
-use cairn_disk::{Claim, Disk, DiskError, Mode, RealDisk};
+use cairn_disk::{Claim, Disk, DiskError, Mode};
 use cairn_store::{Digest, Library, ModelRef};
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use super::PullState;
 use super::job::{Asked, Job};
@@ -43,25 +48,113 @@ pub(super) struct Blob {
     pub(super) size: u64,
 }
 
-/// The folder of what is remembered.
-#[derive(Debug, Clone)]
+/// What is to be done with the files.
+enum Task {
+    /// Write down how a job stands when its turn comes.
+    Write { job: Arc<Job>, position: usize },
+    /// Forget a job, and let go of it.
+    Remove(Arc<Job>),
+    /// Say that everything before this is done.
+    Tell(oneshot::Sender<()>),
+}
+
+/// The files, and the thread that writes them.
 pub(super) struct Journal {
-    folder: PathBuf,
+    files: Files,
+    tasks: mpsc::Sender<Task>,
 }
 
 impl Journal {
-    pub(super) fn of(library: &Library) -> Self {
-        Self { folder: library.root().join(".cairn").join("pulls") }
+    pub(super) fn of(library: &Library, disk: Arc<dyn Disk>) -> Self {
+        let files = Files { folder: library.root().join(".cairn").join("pulls"), disk };
+        let (tasks, waiting) = mpsc::channel();
+        let writing = files.clone();
+        std::thread::Builder::new()
+            .name("pulls-keep".to_owned())
+            .spawn(move || waiting.iter().for_each(|task| writing.perform(task)))
+            .expect("the system can start a thread");
+        Self { files, tasks }
+    }
+
+    /// Writes down soon how a job stands then, unless it is another daemon's.
+    pub(super) fn write(&self, job: &Arc<Job>, position: usize) {
+        self.ask(Task::Write { job: Arc::clone(job), position });
+    }
+
+    /// Forgets a job soon, and lets go of it.
+    pub(super) fn remove(&self, job: &Arc<Job>) {
+        self.ask(Task::Remove(Arc::clone(job)));
+    }
+
+    /// Returns when everything that was asked for before is done.
+    pub(super) async fn settled(&self) {
+        let (tell, told) = oneshot::channel();
+        self.ask(Task::Tell(tell));
+        // A thread that panicked has said so, and settles nothing more.
+        let _ = told.await;
+    }
+
+    fn ask(&self, task: Task) {
+        // The thread lives as long as this does, unless it panicked.
+        let _ = self.tasks.send(task);
+    }
+
+    /// What is remembered, for who starts. Blocks.
+    pub(super) fn read(&self) -> Vec<(ModelRef, Asked, Claim, Remembered)> {
+        self.files.read()
+    }
+
+    /// Forgets a pull that no job was made of. Blocks.
+    pub(super) fn forget(&self, name: &ModelRef) {
+        self.files.remove(name);
+    }
+}
+
+/// The folder of what is remembered.
+#[derive(Clone)]
+struct Files {
+    folder: PathBuf,
+    disk: Arc<dyn Disk>,
+}
+
+impl Files {
+    fn perform(&self, task: Task) {
+        match task {
+            Task::Write { job, position } => {
+                let over = {
+                    let view = job.view();
+                    // From then on it is only to be forgotten, unless that fails, which is written down anew.
+                    view.publishing || view.state == PullState::Done
+                };
+                if over {
+                    return;
+                }
+                job.claim(|| self.claim(&job.name));
+                if !job.is_claimed() {
+                    return;
+                }
+                if let Err(error) = self.write(&job, position) {
+                    tracing::warn!(model = %job.name, %error, "the pull will not be remembered when the daemon ends");
+                }
+            }
+            Task::Remove(job) => {
+                if job.is_claimed() {
+                    self.remove(&job.name);
+                }
+                job.let_go();
+            }
+            // Whoever asked may have gone.
+            Task::Tell(tell) => drop(tell.send(())),
+        }
     }
 
     /// Keeps other daemons of the library from a model's pull; `None` where one of them has it, or the disk refuses.
-    pub(super) fn claim(&self, name: &ModelRef) -> Option<Claim> {
-        RealDisk.create_dir_all(&self.folder).ok()?;
+    fn claim(&self, name: &ModelRef) -> Option<Claim> {
+        self.disk.create_dir_all(&self.folder).ok()?;
         Claim::try_take(&self.path(name, "lock")).ok()
     }
 
-    /// Writes down how a job stands.
-    pub(super) fn write(&self, job: &Job, position: usize) -> Result<(), DiskError> {
+    fn write(&self, job: &Job, position: usize) -> Result<(), DiskError> {
         let remembered = {
             let view = job.view();
             let blob = |blob: &super::PulledBlob| Blob { digest: blob.digest.to_string(), size: blob.size_bytes };
@@ -79,14 +172,14 @@ impl Journal {
             }
         };
         let bytes = serde_json::to_vec(&remembered).expect("our own types have string keys and finite numbers");
-        RealDisk.write_atomic(&self.path(&job.name, "json"), &bytes, Mode::Private)
+        self.disk.write_atomic(&self.path(&job.name, "json"), &bytes, Mode::Private)
     }
 
     /// Forgets a model's pull.
-    pub(super) fn remove(&self, name: &ModelRef) {
+    fn remove(&self, name: &ModelRef) {
         let path = self.path(name, "json");
         if path.exists()
-            && let Err(error) = RealDisk.remove(&path)
+            && let Err(error) = self.disk.remove(&path)
         {
             tracing::warn!(%error, "a pull that is over stays in the list of the next start");
         }
@@ -94,7 +187,7 @@ impl Journal {
 
     /// Everything that is remembered and that no other daemon works on, in its order. What killed daemons left half-written
     /// is cleared away.
-    pub(super) fn read(&self) -> Vec<(ModelRef, Asked, Claim, Remembered)> {
+    fn read(&self) -> Vec<(ModelRef, Asked, Claim, Remembered)> {
         // Where there is no folder, nothing is remembered.
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return Vec::new() };
         let mut read = Vec::new();
@@ -117,7 +210,7 @@ impl Journal {
     fn read_one(&self, path: &Path) -> Option<(ModelRef, Asked, Claim, Remembered)> {
         let refuse = |reason: String| tracing::warn!(path = %path.display(), reason, "left alone");
         let claim = Claim::try_take(&path.with_extension("lock")).ok()?;
-        let bytes = RealDisk.read(path).map_err(|error| refuse(error.to_string())).ok()?;
+        let bytes = self.disk.read(path).map_err(|error| refuse(error.to_string())).ok()?;
         let version = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok()?.get("version")?.as_u64();
         match version(&bytes) {
             Some(version) if version > u64::from(VERSION) => {
@@ -143,7 +236,7 @@ impl Journal {
         // Whoever has the claim may be writing just now.
         if let Ok(_claim) = Claim::try_take(&self.folder.join(format!("{hex}.lock"))) {
             // The next start tries again.
-            let _ = RealDisk.remove(path);
+            let _ = self.disk.remove(path);
         }
     }
 
@@ -152,3 +245,6 @@ impl Journal {
         self.folder.join(format!("{}.{extension}", key.hex()))
     }
 }
+
+#[cfg(test)]
+mod tests;

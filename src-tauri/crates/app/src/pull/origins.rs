@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use cairn_disk::RealDisk;
 use cairn_registry::{
-    BlobSource, HealthRules, JoinCode, KeyFile, Known, ManifestBytes, ModelSources, PeerKey, Place, Reach, Registry,
-    Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, Sources, Transport, TransportConfig, Trust,
-    ask_to_join,
+    BlobSource, HealthRules, JoinCode, KeyFile, Known, Login, Logins, ManifestBytes, ModelSources, PeerKey, Place,
+    Reach, Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, SourceMemory, Sources, Transport,
+    TransportConfig, Trust, ask_to_join,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
@@ -35,6 +35,7 @@ pub(crate) struct Outside {
     settings: DownloadSettings,
     clock: Clock,
     key: Arc<KeyFile>,
+    logins: Arc<Logins>,
     joined: Roll,
     ways: OnceLock<Result<Ways, PullError>>,
 }
@@ -51,8 +52,9 @@ impl Outside {
             Some(path) => KeyFile::read_from(path.clone(), disk.clone()),
             None => KeyFile::made_at(settings.own_key.clone(), disk.clone()),
         };
+        let logins = Logins::at(settings.logins_file.clone(), settings.foreign_logins.clone(), disk.clone());
         let joined = Roll::at(settings.joined_file.clone(), disk);
-        Self { settings, clock, key: Arc::new(key), joined, ways: OnceLock::new() }
+        Self { settings, clock, key: Arc::new(key), logins: Arc::new(logins), joined, ways: OnceLock::new() }
     }
 
     fn ways(&self) -> Result<&Ways, PullError> {
@@ -75,10 +77,18 @@ impl Outside {
             (rules.rest, rules.longest_rest) = (stall / 2, stall * 20);
         }
         let transport = Transport::new(config).map_err(|error| PullError::Transport(error.to_string()))?;
-        let key = Arc::clone(&self.key);
-        let sign_in: SignInByHost = Arc::new(move |_| SignIn::key(Arc::clone(&key)));
+        let (logins, key) = (Arc::clone(&self.logins), Arc::clone(&self.key));
+        let sign_in: SignInByHost =
+            Arc::new(move |host| login(&logins, host).unwrap_or_else(|| SignIn::key(Arc::clone(&key))));
         let sources = Sources::new(transport.clone(), sign_in, rules);
         self.place_mirrors(&sources)?;
+        let clock = self.clock.clone();
+        sources.keep_at(SourceMemory {
+            path: self.settings.sources_file.clone(),
+            disk: Arc::new(RealDisk),
+            clock: Arc::new(move || clock.now()),
+            tell: Box::new(|line| tracing::warn!("{line}")),
+        });
         Ok(Ways { transport, sources })
     }
 
@@ -95,7 +105,7 @@ impl Outside {
                     Place::Mirror { address: address.to_owned(), trust: Trust::Joined(key), sign_in }
                 }
                 None => {
-                    let sign_in = SignIn::anonymous();
+                    let sign_in = login(&self.logins, address).unwrap_or_else(SignIn::anonymous);
                     Place::Mirror { address: address.to_owned(), trust: Trust::BlobsOnly, sign_in }
                 }
             };
@@ -113,6 +123,23 @@ impl Outside {
             sources.set(&host, list)?;
         }
         Ok(())
+    }
+
+    /// Names and passwords of registries.
+    pub(crate) fn logins(&self) -> &Logins {
+        &self.logins
+    }
+
+    /// The way out, for whoever asks a registry that no model is wanted of.
+    pub(crate) fn transport(&self) -> Result<Transport, PullError> {
+        Ok(self.ways()?.transport.clone())
+    }
+
+    /// Does what the names and passwords say, which have changed.
+    pub(crate) fn sign_in_anew(&self) -> Result<(), PullError> {
+        let ways = self.ways()?;
+        ways.sources.sign_in_anew();
+        self.place_mirrors(&ways.sources)
     }
 
     /// This machine's key.
@@ -142,6 +169,11 @@ impl Outside {
         Ok(key)
     }
 
+    /// The way out itself, for what is no registry. The system's certificates may be read here.
+    pub(crate) fn transport(&self) -> Result<Transport, PullError> {
+        Ok(self.ways()?.transport.clone())
+    }
+
     /// The registry that a name belongs to: where pushes go.
     pub(super) fn registry(&self, name: &ModelRef, insecure: bool) -> Result<Registry, PullError> {
         Ok(self.ways()?.sources.origin(name, insecure)?)
@@ -165,6 +197,17 @@ impl Outside {
             backoff: self.settings.stall.map_or(BACKOFF, |stall| stall / 60),
         })
     }
+}
+
+/// Who the user is to the server at a host or an address, where that is told by a name and a password.
+fn login(logins: &Logins, host: &str) -> Option<SignIn> {
+    logins
+        .find(host)
+        .unwrap_or_else(|error| {
+            tracing::warn!(%error, "passwords for registries cannot be read");
+            None
+        })
+        .map(Login::sign_in)
 }
 
 /// Who is asked for one model.
@@ -220,6 +263,7 @@ impl Origins {
         Err(match error {
             SourceError::Absent { host } => PullError::Absent { host, name: self.name.to_string() },
             refused @ SourceError::Refused { .. } => PullError::Refused(refused),
+            SourceError::Untrusted { host, distrust } => PullError::Untrusted { host, distrust },
             last => PullError::Unreachable { last, times: tries },
         })
     }
@@ -229,10 +273,11 @@ impl Origins {
         let name = &self.name;
         if resolved.by_mirror {
             let reasons: Vec<String> = resolved.fell_back.iter().map(ToString::to_string).collect();
+            // One that rests was not asked again.
+            let why = if reasons.is_empty() { "it failed a moment ago".to_owned() } else { reasons.join("; ") };
             tell(format!(
-                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {}",
-                resolved.host,
-                reasons.join("; ")
+                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {why}",
+                resolved.host
             ));
         }
         while let Ok(event) = self.events.try_recv() {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use cairn_disk::RealDisk;
+use cairn_disk::{Claim, RealDisk};
 use cairn_registry::{Config, Downloads};
 use cairn_store::{Digest, ModelRef, StagingError};
 
@@ -13,21 +13,15 @@ use crate::Error;
 
 /// Blobs that are fetched at the same time: the largest of each model, and one of its small ones.
 const BLOBS_AT_ONCE: usize = 4;
-/// Models that came and are still in the list.
-const DONE_KEPT: usize = 20;
+/// Models that came and are still in the list; and as many that did not, of which nothing is here.
+const OVER_KEPT: usize = 20;
 
 impl Inner {
     pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
         lock(&self.queue)
     }
 
-    pub(super) fn add(
-        &self,
-        queue: &mut Queue,
-        name: ModelRef,
-        asked: Asked,
-        claim: Option<cairn_disk::Claim>,
-    ) -> Arc<Job> {
+    pub(super) fn add(&self, queue: &mut Queue, name: ModelRef, asked: Asked, claim: Option<Claim>) -> Arc<Job> {
         queue.last_id += 1;
         let job = Arc::new(Job::new(queue.last_id, name, asked, claim, self.changed.clone()));
         queue.jobs.push(Arc::clone(&job));
@@ -58,6 +52,7 @@ impl Inner {
             let scaled = |time: Duration| time.mul_f64(scale);
             config.stall = stall;
             (config.slow_after, config.steal_after) = (scaled(config.slow_after), scaled(config.steal_after));
+            config.lease_for = scaled(config.lease_for);
             (config.backoff, config.longest_backoff) = (scaled(config.backoff), scaled(config.longest_backoff));
             (config.patience, config.poll) = (scaled(config.patience), scaled(config.poll));
         }
@@ -71,18 +66,16 @@ impl Inner {
     }
 
     /// Writes down how a job stands.
-    pub(super) fn note(&self, job: &Job) {
-        if !job.is_claimed() {
-            return;
-        }
-        let position = self.queue().jobs.iter().position(|other| other.id == job.id).unwrap_or(usize::MAX);
-        if let Err(error) = self.journal.write(job, position) {
-            tracing::warn!(model = %job.name, %error, "the pull will not be remembered when the daemon ends");
+    pub(super) fn note(&self, job: &Arc<Job>) {
+        let position = self.queue().jobs.iter().position(|other| other.id == job.id);
+        // One that is not in the list any more is to be forgotten.
+        if let Some(position) = position {
+            self.journal.write(job, position);
         }
     }
 
     /// Puts a job to rest.
-    pub(super) fn rest(&self, job: &Job, state: PullState) {
+    pub(super) fn rest(&self, job: &Arc<Job>, state: PullState) {
         job.end(state, (state == PullState::Stopped).then_some(PullError::Stopped));
         if state == PullState::Paused {
             job.trouble("paused; `cairn downloads resume` goes on from here".to_owned());
@@ -112,25 +105,37 @@ impl Inner {
             }
             Err(error) => tracing::warn!(%error, "what came is not removed"),
         }
+        self.journal.remove(job);
+        self.journal.settled().await;
         self.forget(job);
         job.end(PullState::Stopped, Some(PullError::Discarded));
     }
 
     /// Takes a job out of the list.
     pub(super) fn forget(&self, job: &Arc<Job>) {
-        self.journal.remove(&job.name);
-        job.let_go();
         self.queue().jobs.retain(|other| other.id != job.id);
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Keeps the list of what came short.
+    /// Keeps the list short: of what came, and of what failed or was stopped and holds nothing, only the newest stay.
     pub(super) fn forget_oldest(&self) {
         let mut queue = self.queue();
-        let done: Vec<u64> =
-            queue.jobs.iter().filter(|job| job.view().state == PullState::Done).map(|job| job.id).collect();
-        let oldest = &done[..done.len().saturating_sub(DONE_KEPT)];
-        queue.jobs.retain(|job| !oldest.contains(&job.id));
+        let of = |over: fn(PullState) -> bool| {
+            let is_over = |job: &&Arc<Job>| {
+                let row = job.row();
+                over(row.state) && row.held_bytes == 0 && job.view().watchers == 0
+            };
+            let mut ids: Vec<u64> = queue.jobs.iter().filter(is_over).map(|job| job.id).collect();
+            ids.sort_unstable();
+            ids.truncate(ids.len().saturating_sub(OVER_KEPT));
+            ids
+        };
+        let mut oldest = of(|state| state == PullState::Done);
+        oldest.extend(of(|state| matches!(state, PullState::Failed | PullState::Stopped)));
+        let (gone, kept): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut queue.jobs).into_iter().partition(|job| oldest.contains(&job.id));
+        queue.jobs = kept;
+        gone.iter().for_each(|job| self.journal.remove(job));
     }
 }
 

@@ -118,7 +118,7 @@ async fn without_watchers_it_stops_unless_it_was_detached() {
     drop(only);
     app.cancel_download("1").await.unwrap();
     assert_eq!(state(&app, "/m:"), Some(PullState::Stopped), "nobody waits");
-    app.pull_detached(pull.clone()).unwrap();
+    app.pull_detached(pull.clone()).await.unwrap();
     drop(app.pull(pull.clone()).unwrap());
     assert_eq!(told(app.pull(pull).unwrap()).await.last().unwrap(), "success", "it was to go on");
 }
@@ -149,8 +149,8 @@ async fn what_another_download_wants_is_not_discarded() {
     let at = fixture();
     let (shared, app) = ([9; 200_000], at.app());
     let (a, b) = (at.publish("a", &[&shared]), at.publish("b", &[&shared, b"more"]));
-    app.pull_detached(a).unwrap();
-    app.pull_detached(b.clone()).unwrap();
+    app.pull_detached(a).await.unwrap();
+    app.pull_detached(b.clone()).await.unwrap();
     until_some(&app).await;
     app.discard_download("1").await.unwrap();
     assert_eq!(state(&app, "/a:"), None, "it is gone");
@@ -164,13 +164,13 @@ async fn more_than_three_wait_in_an_order_that_can_be_changed() {
     let app = at.app();
     for number in 0..6_u8 {
         let contents = vec![number; 300_000];
-        app.pull_detached(at.publish(&format!("m{number}"), &[&contents])).unwrap();
+        app.pull_detached(at.publish(&format!("m{number}"), &[&contents])).await.unwrap();
     }
     let queued = |app: &App| -> Vec<u64> {
         app.downloads().iter().filter(|row| row.state == PullState::Queued).map(|row| row.id).collect()
     };
     assert_eq!(queued(&app), [4, 5, 6], "three run");
-    app.reorder_download("6", 0).unwrap();
+    app.reorder_download("6", 0).await.unwrap();
     assert_eq!(queued(&app), [6, 4, 5], "the last is to be the first");
     app.pause_download("4").await.unwrap();
     assert_eq!(queued(&app), [6, 5], "it waits for its user now");
@@ -185,7 +185,7 @@ async fn the_next_daemon_goes_on() {
     let (running, paused) = (at.publish("running", &[&[1; 400_000]]), at.publish("paused", &[&[2; 400_000]]));
     let app = at.app();
     let watcher = app.pull(running.clone()).unwrap();
-    app.pull_detached(paused).unwrap();
+    app.pull_detached(paused).await.unwrap();
     until_some(&app).await;
     app.pause_download("2").await.unwrap();
     app.rest_downloads().await;
@@ -223,6 +223,27 @@ async fn what_is_remembered_may_be_anything() {
     left.retain(|name| !name.ends_with(".json"));
     assert_eq!(left, [""; 0], "what a killed daemon left half-written is cleared away");
     assert_eq!(at.names_in("pulls").len(), rubbish.len() + 1, "what cannot be read is nobody's to remove");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_list_stays_short() {
+    let at = fixture();
+    let app = at.app();
+    for number in 0..50 {
+        let told = told(app.pull(at.pull(&format!("absent{number}"))).unwrap()).await;
+        assert!(told.last().unwrap().contains("file does not exist"), "{told:?}");
+    }
+    let failed = app.downloads();
+    assert!(failed.len() <= 21, "the oldest failures of which nothing is here go: {} are left", failed.len());
+    assert!(failed.last().unwrap().model.contains("absent49"), "the newest stays");
+    app.pulls.0.journal.settled().await;
+    assert!(at.names_in("pulls").len() <= 2 * 21, "and so do their files: {:?}", at.names_in("pulls"));
+
+    let waiting: Vec<_> = (0..1000).map(|number| app.pull(at.pull(&format!("waiting{number}")))).collect();
+    let refused: Vec<_> = waiting.iter().filter_map(|pull| pull.as_ref().err()).collect();
+    assert!(!refused.is_empty() && app.downloads().len() <= 1000, "there is an end to the list");
+    let said = refused[0].to_string();
+    assert!(refused[0].kind() == crate::Kind::Busy && said.starts_with("1000 models are in the list"), "{said}");
 }
 
 #[tokio::test]

@@ -12,9 +12,9 @@ use cairn_store::{Layer, LayerKind, Library, LibraryWriter, Manifest};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::Inner;
 use super::error::PullError;
 use super::job::{Job, PullStep, PulledBlob};
+use super::{Inner, nearby};
 
 /// What a single tensor's layer is called. Models made of them are for Apple's MLX.
 const TENSOR: &str = "application/vnd.ollama.image.tensor";
@@ -55,6 +55,7 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
         let published = |layer: &&Layer| view.blobs.iter().any(|blob| blob.digest == layer.digest && blob.published);
         layers.iter().filter(|layer| !published(layer)).cloned().collect()
     };
+    nearby::take(inner, job, &downloads, &missing).await;
     let watched = job.view().watchers > 0;
     let mut fetching = JoinSet::new();
     for layer in &missing {

@@ -1,9 +1,10 @@
 //! Why a model did not get to its registry. Where Ollama has a text for it, ours begins with that one, because clients
 //! look for it.
 
-use cairn_registry::{PushError as Cause, SourceError};
+use cairn_registry::{Distrust, PushError as Cause, SourceError};
 
 use crate::PullError;
+use crate::pull::on_distrust;
 
 /// Why a model did not get to its registry. It cannot be pulled from there, unless it could before; blobs that arrived
 /// need not be sent again.
@@ -15,13 +16,22 @@ pub enum PushError {
     /// Somebody else's namespace, or nobody who is known there.
     #[error(
         "you are not authorized to push to this namespace ({host}: {reason}); give the model a name in a namespace of yours \
-         (`cairn cp`), and make this machine's key (CAIRN_KEY) known to your account there"
+         (`cairn cp`), and sign in: by a name and a password (`cairn login {host}`), or by this machine's key (CAIRN_KEY), made \
+         known to your account there"
     )]
     Unauthorized {
         /// The registry.
         host: String,
         /// What it said.
         reason: String,
+    },
+    /// Whoever answers for the registry does not prove to be it.
+    #[error("{host} does not prove who it is: {distrust}, so nothing was sent there{}", on_distrust(distrust))]
+    Untrusted {
+        /// The registry.
+        host: String,
+        /// What is wrong with its proof.
+        distrust: Distrust,
     },
     /// The registry takes no models.
     #[error("{host} takes no models: it has no such repository, and will not make one")]
@@ -40,20 +50,16 @@ pub enum PushError {
 impl PushError {
     pub(super) fn of(error: Cause, host: &str) -> Self {
         match error {
-            Cause::Registry(SourceError::Refused { host, reason }) if is_denial(&reason) => {
+            // Not signed in, or not allowed.
+            Cause::Registry(SourceError::Refused { host, status: Some(401 | 403), reason }) => {
                 Self::Unauthorized { host, reason }
             }
+            Cause::Registry(SourceError::Untrusted { host, distrust }) => Self::Untrusted { host, distrust },
             Cause::Registry(SourceError::Absent { .. }) => Self::NoRepository { host: host.to_owned() },
             Cause::Registry(_) => Self::Failed(error),
             Cause::Library(_) | Cause::Blob { .. } | Cause::Manifest(_) => Self::Here(error),
         }
     }
-}
-
-/// Does a registry's refusal say that it is about who asks? Ollama's client goes by the same words.
-fn is_denial(reason: &str) -> bool {
-    let reason = reason.to_ascii_lowercase();
-    ["unauthorized", "forbidden", "denied"].iter().any(|word| reason.contains(word))
 }
 
 #[cfg(test)]
@@ -68,10 +74,17 @@ mod tests {
             assert!(text.contains(says), "{text:?} does not say what to do");
         };
         let host = || "r:1".to_owned();
-        let refused = |reason: &str| SourceError::Refused { host: host(), reason: reason.to_owned() };
-        check(refused("401 Unauthorized"), "you are not authorized to push to this namespace (r:1", "cairn cp");
-        check(refused("requested access is DENIED"), "you are not authorized", "CAIRN_KEY");
-        check(refused("413 Payload Too Large"), "r:1 refused: 413", "push once more");
+        let refused = |status: Option<u16>, reason: &str| SourceError::Refused {
+            host: host(),
+            status,
+            reason: reason.to_owned(),
+        };
+        check(refused(Some(401), "sign in"), "you are not authorized to push to this namespace (r:1", "cairn cp");
+        check(refused(Some(403), "no"), "you are not authorized", "CAIRN_KEY");
+        check(refused(Some(413), "too large, denied"), "r:1 refused: too large, denied", "push once more");
+        check(refused(None, "its realm is unauthorized"), "r:1 refused: its realm", "push once more");
+        let untrusted = SourceError::Untrusted { host: host(), distrust: Distrust::UnknownAuthority };
+        check(untrusted, "r:1 does not prove who it is", "CAIRN_CA_FILE");
         check(SourceError::Absent { host: host() }, "r:1 takes no models", "repository");
         let broken = SourceError::Broken { host: host(), reason: "reset".to_owned() };
         check(broken, "r:1: reset", "need not be sent again");

@@ -9,6 +9,9 @@ use cairn_wire::go_duration;
 use super::{Reader, is_true};
 use crate::{Env, Places};
 
+/// Hugging Face's index of models.
+const HUB: &str = "https://huggingface.co";
+
 /// How models are fetched.
 #[derive(Debug, Clone)]
 pub struct DownloadSettings {
@@ -20,8 +23,14 @@ pub struct DownloadSettings {
     pub foreign_key: Option<PathBuf>,
     /// Where our own key is.
     pub own_key: PathBuf,
+    /// Where names and passwords of registries are kept.
+    pub logins_file: PathBuf,
+    /// `CAIRN_AUTH_FILE`, names and passwords that another program keeps.
+    pub foreign_logins: Option<PathBuf>,
     /// Where the keys of mirrors are listed that were joined.
     pub joined_file: PathBuf,
+    /// Where is written down what is known of sources.
+    pub sources_file: PathBuf,
     /// Whether models are fetched for other machines (`CAIRN_MIRROR`): no registry may lead us into our network then.
     pub for_others: bool,
     /// `CAIRN_DOWNLOAD_LIMIT`, in bytes per second.
@@ -30,6 +39,8 @@ pub struct DownloadSettings {
     pub reserve_bytes: Option<u64>,
     /// `CAIRN_MIRRORS`: hosts of registries, each with the address of a mirror, in the order in which they are asked.
     pub mirrors: Vec<(String, String)>,
+    /// `CAIRN_HUB`, the index of models that is searched; none for no search outside of this machine.
+    pub hub: Option<String>,
     /// `CAIRN_STALL`.
     pub stall: Option<Duration>,
     /// Whether contents that a new version of a model does not need go: not with `OLLAMA_NOPRUNE`.
@@ -45,14 +56,26 @@ impl DownloadSettings {
             ca_file: env.full_path("CAIRN_CA_FILE"),
             foreign_key: env.full_path("CAIRN_KEY"),
             own_key: places.config.join("id_ed25519"),
+            logins_file: places.data.join("logins.json"),
+            foreign_logins: env.full_path("CAIRN_AUTH_FILE"),
             joined_file: places.data.join("joined-mirrors.json"),
+            sources_file: places.data.join("sources.json"),
             for_others: read.text("CAIRN_MIRROR").is_some_and(is_true),
             limit_bytes_per_s: read.parsed("CAIRN_DOWNLOAD_LIMIT", bytes).filter(|limit| *limit > 0),
             reserve_bytes: read.parsed("CAIRN_DISK_RESERVE", bytes),
             mirrors: read.parsed("CAIRN_MIRRORS", mirrors).unwrap_or_default(),
+            hub: (!env.is_blank("CAIRN_HUB")).then(|| read.text("CAIRN_HUB").unwrap_or(HUB).to_owned()),
             stall: read.parsed("CAIRN_STALL", stall),
             prunes: !read.text("OLLAMA_NOPRUNE").is_some_and(is_true),
         }
+    }
+}
+
+impl DownloadSettings {
+    /// Bytes of the disk that are to stay free, whatever comes.
+    #[must_use]
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes.unwrap_or(cairn_registry::Config::default().reserve_bytes)
     }
 }
 
@@ -123,6 +146,21 @@ mod tests {
         let wrong = load([("CAIRN_MIRRORS", "http://nas")]);
         assert!(wrong.downloads.mirrors.is_empty(), "of which registry is it a mirror?");
         assert_eq!(wrong.warnings.len(), 1, "{:?}", wrong.warnings);
+    }
+
+    #[test]
+    fn where_models_are_searched() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
+            let settings = Settings::load(&Env::of(variables.iter().copied()), &places);
+            assert_eq!(settings.downloads.hub.as_deref(), expected, "{variables:?}");
+        };
+        check(&[], Some("https://huggingface.co"));
+        check(&[("CAIRN_HUB", "http://hub")], Some("http://hub"));
+        check(&[("HF_ENDPOINT", "https://mirror")], Some("https://mirror"));
+        check(&[("HF_ENDPOINT", "https://mirror"), ("CAIRN_HUB", "http://hub")], Some("http://hub"));
+        check(&[("CAIRN_HUB", " ")], None);
+        check(&[("HF_ENDPOINT", "https://mirror"), ("CAIRN_HUB", "")], None);
     }
 
     #[test]

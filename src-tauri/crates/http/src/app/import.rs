@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Error, Import, ImportEvent, Imported, Progress, Stage, Way};
+use cairn_app::{Error, Import, ImportEvent, Imported, Progress, Stage, Taking, Way};
 use cairn_wire::app::{ImportLine, ImportRequest, ImportWay, ImportedModel};
 
 use crate::body::Body;
@@ -23,7 +23,13 @@ async fn import(State(server): State<Server>, Body(request): Body<ImportRequest>
     if !path.is_absolute() {
         return Err(ApiError::bad_request("path must be absolute"));
     }
-    let import = Import { path, name: request.name, link: request.link, force: request.force };
+    let taking = match (request.link, request.moving) {
+        (true, true) => return Err(ApiError::bad_request("a file is linked or moved, not both")),
+        (true, false) => Taking::Link,
+        (false, true) => Taking::Move,
+        (false, false) => Taking::Copy,
+    };
+    let import = Import { path, name: request.name, taking, force: request.force };
     let events = server.app().import(import);
     ndjson::stream_or_refuse(events, server.activity().begin(), line).await
 }
@@ -44,6 +50,7 @@ fn model(imported: Imported) -> ImportedModel {
         Way::Present => (ImportWay::Present, None, false),
         Way::Reflinked => (ImportWay::Reflinked, None, false),
         Way::Linked { made_read_only } => (ImportWay::Linked, None, made_read_only),
+        Way::Moved => (ImportWay::Moved, None, false),
         Way::Copied { reason } => (ImportWay::Copied, Some(reason), false),
     };
     ImportedModel {
@@ -52,6 +59,8 @@ fn model(imported: Imported) -> ImportedModel {
         way,
         reason,
         made_read_only,
+        moved: imported.moved,
+        kept_reason: imported.kept,
         chat_template: imported.has_chat_template,
     }
 }

@@ -5,25 +5,37 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_wire::app::{CopyResponse, DeleteResponse};
+use cairn_app::{CopyEvent, Error, Progress, Stage};
+use cairn_wire::app::{CopyLine, CopyResponse, DeleteResponse};
 use cairn_wire::ollama::{CopyRequest, DeleteRequest};
 
-use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
+use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/copy", post(copy)).route("/app/delete", post(delete))
 }
 
 async fn copy(State(server): State<Server>, Body(request): Body<CopyRequest>) -> Result<Response, ApiError> {
-    let app = server.app().clone();
     let CopyRequest { source, destination } = request;
-    let from = source.clone();
-    let copied = tokio::task::spawn_blocking(move || app.copy(&from, &destination)).await;
-    let copied = copied.expect("copying does not panic")?;
-    let copied_bytes = Some(copied.copied_bytes);
-    Ok(json(StatusCode::OK, &CopyResponse { source, destination: copied.name, copied_bytes }))
+    let events = server.app().copying(source.clone(), destination);
+    ndjson::stream_or_refuse(events, server.activity().begin(), move |event| line(event, &source)).await
+}
+
+fn line(event: CopyEvent, source: &str) -> Result<CopyLine, Error> {
+    match event {
+        CopyEvent::Progress(Progress { stage, done_bytes: completed, total_bytes: total }) => Ok(match stage {
+            Stage::Hashing => CopyLine::Hashing { completed, total },
+            Stage::Copying => CopyLine::Copying { completed, total },
+        }),
+        CopyEvent::Done(copied) => Ok(CopyLine::Success(CopyResponse {
+            source: source.to_owned(),
+            destination: copied.name,
+            copied_bytes: Some(copied.copied_bytes),
+        })),
+        CopyEvent::Failed(error) => Err(error),
+    }
 }
 
 async fn delete(State(server): State<Server>, Body(request): Body<DeleteRequest>) -> Result<Response, ApiError> {

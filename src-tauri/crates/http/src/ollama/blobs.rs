@@ -2,7 +2,7 @@
 //! they come, so that their length is no matter.
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::routing::head;
@@ -25,12 +25,24 @@ async fn receive(
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, ApiError> {
-    if server.app().has_blob(&digest)? {
+    let size_bytes = headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
+    let mut pieces = body.into_data_stream();
+    let received = take(&server, &digest, size_bytes, &mut pieces).await;
+    // Clients listen once all is sent. Were the connection to end before, they would hear of that and not of the reason.
+    while let Some(Ok(_)) = pieces.next().await {}
+    received
+}
+
+async fn take(
+    server: &Server,
+    digest: &str,
+    size_bytes: Option<u64>,
+    pieces: &mut BodyDataStream,
+) -> Result<StatusCode, ApiError> {
+    if server.app().has_blob(digest)? {
         return Ok(StatusCode::OK);
     }
-    let size_bytes = headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
-    let upload = server.app().upload(&digest, size_bytes)?;
-    let mut pieces = body.into_data_stream();
+    let upload = server.app().upload(digest, size_bytes)?;
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| ApiError::bad_request(format!("the contents broke off: {error}")))?;
         if !upload.write(piece).await {

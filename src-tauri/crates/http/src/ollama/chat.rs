@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::post;
 use cairn_app::{App, Chat, Done, Error, Event, Message, Reply, Said};
 use cairn_wire::Timestamp;
-use cairn_wire::ollama::{ChatChunk, ChatRequest, DoneReason, Metrics, ReplyMessage};
+use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, Metrics, ReplyMessage};
 
 use super::Whole;
 use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
@@ -31,6 +31,7 @@ async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) ->
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
     let answer = match server.app().chat(use_case(request)).await? {
         Reply::Answer(answer) => answer,
+        Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
         Reply::Unloaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Unload))),
     };
@@ -56,6 +57,7 @@ fn use_case(request: ChatRequest) -> Chat {
         whole: request.truncate == Some(false),
         no_shift: request.shift == Some(false),
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
+        render_only: request.debug_render_only == Some(true),
     }
 }
 
@@ -75,6 +77,14 @@ impl Chunk {
             done_reason: None,
             logprobs: Vec::new(),
             metrics: Metrics::default(),
+            debug_info: None,
+        }
+    }
+
+    fn rendered(&self, text: String) -> ChatChunk {
+        ChatChunk {
+            debug_info: Some(DebugInfo { rendered_template: text }),
+            ..self.piece(String::new(), String::new())
         }
     }
 

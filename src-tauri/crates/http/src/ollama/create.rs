@@ -6,9 +6,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
 use cairn_app::{Create, CreateEvent, Error, Message};
-use cairn_wire::ollama::{CreateRequest, Licenses, ProgressLine};
+use cairn_wire::ollama::{CreateRequest, Licenses, ProgressLine, PullLine};
+use serde::Serialize;
 
-use super::refused::{any, refuse};
+use super::pull;
+use super::refused::{any, refuse, refuse_for};
 use crate::body::Body;
 use crate::error::{ApiError, json};
 use crate::{Server, ndjson};
@@ -19,9 +21,26 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn create(State(server): State<Server>, Body(request): Body<CreateRequest>) -> Result<Response, ApiError> {
     let some = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let full =
+        |map: &Option<serde_json::Map<String, serde_json::Value>>| map.as_ref().is_some_and(|map| !map.is_empty());
+    refuse_for(&[
+        (
+            full(&request.draft_files) || some(&request.draft_quantize),
+            "a draft model (draft_files, draft_quantize)",
+            "create the model without one: its answers are the same, and only take longer",
+        ),
+        (
+            some(&request.remote_host),
+            "a model of another server (remote_host)",
+            "ask that server itself (OLLAMA_HOST names it to commands), or leave remote_host out, and the model is pulled",
+        ),
+        (
+            full(&request.info),
+            "another description of a model (info)",
+            "leave it out: what a model is, is read from its file",
+        ),
+    ])?;
     refuse(&[
-        (request.draft_files.as_ref().is_some_and(|files| !files.is_empty()), "draft models"),
-        (some(&request.remote_host), "a model of another server"),
         (request.messages.iter().flatten().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
         (request.messages.iter().flatten().any(|message| any(message.images.as_ref())), "reading images"),
     ])?;
@@ -37,12 +56,21 @@ async fn create(State(server): State<Server>, Body(request): Body<CreateRequest>
     Ok(json(StatusCode::OK, &last?))
 }
 
-fn line(event: CreateEvent) -> Result<ProgressLine, Error> {
+/// A step of making a model, or of pulling the one that it is made of.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Line {
+    Pull(PullLine),
+    Create(ProgressLine),
+}
+
+fn line(event: CreateEvent) -> Result<Line, Error> {
     match event {
-        CreateEvent::Status(status) => Ok(ProgressLine { status, ..ProgressLine::default() }),
+        CreateEvent::Pull(event) => pull::line(event).map(Line::Pull),
+        CreateEvent::Status(status) => Ok(Line::Create(ProgressLine { status, ..ProgressLine::default() })),
         CreateEvent::Progress { status, done_bytes, total_bytes } => {
             let digest = ProgressLine::QUANTISED.to_owned();
-            Ok(ProgressLine { status, digest, total: total_bytes, completed: done_bytes })
+            Ok(Line::Create(ProgressLine { status, digest, total: total_bytes, completed: done_bytes }))
         }
         CreateEvent::Failed(error) => Err(error),
     }

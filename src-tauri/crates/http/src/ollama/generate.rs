@@ -7,7 +7,7 @@ use axum::response::Response;
 use axum::routing::post;
 use cairn_app::{App, Done, Error, Event, Generate, Reply, Said};
 use cairn_wire::Timestamp;
-use cairn_wire::ollama::{DoneReason, GenerateChunk, GenerateRequest, Metrics};
+use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
 use super::Whole;
 use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
@@ -35,6 +35,7 @@ async fn generate(State(server): State<Server>, Body(request): Body<GenerateRequ
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
     let answer = match server.app().generate(use_case(request)).await? {
         Reply::Answer(answer) => answer,
+        Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
         Reply::Unloaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Unload))),
     };
@@ -57,6 +58,7 @@ fn use_case(request: GenerateRequest) -> Generate {
         keep_alive: request.keep_alive,
         no_shift: request.shift == Some(false),
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
+        render_only: request.debug_render_only == Some(true),
     }
 }
 
@@ -78,6 +80,14 @@ impl Chunk {
             context: None,
             logprobs: Vec::new(),
             metrics: Metrics::default(),
+            debug_info: None,
+        }
+    }
+
+    fn rendered(&self, text: String) -> GenerateChunk {
+        GenerateChunk {
+            debug_info: Some(DebugInfo { rendered_template: text }),
+            ..self.piece(String::new(), String::new())
         }
     }
 

@@ -41,7 +41,7 @@ impl Events for PullEvents {
     }
 }
 
-fn line(event: PullEvent) -> Result<PullLine, Error> {
+pub(super) fn line(event: PullEvent) -> Result<PullLine, Error> {
     match event {
         PullEvent::Step(step) => Ok(PullLine { status: step.text().to_owned(), ..PullLine::default() }),
         PullEvent::Blob(blob) => Ok(progress(blob)),

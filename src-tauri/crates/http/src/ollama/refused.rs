@@ -13,6 +13,14 @@ pub(super) fn refuse(asked: &[(bool, &'static str)]) -> Result<(), ApiError> {
     }
 }
 
+/// Refuses the first of these that was asked for, with what to do in its place.
+pub(super) fn refuse_for(asked: &[(bool, &'static str, &'static str)]) -> Result<(), ApiError> {
+    match asked.iter().find(|(asked, ..)| *asked) {
+        Some((_, what, instead)) => Err(Error::Instead { what, instead }.into()),
+        None => Ok(()),
+    }
+}
+
 /// Does `format` ask for anything? An empty text is how some clients say no.
 pub(super) fn asks_for_format(format: Option<&Value>) -> bool {
     !matches!(format, None | Some(Value::Null)) && format.and_then(Value::as_str) != Some("")

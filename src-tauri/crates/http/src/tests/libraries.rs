@@ -42,7 +42,13 @@ async fn a_model_gets_a_second_name() {
     let heard = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
     assert!(heard.starts_with("409") && heard.contains("part of Cairn"), "{heard}");
     let heard = daemon.own("POST", "/app/copy", r#"{"source":"pebble","destination":"Guide"}"#).await;
-    assert!(heard.contains(r#"{"source":"pebble","destination":"Guide:latest","copied_bytes":3"#), "3 MB: {heard}");
+    assert!(heard.starts_with("200 application/x-ndjson\n"), "it streams: {heard}");
+    let done = r#"{"status":"success","source":"pebble","destination":"Guide:latest","copied_bytes":3"#;
+    assert!(heard.contains(done), "3 MB: {heard}");
+    check!(daemon.own("POST", "/app/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
+    404 application/json; charset=utf-8
+    {"error":"model \"nobody\" not found"}
+    "##);
     let chat =
         r#"{"model":"guide","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":1},"stream":false}"#;
     assert!(daemon.post("/api/chat", chat).await.contains(r#""done":true"#), "the copy answers");
@@ -156,4 +162,30 @@ async fn damage_is_found_and_discarded() {
     404 application/json; charset=utf-8
     {"error":"model 'nobody' not found"}
     "##);
+}
+
+#[tokio::test]
+async fn a_scan_ends_with_what_was_found() {
+    let daemon = Daemon::start();
+    let folder = daemon.folder.path().join("others");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("none.gguf"), "no model").unwrap();
+    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), folder.join("tiny.gguf")).unwrap();
+    let scan = async |rest: &str| {
+        let body = format!(r#"{{"folders":["{}"]{rest}}}"#, folder.display());
+        daemon.own("POST", "/app/scan", &body).await.replace(&*folder.to_string_lossy(), "FOLDER")
+    };
+    let heard = scan(r#","digests":true"#).await;
+    let last = heard.lines().last().unwrap();
+    let found: serde_json::Value = serde_json::from_str(last).unwrap();
+    assert_eq!((&found["status"], &found["models"][0]["state"]), (&"done".into(), &"broken".into()), "{heard}");
+    let tiny = &found["models"][1];
+    assert_eq!((&tiny["path"], &tiny["app"]), (&"FOLDER/tiny.gguf".into(), &"folder".into()), "{heard}");
+    assert_eq!((&tiny["state"], &tiny["model"]), (&"here".into(), &"m:latest".into()), "{heard}");
+    assert_eq!(tiny["digest"], daemon.weights().0.to_string(), "{heard}");
+    let heard = daemon.own("POST", "/app/scan", r#"{"folders":["here"]}"#).await;
+    assert!(heard.starts_with("400") && heard.contains("folders must be absolute"), "{heard}");
+    let both = r#"{"path":"/x.gguf","link":true,"move":true}"#;
+    let heard = daemon.own("POST", "/app/import", both).await;
+    assert!(heard.starts_with("400") && heard.contains("linked or moved, not both"), "{heard}");
 }

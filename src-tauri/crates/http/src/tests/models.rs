@@ -56,7 +56,7 @@ async fn imports_that_are_refused() {
 
 #[tokio::test]
 async fn a_model_is_made_of_another() {
-    let daemon = Daemon::start();
+    let daemon = Daemon::with(&[("CAIRN_STALL", "300ms")]);
     let request = r#"{"model":"mine","from":"m","system":"Be brief.","parameters":{"temperature":0.5},
                       "messages":[{"role":"user","content":"hi"}],"license":"MIT"}"#;
     let heard = daemon.post("/api/create", request).await;
@@ -80,10 +80,13 @@ async fn a_model_is_made_of_another() {
     200 application/json; charset=utf-8
     {"status":"success"}
     "##);
-    check!(daemon.post("/api/create", r#"{"model":"x","from":"nobody"}"#).await, @r##"
-    404 application/json; charset=utf-8
-    {"error":"model 'nobody' not found"}
-    "##);
+    // Nobody listens there; what was begun ends with a line, as a pull does.
+    let nobody = "127.0.0.1:9/library/nobody";
+    let heard = daemon.post("/api/create", &format!(r#"{{"model":"x","from":"{nobody}"}}"#)).await;
+    assert!(heard.starts_with("200 application/x-ndjson\n{\"status\":\"pulling manifest\"}\n"), "{heard}");
+    assert!(heard.lines().last().is_some_and(|line| line.starts_with(r#"{"error":"pull model manifest: "#)), "{heard}");
+    let heard = daemon.post("/api/create", &format!(r#"{{"model":"x","from":"{nobody}","stream":false}}"#)).await;
+    assert!(heard.starts_with("500 ") && heard.contains(r#"{"error":"pull model manifest: "#), "{heard}");
     check!(daemon.post("/api/create", r#"{"model":"x"}"#).await, @r##"
     400 application/json; charset=utf-8
     {"error":"neither 'from' or 'files' was specified"}

@@ -150,7 +150,7 @@ fn generate(path: &Path, disk: &dyn Disk) -> Result<PrivateKey, KeyError> {
 }
 
 /// The path of a file that belongs to the key's.
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

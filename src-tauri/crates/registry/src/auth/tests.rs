@@ -228,3 +228,50 @@ fn secrets_are_not_printed() {
     let shown = format!("{:?}", SignIn::password("someone", "hunter2"));
     assert!(shown.contains("someone") && !shown.contains("hunter2"), "{shown}");
 }
+
+/// A registry on another machine, which is asked over plain http; whoever is on the way sees what the proxy sees.
+async fn far(challenge: &'static str, sign_in: SignIn) -> (Served, Registry) {
+    let proxy = Served::by(move |seen| match (seen.target.contains("/token"), seen.header("authorization")) {
+        (true, Some("Basic dTpw")) => token(seen),
+        (true, _) => reply(403, &[], ""),
+        (false, Some("Basic dTpw" | "Bearer good")) => reply(200, &[], "{}"),
+        (false, _) => reply(401, &[("WWW-Authenticate", challenge)], ""),
+    })
+    .await;
+    let mut config = crate::served::config();
+    config.proxies = crate::Proxies::all(&proxy.url(""), "");
+    let transport = crate::Transport::new(config).unwrap();
+    let registry = Registry::at("http://registry.test", true, &transport, sign_in).unwrap();
+    (proxy, registry)
+}
+
+#[tokio::test]
+async fn passwords_go_over_plain_http_only_when_that_was_asked_for() {
+    let bearer = "Bearer realm=\"http://registry.test/token\"";
+    for challenge in ["Basic realm=\"x\"", bearer] {
+        let (proxy, registry) = far(challenge, SignIn::password("u", "p")).await;
+        let said = refused(&registry).await;
+        assert!(said.contains("over plain http"), "{said}");
+        assert!(
+            proxy.seen().iter().all(|seen| seen.header("authorization").is_none()),
+            "{challenge}: nothing was sent"
+        );
+        let (_proxy, registry) = far(challenge, SignIn::password("u", "p").over_plain_http()).await;
+        registry.manifest(&model()).await.expect("it was asked for");
+    }
+}
+
+#[tokio::test]
+async fn signing_in_is_tried_before_any_model_is_asked_for() {
+    let served = registry(|seen| match seen.header("authorization") {
+        Some("Basic dTpw") => token(seen),
+        _ => unauthorized("x"),
+    })
+    .await;
+    served.registry(SignIn::password("u", "p")).enter().await.expect("that is the password");
+    let got = served.registry(SignIn::password("u", "wrong")).enter().await;
+    assert!(matches!(got, Err(SourceError::Refused { .. })), "{got:?}");
+    let nobody = Served::by(|_| reply(404, &[], "")).await;
+    let got = nobody.registry(SignIn::password("u", "p")).enter().await;
+    assert!(matches!(got, Err(SourceError::Absent { .. })), "it is no registry: {got:?}");
+}

@@ -48,6 +48,7 @@ pub(super) async fn obtain(
     let mut answer = match &sign_in.who {
         Who::Nobody => ask(registry, &address(registry, realm, bearer, scope)?, None, scope).await?,
         Who::Password { user, password } => {
+            sign_in.may_send_password(registry, &realm)?;
             let url = address(registry, realm, bearer, scope)?;
             ask(registry, &url, Some(basic(user, password)), scope).await?
         }
@@ -127,7 +128,11 @@ fn address(registry: &Registry, mut realm: Url, bearer: &Bearer, scope: &Scope) 
         add("service", service);
     }
     let actions = if scope.push { "pull,push" } else { "pull" };
-    let own = format!("repository:{}:{actions}", scope.repository);
+    let own = match &*scope.repository {
+        // Signing in as such is for no repository.
+        "" => String::new(),
+        repository => format!("repository:{repository}:{actions}"),
+    };
     bearer
         .scope
         .as_deref()

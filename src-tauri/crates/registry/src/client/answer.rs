@@ -43,9 +43,15 @@ impl Answer {
         SourceError::Broken { host: self.host.clone(), reason: self.placed(reason) }
     }
 
-    /// Not worth another try.
+    /// Not worth another try, because of what is in the answer.
     pub(crate) fn refused(&self, reason: impl std::fmt::Display) -> SourceError {
-        SourceError::Refused { host: self.host.clone(), reason: self.placed(reason) }
+        SourceError::Refused { host: self.host.clone(), status: None, reason: self.placed(reason) }
+    }
+
+    /// Not worth another try, because the answer is a refusal.
+    pub(crate) fn denied(&self, reason: impl std::fmt::Display) -> SourceError {
+        let status = Some(self.status().as_u16());
+        SourceError::Refused { host: self.host.clone(), status, reason: self.placed(reason) }
     }
 
     fn placed(&self, reason: impl std::fmt::Display) -> String {
@@ -100,7 +106,7 @@ impl Answer {
             }
             _ => {
                 let words = self.words().await;
-                self.refused(format!("{status}{words}"))
+                self.denied(format!("{status}{words}"))
             }
         }
     }

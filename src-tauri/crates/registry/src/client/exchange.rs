@@ -12,9 +12,9 @@ use reqwest::{Body, Method, StatusCode, Url};
 use super::answer::Answer;
 use super::reach::Reach;
 use super::registry::Registry;
-use super::transport::root;
-use crate::SourceError;
+use super::trouble::{distrust, trouble};
 use crate::auth::Scope;
+use crate::{Distrust, SourceError};
 
 /// As many as Go's client follows, which registries are made for.
 const MAX_REDIRECTS: usize = 10;
@@ -57,7 +57,7 @@ impl Registry {
         let answer = self.hop(question, Some(&fresh)).await?;
         if answer.status() == StatusCode::UNAUTHORIZED && answer.elsewhere.is_none() {
             self.auth.forget(&question.scope).await;
-            return Err(answer.refused("unauthorized: access denied"));
+            return Err(answer.denied("unauthorized: access denied"));
         }
         Ok(answer)
     }
@@ -154,6 +154,10 @@ impl Registry {
             };
             SourceError::Broken { host: self.host().to_owned(), reason }
         };
+        let untrusted = |distrust: Distrust| {
+            let host = elsewhere.clone().unwrap_or_else(|| self.host().to_owned());
+            SourceError::Untrusted { host, distrust }
+        };
         let patience = self.transport.answer_timeout;
         let mut sending = std::pin::pin!(request.send());
         let mut before = 0;
@@ -166,9 +170,9 @@ impl Registry {
                 },
             }
         };
-        let response = sent.map_err(|error| {
-            let reason = root(&error);
-            broken(if error.is_connect() { format!("no connection: {reason}") } else { reason })
+        let response = sent.map_err(|error| match distrust(&error) {
+            Some(found) => untrusted(found),
+            None => broken(trouble(&error)),
         })?;
         let host = self.host().to_owned();
         Ok(Answer { response, host, elsewhere, answer_timeout: patience, now: self.now() })
@@ -181,7 +185,13 @@ impl Registry {
 
     /// An error of this registry that no other try changes.
     pub(crate) fn refusal(&self, reason: impl Into<String>) -> SourceError {
-        SourceError::Refused { host: self.host().to_owned(), reason: reason.into() }
+        SourceError::Refused { host: self.host().to_owned(), status: None, reason: reason.into() }
+    }
+
+    /// Its 401, which nothing that we know answers.
+    pub(crate) fn unauthorized(&self, reason: &str) -> SourceError {
+        let status = Some(StatusCode::UNAUTHORIZED.as_u16());
+        SourceError::Refused { host: self.host().to_owned(), status, reason: reason.to_owned() }
     }
 }
 

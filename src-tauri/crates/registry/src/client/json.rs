@@ -5,7 +5,8 @@ use serde::de::DeserializeOwned;
 
 use super::answer::Answer;
 use super::exchange::place;
-use super::transport::{Transport, root};
+use super::transport::Transport;
+use super::trouble::{distrust, trouble};
 use crate::SourceError;
 
 impl Transport {
@@ -16,7 +17,12 @@ impl Transport {
         let asked = tokio::time::timeout(self.answer_timeout, self.http.get(url).send()).await;
         let response = match asked {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(broken(root(&error))),
+            Ok(Err(error)) => {
+                return Err(match distrust(&error) {
+                    Some(distrust) => SourceError::Untrusted { host, distrust },
+                    None => broken(trouble(&error)),
+                });
+            }
             Err(_) => return Err(broken("no answer came".to_owned())),
         };
         let mut answer = Answer {

@@ -58,6 +58,31 @@ async fn is_inside(url: &Url) -> bool {
     }
 }
 
+/// A name that has no address, as far as this machine can find out.
+#[derive(Debug, thiserror::Error)]
+#[error("no address is known of {name} ({reason})")]
+pub(super) struct UnknownName {
+    /// Which.
+    pub(super) name: String,
+    /// What the system says.
+    pub(super) reason: String,
+}
+
+async fn look_up(name: &Name) -> Result<Vec<SocketAddr>, UnknownName> {
+    let unknown = |reason: String| UnknownName { name: name.as_str().to_owned(), reason };
+    let found = tokio::net::lookup_host((name.as_str(), 0)).await.map_err(|error| unknown(error.to_string()))?;
+    Ok(found.collect())
+}
+
+/// Resolves names as the system does, and says of one that has no address that it was that.
+pub(super) struct Names;
+
+impl Resolve for Names {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move { Ok(Box::new(look_up(&name).await?.into_iter()) as Addrs) })
+    }
+}
+
 /// Resolves names, and leaves out addresses that are not public.
 pub(super) struct PublicOnly {
     /// Names whose addresses may be any.
@@ -75,8 +100,8 @@ impl Resolve for PublicOnly {
         let besides = Arc::clone(&self.besides);
         Box::pin(async move {
             let any = besides.iter().any(|host| host.eq_ignore_ascii_case(name.as_str()));
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
-            let allowed: Vec<SocketAddr> = found.filter(|address| any || is_public(address.ip())).collect();
+            let found = look_up(&name).await?;
+            let allowed: Vec<SocketAddr> = found.into_iter().filter(|address| any || is_public(address.ip())).collect();
             if allowed.is_empty() {
                 return Err(format!("{} has no public address", name.as_str()).into());
             }

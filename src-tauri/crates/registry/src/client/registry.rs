@@ -69,7 +69,10 @@ impl Registry {
             return Err(invalid("its scheme is neither http nor https"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            return Err(invalid("a name and a password do not belong into it"));
+            // They are not repeated.
+            let address = format!("{}://{}", base.scheme(), super::exchange::place(&base));
+            let reason = "a name and a password do not belong into it".to_owned();
+            return Err(AddressError::Invalid { address, reason });
         }
         if base.path() != "/" || base.query().is_some() || base.fragment().is_some() {
             return Err(invalid("there is more than a host in it"));
@@ -138,7 +141,7 @@ pub(crate) fn scope(name: &ModelRef, push: bool) -> Scope {
 }
 
 /// Is it this machine?
-fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.ends_with(".localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

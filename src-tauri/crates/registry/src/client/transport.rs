@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::redirect;
 
 use super::proxies::Proxies;
-use super::reach::{PublicOnly, Reach};
+use super::reach::{Names, PublicOnly, Reach};
 use super::tls;
 
 /// Tells the time.
@@ -103,6 +103,7 @@ impl Transport {
                 .user_agent(&config.user_agent)
                 .redirect(redirect::Policy::none())
                 .connect_timeout(config.connect_timeout)
+                .dns_resolver(Names)
                 .no_proxy();
             proxies.iter().fold(builder, |builder, proxy| builder.proxy(proxy.clone()))
         };

@@ -1,8 +1,8 @@
 //! Hugging Face's public index of models: `GET /api/models` with a filter, and the files of one repository.
 //! <https://huggingface.co/docs/hub/api>
 //!
-//! What it answers is somebody's words: counts are bounded, names are checked as names of models, and what is neither is
-//! left out.
+//! What it answers is somebody's words: lengths and counts are bounded, names are checked as names of models, and what is
+//! neither is left out. No credentials are sent, and no redirect is followed.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,18 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::{Discovered, Shelf, Variant};
-use crate::{SourceError, Transport};
+use crate::{AddressError, SourceError, Transport};
 
-/// Where the index is.
-const HUB: &str = "https://huggingface.co";
 /// The host in names, which Hugging Face answers as a registry at.
-const REGISTRY: &str = "hf.co";
+pub(super) const REGISTRY: &str = "hf.co";
 /// Repositories that a search brings at most.
 const MAX_FOUND: usize = 50;
+/// Variants of one repository at most; the types that llama.cpp knows are fewer.
+const MAX_VARIANTS: usize = 100;
 /// The longest answer that is read.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
+/// The longest word about a model that is kept: a licence, a task.
+const MAX_WORD_CHARS: usize = 60;
 
 /// Hugging Face's index, or one that answers as it does.
 #[derive(Debug, Clone)]
@@ -50,16 +52,35 @@ struct Entry {
 }
 
 impl Hub {
-    /// Hugging Face's own.
-    #[must_use]
-    pub fn new(transport: Transport) -> Self {
-        Self::at(transport, Url::parse(HUB).expect("it is an address"))
+    /// The one at an address: Hugging Face's own, a company's, a mirror. Whoever writes `http://` asks for that.
+    ///
+    /// # Errors
+    /// [`AddressError::Invalid`] when it is no address.
+    pub fn at(transport: Transport, address: &str) -> Result<Self, AddressError> {
+        let invalid = |reason: &str| AddressError::Invalid { address: address.to_owned(), reason: reason.to_owned() };
+        let base = Url::parse(address).map_err(|error| invalid(&error.to_string()))?;
+        if !matches!(base.scheme(), "http" | "https") {
+            return Err(invalid("its scheme is neither http nor https"));
+        }
+        if !base.username().is_empty() || base.password().is_some() || base.query().is_some() {
+            return Err(invalid("there is more than a host and a path in it"));
+        }
+        Ok(Self { transport, base })
     }
 
-    /// One at another address: a company's, or a mirror.
+    /// Who is asked, with the port where it has one.
     #[must_use]
-    pub fn at(transport: Transport, base: Url) -> Self {
-        Self { transport, base }
+    pub fn host(&self) -> String {
+        crate::client::place(&self.base)
+    }
+
+    /// The address of something of its interface, below whatever path the index is at.
+    fn url<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {
+        let mut url = self.base.clone();
+        if let Ok(mut path) = url.path_segments_mut() {
+            path.pop_if_empty().extend(["api", "models"]).extend(parts);
+        }
+        url
     }
 
     /// Repositories with GGUF files that a search means, those most fetched first. What can be pulled of each is asked
@@ -68,8 +89,7 @@ impl Hub {
     /// # Errors
     /// When it cannot be reached, or answers what is no list.
     pub async fn search(&self, query: &str) -> Result<Vec<Discovered>, SourceError> {
-        let mut url = self.base.clone();
-        url.set_path("/api/models");
+        let mut url = self.url([]);
         let limit = MAX_FOUND.to_string();
         url.query_pairs_mut().extend_pairs([
             ("search", query.trim()),
@@ -88,8 +108,7 @@ impl Hub {
     /// # Errors
     /// As [`Hub::search`].
     pub async fn variants(&self, repository: &str) -> Result<Vec<Variant>, SourceError> {
-        let mut url = self.base.clone();
-        url.set_path(&format!("/api/models/{repository}/tree/main"));
+        let mut url = self.url(repository.split('/').chain(["tree", "main"]));
         url.query_pairs_mut().append_pair("recursive", "true");
         let entries: Vec<Entry> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
         Ok(variants(repository, &entries))
@@ -97,18 +116,26 @@ impl Hub {
 }
 
 fn discovered(repository: Repository) -> Option<Discovered> {
-    // A repository that is no name cannot be pulled.
-    let _: ModelRef = format!("{REGISTRY}/{}", repository.id).parse().ok()?;
-    let licence = repository.tags.iter().find_map(|tag| tag.strip_prefix("license:")).map(str::to_owned);
+    // A repository that is no name cannot be pulled, and one with a tag is none.
+    let name: ModelRef = format!("{REGISTRY}/{}", repository.id).parse().ok()?;
+    if format!("{}/{}", name.namespace(), name.model()) != repository.id {
+        return None;
+    }
+    let licence = repository.tags.iter().find_map(|tag| tag.strip_prefix("license:")).map(word);
     Some(Discovered {
         title: repository.id,
         about: String::new(),
         shelf: Shelf::HuggingFace,
-        tasks: repository.pipeline_tag.into_iter().collect(),
+        tasks: repository.pipeline_tag.iter().map(|task| word(task)).collect(),
         licence,
         downloads: repository.downloads,
         variants: Vec::new(),
     })
+}
+
+/// A stranger's word, as far as it can be printed in a line.
+fn word(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(MAX_WORD_CHARS).collect()
 }
 
 /// Files of one quantisation are one variant, because large ones come in parts. Projectors and importance matrices are
@@ -126,14 +153,35 @@ fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
             *size = size.saturating_add(entry.size);
         }
     }
+    let parameters = parameters(repository);
     let variant = |(quantization, size_bytes): (String, u64)| {
         let name = format!("{REGISTRY}/{repository}:{quantization}");
         let _: ModelRef = name.parse().ok()?;
-        Some(Variant { name, parameters: None, quantization: Some(quantization), size_bytes, approximate: false })
+        Some(Variant {
+            name,
+            parameters: parameters.clone(),
+            quantization: Some(quantization),
+            size_bytes,
+            approximate: false,
+        })
     };
     let mut variants: Vec<Variant> = sizes.into_iter().filter_map(variant).collect();
     variants.sort_by_key(|variant| variant.size_bytes);
+    variants.truncate(MAX_VARIANTS);
     variants
+}
+
+/// How many parameters a repository's name says that its model has: `8B` in `me/Model-8b-Instruct-GGUF`, `8X7B`.
+fn parameters(repository: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.parse::<f32>().is_ok_and(|n| n > 0.0 && n < 10_000.0);
+    let read = |part: &str| {
+        let upper = part.to_ascii_uppercase();
+        let number = upper.strip_suffix(['B', 'M'])?;
+        let plain =
+            number.split('X').all(|factor| is_number(factor) && factor.starts_with(|c: char| c.is_ascii_digit()));
+        plain.then_some(upper)
+    };
+    repository.rsplit('/').next()?.split(['-', '_']).find_map(read)
 }
 
 /// The quantisation in a file's name: its last part that reads like one, `Q4_K_M` in `Model-8B-Q4_K_M-00001-of-00002`.
@@ -164,14 +212,14 @@ mod tests {
     use crate::served::{Served, reply, transport};
 
     fn hub(served: &Served) -> Hub {
-        Hub::at(transport(), Url::parse(&served.url("/")).expect("an address"))
+        Hub::at(transport(), &served.url("/")).expect("an address")
     }
 
     #[tokio::test]
     async fn a_search_asks_for_gguf_and_passes_over_what_cannot_be_pulled() {
         let served = Served::by(|_| {
             let body = r#"[{"id":"me/Model-GGUF","downloads":7,"tags":["gguf","license:mit"],"pipeline_tag":"text-generation"},
-                {"id":"no-slash-no-name?"},{"id":"../../etc"},{"id":"a/b/c"}]"#;
+                {"id":"no-slash-no-name?"},{"id":"../../etc"},{"id":"a/b/c"},{"id":"a/b:c"}]"#;
             reply(200, &[("content-type", "application/json")], body)
         })
         .await;
@@ -209,6 +257,44 @@ mod tests {
         assert_eq!(served.lines(), ["GET /api/models/me/Model-GGUF/tree/main?recursive=true"], "one question");
     }
 
+    #[tokio::test]
+    async fn strangers_words_are_bounded() {
+        let served = Served::by(|seen| {
+            let body = if seen.target.contains("tree") {
+                let file = |n: usize| format!(r#"{{"type":"file","path":"m-Q4_{n:05}.gguf","size":{}}}"#, u64::MAX);
+                format!("[{}]", (0..5_000).map(file).collect::<Vec<_>>().join(","))
+            } else {
+                let long = "x".repeat(100_000);
+                format!(
+                    r#"[{{"id":"me/M","tags":["license:\u001b[31m{long}"],"pipeline_tag":"a\u0007b"}},
+                        {{"id":"me/\u001b[2J"}},{{"id":"me/{long}"}}]"#
+                )
+            };
+            reply(200, &[], body)
+        })
+        .await;
+        let hub = Hub::at(transport(), &served.url("/a/mirror/")).expect("an address");
+        let found = hub.search("m").await.expect("it answers");
+        let [model] = found.as_slice() else { panic!("the others are no names: {found:?}") };
+        assert_eq!(model.tasks, ["ab"], "without what a terminal would obey");
+        let licence = model.licence.as_deref().unwrap_or_default();
+        assert!(licence.starts_with("[31mxx") && licence.len() == MAX_WORD_CHARS, "{licence:?}");
+        let variants = hub.variants("me/M").await.expect("it answers");
+        assert_eq!((variants.len(), variants[0].size_bytes), (MAX_VARIANTS, u64::MAX), "as many as there can be");
+        assert!(served.lines().iter().all(|line| line.starts_with("GET /a/mirror/api/models")), "{:?}", served.lines());
+    }
+
+    #[test]
+    fn addresses_of_an_index() {
+        let check = |address: &str, good: bool| assert_eq!(Hub::at(transport(), address).is_ok(), good, "{address}");
+        for address in ["https://huggingface.co", "http://127.0.0.1:1/", "https://hub.company/path"] {
+            check(address, true);
+        }
+        for address in ["", "huggingface.co", "file:///etc/passwd", "https://me:secret@hub", "https://hub/?x=1"] {
+            check(address, false);
+        }
+    }
+
     #[test]
     fn quantisations_in_names() {
         let check = |stem: &str, expected: Option<&str>| assert_eq!(quantization(stem).as_deref(), expected, "{stem}");
@@ -219,11 +305,29 @@ mod tests {
         check("Q-Model", None);
     }
 
+    #[test]
+    fn parameters_in_names() {
+        let check = |name: &str, expected: Option<&str>| assert_eq!(parameters(name).as_deref(), expected, "{name}");
+        check("me/Llama-3.2-1B-Instruct-GGUF", Some("1B"));
+        check("me/SmolLM2_135m", Some("135M"));
+        check("me/Qwen2.5-0.5b-GGUF", Some("0.5B"));
+        check("me/Mixtral-8x7B-v0.1", Some("8X7B"));
+        check("7B/Model", None);
+        check("me/Model-B-GGUF", None);
+        check("me/infB-nanB-1e9B-.5B", None);
+    }
+
     #[tokio::test]
     async fn an_answer_that_is_no_list_is_said() {
         let served = Served::by(|_| reply(200, &[], "<html>")).await;
         let error = hub(&served).search("x").await.expect_err("it is no list").to_string();
         assert!(error.contains("127.0.0.1") && error.contains("cannot be read"), "{error}");
+        let served = Served::by(|_| reply(200, &[], r#"[{"type":"file","path":"m-Q4_0.gguf","size":-1}]"#)).await;
+        let error = hub(&served).variants("me/M").await.expect_err("no file is so short").to_string();
+        assert!(error.contains("cannot be read"), "{error}");
+        let served = Served::by(|_| reply(200, &[], vec![b' '; MAX_ANSWER_BYTES + 1])).await;
+        let error = hub(&served).search("x").await.expect_err("it does not end").to_string();
+        assert!(error.contains("longer than"), "{error}");
         let served = Served::by(|_| reply(503, &[("retry-after", "3")], "")).await;
         assert!(matches!(hub(&served).search("x").await, Err(SourceError::Busy { .. })), "it asks to wait");
     }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use cairn_store::{Digest, StagingError};
 
+use crate::Distrust;
+
 /// Why a blob was not fetched. Unless it says otherwise, what was fetched is kept, and the next try goes on from there.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DownloadError {
@@ -62,8 +64,18 @@ pub enum DownloadError {
     Refused {
         /// Which one.
         host: String,
+        /// The status of its answer, where that is the refusal.
+        status: Option<u16>,
         /// What it said.
         reason: String,
+    },
+    /// Whoever answers for a source does not prove to be it, and the others do not have it.
+    #[error("{host} does not prove who it is: {distrust}")]
+    Untrusted {
+        /// Which one.
+        host: String,
+        /// What is wrong with its proof.
+        distrust: Distrust,
     },
     /// What came is not what was asked for. It was thrown away.
     #[error("digest mismatch, file must be downloaded again: want {want}, got {got}{}", from(hosts))]
@@ -130,6 +142,14 @@ pub enum Notice {
         to: String,
         /// What was wrong.
         reason: String,
+    },
+    /// Another source sends too, because the one that leads would take long by itself.
+    #[error("{host} sends too, beside {beside}")]
+    Joined {
+        /// Who.
+        host: String,
+        /// Who leads.
+        beside: String,
     },
     /// A stream that had stopped or was slow was opened anew.
     #[error("a stream from {host} was {why}; reopened")]

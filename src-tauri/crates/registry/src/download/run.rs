@@ -160,7 +160,8 @@ async fn attempt(
         over: Notify::new(),
     });
     let mut streams = JoinSet::new();
-    for _ in 0..shared.config.streams.max(1) {
+    let most_streams = shared.state().most_streams();
+    for _ in 0..most_streams {
         streams.spawn(stream::work(Arc::clone(&shared)));
     }
     let mut tick = tokio::time::interval(TELL_EVERY);

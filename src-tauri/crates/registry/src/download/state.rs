@@ -9,8 +9,8 @@ use cairn_store::{Digest, Ranges};
 
 use super::Config;
 use super::error::{DownloadError, Notice};
-use super::health::{Health, Pick, redeeming_bytes};
-use super::plan::{LeaseId, Plan, Rules, Taken};
+use super::health::{Health, MAX_AT_ONCE, Pick, redeeming_bytes};
+use super::plan::{Idle, LeaseId, Plan, Rules, Taken};
 use super::speed::Speed;
 use crate::{BlobSource, SourceError};
 
@@ -68,10 +68,12 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(digest: Digest, size_bytes: u64, held: Ranges, health: Health, config: Arc<Config>) -> Self {
         let rules = Rules {
-            segment_bytes: segment_bytes(size_bytes, &config),
+            segment_bytes: config.segment_bytes,
             split_bytes: config.split_bytes.max(1),
+            lease_for: config.lease_for,
             steal_after: config.steal_after,
             slow_after: config.slow_after,
+            streams: config.streams as u64,
         };
         Self {
             plan: Plan::new(size_bytes, held, rules),
@@ -88,15 +90,20 @@ impl State {
         }
     }
 
+    /// How many streams there may ever be something to do for.
+    pub(super) fn most_streams(&self) -> usize {
+        self.config.streams.max(1) * self.health.sources.len().clamp(1, MAX_AT_ONCE)
+    }
+
     /// What an idle stream does, which would rather not ask `avoid` again.
     pub(super) fn next(&mut self, now: Duration, avoid: Option<usize>) -> Next {
-        if self.failure.is_some() || !self.plan.has_work(now) {
-            return Next::Wait(now + self.config.steal_after / 2);
+        let again = Next::Wait(now + self.config.lease_for / 8);
+        if self.is_over() {
+            return again;
         }
-        let (pick, notice) = self.health.pick(now, avoid);
-        self.notices.extend(notice);
-        let source = match pick {
-            Pick::Source(source) => source,
+        let left_bytes = self.size_bytes - self.plan.received_bytes();
+        let among = match self.health.pick(now, avoid, left_bytes) {
+            Pick::Among(among) => among,
             Pick::Later(at) => return Next::Wait(at),
             Pick::Nobody => {
                 // Streams that are still at work may yet bring it to an end, or show that their source recovered.
@@ -107,12 +114,19 @@ impl State {
                 return Next::Wait(now + self.config.poll);
             }
         };
-        let found = self.health.sources.get(source).map(|found| (Arc::clone(&found.via), !found.ranged));
-        let job = found.and_then(|(via, whole)| {
-            let (lease, range) = self.plan.lease(now, whole)?;
-            Some(Job { lease, range, source, via, whole })
-        });
-        job.map_or(Next::Wait(now + self.config.poll), Next::Fetch)
+        for source in among {
+            let Some((via, whole)) =
+                self.health.sources.get(source).map(|found| (Arc::clone(&found.via), !found.ranged))
+            else {
+                continue;
+            };
+            let idle = Idle { source, whole, bytes_per_s: self.health.expected(source, now) };
+            if let Some((lease, range)) = self.plan.lease(now, idle) {
+                self.notices.extend(self.health.begins(source, now));
+                return Next::Fetch(Job { lease, range, source, via, whole });
+            }
+        }
+        again
     }
 
     /// Takes bytes that came.
@@ -120,7 +134,7 @@ impl State {
         let taken = self.plan.take(job.lease, offset, len, now);
         if let Taken::Write { len, at, .. } = taken {
             let asked_bytes = job.range.end - job.range.start;
-            self.health.came(job.source, at..at + len as u64, asked_bytes);
+            self.health.came(job.source, at..at + len as u64, asked_bytes, now);
             self.speed.add(now, len as u64);
             self.since_stall_bytes += len as u64;
             if self.since_stall_bytes >= redeeming_bytes(asked_bytes) {
@@ -132,8 +146,8 @@ impl State {
 
     /// A stream has ended.
     pub(super) fn ended(&mut self, job: &Job, end: &End, now: Duration) {
-        self.plan.release(job.lease);
-        self.health.left(job.source);
+        let speed = self.plan.release(job.lease, now);
+        self.health.left(job.source, speed);
         let reopened = |why| Notice::Reopened { host: job.via.host().to_owned(), why };
         match end {
             End::Done => {}
@@ -172,8 +186,5 @@ impl State {
     }
 }
 
-/// Small blobs are cut so that all streams have something to do, large ones so that the digest is never far behind.
-fn segment_bytes(size_bytes: u64, config: &Config) -> u64 {
-    let fair = size_bytes / (4 * config.streams.max(1) as u64);
-    fair.clamp((config.segment_bytes / 8).max(1), config.segment_bytes.max(1))
-}
+#[cfg(test)]
+mod tests;

@@ -51,7 +51,9 @@ pub(super) async fn work(shared: Arc<Shared>) {
     loop {
         let changed = shared.changed.notified();
         let next = {
+            let limit = shared.throttle.bytes_per_s();
             let mut state = shared.state();
+            state.health.limit_bytes_per_s = limit;
             let next = state.next(shared.now(), avoid);
             if state.is_over() {
                 shared.over.notify_one();

@@ -27,6 +27,7 @@ pub(crate) fn config() -> Config {
         stall: ms(150),
         stall_tries: 4,
         slow_after: ms(200),
+        lease_for: ms(500),
         steal_after: ms(50),
         tries: 6,
         backoff: ms(2),
@@ -190,7 +191,7 @@ async fn a_damaged_partial_is_fetched_again() {
     let downloads = home.downloads(RealDisk, config());
     let half = Fake::scripted("half", &contents, |number, asked| match number {
         0..3 => Ok(Answer::good(asked)),
-        _ => Err(SourceError::Refused { host: "half".to_owned(), reason: "enough".to_owned() }),
+        _ => Err(SourceError::Refused { host: "half".to_owned(), status: None, reason: "enough".to_owned() }),
     });
     run(&downloads, wanted(&contents, &[&half])).await.expect_err("it gives half of it");
     let path = downloads.staging().partial_path(&Digest::of(&contents));

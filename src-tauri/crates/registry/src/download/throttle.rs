@@ -31,6 +31,11 @@ impl Throttle {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { bytes_per_s, next: None };
     }
 
+    /// The limit, where there is one.
+    pub(super) fn bytes_per_s(&self) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_s
+    }
+
     /// Waits until `bytes` more may pass.
     pub(crate) async fn pass(&self, bytes: u64) {
         let mut left = bytes;

@@ -356,4 +356,8 @@ impl Disk for Small {
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
         RealDisk.remove(path)
     }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.touch(path)
+    }
 }

@@ -33,6 +33,13 @@ struct Failing {
     until: Instant,
 }
 
+/// How long a host rests still, and after how many failures in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Resting {
+    pub(super) failures: u32,
+    pub(super) left: Duration,
+}
+
 impl Health {
     pub(super) fn new(rules: HealthRules) -> Self {
         Self { rules, failing: Mutex::default() }
@@ -40,6 +47,29 @@ impl Health {
 
     pub(super) fn rests(&self, host: &str) -> bool {
         self.failing().get(host).is_some_and(|failing| Instant::now() < failing.until)
+    }
+
+    /// Everybody who rests.
+    pub(super) fn resting(&self) -> Vec<(String, Resting)> {
+        let now = Instant::now();
+        let failing = self.failing();
+        let resting = failing.iter().filter(|(_, failing)| now < failing.until);
+        let mut resting: Vec<_> = resting
+            .map(|(host, failing)| {
+                let left = failing.until.saturating_duration_since(now);
+                (host.clone(), Resting { failures: failing.in_a_row, left })
+            })
+            .collect();
+        resting.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        resting
+    }
+
+    /// Takes up what an earlier program knew of a host, which rests no longer than the rules say.
+    pub(super) fn recall(&self, host: &str, resting: Resting) {
+        if !resting.left.is_zero() {
+            let until = Instant::now() + resting.left.min(self.rules.longest_rest);
+            self.failing().insert(host.to_owned(), Failing { in_a_row: resting.failures.max(1), until });
+        }
     }
 
     /// Counts a failure, and returns whether the host worked until now. Failures while it rests are of requests that began

@@ -54,6 +54,7 @@ struct Both {
     sources: Sources,
     events: Receiver<SourceEvent>,
     name: ModelRef,
+    places: Vec<Place>,
 }
 
 impl Both {
@@ -71,10 +72,19 @@ impl Both {
             }
             _ => mirror_of(Trust::BlobsOnly),
         });
-        sources.set(&origin.0.place, places.collect()).unwrap();
+        let places: Vec<Place> = places.collect();
+        sources.set(&origin.0.place, places.clone()).unwrap();
         let name = format!("http://{}/library/m:latest", origin.0.place).parse().unwrap();
         let events = sources.events();
-        Self { origin, mirror, sources, events, name }
+        Self { origin, mirror, sources, events, name, places }
+    }
+
+    /// Another program begins, which knows only what was written down.
+    fn begin_anew(&mut self) {
+        let rules = HealthRules { rest: std::time::Duration::from_secs(3600), ..HealthRules::default() };
+        self.sources = Sources::new(transport(), Arc::new(|_| SignIn::anonymous()), rules);
+        self.sources.set(&self.origin.0.place, self.places.clone()).unwrap();
+        self.events = self.sources.events();
     }
 
     fn of(&self) -> ModelSources {
@@ -124,6 +134,7 @@ async fn check(places: &[&str], origin: u16, mirror: u16, expected: Result<&str,
         SourceError::Busy { .. } => "busy".to_owned(),
         SourceError::Absent { .. } => "absent".to_owned(),
         SourceError::Refused { .. } => "refused".to_owned(),
+        SourceError::Untrusted { .. } => "untrusted".to_owned(),
     });
     let about = format!("{places:?}, the origin {origin}, the mirror {mirror}");
     assert_eq!(got.as_deref().map_err(String::as_str), expected, "{about}");
@@ -169,10 +180,95 @@ async fn a_disagreement_is_told_once() {
     assert_eq!(both.events(), told, "what happened");
     both.resolve(200, 200).await.unwrap();
     assert_eq!(both.events(), Vec::<String>::new(), "it is not told again");
+}
 
-    both.sources.remember(both.name.clone(), both.mirror.0.place.clone(), Digest::of(&manifest(b"mirror")));
+/// What was told of a file, and the words in it.
+struct Kept {
+    folder: tempfile::TempDir,
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+impl Kept {
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join("data").join("sources.json")
+    }
+
+    fn memory(&self) -> SourceMemory {
+        let told = Arc::clone(&self.told);
+        SourceMemory {
+            path: self.path(),
+            disk: Arc::new(cairn_disk::RealDisk),
+            clock: Arc::new(new_year),
+            tell: Box::new(move |line| told.lock().unwrap().push(line)),
+        }
+    }
+
+    /// Waits until the file has these words, or does not.
+    async fn until(&self, words: &str, has: bool) {
+        for _ in 0..500 {
+            let text = std::fs::read_to_string(self.path()).unwrap_or_default();
+            if text.contains(words) == has && text.contains("\"version\":1") {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        panic!("{words:?} in the file: {has} was expected: {:?}", std::fs::read_to_string(self.path()));
+    }
+}
+
+fn kept() -> Kept {
+    Kept { folder: tempfile::tempdir().unwrap(), told: Arc::default() }
+}
+
+#[tokio::test]
+async fn what_mirrors_said_and_who_rests_outlives_the_program() {
+    let kept = kept();
+    let mut both = Both::new(&["origin", "joined"]).await;
+    both.sources.keep_at(kept.memory());
+    both.resolve(500, 200).await.expect("the mirror is believed");
+    kept.until(&Digest::of(&manifest(b"mirror")).to_string(), true).await;
+    kept.until("\"failures\":1", true).await;
+
+    let beside = |name: &str| kept.path().with_file_name(name);
+    let (half, other) = (beside(".sources.json.17647-17.tmp"), beside(".other.json.1-1.tmp"));
+    [&half, &other].into_iter().for_each(|path| std::fs::write(path, "{").unwrap());
+    both.begin_anew();
+    both.sources.keep_at(kept.memory());
+    assert!(!half.exists() && other.exists(), "what a killed program left half-written goes, and only that");
+    assert_eq!(both.resolve(200, 500).await.unwrap(), "origin, after 1", "the origin rests still, and is asked last");
+    let told = both.events();
+    assert!(told.contains(&"mirror disagreed".to_owned()), "the word of the mirror of then: {told:?}");
+    kept.until("mirror\":", false).await;
+
+    both.begin_anew();
+    both.sources.keep_at(kept.memory());
     both.resolve(200, 200).await.unwrap();
-    assert_eq!(both.events(), ["mirror disagreed"], "what was said before this program began");
+    assert!(!both.events().contains(&"mirror disagreed".to_owned()), "it is told once");
+    assert_eq!(*kept.told.lock().unwrap(), [""; 0], "nothing was wrong");
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_is_said_once_and_begins_anew() {
+    for rubbish in ["", "{", "[]", "{\"version\":1}", "{\"version\":\"x\"}", "\u{0}\u{0}\u{0}"] {
+        let kept = kept();
+        std::fs::create_dir_all(kept.path().parent().unwrap()).unwrap();
+        std::fs::write(kept.path(), rubbish).unwrap();
+        let both = Both::new(&["origin", "joined"]).await;
+        both.sources.keep_at(kept.memory());
+        both.resolve(500, 200).await.expect("it goes on without");
+        kept.until("mirror\":", true).await;
+        let told = kept.told.lock().unwrap().clone();
+        assert!(told.len() == 1 && told[0].contains("begins anew"), "{rubbish:?}: {told:?}");
+    }
+    let kept = kept();
+    let newer = "{\"version\":2,\"words\":{}}";
+    std::fs::create_dir_all(kept.path().parent().unwrap()).unwrap();
+    std::fs::write(kept.path(), newer).unwrap();
+    let both = Both::new(&["origin", "joined"]).await;
+    both.sources.keep_at(kept.memory());
+    both.resolve(500, 200).await.expect("it goes on without");
+    assert_eq!(std::fs::read_to_string(kept.path()).unwrap(), newer, "it is a newer program's");
+    assert!(kept.told.lock().unwrap()[0].contains("left alone"), "{:?}", kept.told.lock().unwrap());
 }
 
 #[tokio::test]

@@ -2,16 +2,16 @@
 //!
 //! A reflink costs no space and no time, and the two files are independent from then on; where the file system has none,
 //! the file is copied and hashed in one go. A hard link costs nothing either, but then both names lead to one file: it is
-//! made read-only first, and only made when asked for.
+//! made read-only first, and only made when asked for. How a file is moved is in [`moving`](super::moving).
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::path::Path;
 
 use cairn_disk::{Draft, Mode};
 use sha2::Digest as _;
 
+use super::source::{ReadOnly, Source, different_devices, set_permissions};
 use super::{LibraryWriter, WriteError};
 use crate::{Digest, Layer, LayerKind};
 
@@ -39,6 +39,8 @@ pub enum Way {
         /// It could be written to before.
         made_read_only: bool,
     },
+    /// They are the file itself, which has its own name until the model is there.
+    Moved,
     /// They were copied, because of this.
     Copied {
         /// Why there is no reflink.
@@ -67,7 +69,7 @@ pub struct Progress {
 }
 
 /// Is told how far it has come; says whether to go on.
-type Watch<'a> = dyn FnMut(Progress) -> bool + 'a;
+pub(super) type Watch<'a> = dyn FnMut(Progress) -> bool + 'a;
 
 impl LibraryWriter<'_> {
     /// Brings in the file at `path`. With `link` its contents get a second name in the library, and the file itself is
@@ -82,7 +84,7 @@ impl LibraryWriter<'_> {
         let path = path.canonicalize().map_err(unread)?;
         let source = Source::open(path)?;
         let (digest, way) = if link { self.link(&source, watch)? } else { self.share_or_copy(&source, watch)? };
-        Ok(Brought { layer: Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 }, way })
+        Ok(Brought { layer: Layer { kind: LayerKind::Model, digest, size_bytes: source.size_bytes() }, way })
     }
 
     /// Brings in contents that `fill` writes, `size_bytes` of them; `reason` says why they are no copy of one file.
@@ -98,7 +100,7 @@ impl LibraryWriter<'_> {
         watch: &mut Watch<'_>,
     ) -> Result<Brought, WriteError> {
         self.check_room(size_bytes)?;
-        let draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
+        let draft = self.draft()?;
         let hash = sha2::Sha256::new();
         let mut sink = Sink { draft, hash, done_bytes: 0, total_bytes: size_bytes, watch, failed: None };
         if let Err(source) = fill(&mut sink) {
@@ -109,58 +111,106 @@ impl LibraryWriter<'_> {
         Ok(Brought { layer, way: if present { Way::Present } else { Way::Copied { reason: reason.to_owned() } } })
     }
 
-    fn share_or_copy(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
-        let mut draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
-        let (digest, way) = match draft.reflink(&source.file) {
-            Ok(()) => {
-                // What is hashed is the draft, which nobody else writes to.
-                let unread = |source| WriteError::Source { path: draft.path().to_owned(), source };
-                let shared = File::open(draft.path()).map_err(unread)?;
-                let digest = read(&shared, draft.path(), source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
-                (digest, Way::Reflinked)
-            }
-            Err(refused) => {
+    pub(super) fn share_or_copy(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
+        let mut draft = self.draft()?;
+        let (digest, way) = match self.share(&mut *draft, source, watch)? {
+            Ok(digest) => (digest, Way::Reflinked),
+            Err(reason) => {
                 if let Some(digest) = self.known(source, watch)? {
                     return Ok((digest, Way::Present));
                 }
-                self.check_room(source.stamp.0)?;
-                let mut write = |bytes: &[u8]| Ok(draft.write(bytes)?);
-                let digest = read(&source.file, &source.path, source.stamp.0, Stage::Copying, watch, &mut write)?;
-                source.check()?;
-                (digest, Way::Copied { reason: refused.source.to_string() })
+                (self.copy_into(&mut *draft, source, watch)?, Way::Copied { reason })
             }
         };
-        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
+        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.size_bytes() };
         let present = self.keep(draft, &layer)?;
         Ok((digest, if present { Way::Present } else { way }))
+    }
+
+    /// Makes a draft share the place of a file, and returns the digest of that; or why the file system cannot.
+    pub(super) fn share(
+        &self,
+        draft: &mut dyn Draft,
+        source: &Source,
+        watch: &mut Watch<'_>,
+    ) -> Result<Result<Digest, String>, WriteError> {
+        if let Err(refused) = draft.reflink(&source.file) {
+            return Ok(Err(refused.source.to_string()));
+        }
+        // What is hashed is the draft, which nobody else writes to.
+        let unread = |source| WriteError::Source { path: draft.path().to_owned(), source };
+        let shared = File::open(draft.path()).map_err(unread)?;
+        read(&shared, draft.path(), source.size_bytes(), Stage::Hashing, watch, &mut |_| Ok(())).map(Ok)
+    }
+
+    /// Copies a file into a draft, and returns the digest of what was copied.
+    pub(super) fn copy_into(
+        &self,
+        draft: &mut dyn Draft,
+        source: &Source,
+        watch: &mut Watch<'_>,
+    ) -> Result<Digest, WriteError> {
+        self.check_room(source.size_bytes())?;
+        let mut write = |bytes: &[u8]| Ok(draft.write(bytes)?);
+        let digest = read(&source.file, &source.path, source.size_bytes(), Stage::Copying, watch, &mut write)?;
+        source.check()?;
+        Ok(digest)
+    }
+
+    /// Begins contents whose digest is not known yet: in `.cairn`, because a running Ollama removes from `blobs` what it
+    /// does not know.
+    pub(super) fn draft(&self) -> Result<Box<dyn Draft>, WriteError> {
+        Ok(self.disk.draft(&self.library.drafts(), Mode::Shared)?)
     }
 
     /// The digest of a file whose contents are here already. Only where some contents have its length is it read for that.
     fn known(&self, source: &Source, watch: &mut Watch<'_>) -> Result<Option<Digest>, WriteError> {
         let same_length = fs::read_dir(self.library.blobs()).is_ok_and(|entries| {
             let lengths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("sha256-"));
-            lengths.flat_map(|entry| entry.metadata()).any(|found| found.is_file() && found.len() == source.stamp.0)
+            lengths
+                .flat_map(|entry| entry.metadata())
+                .any(|found| found.is_file() && found.len() == source.size_bytes())
         });
         if !same_length {
             return Ok(None);
         }
-        let digest = read(&source.file, &source.path, source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
+        let digest = self.digest(source, watch)?;
         source.check()?;
-        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
-        Ok(self.library.blob(&layer).is_ok().then_some(digest))
+        Ok(self.present(digest, source.size_bytes())?.then_some(digest))
+    }
+
+    /// The digest of a file.
+    pub(super) fn digest(&self, source: &Source, watch: &mut Watch<'_>) -> Result<Digest, WriteError> {
+        read(&source.file, &source.path, source.size_bytes(), Stage::Hashing, watch, &mut |_| Ok(()))
+    }
+
+    /// Whether contents are here already. They are made young then: they are about to be named, and whoever clears up after
+    /// programs that were killed goes by age.
+    pub(super) fn present(&self, digest: Digest, size_bytes: u64) -> Result<bool, WriteError> {
+        let layer = Layer { kind: LayerKind::Model, digest, size_bytes };
+        let Ok(path) = self.library.blob(&layer) else { return Ok(false) };
+        match self.disk.touch(&path) {
+            // Somebody cleared up just now.
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(false),
+            // Another user's file keeps its age: that costs a second attempt at worst.
+            Err(error) if error.source.kind() == io::ErrorKind::PermissionDenied => Ok(true),
+            touched => Ok(touched.map(|()| true)?),
+        }
     }
 
     pub(super) fn check_room(&self, need_bytes: u64) -> Result<(), WriteError> {
-        let folder = self.library.blobs();
+        let (folder, reserve_bytes) = (self.library.blobs(), self.reserve_bytes);
         match self.disk.free_bytes(&folder)? {
-            free_bytes if free_bytes < need_bytes => Err(WriteError::NoSpace { need_bytes, free_bytes, folder }),
+            free_bytes if free_bytes < need_bytes.saturating_add(reserve_bytes) => {
+                Err(WriteError::NoSpace { need_bytes, free_bytes, reserve_bytes, folder })
+            }
             _ => Ok(()),
         }
     }
 
     /// Gives a whole draft its name. Returns whether the contents were there already.
     pub(super) fn keep(&self, draft: Box<dyn Draft>, layer: &Layer) -> Result<bool, WriteError> {
-        if self.library.blob(layer).is_ok() {
+        if self.present(layer.digest, layer.size_bytes)? {
             return Ok(true);
         }
         draft.keep(&self.library.blob_path(&layer.digest))?;
@@ -180,9 +230,8 @@ impl LibraryWriter<'_> {
         if !permissions.readonly() {
             set_permissions(source, permissions)?;
         }
-        let digest = read(&source.file, &source.path, source.stamp.0, Stage::Hashing, watch, &mut |_| Ok(()))?;
-        let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.stamp.0 };
-        if self.library.blob(&layer).is_ok() {
+        let digest = self.digest(source, watch)?;
+        if self.present(digest, source.size_bytes())? {
             source.check()?;
             return Ok((digest, Way::Present));
         }
@@ -230,86 +279,11 @@ impl Write for Sink<'_, '_> {
     }
 }
 
-/// A file that is read, and what tells whether it changed meanwhile.
-struct Source {
-    path: PathBuf,
-    file: File,
-    metadata: Metadata,
-    stamp: (u64, Option<SystemTime>),
-}
-
-impl Source {
-    fn open(path: PathBuf) -> Result<Self, WriteError> {
-        let unread = |source| WriteError::Source { path: path.clone(), source };
-        let file = File::open(&path).map_err(unread)?;
-        let metadata = file.metadata().map_err(unread)?;
-        let stamp = stamp(&metadata);
-        Ok(Self { path, file, metadata, stamp })
-    }
-
-    fn check(&self) -> Result<(), WriteError> {
-        match self.file.metadata() {
-            Ok(now) if stamp(&now) == self.stamp => Ok(()),
-            _ => Err(WriteError::SourceChanged(self.path.clone())),
-        }
-    }
-}
-
-fn stamp(metadata: &Metadata) -> (u64, Option<SystemTime>) {
-    (metadata.len(), metadata.modified().ok())
-}
-
-fn set_permissions(source: &Source, permissions: fs::Permissions) -> Result<(), WriteError> {
-    fs::set_permissions(&source.path, permissions)
-        .map_err(|error| WriteError::StaysWritable { path: source.path.clone(), source: error })
-}
-
-/// A file that was made read-only, and becomes what it was unless it is to stay so.
-struct ReadOnly<'a> {
-    source: &'a Source,
-    changed: bool,
-}
-
-impl<'a> ReadOnly<'a> {
-    fn make(source: &'a Source) -> Result<Self, WriteError> {
-        let before = source.metadata.permissions();
-        let changed = !before.readonly();
-        if changed {
-            let mut permissions = before;
-            permissions.set_readonly(true);
-            set_permissions(source, permissions)?;
-        }
-        Ok(Self { source, changed })
-    }
-
-    /// Leaves the file read-only, and says whether it was not so before.
-    fn stays(mut self) -> bool {
-        std::mem::take(&mut self.changed)
-    }
-}
-
-impl Drop for ReadOnly<'_> {
-    fn drop(&mut self) {
-        if self.changed {
-            // The error that led here is the one to report.
-            let _ = fs::set_permissions(&self.source.path, self.source.metadata.permissions());
-        }
-    }
-}
-
-#[cfg(unix)]
-fn different_devices(a: &Metadata, b: &Metadata) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    a.dev() != b.dev()
-}
-
-#[cfg(not(unix))]
-fn different_devices(_: &Metadata, _: &Metadata) -> bool {
-    false
-}
-
 /// The digest of a whole file. `watch` is told how many bytes were read and says whether to go on; `None` when not.
-pub(crate) fn digest_of(mut file: &File, watch: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<Digest>> {
+///
+/// # Errors
+/// When it cannot be read.
+pub fn digest_of(mut file: &File, watch: &mut dyn FnMut(u64) -> bool) -> io::Result<Option<Digest>> {
     let mut hash = sha2::Sha256::new();
     let mut piece = vec![0; PIECE_BYTES];
     let mut done_bytes = 0;

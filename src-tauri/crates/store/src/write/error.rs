@@ -29,12 +29,20 @@ pub enum WriteError {
     #[error("{} was written to while it was read; try again once it is whole", .0.display())]
     SourceChanged(PathBuf),
     /// There is no room for a copy.
-    #[error("a copy needs {}, and {} has {} free", size(*.need_bytes), folder.display(), size(*.free_bytes))]
+    #[error(
+        "a copy needs {}, and {} has {} free{}",
+        size(*.need_bytes),
+        folder.display(),
+        size(*.free_bytes),
+        reserve(*.reserve_bytes)
+    )]
     NoSpace {
         /// Bytes of the file.
         need_bytes: u64,
         /// Bytes that are free.
         free_bytes: u64,
+        /// Bytes that are to stay free.
+        reserve_bytes: u64,
         /// Where.
         folder: PathBuf,
     },
@@ -59,6 +67,26 @@ pub enum WriteError {
     StaysWritable {
         /// The file.
         path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A link is no file, and what it leads to is somebody's.
+    #[error("{} is a link to {}; name that file to move it, or use --copy", path.display(), target.display())]
+    MovedLink {
+        /// The link.
+        path: PathBuf,
+        /// Where it leads to.
+        target: PathBuf,
+    },
+    /// Somebody protected the file.
+    #[error("{} is write-protected, so it is not taken away; take the protection off, or use --copy", .0.display())]
+    MovedProtected(PathBuf),
+    /// The folder lets nobody take a file out of it.
+    #[error("nothing can be taken out of {} ({source}); use --copy", folder.display())]
+    MovedFromClosed {
+        /// The folder of the file.
+        folder: PathBuf,
         /// What the system said.
         #[source]
         source: io::Error,
@@ -103,5 +131,13 @@ fn size(bytes: u64) -> String {
         0..10_000_000 => format!("{bytes} bytes"),
         10_000_000..10_000_000_000 => format!("{} MB", bytes / 1_000_000),
         _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
+
+/// What stays free, for people.
+fn reserve(bytes: u64) -> String {
+    match bytes {
+        0 => String::new(),
+        bytes => format!(", of which {} stay free (CAIRN_DISK_RESERVE)", size(bytes)),
     }
 }

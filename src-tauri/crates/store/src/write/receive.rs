@@ -1,6 +1,6 @@
 //! Contents that somebody sends, a piece at a time, under the digest that they are said to have.
 
-use cairn_disk::{Draft, Mode};
+use cairn_disk::Draft;
 use sha2::Digest as _;
 
 use super::{LibraryWriter, WriteError};
@@ -22,7 +22,7 @@ impl LibraryWriter<'_> {
     /// When they do not fit, or the disk refuses.
     pub fn receive(&self, digest: Digest, size_bytes: Option<u64>) -> Result<Receiving<'_>, WriteError> {
         self.check_room(size_bytes.unwrap_or(0))?;
-        let draft = self.disk.draft(&self.library.blobs(), Mode::Shared)?;
+        let draft = self.draft()?;
         Ok(Receiving { writer: self, draft, hash: sha2::Sha256::new(), digest, size_bytes: 0 })
     }
 }

@@ -31,7 +31,8 @@ impl Fixture {
     }
 
     fn blobs(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.library.blobs()).unwrap().flatten();
+        let entries = [self.library.blobs(), self.library.drafts()].map(|folder| fs::read_dir(folder).unwrap());
+        let entries = entries.into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
         names.sort();
         names
@@ -84,6 +85,27 @@ fn a_file_becomes_a_model_once() {
     let again = import(&writer, &path, "tiny", false).expect("the same again is no conflict");
     assert!(matches!(again.way, Way::Present), "nothing is copied twice: {again:?}");
     assert_eq!((fixture.blobs(), fixture.names()), (before, vec!["Tiny:latest".to_owned()]), "nothing has changed");
+}
+
+#[cfg(unix)]
+#[test]
+fn contents_that_are_named_anew_are_young() {
+    let fixture = fixture();
+    let writer = fixture.writer();
+    let path = fixture.file("file", b"old");
+    let layer = writer.bring(&path, false, &mut |_| true).unwrap().layer;
+    let age = || fs::metadata(fixture.library.blob_path(&layer.digest)).unwrap().modified().unwrap();
+    let grow_old = || {
+        let blob = fs::File::options().write(true).open(fixture.library.blob_path(&layer.digest)).unwrap();
+        blob.set_modified(std::time::UNIX_EPOCH).unwrap();
+    };
+    let check = |what: &str, again: &dyn Fn()| {
+        grow_old();
+        again();
+        assert!(age() > std::time::UNIX_EPOCH, "{what}: whoever goes by age must leave them now");
+    };
+    check("a file", &|| drop(writer.bring(&path, false, &mut |_| true).unwrap()));
+    check("a text", &|| drop(writer.put(LayerKind::System, b"old").unwrap()));
 }
 
 #[test]
@@ -206,7 +228,9 @@ fn an_interrupted_import_leaves_nothing() {
     let stop_half_way = &mut |progress: Progress| progress.done_bytes < 2_000_000;
     assert!(matches!(writer.bring(&path, false, stop_half_way), Err(WriteError::Cancelled)), "it was interrupted");
     assert!(fixture.blobs().is_empty(), "no draft stays");
-    fs::write(fixture.library.blobs().join(".draft.1-1.tmp"), "from a killed program").unwrap();
+    for folder in [fixture.library.drafts(), fixture.library.blobs()] {
+        fs::write(folder.join(".draft.1-1.tmp"), "from a killed program").unwrap();
+    }
     let _ = fixture.writer();
     assert!(fixture.blobs().is_empty(), "nor one of a program that was killed");
     let changed = &mut |progress: Progress| {

@@ -15,7 +15,7 @@ pub struct Request {
 
 impl Request {
     /// Reads a head; `None` when the client has closed.
-    pub(super) fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
+    pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut request = Self::default();
         let mut line = String::new();
         if from.read_line(&mut line)? == 0 {

@@ -63,6 +63,9 @@ impl State {
         if sign_in && request.header("authorization") != Some(&token) {
             return self.challenge(to, path);
         }
+        if path.is_empty() {
+            return plain(to, 200, "Content-Type: application/json\r\n", b"{}");
+        }
         if let Some(status) = self.storm_status() {
             return self.refuse(to, path, status);
         }

@@ -15,7 +15,21 @@ pub struct ListedModels {
     pub libraries: Vec<Library>,
 }
 
-/// `POST /app/copy`: the answer to [`crate::ollama::CopyRequest`] when our own clients ask.
+/// `POST /app/copy`: how far a [`crate::ollama::CopyRequest`] of our own clients has come; the last one is
+/// [`CopyLine::Success`], or an error. Within a library there is no other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "status", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "bytes of one of the contents, done and in all")]
+pub enum CopyLine {
+    /// Its digest is computed.
+    Hashing { completed: u64, total: u64 },
+    /// It is copied, and its digest computed on the way.
+    Copying { completed: u64, total: u64 },
+    /// The model has its second name.
+    Success(CopyResponse),
+}
+
+/// A copy that was made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CopyResponse {
     /// The model's name, as it was sent.

@@ -47,7 +47,12 @@ pub struct CreateRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quantization: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_quantize: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub remote_host: Option<String>,
+    /// What the model's description is to say in place of what its file says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub info: Option<Map<String, Value>>,
     /// One JSON object per step; on when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DoneReason, Logprob, Metrics};
+use super::{DebugInfo, DoneReason, Logprob, Metrics};
 use crate::{KeepAlive, Think, Timestamp};
 
 /// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
@@ -47,6 +47,9 @@ pub struct GenerateRequest {
     pub logprobs: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_logprobs: Option<i64>,
+    /// Whether only the prompt's text is wanted, and no answer.
+    #[serde(rename = "_debug_render_only", skip_serializing_if = "Option::is_none")]
+    pub debug_render_only: Option<bool>,
 }
 
 /// A piece of the answer, or the whole of it.
@@ -68,4 +71,6 @@ pub struct GenerateChunk {
     pub logprobs: Vec<Logprob>,
     #[serde(flatten)]
     pub metrics: Metrics,
+    #[serde(default, rename = "_debug_info", skip_serializing_if = "Option::is_none")]
+    pub debug_info: Option<DebugInfo>,
 }

@@ -1,22 +1,23 @@
 //! `setup`: installs what running and testing need and this machine lacks.
 //!
-//! Cargo fetches every crate by itself, so little is left: the C compiler as a linker, and Python with virtual
-//! environments for the journeys that drive real clients. Nothing is done, quickly, where all is there.
+//! Cargo fetches every crate by itself, so little is left: the C compiler as a linker, and for the journeys Docker's registry
+//! and Python with the clients that they drive. Nothing is done, quickly, where all is there.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::bail;
 
 use super::{Verb, no_arguments};
-use crate::process;
+use crate::{process, python};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "setup",
     about: "Install what is missing here to run and test Cairn (Debian, Ubuntu), or say what is",
-    run: |_, args| {
+    run: |repo, args| {
         no_arguments(args)?;
         ensure(For::Tests)?;
+        python::CLIENTS.python(repo)?;
         println!("Everything that Cairn needs to be built, run and tested is here.");
         Ok(ExitCode::SUCCESS)
     },
@@ -59,6 +60,12 @@ const NEEDS: &[Need] = &[
         since: For::Tests,
         packages: &["docker-registry"],
         proof: &["docker-registry", "--version"],
+    },
+    Need {
+        what: "skopeo (another client of registries, in tests)",
+        since: For::Tests,
+        packages: &["skopeo"],
+        proof: &["skopeo", "--version"],
     },
 ];
 
@@ -173,7 +180,7 @@ mod tests {
     #[test]
     fn tests_need_all_that_running_needs() {
         let count = |purpose| NEEDS.iter().filter(|need| need.since <= purpose).count();
-        assert!(count(For::Running) < count(For::Tests), "Python and the registry are for tests only");
+        assert!(count(For::Running) < count(For::Tests), "Python, the registry and skopeo are for tests only");
         assert_eq!(count(For::Tests), NEEDS.len(), "tests need everything");
     }
 }

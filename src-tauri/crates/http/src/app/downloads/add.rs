@@ -16,6 +16,6 @@ pub(super) async fn add(
     Body(request): Body<DownloadRequest>,
 ) -> Result<Response, ApiError> {
     let pull = Pull { name: request.model, insecure: request.insecure, sources: request.sources };
-    let row = server.app().pull_detached(pull)?;
+    let row = server.app().pull_detached(pull).await?;
     Ok(json(StatusCode::ACCEPTED, &download(row)))
 }

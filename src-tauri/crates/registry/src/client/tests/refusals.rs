@@ -6,14 +6,14 @@ use axum::body::Body;
 use axum::http::Response;
 
 use crate::served::{Served, config, model, reply};
-use crate::{Registry, SignIn, SourceError, Transport};
+use crate::{Proxies, Registry, SignIn, SourceError, Transport, TransportConfig};
 
 async fn error(answer: impl Fn() -> Response<Body> + Send + Sync + 'static) -> SourceError {
     let served = Served::by(move |_| answer()).await;
     let error = served.registry(SignIn::anonymous()).manifest(&model()).await.expect_err("the server refuses");
     let place = match &error {
         SourceError::Broken { host, .. } | SourceError::Refused { host, .. } => host,
-        SourceError::Busy { host, .. } | SourceError::Absent { host } => host,
+        SourceError::Busy { host, .. } | SourceError::Absent { host } | SourceError::Untrusted { host, .. } => host,
     };
     assert_eq!(place, &served.place, "it says who refused");
     error
@@ -62,7 +62,8 @@ async fn trouble_of_the_server_may_pass() {
 async fn a_refusal_is_told_in_the_servers_words() {
     for status in [400, 403, 451] {
         match error(move || reply(status, &[], "not\nyou \u{1b}[31m")).await {
-            SourceError::Refused { reason, .. } => {
+            SourceError::Refused { reason, status: said, .. } => {
+                assert_eq!(said, Some(status), "the status is a fact of its own");
                 assert!(reason.starts_with(&status.to_string()), "with its status: {reason}");
                 assert!(reason.ends_with("not you  [31m"), "without what a terminal would obey: {reason:?}");
             }
@@ -87,9 +88,18 @@ async fn nobody_there_and_nobody_answering() {
     let silent = registry.manifest(&model()).await;
     assert!(matches!(&silent, Err(SourceError::Broken { reason, .. }) if reason.contains("no answer")), "{silent:?}");
     drop(unused);
-    let nobody = registry.manifest(&model()).await;
-    assert!(
-        matches!(&nobody, Err(SourceError::Broken { reason, .. }) if reason.contains("no connection")),
-        "{nobody:?}"
-    );
+    let check = async |address: String, proxies: Proxies, expected: &str| {
+        let settings = TransportConfig { proxies, connect_timeout: Duration::from_millis(100), ..config() };
+        let registry = Registry::at(&address, true, &Transport::new(settings).unwrap(), SignIn::anonymous()).unwrap();
+        let got = registry.manifest(&model()).await;
+        let said = matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.starts_with(expected));
+        assert!(said, "{address}: {got:?} instead of {expected:?}");
+    };
+    check(format!("http://{place}"), Proxies::none(), "no connection: nobody listens there (").await;
+    let unknown = "no connection: no address is known of no-such-host.invalid (";
+    check("http://no-such-host.invalid".to_owned(), Proxies::none(), unknown).await;
+    // A proxy that takes connections and does not speak.
+    let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxies = Proxies::all(&format!("http://{}", mute.local_addr().unwrap()), "");
+    check("https://registry.test".to_owned(), proxies, "no connection: nothing answered in time").await;
 }

@@ -12,7 +12,9 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::served::{Seen, Served, config, model, reply, router};
-use crate::{ManifestBytes, Proxies, Registry, SignIn, SourceError, Transport, TransportConfig, TransportError};
+use crate::{
+    Distrust, ManifestBytes, Proxies, Registry, SignIn, SourceError, Transport, TransportConfig, TransportError,
+};
 
 /// The manifest, as `address` has it on the way that `settings` describe.
 async fn ask(address: &str, settings: TransportConfig) -> Result<ManifestBytes, SourceError> {
@@ -122,8 +124,15 @@ impl axum::serve::Listener for Tls {
 
 impl Secured {
     async fn by(answer: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static) -> Self {
-        let rcgen::CertifiedKey { cert, signing_key } =
-            rcgen::generate_simple_self_signed(["registry.test".to_owned()]).unwrap();
+        Self::with(rcgen::CertificateParams::new(["registry.test".to_owned()]).unwrap(), answer).await
+    }
+
+    async fn with(
+        params: rcgen::CertificateParams,
+        answer: impl Fn(&Seen) -> Response<Body> + Send + Sync + 'static,
+    ) -> Self {
+        let signing_key = rcgen::KeyPair::generate().unwrap();
+        let cert = params.self_signed(&signing_key).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let certificate = folder.path().join("ca.pem");
         std::fs::write(&certificate, cert.pem()).unwrap();
@@ -186,11 +195,35 @@ async fn tls_goes_through_a_proxy_to_who_is_trusted() {
     assert_eq!(secured.seen.lock().unwrap()[0].header("proxy-authorization"), None, "which the registry does not see");
 
     let got = ask("https://registry.test", by(proxies.clone())).await;
-    assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("certificate")), "{got:?}");
+    let distrust = Distrust::UnknownAuthority;
+    check_distrust(got, "registry.test", distrust);
     let trusting = TransportConfig { extra_ca: Some(secured.certificate.clone()), ..by(proxies) };
     let got = ask("https://another.test", trusting).await;
-    assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("certificate")), "{got:?}");
+    let distrust = Distrust::OtherHost { wanted: "another.test".to_owned(), names: vec!["registry.test".to_owned()] };
+    check_distrust(got, "another.test", distrust);
     assert_eq!(secured.seen.lock().unwrap().len(), 1, "who is not trusted is not asked");
+}
+
+fn check_distrust(got: Result<ManifestBytes, SourceError>, asked: &str, expected: Distrust) {
+    match got {
+        Err(SourceError::Untrusted { host, distrust }) => assert_eq!((host.as_str(), distrust), (asked, expected)),
+        other => panic!("{asked} must not be trusted: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn certificates_have_their_time() {
+    let check = async |from: i32, to: i32, expected: Distrust| {
+        let mut params = rcgen::CertificateParams::new(["registry.test".to_owned()]).unwrap();
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(from, 1, 1), rcgen::date_time_ymd(to, 1, 1));
+        let secured = Secured::with(params, |_| reply(200, &[], "{}")).await;
+        let (proxy, _) = tunnel(&secured.place).await;
+        let proxies = Proxies::all(&format!("http://{proxy}"), "");
+        let trusting = TransportConfig { extra_ca: Some(secured.certificate.clone()), ..by(proxies) };
+        check_distrust(ask("https://registry.test", trusting).await, "registry.test", expected);
+    };
+    check(2001, 2002, Distrust::Expired).await;
+    check(3001, 3002, Distrust::NotYetValid).await;
 }
 
 #[tokio::test]

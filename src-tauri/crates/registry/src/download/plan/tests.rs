@@ -7,9 +7,15 @@ use super::*;
 const RULES: Rules = Rules {
     segment_bytes: 100,
     split_bytes: 10,
+    lease_for: Duration::from_secs(4),
     steal_after: Duration::from_secs(1),
     slow_after: Duration::from_secs(10),
+    streams: 1,
 };
+
+/// A stream that would get all that it may have at once.
+const FAST: Idle = Idle { source: 0, whole: false, bytes_per_s: Some(1_000_000) };
+const WHOLE: Idle = Idle { whole: true, ..FAST };
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -21,55 +27,111 @@ fn plan(size_bytes: u64, held: &[Range<u64>]) -> Plan {
 
 /// Leases until there is no more, and returns the ranges.
 fn all(plan: &mut Plan, now: Duration) -> Vec<Range<u64>> {
-    std::iter::from_fn(|| plan.lease(now, false).map(|(_, range)| range)).take(20).collect()
+    std::iter::from_fn(|| plan.lease(now, FAST).map(|(_, range)| range)).take(200).collect()
 }
 
 #[test]
-fn fetches_what_is_missing_from_the_front() {
+fn fetches_what_is_missing_from_the_front_and_ever_less_at_once() {
     let mut plan = plan(350, &[0..20, 150..160]);
-    assert_eq!(all(&mut plan, seconds(0)), [20..120, 120..150, 160..260, 260..350], "segments, around what is there");
-    assert!(!plan.has_work(seconds(0)), "nobody has had time to be slow");
+    let ranges = all(&mut plan, seconds(0));
+    assert_eq!(
+        ranges[..4],
+        [20..100, 100..150, 160..183, 183..196],
+        "a quarter of what nobody has begun, around the rest"
+    );
+    assert!(ranges.is_sorted_by_key(|range| range.start), "from the front: {ranges:?}");
+    assert_eq!(ranges.last().map(|range| range.end), Some(350), "to the end");
+    assert_eq!(ranges.iter().map(|range| range.end - range.start).sum::<u64>(), 320, "each byte once: {ranges:?}");
+    assert!(plan.lease(seconds(100), FAST).is_some(), "by now all of them would be slow");
 }
 
 #[test]
-fn an_idle_stream_halves_the_slowest() {
-    let mut plan = plan(200, &[]);
-    let (first, _) = plan.lease(seconds(0), false).expect("all is missing");
-    let (second, _) = plan.lease(seconds(0), false).expect("the second segment is missing");
-    plan.take(first, 0, 40, seconds(2));
-    plan.take(second, 100, 80, seconds(2));
-    let (third, range) = plan.lease(seconds(2), false).expect("the first would take three more seconds");
-    assert_eq!(range, 70..100, "half of what the slowest had left");
+fn nobody_is_asked_for_more_than_it_can_send_in_a_few_seconds() {
+    let check = |bytes_per_s: Option<u64>, expected: u64| {
+        let (_, range) = plan(1_000_000, &[]).lease(seconds(0), Idle { bytes_per_s, ..FAST }).expect("all is missing");
+        assert_eq!(range.end - range.start, expected, "at {bytes_per_s:?}");
+    };
+    check(None, 2);
+    check(Some(0), 2);
+    check(Some(7), 28);
+    check(Some(25), 100);
+    check(Some(26), 100);
+}
+
+/// A blob of two leases, of which the first is at a twentieth of the pace of who asks for more.
+fn lagging(size_bytes: u64) -> (Plan, LeaseId) {
+    let mut plan = Plan::new(size_bytes, Ranges::new(), Rules { segment_bytes: 1000, ..RULES });
+    let (slow, range) = plan.lease(seconds(0), WHOLE).expect("all is missing");
+    assert_eq!(range, 0..size_bytes, "all of it");
+    (plan, slow)
+}
+
+#[test]
+fn what_a_healthy_stream_was_asked_for_is_asked_of_nobody_else() {
+    let (mut plan, slow) = lagging(1000);
+    let beside = |bytes_per_s| Idle { bytes_per_s: Some(bytes_per_s), ..FAST };
+    for second in 1..50 {
+        plan.take(slow, 10 * (second - 1), 10, seconds(second));
+        if second == 1 {
+            continue;
+        }
+        assert_eq!(plan.lease(seconds(second), beside(80)), None, "it sends, a quarter as fast as the one who asks");
+    }
     assert_eq!(
-        plan.take(first, 40, 60, seconds(3)),
-        Taken::Write { skip: 0, len: 30, at: 40, finished: true },
-        "the slow one gives up what was taken from it"
+        plan.lease(seconds(49), Idle { bytes_per_s: None, ..FAST }),
+        None,
+        "nobody knows whether that is faster"
     );
-    plan.release(first);
-    assert_eq!(plan.take(first, 70, 30, seconds(3)), Taken::Gone, "its lease is over");
-    plan.take(third, 70, 30, seconds(3));
-    plan.take(second, 180, 20, seconds(3));
-    assert!(plan.is_complete(), "all came, by three streams");
+    assert!(plan.lease(seconds(49), beside(90)).is_some(), "that one is more than four times faster");
+}
+
+#[test]
+fn half_is_taken_from_who_is_far_slower() {
+    let (mut plan, slow) = lagging(200);
+    plan.take(slow, 0, 40, seconds(2));
+    plan.take(slow, 40, 1, seconds(4));
+    let (fast, range) = plan.lease(seconds(4), FAST).expect("it would take three more minutes");
+    assert_eq!(range, 120..200, "half of what it had left, from the end");
+    let rest = Taken::Write { skip: 0, len: 79, at: 41, finished: true };
+    assert_eq!(plan.take(slow, 41, 159, seconds(5)), rest, "the slow one gives up what was taken from it");
+    plan.release(slow, seconds(5));
+    assert_eq!(plan.take(slow, 120, 30, seconds(5)), Taken::Gone, "its lease is over");
+    plan.take(fast, 120, 80, seconds(5));
+    assert!(plan.is_complete(), "all came, by two streams");
+    assert_eq!(plan.release(fast, seconds(6)), Some(40), "80 bytes in two seconds");
+}
+
+#[test]
+fn from_who_sends_everything_another_source_takes_what_lies_ahead() {
+    let (mut plan, whole) = lagging(1000);
+    plan.take(whole, 0, 100, seconds(2));
+    assert_eq!(
+        plan.lease(seconds(2), Idle { bytes_per_s: Some(1), ..FAST }),
+        None,
+        "the same source would send it again"
+    );
+    let other = Idle { source: 1, whole: false, bytes_per_s: Some(1) };
+    assert_eq!(plan.lease(seconds(2), other).map(|(_, range)| range), Some(550..1000), "however slow that one is");
+    assert_eq!(plan.lease(seconds(2), Idle { whole: true, ..other }), None, "but not another of its kind");
 }
 
 #[test]
 fn a_tail_is_taken_over_whole_and_ever_more_patiently() {
-    let mut plan = plan(15, &[]);
-    let (first, _) = plan.lease(seconds(0), false).expect("all is missing");
-    assert_eq!(plan.lease(seconds(0), false), None, "it has only just begun");
+    let (mut plan, first) = lagging(15);
+    assert_eq!(plan.lease(seconds(0), FAST), None, "it has only just begun");
     plan.take(first, 0, 1, seconds(1));
-    let (second, range) = plan.lease(seconds(1), false).expect("fourteen more seconds are too long");
+    let (second, range) = plan.lease(seconds(1), FAST).expect("fourteen more seconds are too long");
     assert_eq!(range, 1..15, "too little to split");
     assert_eq!(plan.take(first, 1, 1, seconds(1)), Taken::Gone, "the slow one lost it");
-    assert_eq!(plan.lease(seconds(2), false), None, "the second has a second more");
-    assert!(plan.lease(seconds(3), false).is_some_and(|(_, range)| range == (1..15)), "it was silent for two");
+    assert_eq!(plan.lease(seconds(2), FAST), None, "the second has a second more");
+    assert!(plan.lease(seconds(3), FAST).is_some_and(|(_, range)| range == (1..15)), "it was silent for two");
     assert_eq!(plan.take(second, 1, 1, seconds(3)), Taken::Gone, "so it lost it too");
 }
 
 #[test]
 fn a_source_that_sends_everything_is_skipped_along() {
     let mut plan = plan(400, &[0..50, 200..300]);
-    let (id, range) = plan.lease(seconds(0), true).expect("some is missing");
+    let (id, range) = plan.lease(seconds(0), WHOLE).expect("some is missing");
     assert_eq!(range, 50..200, "no segment, the whole gap");
     assert_eq!(plan.take(id, 0, 40, seconds(0)), Taken::Before, "nothing of it is wanted");
     let expected = Taken::Write { skip: 10, len: 150, at: 50, finished: true };
@@ -86,27 +148,28 @@ fn a_source_that_sends_everything_is_skipped_along() {
 #[test]
 fn bytes_from_beyond_are_refused() {
     let mut plan = plan(100, &[]);
-    let (id, _) = plan.lease(seconds(0), false).expect("all is missing");
+    let (id, _) = plan.lease(seconds(0), FAST).expect("all is missing");
     assert_eq!(plan.take(id, 1, 10, seconds(0)), Taken::Beyond { asked: 0 }, "a byte would be missing");
     assert_eq!(plan.received_bytes(), 0, "nothing was taken");
 }
 
 #[test]
-fn a_slow_stream_shows_against_the_others() {
-    let mut plan = plan(300, &[]);
-    let ids: Vec<_> = (0..3).map(|_| plan.lease(seconds(0), false).expect("three segments").0).collect();
+fn a_slow_stream_shows_against_the_others_from_its_source() {
+    let mut plan = Plan::new(30_000, Ranges::new(), RULES);
+    let mut begin = |source| plan.lease(seconds(0), Idle { source, ..FAST }).expect("much is missing").0;
+    let ids = [begin(0), begin(0), begin(0), begin(1)];
     for second in 1..=12 {
         plan.take(ids[0], 8 * (second - 1), 8, seconds(second));
         plan.take(ids[1], 100 + 8 * (second - 1), 8, seconds(second));
-        let slow = ids.iter().map(|id| plan.is_slow(*id, seconds(second))).collect::<Vec<_>>();
-        assert_eq!(slow, [false, false, second >= 10], "after {second} seconds");
+        let slow = ids.map(|id| plan.is_slow(id, seconds(second)));
+        assert_eq!(slow, [false, false, second >= 10, false], "after {second} seconds");
     }
 }
 
 /// What a stream of the simulation does next.
 #[derive(Debug, Clone)]
 enum Event {
-    Lease { whole: bool },
+    Lease { source: usize, whole: bool },
     Bytes { stream: usize, back: u64, len: usize },
     End { stream: usize },
     Wait { ms: u64 },
@@ -114,7 +177,7 @@ enum Event {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        3 => any::<bool>().prop_map(|whole| Event::Lease { whole }),
+        3 => (0..2_usize, any::<bool>()).prop_map(|(source, whole)| Event::Lease { source, whole }),
         6 => (0..8_usize, 0..4_u64, 0..60_usize).prop_map(|(stream, back, len)| Event::Bytes { stream, back, len }),
         1 => (0..8_usize).prop_map(|stream| Event::End { stream }),
         1 => (0..3000_u64).prop_map(|ms| Event::Wait { ms }),
@@ -137,10 +200,8 @@ proptest! {
         let mut now = Duration::ZERO;
         for event in events {
             match event {
-                Event::Lease { whole } => {
-                    let work = plan.has_work(now);
-                    let lease = plan.lease(now, whole);
-                    prop_assert_eq!(lease.is_some(), work, "what is promised is given");
+                Event::Lease { source, whole } => {
+                    let lease = plan.lease(now, Idle { source, whole, ..FAST });
                     streams.extend(lease.map(|(id, range)| (id, range.start)));
                 }
                 Event::Bytes { stream, back, len } => {
@@ -151,11 +212,13 @@ proptest! {
                         (place..place + fresh as u64).for_each(|at| seen[at as usize] += 1);
                         *at = place + fresh as u64;
                         if finished && !plan.extend(*id) {
-                            plan.release(*id);
+                            plan.release(*id, now);
                         }
                     }
                 }
-                Event::End { stream } if stream < streams.len() => plan.release(streams.swap_remove(stream).0),
+                Event::End { stream } if stream < streams.len() => {
+                    plan.release(streams.swap_remove(stream).0, now);
+                }
                 Event::End { .. } => {}
                 Event::Wait { ms } => now += Duration::from_millis(ms),
             }
@@ -163,13 +226,15 @@ proptest! {
             let total = seen.iter().map(|count| u64::from(*count)).sum::<u64>();
             prop_assert_eq!(plan.received_bytes(), total, "the count is that of the bytes");
         }
-        streams.iter().for_each(|(id, _)| plan.release(*id));
-        while let Some((id, range)) = plan.lease(now, false) {
+        for (id, _) in &streams {
+            plan.release(*id, now);
+        }
+        while let Some((id, range)) = plan.lease(now, FAST) {
             let len = (range.end - range.start) as usize;
             let all = Taken::Write { skip: 0, len, at: range.start, finished: true };
             prop_assert_eq!(plan.take(id, range.start, len, now), all, "a good stream brings all it was asked for");
             (range.start..range.end).for_each(|at| seen[at as usize] += 1);
-            plan.release(id);
+            plan.release(id, now);
         }
         prop_assert!(plan.is_complete() && seen.iter().all(|count| *count == 1), "every byte came once: {:?}", seen);
     }

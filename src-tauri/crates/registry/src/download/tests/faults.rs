@@ -36,7 +36,7 @@ async fn connections_that_break_at_random() {
     let mut random = Random::new(5);
     let source = survives("broken", move |_, asked| {
         let len = asked.end - asked.start;
-        let sent = asked.start..asked.start + random.below(len + len / 4).min(len);
+        let sent = asked.start..asked.start + random.below(len + len / 4 + 2).min(len);
         let then = if random.below(2) == 0 { Then::Break } else { Then::End };
         Ok(Answer { sent, then, ..Answer::good(asked) })
     })
@@ -72,7 +72,7 @@ async fn answers_that_begin_elsewhere_or_end_elsewhere() {
     .await;
     survives("too long", |_, asked| Ok(Answer { sent: asked.start..LEN as u64, ..Answer::good(asked) })).await;
     survives("too short, now and then", |number, asked| {
-        let short = if number % 3 == 0 { 5000 } else { 0 };
+        let short = if number % 3 == 0 { (asked.end - asked.start) / 2 } else { 0 };
         Ok(Answer { sent: asked.start..asked.end - short, ..Answer::good(asked) })
     })
     .await;
@@ -179,6 +179,19 @@ async fn one_slow_stream_does_not_set_the_pace() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_send_what_one_alone_would_take_long_for() {
+    let contents = contents(6 * LEN, 3);
+    let steady = |host: &str| {
+        Fake::scripted(host, &contents, |_, asked| Ok(Answer { chunk: 4 << 10, pace: ms(10), ..Answer::good(asked) }))
+    };
+    let (near, far) = (steady("near"), steady("far"));
+    check("two of a kind", &contents, &[&near, &far]).await;
+    let (first, second) = (near.sent_bytes(), far.sent_bytes());
+    assert!(first.min(second) * 5 > contents.len() as u64, "both did much of it: {first} and {second} bytes");
+    assert_eq!(first + second, contents.len() as u64, "and nothing twice");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_has_it_is_found_and_whoever_refuses_is_named() {
     let contents = contents(LEN, 3);
     let absent = Fake::scripted("nas", &contents, |_, _| Err(SourceError::Absent { host: "nas".to_owned() }));
@@ -191,7 +204,7 @@ async fn whoever_has_it_is_found_and_whoever_refuses_is_named() {
 
     let home = Home::new();
     let refusing = Fake::scripted("hub", &contents, |_, _| {
-        Err(SourceError::Refused { host: "hub".to_owned(), reason: "sign in".to_owned() })
+        Err(SourceError::Refused { host: "hub".to_owned(), status: Some(401), reason: "sign in".to_owned() })
     });
     let error = run(&home.downloads(RealDisk, config()), wanted(&contents, &[&absent, &refusing])).await;
     assert_eq!(error.expect_err("nobody gives it").to_string(), "hub refused: sign in", "the one that has it");

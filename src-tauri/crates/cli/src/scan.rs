@@ -1,0 +1,200 @@
+//! `cairn scan`: the models that other apps keep on this machine, and how to take them in.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedModels};
+
+use crate::client::Client;
+use crate::progress::Progress;
+use crate::run::model;
+use crate::table::{render, row};
+use crate::{Setting, args, daemon, human, output};
+
+pub(crate) async fn scan(setting: &Setting, args: &args::Scan) -> anyhow::Result<()> {
+    let client = daemon::reach(setting).await?;
+    client.must_be_ours("looking for models")?;
+    let folders = args.folders.iter().map(|folder| model::absolute(folder)).collect::<Result<_, _>>()?;
+    let scanned = look(&client, &ScanRequest { folders, apps: true, digests: args.digests }).await?;
+    match args.json {
+        true => output::json(&scanned),
+        false => {
+            output::print(&table(&scanned.models))?;
+            notes(&scanned).iter().for_each(|line| output::note(line));
+            output::print(&advice(&scanned.models, setting.home.as_ref()))
+        }
+    }
+}
+
+/// Asks the daemon to look.
+pub(crate) async fn look(client: &Client, request: &ScanRequest) -> anyhow::Result<ScannedModels> {
+    let mut progress = Progress::new();
+    let scanned = async {
+        let mut lines = client.stream("/app/scan", request).await?;
+        while let Some(line) = lines.next::<ScanLine>().await? {
+            match line {
+                ScanLine::Hashing { completed, total } => progress.show("hashing", completed, total),
+                ScanLine::Done(scanned) => return Ok(scanned),
+            }
+        }
+        bail!("the scan broke off");
+    };
+    let scanned = tokio::select! {
+        scanned = scanned => scanned,
+        // The daemon stops looking when nobody waits for it any more.
+        _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
+    };
+    progress.clear();
+    scanned
+}
+
+fn table(models: &[FoundModel]) -> String {
+    if models.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![row(["NAME", "SIZE", "FROM", "PATH", "STATE"])];
+    for model in models {
+        let name = if model.state == FoundState::Broken { "-".to_owned() } else { model.name.clone() };
+        rows.push(vec![name, human::bytes(model.size), model.app.clone(), model.path.clone(), state(model)]);
+    }
+    render(&rows)
+}
+
+fn state(model: &FoundModel) -> String {
+    let ours = model.model.as_deref().unwrap_or_default();
+    let state = match model.state {
+        FoundState::New => "new".to_owned(),
+        FoundState::Here => format!("already here as {ours}"),
+        FoundState::MaybeHere => format!("as long as {ours}; --digests tells whether it is the same"),
+        FoundState::Projector => "mmproj: part of a model that sees".to_owned(),
+        FoundState::Adapter => "adapter: part of a model".to_owned(),
+        FoundState::Broken => format!("broken: {}", model.reason.as_deref().unwrap_or("no reason was given")),
+    };
+    match model.parts {
+        0 | 1 => state,
+        parts => format!("{state}, split in {parts} files"),
+    }
+}
+
+/// What was not looked at, in a line for each kind.
+pub(crate) fn notes(scanned: &ScannedModels) -> Vec<String> {
+    let mut notes = Vec::new();
+    match scanned.skipped.as_slice() {
+        [] => {}
+        [one] => notes.push(format!("{} could not be looked through: {}.", one.path, one.reason)),
+        [one, more @ ..] => {
+            let (path, reason) = (&one.path, &one.reason);
+            notes.push(format!("{path} and {} more could not be looked through: {reason}.", more.len()));
+        }
+    }
+    if let Some(folder) = &scanned.cut {
+        notes.push(format!(
+            "Not everything was looked at: {folder} is too deep, or there is too much; name it to go on."
+        ));
+    }
+    notes
+}
+
+/// The last line: what to type.
+fn advice(models: &[FoundModel], home: Option<&PathBuf>) -> String {
+    let new = || models.iter().filter(|model| model.state == FoundState::New);
+    let maybe = || models.iter().filter(|model| model.state == FoundState::MaybeHere);
+    let Some(first) = new().chain(maybe()).max_by_key(|model| (model.state == FoundState::New, model.size)) else {
+        return match models {
+            [] => "No models of other apps were found; `cairn scan FOLDER` looks through further folders.\n".to_owned(),
+            _ => "Nothing to import: every whole model is here already.\n".to_owned(),
+        };
+    };
+    // A library has more than files: templates, parameters, names. It is read where it is.
+    if let Some((root, _)) = first.path.split_once("/blobs/sha256-").filter(|_| first.app == "Ollama") {
+        return format!("To use Ollama's models where they are: CAIRN_LIBRARIES={} cairn serve\n", quoted(root, home));
+    }
+    format!(
+        "To import one: cairn import {}  (--link shares the file, --move takes it away)\n",
+        quoted(&first.path, home)
+    )
+}
+
+/// A path as a shell takes it.
+fn quoted(path: &str, home: Option<&PathBuf>) -> String {
+    let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || "/._-+:\\".contains(c));
+    let home = home.and_then(|home| home.to_str()).filter(|home| home.len() > 1);
+    match home.and_then(|home| path.strip_prefix(home)).filter(|rest| rest.starts_with('/') && plain(rest)) {
+        Some(rest) => format!("~{rest}"),
+        None if plain(path) => path.to_owned(),
+        None => format!("'{}'", path.replace('\'', r"'\''")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_wire::app::SkippedFile;
+
+    fn model(state: FoundState, path: &str, size: u64) -> FoundModel {
+        FoundModel {
+            name: "m:latest".to_owned(),
+            size,
+            app: "LM Studio".to_owned(),
+            path: path.to_owned(),
+            parts: 1,
+            state,
+            model: Some("ours:latest".to_owned()),
+            reason: Some("it is cut off".to_owned()),
+            digest: None,
+            family: String::new(),
+            parameter_size: String::new(),
+            quantization_level: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_table_of_what_was_found() {
+        let models = [
+            FoundModel { parts: 3, ..model(FoundState::New, "/a/new.gguf", 4_700_000_000) },
+            model(FoundState::Here, "/a/here.gguf", 1_000),
+            model(FoundState::Broken, "/a/cut.gguf", 1_000),
+        ];
+        let expected = "\
+NAME        SIZE      FROM         PATH            STATE                          
+m:latest    4.7 GB    LM Studio    /a/new.gguf     new, split in 3 files          
+m:latest    1 KB      LM Studio    /a/here.gguf    already here as ours:latest    
+-           1 KB      LM Studio    /a/cut.gguf     broken: it is cut off          
+";
+        assert_eq!(table(&models), expected, "a row each");
+        let check = |found, part: &str| assert!(state(&model(found, "/a", 1)).contains(part), "{part}");
+        check(FoundState::MaybeHere, "--digests");
+        check(FoundState::Projector, "mmproj");
+        check(FoundState::Adapter, "adapter");
+    }
+
+    #[test]
+    fn the_last_line_says_what_to_type() {
+        let home = PathBuf::from("/home/a");
+        let check = |models: &[FoundModel], part: &str| {
+            let said = advice(models, Some(&home));
+            assert!(said.contains(part) && said.lines().count() == 1, "{part:?} is missing from {said:?}");
+        };
+        check(&[], "`cairn scan FOLDER`");
+        check(&[model(FoundState::Here, "/a", 1)], "Nothing to import");
+        let (small, large) = (model(FoundState::New, "/x/b c.gguf", 1), model(FoundState::New, "/home/a/l.gguf", 2));
+        check(&[small.clone(), large, model(FoundState::MaybeHere, "/m", 9)], "cairn import ~/l.gguf ");
+        check(&[small], "cairn import '/x/b c.gguf' ");
+        check(&[model(FoundState::MaybeHere, "/home/abc/it's", 9)], r"cairn import '/home/abc/it'\''s' ");
+        let ollama = FoundModel { app: "Ollama".to_owned(), ..model(FoundState::New, "/o/blobs/sha256-0", 1) };
+        check(&[ollama], "CAIRN_LIBRARIES=/o cairn serve");
+    }
+
+    #[test]
+    fn what_was_not_looked_at_is_said() {
+        let skipped = |path: &str| SkippedFile { path: path.to_owned(), reason: "no right".to_owned() };
+        let mut scanned = ScannedModels { models: Vec::new(), folders: Vec::new(), skipped: Vec::new(), cut: None };
+        assert!(notes(&scanned).is_empty(), "everything was");
+        scanned.skipped = vec![skipped("/a")];
+        assert_eq!(notes(&scanned), ["/a could not be looked through: no right."], "one");
+        scanned.skipped.extend([skipped("/b"), skipped("/c")]);
+        scanned.cut = Some("/deep".to_owned());
+        let said = notes(&scanned);
+        assert!(said.len() == 2 && said[0].starts_with("/a and 2 ") && said[1].contains("/deep"), "{said:?}");
+    }
+}

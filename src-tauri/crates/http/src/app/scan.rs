@@ -1,0 +1,75 @@
+//! `POST /app/scan`: the models that other apps keep on this machine.
+
+use std::path::PathBuf;
+
+use axum::Router;
+use axum::extract::State;
+use axum::response::Response;
+use axum::routing::post;
+use cairn_app::{Error, Found, Scan, ScanEvent, Scanned, Standing};
+use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
+
+use super::libraries::skipped;
+use crate::body::Body;
+use crate::error::ApiError;
+use crate::{Server, ndjson};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/scan", post(scan))
+}
+
+async fn scan(State(server): State<Server>, Body(request): Body<ScanRequest>) -> Result<Response, ApiError> {
+    let ScanRequest { folders, apps, digests } = request;
+    let folders: Vec<PathBuf> = folders.into_iter().map(PathBuf::from).collect();
+    // The daemon's folder is not the client's.
+    if folders.iter().any(|folder| !folder.is_absolute()) {
+        return Err(ApiError::bad_request("folders must be absolute"));
+    }
+    let events = server.app().scan(Scan { folders, apps, digests });
+    ndjson::stream_or_refuse(events, server.activity().begin(), line).await
+}
+
+fn line(event: ScanEvent) -> Result<ScanLine, Error> {
+    Ok(match event {
+        ScanEvent::Progress { done_bytes: completed, total_bytes: total } => ScanLine::Hashing { completed, total },
+        ScanEvent::Done(scanned) => ScanLine::Done(report(scanned)),
+    })
+}
+
+fn report(scanned: Scanned) -> ScannedModels {
+    let folder = |kept: cairn_app::Kept| ScannedFolder {
+        app: kept.keeper.name().to_owned(),
+        path: kept.folder.display().to_string(),
+    };
+    ScannedModels {
+        models: scanned.found.into_iter().map(model).collect(),
+        folders: scanned.looked.into_iter().map(folder).collect(),
+        skipped: scanned.unread.into_iter().map(skipped).collect(),
+        cut: scanned.cut.map(|folder| folder.display().to_string()),
+    }
+}
+
+fn model(found: Found) -> FoundModel {
+    let (state, model, reason) = match found.standing {
+        Standing::New => (FoundState::New, None, None),
+        Standing::Here(model) => (FoundState::Here, Some(model), None),
+        Standing::MaybeHere(model) => (FoundState::MaybeHere, Some(model), None),
+        Standing::Projector => (FoundState::Projector, None, None),
+        Standing::Adapter => (FoundState::Adapter, None, None),
+        Standing::Broken(reason) => (FoundState::Broken, None, Some(reason)),
+    };
+    FoundModel {
+        name: found.name,
+        size: found.size_bytes,
+        app: found.keeper.name().to_owned(),
+        path: found.path.display().to_string(),
+        parts: found.parts as u64,
+        state,
+        model,
+        reason,
+        digest: found.digest.map(|digest| digest.to_string()),
+        family: found.details.family,
+        parameter_size: found.details.parameter_size,
+        quantization_level: found.details.quantization,
+    }
+}

@@ -1,0 +1,45 @@
+//! Contents that a linked library has: a pull takes them from there, once they are checked.
+
+use std::fs;
+
+use cairn_testkit::registry::Faults;
+
+use super::published::{Published, leftovers};
+use super::registry;
+use crate::cairn::{Home, succeeded, text};
+
+#[test]
+fn what_a_linked_library_has_is_not_fetched() {
+    let registry = registry(Faults::default());
+    let model = Published::tiny(&registry, "tiny", 1);
+    let digest = model.large().digest.to_string();
+    let other = Home::new();
+    succeeded(&other.run(&["pull", &model.name, "--insecure"]));
+    let sent = registry.sent_bytes(&digest);
+    let linked = other.folder.path().join("models");
+    let home = || Home::new().with("CAIRN_LIBRARIES", linked.to_string_lossy());
+
+    let first = home();
+    let output = first.run(&["pull", &model.name, "--insecure"]);
+    succeeded(&output);
+    let said = text(&output.stderr);
+    let line = format!("{} has 3 of 3 missing files: taken from there, not fetched", linked.display());
+    assert_eq!(said.matches(&line).count(), 1, "one line says so: {said}");
+    assert_eq!(registry.sent_bytes(&digest), sent, "not a byte of it was fetched");
+    model.assert_is_in(&first);
+    assert_eq!(leftovers(&first), [""; 0], "nothing stays beside it");
+    succeeded(&first.run(&["run", &model.name, "hello"]));
+
+    // What is damaged there is fetched.
+    let blob = linked.join("blobs").join(model.large().digest.file_name());
+    let mut bytes = fs::read(&blob).expect("it is there");
+    bytes[1_000_000] ^= 0x10;
+    fs::write(&blob, bytes).expect("it is ours");
+    let second = home();
+    let output = second.run(&["pull", &model.name, "--insecure"]);
+    succeeded(&output);
+    assert!(text(&output.stderr).contains("cannot be used, and is fetched"), "{}", text(&output.stderr));
+    assert!(registry.sent_bytes(&digest) > sent, "from the registry");
+    model.assert_is_in(&second);
+    assert_eq!(leftovers(&second), [""; 0], "nothing stays beside it");
+}

@@ -1,0 +1,72 @@
+//! Another program's results, through a Python process that stays open: each line that it is sent is a job in JSON, and each
+//! line that it answers is the job's result.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use anyhow::Context;
+use serde_json::Value;
+
+/// A running script.
+pub struct Peer {
+    child: Child,
+    /// What it is called in errors.
+    name: String,
+    jobs: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    /// Starts a script, `parity/llama.py` for instance, of the folder of tests.
+    ///
+    /// # Errors
+    /// When Python does not start.
+    ///
+    /// # Panics
+    /// Never: both pipes were asked for.
+    pub fn start(python: &Path, script: &str) -> anyhow::Result<Self> {
+        let mut child = Command::new(python)
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{} does not start", python.display()))?;
+        let jobs = child.stdin.take().expect("it is piped");
+        let answers = BufReader::new(child.stdout.take().expect("it is piped"));
+        Ok(Self { child, name: script.to_owned(), jobs, answers })
+    }
+
+    /// Has a job done, and returns what the script answers.
+    ///
+    /// # Errors
+    /// When the script has ended, or answers with something else than JSON.
+    pub fn ask(&mut self, job: &Value) -> anyhow::Result<Value> {
+        writeln!(self.jobs, "{job}").with_context(|| format!("{} has ended", self.name))?;
+        let mut answer = String::new();
+        self.answers.read_line(&mut answer)?;
+        serde_json::from_str(&answer).with_context(|| format!("{} has failed", self.name))
+    }
+
+    /// Has a job done whose result is a file, of which the job says the path as `out`; returns the answer and the file's
+    /// contents. The file is gone then.
+    ///
+    /// # Errors
+    /// As [`Peer::ask`], and when there is no such file.
+    pub fn ask_for_file(&mut self, mut job: Value, out: &Path) -> anyhow::Result<(Value, Vec<u8>)> {
+        job["out"] = serde_json::to_value(out)?;
+        let answer = self.ask(&job)?;
+        let bytes =
+            std::fs::read(out).with_context(|| format!("{} wrote no {}: {answer}", self.name, out.display()))?;
+        std::fs::remove_file(out)?;
+        Ok((answer, bytes))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It ends by itself when its input closes; this is for the case that it hangs.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
