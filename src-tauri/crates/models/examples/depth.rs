@@ -1,7 +1,7 @@
 //! What attention costs at depth over pages of each type: a prompt in batches of 512, then single tokens behind it, with
 //! random weights of the shape of a 0.6B model but eight layers.
 //!
-//! `cargo run --release -p cairn-models --example depth [tokens] [rounds] [type]`
+//! `cargo run --release -p cairn-models --example depth [tokens] [rounds] [threads] [type]`
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ const DECODED: usize = 32;
 fn main() {
     let mut args = std::env::args().skip(1);
     let mut number = |default| args.next().map_or(default, |arg| arg.parse().expect("a number is asked for"));
-    let (depth, rounds) = (number(4096), number(5));
+    let (depth, rounds, threads) = (number(4096), number(5), number(2));
     let only = args.next();
     let mut types = KV_TYPES.to_vec();
     types.retain(|dtype| only.as_ref().is_none_or(|only| dtype.name().eq_ignore_ascii_case(only)));
@@ -41,7 +41,7 @@ fn main() {
     cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
     let file = ModelFile::open(&path).expect("testkit writes whole models");
     let cpu = Machine::probe().cpu;
-    let team = Arc::new(Team::new(2, &cpu.usable_cores).expect("threads can be started"));
+    let team = Arc::new(Team::new(threads, &cpu.usable_cores).expect("threads can be started"));
     let variant = cairn_kernels::usable(&cpu.features)[0];
     let mut times = vec![[Vec::new(), Vec::new()]; types.len()];
     for _ in 0..rounds {

@@ -144,8 +144,7 @@ fn attention_is_softmax_whatever_is_computed_together() {
                 continue;
             }
             // Types differ in how a page is read, not in what is done with it.
-            let positions: &[usize] =
-                if dtype == DType::F16 { &[1, 63, 64, 65, 300, 512, 600] } else { &[1, 65, 300] };
+            let positions: &[usize] = if dtype == DType::F16 { &[1, 63, 64, 65, 300, 512, 600] } else { &[1, 65, 300] };
             for &positions in positions {
                 let case = Case::causal(dtype, head_dim, positions, positions.min(70), usize::MAX >> 40, 0.0);
                 check(&case, &format!("head of {head_dim}, {positions} positions"));

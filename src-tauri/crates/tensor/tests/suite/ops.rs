@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row,
-    Rows, State, StateKind, Weight,
+    Backend, Batch, BufferId, Glu, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
+    StateKind, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
