@@ -27,6 +27,7 @@ mod import;
 mod libraries;
 mod load;
 mod mirror;
+mod nearby;
 mod options;
 mod pebble;
 mod places;
@@ -65,6 +66,7 @@ pub use import::{Import, ImportEvent, Imported};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
+pub use nearby::FoundPeer;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
@@ -80,6 +82,7 @@ pub use catalog::Opened;
 
 use catalog::Catalog;
 use mirror::Mirror;
+use nearby::Lan;
 use pull::Pulls;
 use trust::Trust;
 
@@ -100,6 +103,7 @@ pub struct App {
     pulls: Pulls,
     mirror: Mirror,
     trust: Arc<Trust>,
+    lan: Arc<Lan>,
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
@@ -133,7 +137,8 @@ impl App {
         let pulls = Pulls::new(catalog.own_library(), &settings.downloads, &clock, seed);
         let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
-        Self { engine, catalog, pulls, mirror, trust, settings: Arc::new(settings), clock, peers: Peers::default() }
+        let (lan, peers) = (Arc::default(), Peers::default());
+        Self { engine, catalog, pulls, mirror, trust, lan, settings: Arc::new(settings), clock, peers }
     }
 
     /// The settings that hold.

@@ -14,6 +14,7 @@
 //! **Invariants:** one job for each name; a model is listed only when all of it is here and checked; what came is kept
 //! until somebody discards it.
 
+mod brought;
 mod error;
 mod job;
 mod jobs;
@@ -32,6 +33,7 @@ use tokio::sync::watch;
 
 use crate::settings::DownloadSettings;
 use crate::{App, Error};
+use brought::Brought;
 pub use error::PullError;
 use job::{Job, Wish};
 pub use job::{PullEvent, PullEvents, PullStep, PulledBlob};
@@ -109,6 +111,7 @@ struct Inner {
     seed: u64,
     outside: Outside,
     journal: Journal,
+    brought: Brought,
     queue: Mutex<Queue>,
     downloads: Mutex<Option<Downloads>>,
     limit_bytes_per_s: Mutex<Option<u64>>,
@@ -132,7 +135,7 @@ impl App {
     /// # Errors
     /// When the name is none, or is the built-in model's. All else is told as an event.
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
-        let job = self.pulls.ask(pull, false)?;
+        let job = self.pulls.ask(pull, false, false)?;
         let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
         self.pulls.start();
         self.pulls.say_if_it_waits(&job);
@@ -144,7 +147,7 @@ impl App {
     /// # Errors
     /// As [`App::pull`].
     pub fn pull_detached(&self, pull: Pull) -> Result<PullRow, Error> {
-        let job = self.pulls.ask(pull, true)?;
+        let job = self.pulls.ask(pull, true, false)?;
         self.pulls.start();
         Ok(job.row())
     }

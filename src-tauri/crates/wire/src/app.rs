@@ -16,7 +16,8 @@ pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };
 pub use mirror::{
-    AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
+    AllowRequest, ForgetRequest, FoundMachine, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient,
+    MirrorResponse,
 };
 pub use models::{CopyResponse, DeleteResponse, ListedModels};
 pub use upkeep::{
