@@ -12,6 +12,7 @@ mod imports;
 mod layers;
 mod libraries;
 mod mirror;
+mod nearby;
 mod parity;
 mod pebble;
 mod pulls;

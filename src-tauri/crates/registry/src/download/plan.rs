@@ -6,8 +6,9 @@
 //!
 //! Leases are given from the front of the blob in segments, so that the digest, which is computed in order, is never far
 //! behind. When all is leased, an idle stream takes half of what the slowest lease still has to fetch, and at the very
-//! end all of it.
+//! end all of it. Before all that, a little is fetched from where readers wait.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -21,6 +22,11 @@ const WINDOW: Duration = Duration::from_secs(3);
 const SLOW_FACTOR: u64 = 8;
 /// Taking the same tail over again waits twice as long each time, this many times at most.
 const MAX_DOUBLINGS: u32 = 6;
+
+/// What is fetched for a reader that waits, before the next one has its turn.
+const WISH_BYTES: u64 = 2 << 20;
+/// Wishes that wait.
+const MAX_WISHES: usize = 256;
 
 /// How leases are given.
 #[derive(Debug, Clone)]
@@ -70,13 +76,24 @@ pub(super) struct Plan {
     leases: Vec<Lease>,
     next_id: u64,
     takeovers: u32,
+    /// Where readers wait, the one that said so first in front.
+    wishes: VecDeque<u64>,
     rules: Rules,
 }
 
 impl Plan {
     pub(super) fn new(size_bytes: u64, received: Ranges, rules: Rules) -> Self {
         let received_bytes = received.total_bytes();
-        Self { size_bytes, received, received_bytes, leases: Vec::new(), next_id: 0, takeovers: 0, rules }
+        Self {
+            size_bytes,
+            received,
+            received_bytes,
+            leases: Vec::new(),
+            next_id: 0,
+            takeovers: 0,
+            wishes: VecDeque::new(),
+            rules,
+        }
     }
 
     pub(super) fn received_bytes(&self) -> u64 {
@@ -102,7 +119,7 @@ impl Plan {
     pub(super) fn lease(&mut self, now: Duration, whole: bool) -> Option<(LeaseId, Range<u64>)> {
         let range = match self.first_gap(0) {
             Some(gap) if whole => gap,
-            Some(gap) => gap.start..gap.end.min(gap.start + self.rules.segment_bytes),
+            Some(gap) => self.wished().unwrap_or(gap.start..gap.end.min(gap.start + self.rules.segment_bytes)),
             None => self.steal(now)?,
         };
         let id = LeaseId(self.next_id);
@@ -110,6 +127,23 @@ impl Plan {
         let speed = Speed::new(now, WINDOW);
         self.leases.push(Lease { id, next: range.start, end: range.end, since: now, speed });
         Some((id, range))
+    }
+
+    /// Readers wait at these places: a little from each goes before what is next in order.
+    pub(super) fn wish(&mut self, positions: VecDeque<u64>) {
+        let new = positions.into_iter().filter(|at| *at < self.size_bytes);
+        self.wishes.extend(new);
+        self.wishes.truncate(MAX_WISHES);
+    }
+
+    /// The first place where a reader waits and nobody fetches.
+    fn wished(&mut self) -> Option<Range<u64>> {
+        while let Some(at) = self.wishes.pop_front() {
+            if let Some(gap) = self.first_gap(at).filter(|gap| gap.start == at) {
+                return Some(at..gap.end.min(at + WISH_BYTES));
+            }
+        }
+        None
     }
 
     /// Takes bytes that begin at `offset`.

@@ -174,3 +174,20 @@ proptest! {
         prop_assert!(plan.is_complete() && seen.iter().all(|count| *count == 1), "every byte came once: {:?}", seen);
     }
 }
+
+#[test]
+fn a_little_is_fetched_from_where_a_reader_waits() {
+    const SIZE_BYTES: u64 = 100 << 20;
+    let rules = Rules { segment_bytes: 8 << 20, ..RULES };
+    let held: Ranges = [50 << 20..51 << 20].into_iter().collect();
+    let mut plan = Plan::new(SIZE_BYTES, held, rules);
+    // One is there, one is beyond the end, one waits at the front.
+    plan.wish([90 << 20, 50 << 20, SIZE_BYTES, 99 << 20, 0].into());
+    let ranges: Vec<Range<u64>> = all(&mut plan, seconds(0)).into_iter().take(5).collect();
+    let mib = |range: Range<u64>| range.start << 20..range.end << 20;
+    let expected = [90..92, 99..100, 0..2, 2..10, 10..18].map(mib);
+    assert_eq!(ranges, expected, "in the order of asking, and then what is next");
+    plan.wish([91 << 20].into());
+    let next = plan.lease(seconds(0), false).map(|(_, range)| range);
+    assert_ne!(next.map(|range| range.start), Some(91 << 20), "what is on its way is asked for once");
+}
