@@ -76,7 +76,8 @@ fn udp_ports(pid: u32) -> Vec<u16> {
         .flatten()
         .filter_map(|entry| std::fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned))
         .collect();
-    let tables = ["udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/{pid}/net/{kind}")).unwrap_or_default());
+    let tables =
+        ["udp", "udp6"].map(|kind| std::fs::read_to_string(format!("/proc/{pid}/net/{kind}")).unwrap_or_default());
     let rows = tables.iter().flat_map(|table| table.lines().skip(1));
     let open = rows.filter_map(|row| {
         let columns: Vec<&str> = row.split_whitespace().collect();
@@ -186,7 +187,8 @@ fn beyond_this_machine_a_stock_client_needs_a_key_that_is_let_in() {
     let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
     let first = publish(&registry, "first", noise(6, 200_000));
     publish(&registry, "second", noise(7, 200_000));
-    let home = sharing().with("CAIRN_MIRROR", "1").with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()));
+    let home =
+        sharing().with("CAIRN_MIRROR", "1").with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()));
     let daemon = home.serve();
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is after 1970").as_secs();
     let (key, host) = (Key::numbered(9, now), format!("{ip}:{}", home.port));
