@@ -41,7 +41,7 @@ impl Asker {
         }
         // Each proxy adds whom it heard at the end, so what stands before the last that is none of ours anybody may have
         // written.
-        let heard: Vec<&str> = headers.get_all("x-forwarded-for").iter().flat_map(|value| entries(value)).collect();
+        let heard: Vec<&str> = headers.get_all("x-forwarded-for").iter().flat_map(entries).collect();
         let client = heard.iter().rev().map(|text| address(text)).find(|ip| ip.is_none_or(|ip| !trusted.contains(&ip)));
         let scheme = if last(headers, "x-forwarded-proto") == Some("https") { "https" } else { "http" };
         let host = last(headers, "x-forwarded-host").or(host);
@@ -66,7 +66,7 @@ fn is_authority(host: &str) -> bool {
 
 /// The last entry of a header that may be there more than once.
 fn last<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    headers.get_all(name).iter().flat_map(|value| entries(value)).last()
+    headers.get_all(name).iter().flat_map(entries).last()
 }
 
 fn entries(value: &axum::http::HeaderValue) -> impl Iterator<Item = &str> {

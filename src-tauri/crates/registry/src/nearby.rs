@@ -159,23 +159,32 @@ impl Nearby {
 
     /// Who answers at `host` sent wrong bytes, and is not asked any more; whether that is one of these.
     pub fn sent_wrong_bytes(&self, host: &str) -> bool {
-        let Ok(address) = host.parse::<SocketAddr>() else { return false };
         let mut state = self.state();
-        let theirs = |peer: &&Arc<Peer>| peer.found.addresses.first() == Some(&address);
-        let instances: Vec<String> =
-            state.peers.values().filter(theirs).map(|peer| peer.found.instance.clone()).collect();
-        if instances.is_empty() {
-            return false;
+        let asked = |peer: &Arc<Peer>| peer.found.addresses.first().copied();
+        let theirs = state.peers.values().filter(|peer| asked(peer).is_some_and(|address| host_of(address) == host));
+        let wrong: Vec<(String, Option<SocketAddr>)> =
+            theirs.map(|peer| (peer.found.instance.clone(), asked(peer))).collect();
+        let found = !wrong.is_empty();
+        for (instance, address) in wrong {
+            state.wrong_instances.insert(instance);
+            // The address without its port: another port would be a new name for the same machine.
+            state.wrong_addresses.extend(address.map(|address| address.ip()));
         }
-        // The address without its port: another port would be a new name for the same machine.
-        state.wrong_addresses.insert(address.ip());
-        state.wrong_instances.extend(instances);
-        true
+        found
     }
 
     /// Nothing in it can be left half-changed, so a panic elsewhere while it was held does no harm.
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How a registry at an address is called: without the port where that is the one of plain http.
+fn host_of(address: SocketAddr) -> String {
+    match address {
+        SocketAddr::V4(address) if address.port() == 80 => address.ip().to_string(),
+        SocketAddr::V6(address) if address.port() == 80 => format!("[{}]", address.ip()),
+        address => address.to_string(),
     }
 }
 

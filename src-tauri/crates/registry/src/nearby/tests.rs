@@ -75,6 +75,9 @@ fn who_sent_wrong_bytes_is_not_asked_again() {
     assert_eq!(hosts(&nearby, &[]), ["10.0.0.2:1"], "and stays out at another address");
     nearby.saw(Sighting::Here(machine("c", address(1, 2))));
     assert_eq!(hosts(&nearby, &[]), ["10.0.0.2:1"], "and by another name at another port");
+    nearby.saw(Sighting::Here(machine("d", address(4, 80))));
+    assert!(nearby.sent_wrong_bytes(&hosts(&nearby, &[])[1]), "by whatever name it is asked");
+    nearby.saw(Sighting::Gone("d".to_owned()));
     let dropped: Vec<bool> = nearby.list().iter().map(|peer| peer.dropped).collect();
     assert_eq!(dropped, [true, false, true], "and is shown as such");
 }

@@ -179,7 +179,8 @@ proptest! {
 fn a_little_is_fetched_from_where_a_reader_waits() {
     const SIZE_BYTES: u64 = 100 << 20;
     let rules = Rules { segment_bytes: 8 << 20, ..RULES };
-    let held: Ranges = [50 << 20..51 << 20].into_iter().collect();
+    let mut held = Ranges::new();
+    held.insert(50 << 20..51 << 20);
     let mut plan = Plan::new(SIZE_BYTES, held, rules);
     // One is there, one is beyond the end, one waits at the front.
     plan.wish([90 << 20, 50 << 20, SIZE_BYTES, 99 << 20, 0].into());
