@@ -267,10 +267,10 @@ impl Origins {
         let name = &self.name;
         if resolved.by_mirror {
             let reasons: Vec<String> = resolved.fell_back.iter().map(ToString::to_string).collect();
+            let reasons = if reasons.is_empty() { "it failed a moment ago".to_owned() } else { reasons.join("; ") };
             tell(format!(
-                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {}",
-                resolved.host,
-                reasons.join("; ")
+                "what {name} is was taken from the mirror {}, because its own registry could not be asked: {reasons}",
+                resolved.host
             ));
         }
         while let Ok(event) = self.events.try_recv() {
