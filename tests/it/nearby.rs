@@ -190,7 +190,10 @@ fn beyond_this_machine_a_stock_client_needs_a_key_that_is_let_in() {
     let home =
         sharing().with("CAIRN_MIRROR", "1").with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()));
     let daemon = home.serve();
-    #[expect(clippy::disallowed_methods, reason = "the daemon under test goes by the real clock, and so must signatures")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the daemon under test goes by the real clock, and so must signatures"
+    )]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is after 1970").as_secs();
     let (key, host) = (Key::numbered(9, now), format!("{ip}:{}", home.port));
     let pull = |key: Option<&Key>, model: &str, store: &str| {
