@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cairn_convert::QuantiseError;
 use cairn_convert::file_type::UnknownFileType;
-use cairn_registry::{JoinError, KeyError, PeerKeyError, RollError};
+use cairn_registry::{JoinError, KeyError, LookoutError, PeerKeyError, RollError};
 use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
@@ -195,6 +195,9 @@ pub enum Error {
     /// The list of known keys cannot be used.
     #[error(transparent)]
     Roll(#[from] RollError),
+    /// The local network cannot be watched.
+    #[error(transparent)]
+    Lan(#[from] LookoutError),
     /// A model did not get to its registry.
     #[error(transparent)]
     Push(#[from] crate::PushError),
@@ -334,6 +337,7 @@ impl Error {
             | Self::Join(_)
             | Self::Key(_)
             | Self::Roll(_)
+            | Self::Lan(_)
             | Self::Push(_)
             | Self::Login(_)
             | Self::Template(_)

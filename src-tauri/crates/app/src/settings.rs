@@ -38,7 +38,11 @@ pub const TABLE: &[Row] = &[
     row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
     row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
     row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
-    row("CAIRN_SHARE", "false", "Lets other machines that reach OLLAMA_HOST pull this machine's models from its /v2"),
+    row(
+        "CAIRN_SHARE",
+        "false",
+        "Lets other machines that reach OLLAMA_HOST pull models from /v2 here, and finds those that do so (mDNS)",
+    ),
     row(
         "CAIRN_MIRROR",
         "false",
@@ -48,6 +52,11 @@ pub const TABLE: &[Row] = &[
         "CAIRN_MIRROR_ORIGINS",
         "registry.ollama.ai/library",
         "What CAIRN_MIRROR fetches: registries, each with a namespace or all",
+    ),
+    row(
+        "CAIRN_TRUSTED_PROXIES",
+        "none",
+        "Addresses of reverse proxies in front of /v2 whose X-Forwarded-For, -Proto and -Host are believed",
     ),
     row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
     row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
