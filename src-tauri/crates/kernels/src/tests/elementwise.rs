@@ -166,7 +166,7 @@ fn rows_are_written_as_the_formats_say() {
     for largest in [127.0f32, -127.0, 8.0, -8.0] {
         for nudge in [-1, 0, 1] {
             let midway = (0..largest.abs() as i32 * 4).map(|at| at as f32 / 2.0 - largest.abs());
-            // Below zero come bits that are no number.
+            // Zero has no bits below it.
             let near = midway.map(|x| f32::from_bits(x.to_bits().saturating_add_signed(nudge)));
             for part in near.collect::<Vec<_>>().chunks(31) {
                 x.push(largest);

@@ -106,13 +106,14 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
         assert_eq!(wrong, None, "{what}: first token with other bits by {cut} on {threads} threads, beside: {beside}");
     }
 
-    // The prompt's pages stand where the third sequence has its own, and all others hold not-a-number.
+    // The prompt's pages stand elsewhere, and all others hold not-a-number.
     let mut other = Engine::new(&file, variant, kv_type, 2);
-    for page in (0..3 * BESIDE / PAGE_TOKENS).map(|page| PageId(page as u32)) {
+    let pages = (3 * BESIDE / PAGE_TOKENS) as u32;
+    for page in (0..pages).map(PageId) {
         other.backend.write_page(page, &vec![0xff; engine.layout.page_bytes]);
     }
-    for (nth, (&from, &to)) in table(1).iter().zip(&table(1)).enumerate().take(MOVED.div_ceil(PAGE_TOKENS)) {
-        let to = PageId((to.0 + 4) % (3 * BESIDE / PAGE_TOKENS) as u32);
+    let moved: Vec<PageId> = table(1).iter().map(|page| PageId((page.0 + 4) % pages)).collect();
+    for (nth, (&from, &to)) in table(1).iter().zip(&moved).enumerate().take(MOVED.div_ceil(PAGE_TOKENS)) {
         assert_ne!(from, to, "pages move");
         for (state, kind) in engine.states.iter().enumerate() {
             let reached = match kind {
@@ -127,8 +128,6 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
             }
         }
     }
-    let moved: Vec<PageId> =
-        table(1).iter().map(|page| PageId((page.0 + 4) % (3 * BESIDE / PAGE_TOKENS) as u32)).collect();
     let rows: Vec<Row> = (MOVED..PROMPT).map(|slot| Row::text(0, token(1, slot), slot as u32, true)).collect();
     let mut found = Vec::new();
     for rows in rows.chunks(100) {
