@@ -13,6 +13,7 @@ mod layers;
 mod libraries;
 mod logins;
 mod mirror;
+mod nearby;
 mod parity;
 mod pebble;
 mod pulls;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use cairn_store::Digest;
@@ -9,7 +10,7 @@ use cairn_testkit::registry::{FakeRegistry, Faults};
 use cairn_testkit::{Random, ollama_client};
 use serde_json::json;
 
-use crate::cairn::Home;
+use crate::cairn::{Home, succeeded, text};
 
 fn names(folder: &Path) -> BTreeSet<String> {
     let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
@@ -192,4 +193,106 @@ fn a_mirror_that_was_joined_is_believed() {
     run(&home, &["rm", name]);
     let (pulled, said) = run(&home, &["pull", name, "--insecure"]);
     assert!(!pulled, "whom one forgot one does not believe: {said}");
+}
+
+/// What a command said on both ways, and whether it succeeded.
+fn said(home: &Home, words: &[&str]) -> (bool, String) {
+    let output = home.run(words);
+    (output.status.success(), [text(&output.stdout), text(&output.stderr)].concat())
+}
+
+/// Joins a mirror by the code that it shows.
+fn join(home: &Home, mirror: &Home) -> String {
+    let served: serde_json::Value =
+        serde_json::from_str(&succeeded(&mirror.run(&["mirror", "serve", "--json"]))).expect("it is JSON");
+    let address = format!("http://127.0.0.1:{}", mirror.port);
+    succeeded(&home.run(&["mirror", "join", &address, served["code"].as_str().expect("there is a code")]));
+    address
+}
+
+#[test]
+fn an_origin_that_goes_away_and_comes_back_with_something_else() {
+    let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
+    publish(&registry, "wanted", 11, 2_000_000);
+    let name = format!("{}/library/wanted", registry.host());
+    let mirror = mirror_of(&registry).with("CAIRN_STALL", "1s");
+    let _mirror = mirror.serve();
+    let client = || {
+        let address = format!("{}=http://127.0.0.1:{}", registry.host(), mirror.port);
+        Home::new().with("CAIRN_STALL", "1s").with("CAIRN_MIRRORS", address)
+    };
+    let first = client();
+    let _first = first.serve();
+    join(&first, &mirror);
+    let (pulled, heard) = said(&first, &["pull", &name, "--insecure"]);
+    assert!(pulled && !heard.contains("was taken from the mirror"), "the origin itself said what it is: {heard}");
+    let stats: serde_json::Value =
+        serde_json::from_str(&succeeded(&mirror.run(&["mirror", "stats", "--json"]))).expect("it is JSON");
+    assert!(stats["sent_bytes"].as_u64() > Some(0), "its contents come through the mirror: {stats}");
+    // The mirror has the model itself a moment later.
+    let manifest = format!("models/manifests/{name}/latest");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !mirror.folder.path().join(&manifest).exists() {
+        assert!(std::time::Instant::now() < deadline, "what it fetched for clients is its own, too");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+
+    registry.set_away(true);
+    let second = client();
+    let _second = second.serve();
+    let address = join(&second, &mirror);
+    let (pulled, heard) = said(&second, &["pull", &name, "--insecure"]);
+    let marked = format!("was taken from the mirror {}", address.trim_start_matches("http://"));
+    assert!(pulled && heard.contains(&marked), "it is marked: {heard}");
+    let read = |home: &Home| std::fs::read(home.folder.path().join(&manifest)).expect("it is there");
+    assert_eq!(read(&second), read(&mirror), "byte for byte");
+
+    registry.set_away(false);
+    publish(&registry, "wanted", 12, 2_000_000);
+    // One that failed is asked last for a moment.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(8);
+    let (pulled, heard) = loop {
+        let (pulled, heard) = said(&second, &["pull", &name, "--insecure"]);
+        if !heard.contains("was taken from the mirror") {
+            break (pulled, heard);
+        }
+        assert!(heard.contains("failed a moment ago"), "it says why: {heard}");
+        assert!(std::time::Instant::now() < deadline, "the origin is asked again: {heard}");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    };
+    let lines: Vec<&str> = heard.lines().filter(|line| line.contains("is not what the mirror")).collect();
+    assert!(pulled && lines.len() == 1, "one line says that they disagree: {heard}");
+    assert_ne!(read(&second), read(&first), "the origin's word is taken");
+}
+
+#[test]
+fn a_mirror_that_starts_anew_goes_on_for_its_clients() {
+    let faults = Faults { bytes_per_second: Some(1_000_000), ..Faults::default() };
+    let registry = FakeRegistry::start(1, faults).expect("loopback has free ports");
+    let blobs = publish(&registry, "wanted", 13, 12_000_000);
+    let mirror = mirror_of(&registry);
+    let mut daemon = mirror.serve();
+    let home = Home::new().with("CAIRN_STALL", "5s");
+    let _daemon = home.serve();
+    // As from any registry: the mirror is the only one that is asked.
+    let name = format!("127.0.0.1:{}/library/wanted", mirror.port);
+    let client = home.command(&["pull", &name, "--insecure"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let client = client.expect("cairn starts");
+    let large = blobs[0].0.to_string();
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while registry.sent_bytes(&large) < 3_000_000 {
+        assert!(std::time::Instant::now() < deadline, "the model comes: {}", daemon.log());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    daemon.child.kill().expect("it runs");
+    daemon.child.wait().expect("it ends");
+    drop(daemon);
+    registry.set_faults(Faults::default());
+    let _daemon = mirror.serve();
+    let ended = client.wait_with_output().expect("cairn ends");
+    let heard = [text(&ended.stdout), text(&ended.stderr)].concat();
+    assert!(ended.status.success(), "the client gets it all the same: {heard}");
+    let got = names(&home.folder.path().join("models/blobs"));
+    let expected: BTreeSet<String> = blobs.iter().map(|(digest, _)| digest.file_name()).collect();
+    assert!(got.is_superset(&expected), "all of it: {got:?}");
 }

@@ -115,6 +115,8 @@ pub(crate) fn models(home: &Home) -> PathBuf {
 pub(crate) fn leftovers(home: &Home) -> Vec<String> {
     let mut left = Vec::new();
     walk(&models(home).join(".cairn"), &mut left);
+    // What came from its registry is remembered for as long as the model is there: one file for each, and no half-written one.
+    left.retain(|path| !path.contains("/.cairn/brought/") || path.contains("/brought/."));
     let blobs = std::fs::read_dir(models(home).join("blobs")).into_iter().flatten().flatten();
     let names = blobs.map(|entry| entry.file_name().to_string_lossy().into_owned());
     left.extend(names.filter(|name| name.parse::<Digest>().is_err()));

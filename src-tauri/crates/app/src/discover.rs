@@ -44,14 +44,14 @@ pub struct Discover {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Discovery {
     /// Models: those of the catalogue, then those of the index, which it fetched most often first.
-    pub found: Vec<Found>,
+    pub found: Vec<Hit>,
     /// What is missing from them and why, in one line.
     pub trouble: Option<String>,
 }
 
 /// A model that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct Hit {
     /// The model.
     pub model: Discovered,
     /// The name to pull it by: of a variant that suits most machines, where one is known.
@@ -157,7 +157,7 @@ fn own_share(own: usize, far: usize, limit: usize) -> usize {
     own.min(limit - far.min(limit / 2))
 }
 
-fn found(model: Discovered, here: &HashSet<ModelRef>) -> Found {
+fn found(model: Discovered, here: &HashSet<ModelRef>) -> Hit {
     let is_here = |name: &str| name.parse().is_ok_and(|name: ModelRef| here.contains(&name));
     let names = std::iter::once(model.name()).chain(model.variants.iter().map(|variant| variant.name.clone()));
     let here = names.filter(|name| is_here(name)).collect();
@@ -165,7 +165,7 @@ fn found(model: Discovered, here: &HashSet<ModelRef>) -> Found {
         Shelf::Library => model.name(),
         Shelf::HuggingFace => suitable(&model.variants).map_or_else(|| model.name(), |v| v.name.clone()),
     };
-    Found { model, name, here }
+    Hit { model, name, here }
 }
 
 /// The variant that suits most machines.

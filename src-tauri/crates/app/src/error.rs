@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use cairn_convert::QuantiseError;
 use cairn_convert::file_type::UnknownFileType;
-use cairn_registry::{JoinError, KeyError, PeerKeyError, RollError};
-use cairn_runtime::{GenerateError, LoadError};
+use cairn_registry::{JoinError, KeyError, LookoutError, PeerKeyError, RollError};
+use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
@@ -64,6 +64,9 @@ pub enum Error {
         /// The least that it can be.
         least: i64,
     },
+    /// An option names a type of the attention cache that there is not.
+    #[error(transparent)]
+    KvType(#[from] UnknownKvType),
     /// The prompt does not fit, and may not be cut.
     #[error(
         "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
@@ -192,6 +195,9 @@ pub enum Error {
     /// The list of known keys cannot be used.
     #[error(transparent)]
     Roll(#[from] RollError),
+    /// The local network cannot be watched.
+    #[error(transparent)]
+    Lan(#[from] LookoutError),
     /// A model did not get to its registry.
     #[error(transparent)]
     Push(#[from] crate::PushError),
@@ -280,6 +286,7 @@ impl Error {
             | Self::RawWithTemplate
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
+            | Self::KvType(_)
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase
@@ -330,6 +337,7 @@ impl Error {
             | Self::Join(_)
             | Self::Key(_)
             | Self::Roll(_)
+            | Self::Lan(_)
             | Self::Push(_)
             | Self::Login(_)
             | Self::Template(_)

@@ -29,6 +29,7 @@ mod libraries;
 mod load;
 mod login;
 mod mirror;
+mod nearby;
 mod options;
 mod pebble;
 mod places;
@@ -63,7 +64,7 @@ pub use clock::Clock;
 pub use copy::{Copied, CopyEvent};
 pub use create::{Create, CreateEvent};
 pub use delete::Deleted;
-pub use discover::{Discover, Discovery, Found};
+pub use discover::{Discover, Discovery, Hit};
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
@@ -73,6 +74,7 @@ pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use login::{LoggedIn, LoginAttempt, LoginError};
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
+pub use nearby::FoundPeer;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
@@ -89,6 +91,7 @@ pub use catalog::Opened;
 
 use catalog::Catalog;
 use mirror::Mirror;
+use nearby::Lan;
 use pull::Pulls;
 use trust::Trust;
 
@@ -110,6 +113,7 @@ pub struct App {
     mirror: Mirror,
     trust: Arc<Trust>,
     templates_told: Arc<template::Told>,
+    lan: Arc<Lan>,
     settings: Arc<Settings>,
     clock: Clock,
     peers: Peers,
@@ -122,12 +126,13 @@ impl App {
     /// where the seeds of requests come from that name none.
     ///
     /// # Errors
-    /// When the settings ask for kernels that this machine cannot run.
+    /// When the settings ask for kernels that this machine cannot run, or for a type of the attention cache that there is not.
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
         let config = EngineConfig {
             machine,
             kernel: settings.kernel.clone(),
             kv_budget_bytes: settings.kv_budget_bytes,
+            kv_type: load::kv_type(settings.kv_cache_type.as_deref())?,
             parallel: settings.parallel.unwrap_or(DEFAULT_PARALLEL),
             max_loaded: settings.max_loaded.unwrap_or(DEFAULT_MAX_LOADED),
             max_queue: settings.max_queue,
@@ -146,15 +151,17 @@ impl App {
         let pulls = Pulls::new(catalog.libraries(), &settings.downloads, &clock, seed);
         let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
+        let (lan, peers) = (Arc::default(), Peers::default());
         Self {
             engine,
             catalog,
             pulls,
             mirror,
             trust,
+            lan,
             settings: Arc::new(settings),
             clock,
-            peers: Peers::default(),
+            peers,
             present: None,
             templates_told: Arc::default(),
         }

@@ -1,5 +1,6 @@
 //! Bringing models into memory and out of it.
 
+use cairn_gguf::DType;
 use cairn_runtime::{Lease, LoadOptions};
 use cairn_wire::KeepAlive;
 
@@ -67,7 +68,7 @@ impl App {
             return Err(Error::Unsupported("running a model with an adapter"));
         }
         let context_tokens = chosen.context_tokens.or(self.settings.context_tokens);
-        let load = LoadOptions { context_tokens, threads: chosen.threads, force };
+        let load = LoadOptions { context_tokens, threads: chosen.threads, kv_type: chosen.kv_type, force };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
         if lease.load_ns() > 0 || self.templates_told.is_new(&model.summary) {
@@ -81,5 +82,29 @@ pub(crate) fn engine_keep_alive(keep_alive: KeepAlive) -> cairn_runtime::KeepAli
     match keep_alive {
         KeepAlive::For(duration) => cairn_runtime::KeepAlive::For(duration),
         KeepAlive::Forever => cairn_runtime::KeepAlive::Forever,
+    }
+}
+
+/// The type of attention caches that the settings ask for.
+///
+/// # Errors
+/// For a name that is none: to go on with another type than was asked for would use memory or precision that nobody meant to.
+pub(crate) fn kv_type(setting: Option<&str>) -> Result<DType, Error> {
+    let asked = setting.map_or(Ok(DType::F16), cairn_runtime::kv_type);
+    asked.map_err(|error| Error::Engine(format!("OLLAMA_KV_CACHE_TYPE: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_type_of_the_cache_keeps_the_daemon_from_starting() {
+        assert_eq!(kv_type(None).ok(), Some(DType::F16), "where nothing is set");
+        assert_eq!(kv_type(Some("q8_0")).ok(), Some(DType::Q8_0), "where it is set");
+        let error = kv_type(Some("q8")).expect_err("there is no such type").to_string();
+        let expected = "the engine could not start: OLLAMA_KV_CACHE_TYPE: unknown type of the KV cache \"q8\": it must be f16, \
+                        bf16, q8_0 or q4_0";
+        assert_eq!(error, expected, "what was wrong, and what would do");
     }
 }

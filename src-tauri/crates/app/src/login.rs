@@ -1,8 +1,9 @@
 //! Names and passwords for registries that want them. A password is tried before it is kept, and never told again.
 
-use cairn_registry::{AddressError, Login, LoginsError, Registry, SourceError};
+use cairn_registry::{AddressError, Distrust, Login, LoginsError, Registry, SourceError};
 use tokio::task::spawn_blocking;
 
+use crate::pull::on_distrust;
 use crate::{App, Error, PullError};
 
 /// Who a user wants to be to a registry.
@@ -44,6 +45,17 @@ pub enum LoginError {
     /// It could not be asked.
     #[error("{0}; nothing was kept")]
     Unreachable(SourceError),
+    /// Who answers does not prove to be the registry.
+    #[error(
+        "{host} does not prove who it is: {distrust}, so nothing was sent and nothing was kept{}",
+        on_distrust(distrust)
+    )]
+    Untrusted {
+        /// The registry.
+        host: String,
+        /// What is wrong with its proof.
+        distrust: Distrust,
+    },
     /// They could not be written down, or what was is unreadable.
     #[error(transparent)]
     Logins(#[from] LoginsError),
@@ -80,6 +92,7 @@ impl App {
         registry.enter().await.map_err(|error| match error {
             SourceError::Refused { .. } => LoginError::Refused(error),
             SourceError::Absent { host } => LoginError::NoRegistry(host),
+            SourceError::Untrusted { host, distrust } => LoginError::Untrusted { host, distrust },
             SourceError::Broken { .. } | SourceError::Busy { .. } => LoginError::Unreachable(error),
         })?;
         let (app, user) = (self.clone(), login.user.clone());

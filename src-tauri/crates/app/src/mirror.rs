@@ -12,7 +12,8 @@
 //! ask for that ([`Client::fetches`]); whoever reads this machine's models reads what has begun, too.
 //!
 //! **Invariants:** only names of configured origins are asked for; each blob is fetched by the one download of its digest
-//! that all of the process share; a model is listed only when all of it is here, because a pull publishes it.
+//! that all of the process share; a model is listed only when all of it is here, because a pull publishes it; what a user of
+//! this machine made under an origin's name is not replaced by what clients want.
 
 mod blob;
 mod counts;
@@ -132,8 +133,10 @@ impl App {
         };
         let tag = mirror.tag(&name);
         let mut known = tag.lock().await;
-        if stored.is_none() && known.manifest.is_none() && !client.fetches {
-            return Ok(Offer::NotForYou);
+        if !client.fetches {
+            // For strangers nobody is asked.
+            let here = stored.or_else(|| known.manifest.clone());
+            return Ok(here.map_or(Offer::NotForYou, |manifest| offer(manifest, None)));
         }
         if !known.holds(ASKED_EVERY, RESTS) {
             let asked = mirror.ask(&name, origin.insecure).await;
@@ -188,7 +191,10 @@ impl App {
             return Ok(Offer::NotForYou);
         }
         mirror.counts.miss();
-        let arriving = mirror.fetch(*digest, named).await?;
+        // Whatever the origin calls so, what a user made under the name stays.
+        let stored = self.stored_manifest(&named.name, &Reference::Tag(named.name.tag().to_owned())).await?;
+        let replaces = stored.is_none_or(|stored| mirror.pulls.may_replace(&named.name, &stored.digest));
+        let arriving = mirror.fetch(*digest, named, replaces).await?;
         Ok(Offer::Here(BlobBytes::arriving(arriving)))
     }
 
@@ -275,12 +281,21 @@ impl Inner {
         Ok(SharedManifest { digest: manifest.digest, bytes: resolved.manifest.bytes.to_vec() })
     }
 
+    /// A blob of a manifest that was told, or of a model that is on its way here: a daemon that starts anew goes on with
+    /// those, while its clients still ask for their parts.
     fn named(&self, digest: &Digest) -> Option<Named> {
-        lock(&self.named).get(digest).cloned()
+        let named = lock(&self.named).get(digest).cloned();
+        named.or_else(|| {
+            let (name, size_bytes, insecure) = self.pulls.on_its_way(digest)?;
+            self.settings.origin_of(&name).filter(|_| self.settings.fetches)?;
+            let named = Named { size_bytes, name, insecure, begun: true };
+            Some(lock(&self.named).entry(*digest).or_insert(named).clone())
+        })
     }
 
-    /// Joins the download of a blob. The first time, the model that it is part of begins to come here.
-    async fn fetch(self: &Arc<Self>, digest: Digest, named: Named) -> Result<Arriving, Error> {
+    /// Joins the download of a blob. The first time, the model that it is part of begins to come here, if it `replaces`
+    /// nothing of this machine's users.
+    async fn fetch(self: &Arc<Self>, digest: Digest, named: Named, replaces: bool) -> Result<Arriving, Error> {
         let Named { size_bytes, name, insecure, .. } = named;
         let (within, asked) = (Arc::clone(self), name.clone());
         let prepared = spawn_blocking(move || {
@@ -303,8 +318,10 @@ impl Inner {
             let of_model = all.values_mut().filter(|other| other.name == name);
             of_model.fold(false, |begins, other| begins | !std::mem::replace(&mut other.begun, true))
         };
-        if begins {
+        if begins && replaces {
             self.pulls.bring(&name, insecure)?;
+        } else if begins {
+            tracing::warn!(model = %name, "clients get what its registry calls so; the model that was made here stays");
         }
         Ok(Arriving::new(subscription, self.pulls.library().clone(), downloads.staging().clone(), digest, size_bytes))
     }

@@ -1,5 +1,6 @@
 //! From the options of a model and of a request to what the engine takes.
 
+use cairn_gguf::DType;
 use cairn_runtime::Sampling;
 use cairn_wire::Options;
 use serde_json::{Map, Value};
@@ -16,6 +17,8 @@ pub(crate) struct Chosen {
     /// Context that the model or the request wants; `None` leaves it to the settings.
     pub(crate) context_tokens: Option<u32>,
     pub(crate) threads: Option<usize>,
+    /// Type of the attention cache that the model or the request wants; `None` leaves it to the settings.
+    pub(crate) kv_type: Option<DType>,
     /// Tokens at the beginning that survive when a prompt is cut; negative: all that fit.
     pub(crate) keep_tokens: i64,
 }
@@ -61,6 +64,7 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
         max_tokens: options.num_predict.and_then(|tokens| u32::try_from(tokens).ok()),
         context_tokens,
         threads: options.num_thread.and_then(|threads| usize::try_from(threads).ok()).filter(|threads| *threads > 0),
+        kv_type: options.kv_cache_type.as_deref().map(cairn_runtime::kv_type).transpose()?,
         keep_tokens: options.num_keep.unwrap_or(4),
     })
 }
@@ -99,6 +103,21 @@ mod tests {
         let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
         assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
         assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5; it must be 0 or more");
+    }
+
+    #[test]
+    fn the_type_of_the_cache_is_the_request_s_or_the_model_s() {
+        let chosen = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.kv_type);
+        let none = serde_json::json!({});
+        let q8_0 = serde_json::json!({"kv_cache_type": "q8_0"});
+        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "nobody asks for one");
+        assert_eq!(chosen(q8_0.clone(), none.clone()), Ok(Some(DType::Q8_0)), "the model's");
+        assert_eq!(chosen(q8_0, serde_json::json!({"kv_cache_type": "F16"})), Ok(Some(DType::F16)), "the request's");
+        let error = chosen(none, serde_json::json!({"kv_cache_type": "q3"})).expect_err("there is no such type");
+        assert_eq!(
+            error, "unknown type of the KV cache \"q3\": it must be f16, bf16, q8_0 or q4_0",
+            "all names are said"
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! **Invariants:** one job for each name; a model is listed only when all of it is here and checked; what came is kept
 //! until somebody discards it.
 
+mod brought;
 mod error;
 mod job;
 mod jobs;
@@ -33,6 +34,7 @@ use tokio::sync::watch;
 
 use crate::settings::DownloadSettings;
 use crate::{App, Error};
+use brought::Brought;
 pub use error::PullError;
 pub(crate) use error::on_distrust;
 use job::{Job, Wish};
@@ -114,6 +116,7 @@ struct Inner {
     seed: u64,
     outside: Outside,
     journal: Journal,
+    brought: Brought,
     queue: Mutex<Queue>,
     downloads: Mutex<Option<Downloads>>,
     limit_bytes_per_s: Mutex<Option<u64>>,
@@ -137,7 +140,7 @@ impl App {
     /// # Errors
     /// When the name is none, or is the built-in model's. All else is told as an event.
     pub fn pull(&self, pull: Pull) -> Result<PullEvents, Error> {
-        let job = self.pulls.ask(pull, false)?;
+        let job = self.pulls.ask(pull, false, false)?;
         let events = PullEvents::new(self.pulls.clone(), Arc::clone(&job));
         self.pulls.start();
         self.pulls.say_if_it_waits(&job);
@@ -149,7 +152,7 @@ impl App {
     /// # Errors
     /// As [`App::pull`].
     pub async fn pull_detached(&self, pull: Pull) -> Result<PullRow, Error> {
-        let job = self.pulls.ask(pull, true)?;
+        let job = self.pulls.ask(pull, true, false)?;
         self.pulls.start();
         // Nobody watches, so what was said must outlive this daemon.
         let _ = tokio::time::timeout(STOP_WITHIN, self.pulls.0.journal.settled()).await;

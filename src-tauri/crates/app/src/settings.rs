@@ -38,7 +38,11 @@ pub const TABLE: &[Row] = &[
     row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
     row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
     row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
-    row("CAIRN_SHARE", "false", "Lets other machines that reach OLLAMA_HOST pull this machine's models from its /v2"),
+    row(
+        "CAIRN_SHARE",
+        "false",
+        "Lets other machines that reach OLLAMA_HOST pull models from /v2 here, and finds those that do so (mDNS)",
+    ),
     row(
         "CAIRN_MIRROR",
         "false",
@@ -48,6 +52,11 @@ pub const TABLE: &[Row] = &[
         "CAIRN_MIRROR_ORIGINS",
         "registry.ollama.ai/library",
         "What CAIRN_MIRROR fetches: registries, each with a namespace or all",
+    ),
+    row(
+        "CAIRN_TRUSTED_PROXIES",
+        "none",
+        "Addresses of reverse proxies in front of /v2 whose X-Forwarded-For, -Proto and -Host are believed",
     ),
     row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
     row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
@@ -66,6 +75,11 @@ pub const TABLE: &[Row] = &[
         default: "the best that the processor has",
         about: "The variant of the compute kernels, avx2-fma-f16c for instance",
     },
+    row(
+        "OLLAMA_KV_CACHE_TYPE",
+        "f16",
+        "Type of the attention cache, f16, bf16, q8_0 or q4_0, unless a request or its model says otherwise",
+    ),
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
@@ -170,6 +184,8 @@ pub struct Settings {
     pub go_template: Option<bool>,
     /// `CAIRN_KERNEL`.
     pub kernel: Option<String>,
+    /// `OLLAMA_KV_CACHE_TYPE`.
+    pub kv_cache_type: Option<String>,
     /// `CAIRN_KV_BUDGET`, in bytes.
     pub kv_budget_bytes: Option<u64>,
     /// How models are fetched.
@@ -216,6 +232,7 @@ impl Settings {
                 .unwrap_or_default(),
             go_template: read.text("OLLAMA_GO_TEMPLATE").map(is_true),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
+            kv_cache_type: read.text("OLLAMA_KV_CACHE_TYPE").map(str::to_owned),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
             mirror: MirrorSettings::load(&mut read, places),

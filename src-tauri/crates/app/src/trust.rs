@@ -110,7 +110,10 @@ impl App {
         let (clients, app, which) = (Arc::clone(&self.trust.clients), self.clone(), which.to_owned());
         let removed = spawn_blocking(move || {
             let mirrors = app.pulls.outside().joined();
-            Ok::<_, Error>(clients.remove(&which)? + mirrors.remove(which.trim_end_matches('/'))?)
+            let removed = clients.remove(&which)?;
+            let keys: Vec<PeerKey> = clients.read()?.iter().map(|known| known.key).collect();
+            app.trust.gate.keep_only(&keys);
+            Ok::<_, Error>(removed + mirrors.remove(which.trim_end_matches('/'))?)
         });
         let removed = removed.await.expect("writing a list does not panic")?;
         self.pulls.outside().replace_mirrors()?;

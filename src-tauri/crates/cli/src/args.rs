@@ -288,7 +288,7 @@ pub(crate) enum MirrorVerb {
         /// A label, a key or a fingerprint
         which: String,
     },
-    /// List the keys and mirrors that are known
+    /// List the keys and mirrors that are known, and the machines that were found on the network
     Peers(Json),
     /// Show who took what, and what was fetched for them
     Stats(Json),

@@ -1,8 +1,11 @@
 //! `cairn mirror`: this machine as a registry for others, and the mirrors that it uses itself.
 
 use std::fmt::Write;
+use std::time::SystemTime;
 
-use cairn_wire::app::{AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorResponse};
+use cairn_wire::app::{
+    AllowRequest, ForgetRequest, FoundMachine, InviteResponse, JoinMirrorRequest, KnownKey, MirrorResponse,
+};
 use serde::Serialize;
 
 use crate::args::{Json, MirrorVerb};
@@ -45,9 +48,9 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
         MirrorVerb::Peers(Json { json }) => {
             let state: MirrorResponse = client.get("/app/mirror").await?;
             if *json {
-                return output::json(&Peers { known: &state.known, joined: &state.joined });
+                return output::json(&Peers { known: &state.known, joined: &state.joined, nearby: &state.nearby });
             }
-            output::print(&peers(&state))
+            output::print(&peers(&state, setting.clock.now()))
         }
         MirrorVerb::Stats(Json { json }) => {
             let state: MirrorResponse = client.get("/app/mirror").await?;
@@ -68,6 +71,7 @@ struct Invitation<'a> {
 struct Peers<'a> {
     known: &'a [KnownKey],
     joined: &'a [KnownKey],
+    nearby: &'a [FoundMachine],
 }
 
 fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str) -> String {
@@ -97,16 +101,33 @@ fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str) -> St
     text
 }
 
-fn peers(state: &MirrorResponse) -> String {
-    if state.known.is_empty() && state.joined.is_empty() {
+fn peers(state: &MirrorResponse, now: SystemTime) -> String {
+    if state.known.is_empty() && state.joined.is_empty() && state.nearby.is_empty() {
         return "nobody; `cairn mirror serve` shows how another machine joins this one\n".to_owned();
     }
-    let mut rows = vec![row(["NAME", "KEY", "IS"])];
-    let lists = [(&state.known, "fetched for"), (&state.joined, "mirror, joined")];
-    for (list, what) in lists {
-        rows.extend(list.iter().map(|known| row([&output::shown(&known.label), &known.fingerprint, what])));
+    let mut text = String::new();
+    if !(state.known.is_empty() && state.joined.is_empty()) {
+        let mut rows = vec![row(["NAME", "KEY", "IS"])];
+        let lists = [(&state.known, "fetched for"), (&state.joined, "mirror, joined")];
+        for (list, what) in lists {
+            rows.extend(list.iter().map(|known| row([&output::shown(&known.label), &known.fingerprint, what])));
+        }
+        text += &render(&rows);
     }
-    render(&rows)
+    if !state.nearby.is_empty() {
+        let mut rows = vec![row(["FOUND", "ADDRESS", "IS", "LAST SEEN", "BYTES GOT"])];
+        rows.extend(state.nearby.iter().map(|found| {
+            let is = match (found.dropped, found.joined) {
+                (true, _) => "dropped: it sent wrong bytes",
+                (false, true) => "joined",
+                (false, false) => "blobs only",
+            };
+            let (seen, got) = (human::relative(found.seen_at, now), human::bytes(found.got_bytes));
+            row([&output::shown(&found.name), &output::shown(&found.address), is, &seen, &got])
+        }));
+        text += &render(&rows);
+    }
+    text
 }
 
 fn stats(state: &MirrorResponse) -> String {

@@ -66,7 +66,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     let seed = u64::from_str_radix(&random_hex()?[..16], 16).expect("sixteen hex digits are 64 bits");
     let app = App::start(settings, Machine::probe(), clock.clone(), seed)?;
     let activity = Activity::new(Instant::now());
-    let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid, host_name);
+    let server = Server::new(app.clone(), activity.clone(), vec![address], Token::new(&token), pid, host_name.clone());
     let file = DaemonFile {
         pid,
         started_at: Timestamp(clock.now()),
@@ -80,6 +80,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
 
     signals::watch(server.clone());
     tokio::spawn(count_downloads(server.clone()));
+    open_lan(&app, host_name.as_deref(), address).await;
     if detached {
         let server = server.clone();
         tokio::spawn(async move {
@@ -104,6 +105,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         app.shutdown();
         // Tells those who wait for a model that the daemon ends, so that their answers do.
         rest(&app).await;
+        app.close_lan().await;
         deadline.await;
     };
     tokio::select! {
@@ -111,11 +113,21 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         () = deadline => tracing::warn!("some answers did not end in time"),
     }
     rest(&app).await;
+    app.close_lan().await;
     // A file that stays behind does no harm: the lock tells.
     if let Err(error) = std::fs::remove_file(places.daemon_file()) {
         tracing::debug!(%error, "daemon.json stays behind");
     }
     Ok(())
+}
+
+/// Watches the local network, if this machine's user shares models. The daemon does without where that does not work.
+async fn open_lan(app: &App, host_name: Option<&str>, address: SocketAddr) {
+    match app.open_lan(host_name.unwrap_or("a machine without a name"), &[address]).await {
+        Ok(true) => tracing::info!("this machine is announced on the local network, and looks for others there"),
+        Ok(false) => {}
+        Err(error) => tracing::warn!(%error, "other machines of the local network are not found"),
+    }
 }
 
 /// The daemon's lock. A client that looks whether a daemon lives holds it for a moment, which is no daemon.

@@ -12,6 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::Server;
+use crate::asker::Asker;
 use crate::error::ApiError;
 use crate::v2::Refusal;
 
@@ -54,14 +55,17 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     if request.uri().path().starts_with("/app/") {
         return own(&server, request, next).await;
     }
-    if request.uri().path().starts_with("/v2")
-        && let Err(refusal) = check_share(&server, &request)
-    {
-        return refusal.into_response();
+    let mut through_proxy = false;
+    if request.uri().path().starts_with("/v2") {
+        match check_share(&server, &request) {
+            Ok(asker) => through_proxy = asker.is_some_and(|asker| asker.through_proxy),
+            Err(refusal) => return refusal.into_response(),
+        }
     }
     let loopback = server.addresses().iter().all(|address| address.ip().is_loopback());
     let host = text(request.headers(), header::HOST).unwrap_or_default().to_owned();
-    if loopback && !is_local_host(&host, server.addresses(), server.host_name()) {
+    // A proxy is known by names of its own, and no page reaches this machine through it unseen.
+    if loopback && !through_proxy && !is_local_host(&host, server.addresses(), server.host_name()) {
         return StatusCode::FORBIDDEN.into_response();
     }
     let Some(origin) = text(request.headers(), header::ORIGIN).map(str::to_owned) else {
@@ -152,12 +156,14 @@ fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
 }
 
 /// The rules of `/v2`, beside those that hold everywhere.
-fn check_share(server: &Server, request: &Request) -> Result<(), Refusal> {
+fn check_share(server: &Server, request: &Request) -> Result<Option<Asker>, Refusal> {
     if text(request.headers(), header::ORIGIN).is_some() {
         return Err(Refusal::denied("web pages cannot pull models"));
     }
-    if peer_is_here(request) || server.app().settings().share {
-        return Ok(());
+    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+    let asker = peer.map(|peer| Asker::of(server, peer, request.headers()));
+    if asker.as_ref().is_some_and(|asker| asker.is_here) || server.app().settings().share {
+        return Ok(asker);
     }
     Err(Refusal::denied("this machine does not share its models; CAIRN_SHARE=1 there switches it on"))
 }

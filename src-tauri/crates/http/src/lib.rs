@@ -8,6 +8,7 @@
 mod access;
 mod activity;
 mod app;
+mod asker;
 mod body;
 mod error;
 mod ndjson;

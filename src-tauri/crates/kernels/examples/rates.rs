@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
-use cairn_kernels::{AttendScratch, AttendSpan, Columns, Format, MatMul, Scratch, Variant, usable};
+use cairn_kernels::{AttendScratch, AttendSpan, Columns, Format, KV_TYPES, MatMul, Scratch, Variant, usable};
 
 const K: usize = 2048;
 /// More weights than any cache holds.
@@ -47,9 +47,15 @@ fn measure(variant: &Variant) {
             convert * 1e6,
         );
     }
-    for queries in [1, 4, 64] {
-        let seconds = seconds(|| attend(variant, queries));
-        println!("  attend {queries} queries of 128 over 256 positions: {:.2} us", seconds * 1e6);
+    for dtype in KV_TYPES {
+        for queries in [1, 4, 64] {
+            let seconds = seconds(|| attend(variant, dtype, queries));
+            println!("  attend {queries} queries of 128 over 256 positions of {dtype}: {:.2} us", seconds * 1e6);
+        }
+        let mut row = vec![0; dtype.row_bytes(1024)];
+        let x: Vec<f32> = (0..1024).map(|i| i as f32 - 400.0).collect();
+        let seconds = seconds(|| (variant.encode_row)(dtype, black_box(&x), &mut row));
+        println!("  1024 elements to {dtype}: {:.2} us", seconds * 1e6);
     }
     let (mut gate, up) = (vec![0.5; 8192], vec![0.5; 8192]);
     let swiglu = seconds(|| (variant.swiglu)(black_box(&mut gate), &up));
@@ -78,11 +84,11 @@ fn matmul(variant: &Variant, dtype: DType, weights: &[u8], rows: usize, count: u
     });
 }
 
-fn attend(variant: &Variant, queries: usize) {
+fn attend(variant: &Variant, dtype: DType, queries: usize) {
     thread_local! {
         static SCRATCH: std::cell::RefCell<AttendScratch> = Default::default();
     }
-    let page = vec![0x2c2c; 64 * 128];
+    let page = vec![0x2c; 64 * dtype.row_bytes(128)];
     let q = vec![0.1; queries * 128];
     let (mut max, mut sum, mut acc) = (vec![0.0; queries], vec![0.0; queries], vec![0.0; queries * 128]);
     SCRATCH.with_borrow_mut(|scratch| {
@@ -93,6 +99,7 @@ fn attend(variant: &Variant, queries: usize) {
             first: &vec![0; queries],
             until: &vec![256; queries],
             span_start: 0,
+            dtype,
             k: [&page; 4],
             v: [&page; 4],
             scale: 0.1,

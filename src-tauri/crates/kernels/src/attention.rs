@@ -5,6 +5,11 @@
 //! same, and spans are merged in ascending order. A span is always computed from scratch, so a result does not depend on
 //! where a prefill was cut or which thread took which span.
 
+use cairn_gguf::DType;
+
+/// Types that keys and values may have in pages. Rows of the last two are whole blocks of 32 elements.
+pub const KV_TYPES: [DType; 4] = [DType::F16, DType::BF16, DType::Q8_0, DType::Q4_0];
+
 /// Positions of one page of keys and values.
 pub const PAGE_POSITIONS: usize = 64;
 
@@ -26,10 +31,12 @@ pub struct AttendSpan<'a> {
     pub until: &'a [u32],
     /// Absolute position of the first slot, a multiple of [`SPAN_POSITIONS`].
     pub span_start: u32,
-    /// Keys in binary16, four pages of `[64, head_dim]`. A page of which nothing is visible may be empty.
-    pub k: [&'a [u16]; 4],
+    /// Type of keys and values, one of [`KV_TYPES`].
+    pub dtype: DType,
+    /// Keys, four pages of `[64, head_dim]`. A page of which nothing is visible may be empty.
+    pub k: [&'a [u8]; 4],
     /// Values, likewise.
-    pub v: [&'a [u16]; 4],
+    pub v: [&'a [u8]; 4],
     /// Factor on the scores.
     pub scale: f32,
     /// `softcap * tanh(score / softcap)` replaces each scaled score; 0 where there is no cap.
@@ -48,9 +55,11 @@ impl AttendSpan<'_> {
     /// Checks all lengths.
     ///
     /// # Panics
-    /// When the operands do not fit each other, or a visible page is absent.
+    /// When the operands do not fit each other.
     pub(crate) fn check(&self) {
-        let Self { head_dim, queries, .. } = *self;
+        let Self { head_dim, queries, dtype, .. } = *self;
+        assert!(KV_TYPES.contains(&dtype), "{dtype} is no type of keys and values");
+        assert!(head_dim.is_multiple_of(dtype.block()), "{head_dim} elements are no whole blocks of {dtype}");
         assert_eq!(self.q.len(), queries * head_dim, "queries");
         assert_eq!(self.acc.len(), queries * head_dim, "accumulators");
         for (len, what) in
@@ -58,6 +67,11 @@ impl AttendSpan<'_> {
         {
             assert_eq!(len, queries, "`{what}` has one element per query");
         }
+    }
+
+    /// Bytes of a page of keys, or of values.
+    pub(crate) fn page_bytes(&self) -> usize {
+        PAGE_POSITIONS * self.dtype.row_bytes(self.head_dim)
     }
 
     /// The slots of this span that query `index` sees; empty where it sees none.

@@ -52,8 +52,8 @@ macro_rules! kernels {
             fn add_scaled(x: &mut [f32], y: &[f32], factor: f32) {
                 portable::elementwise::add_scaled::<$arith>(x, y, factor)
             }
-            fn to_f16(x: &[f32], out: &mut [u16]) {
-                portable::elementwise::to_f16::<$arith>(x, out)
+            fn encode_row(dtype: cairn_gguf::DType, x: &[f32], row: &mut [u8]) {
+                portable::rows::encode::<$arith>(dtype, x, row)
             }
             fn attend(span: AttendSpan<'_>) {
                 portable::attention::attend::<$arith>(span)
@@ -116,7 +116,7 @@ macro_rules! fused {
             fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes;
             fn widen(half: &[u16; LANES]) -> Lanes;
             fn narrow(x: &Lanes) -> [u16; LANES];
-            fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES];
+            fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES];
             $($more)*
         }
     };

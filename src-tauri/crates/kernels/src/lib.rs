@@ -37,7 +37,7 @@ mod x86;
 #[cfg(test)]
 mod tests;
 
-pub use attention::{AttendScratch, AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
+pub use attention::{AttendScratch, AttendSpan, KV_TYPES, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 pub use format::{Columns, Format};
 pub use matmul::{MatMul, Scratch};
 pub use variant::{Variant, all, by_name, usable};

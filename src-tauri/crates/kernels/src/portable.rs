@@ -11,5 +11,6 @@ pub(crate) mod elementwise;
 pub(crate) mod exp;
 pub(crate) mod float;
 pub(crate) mod quantise;
+pub(crate) mod rows;
 
 pub(crate) use arith::Arith;

@@ -35,7 +35,7 @@ pub(crate) const SCALAR: Variant = Variant {
     softcap: |x, cap| portable::activation::softcap::<Plain>(x, cap),
     add: |x, y| portable::elementwise::add(x, y),
     add_scaled: |x, y, factor| portable::elementwise::add_scaled::<Plain>(x, y, factor),
-    to_f16: |x, out| portable::elementwise::to_f16::<Plain>(x, out),
+    encode_row: |dtype, x, row| portable::rows::encode::<Plain>(dtype, x, row),
     attend: |span| portable::attention::attend::<Plain>(span),
     merge: |before, span| portable::attention::merge::<Plain>(before, span),
     finish: |sum, acc| portable::attention::finish(sum, acc),

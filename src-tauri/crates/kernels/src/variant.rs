@@ -57,8 +57,9 @@ pub struct Variant {
     pub add: fn(&mut [f32], &[f32]),
     /// `x += factor * y`.
     pub add_scaled: fn(&mut [f32], &[f32], f32),
-    /// Rounds to binary16, ties to even.
-    pub to_f16: fn(&[f32], &mut [u16]),
+    /// Writes one row of keys or values in a type of [`KV_TYPES`](crate::KV_TYPES), with the bytes that [`DType::encode`]
+    /// gives: `(dtype, x, row)`. Only not-a-number, which quantising would hide, stays one.
+    pub encode_row: fn(DType, &[f32], &mut [u8]),
     /// Attention over one span of positions.
     pub attend: fn(AttendSpan<'_>),
     /// Adds a span's result to that of the spans before it: `(before, span)`, spans ascending.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use cairn_tensor::{Backend, PAGE_TOKENS, PageId, PageLayout};
+use cairn_tensor::{Backend, Kv, PAGE_TOKENS, PageId, PageLayout, StateId};
 use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::{SectionKind, SectionShape};
 
@@ -16,70 +16,74 @@ pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 #[derive(Debug)]
 pub(crate) struct Geometry {
     layout: PageLayout,
-    /// Bytes of each section of a page, in the page's order: keys of layer 0, values of layer 0, keys of layer 1...
-    section_bytes: Vec<usize>,
-    /// One page, while it is turned.
-    page: Vec<u8>,
 }
 
 impl Geometry {
     pub(crate) fn new(layout: &PageLayout) -> Self {
-        let starts: Vec<usize> = layout.sections.iter().flatten().copied().chain([layout.page_bytes]).collect();
-        let section_bytes = starts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        Self { layout: layout.clone(), section_bytes, page: vec![0; layout.page_bytes] }
+        Self { layout: layout.clone() }
     }
 
     /// Payload bytes of a chunk of so many tokens.
     pub(crate) fn chunk_bytes(&self, tokens: usize) -> u64 {
-        (tokens.div_ceil(PAGE_TOKENS) * self.layout.page_bytes) as u64
+        self.parts().map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64).sum()
     }
 
     /// The sections of a chunk of so many tokens.
     pub(crate) fn sections(&self, tokens: usize) -> Arc<[SectionShape]> {
         let pages = tokens.div_ceil(PAGE_TOKENS);
-        let kinds = [SectionKind::Keys, SectionKind::Values];
-        let section = |(index, bytes): (usize, &usize)| SectionShape {
-            layer: (index / 2) as u16,
-            kind: kinds[index % 2],
-            bytes: (pages * bytes) as u32,
+        let section = |(state, kv): (StateId, Kv)| SectionShape {
+            layer: state.0 as u16,
+            kind: match kv {
+                Kv::Keys => SectionKind::Keys,
+                Kv::Values => SectionKind::Values,
+            },
+            bytes: (pages * self.layout.section(state, kv).len()) as u32,
         };
-        self.section_bytes.iter().enumerate().map(section).collect()
+        self.parts().map(section).collect()
     }
 
     /// Copies the rows of `tokens` tokens out of these pages. Slots after the last token become zero, since they may hold rows of
     /// what was said in another conversation.
-    pub(crate) fn capture(&mut self, backend: &dyn Backend, pages: &[PageId], tokens: usize) -> Arc<[u8]> {
+    pub(crate) fn capture(&self, backend: &dyn Backend, pages: &[PageId], tokens: usize) -> Arc<[u8]> {
         debug_assert_eq!(pages.len(), tokens.div_ceil(PAGE_TOKENS), "each page has a token");
-        let mut payload: Arc<[u8]> = std::iter::repeat_n(0, pages.len() * self.layout.page_bytes).collect();
-        let out = Arc::get_mut(&mut payload).expect("nobody else has it yet");
-        for (index, &page) in pages.iter().enumerate() {
-            backend.read_page(page, &mut self.page);
-            let used = (tokens - index * PAGE_TOKENS).min(PAGE_TOKENS);
-            for range in self.layout.slots(used..PAGE_TOKENS) {
-                self.page[range].fill(0);
+        let mut payload: Arc<[u8]> = std::iter::repeat_n(0, self.chunk_bytes(tokens) as usize).collect();
+        let mut out = Arc::get_mut(&mut payload).expect("nobody else has it yet");
+        for (state, kv) in self.parts() {
+            let bytes = self.layout.section(state, kv).len();
+            let (section, rest) = out.split_at_mut(pages.len() * bytes);
+            for (&page, rows) in pages.iter().zip(section.chunks_exact_mut(bytes)) {
+                backend.read_section(page, state, kv, rows);
             }
-            let (mut from, mut to) = (0, 0);
-            for &bytes in &self.section_bytes {
-                let start = to + index * bytes;
-                out[start..start + bytes].copy_from_slice(&self.page[from..from + bytes]);
-                from += bytes;
-                to += pages.len() * bytes;
-            }
+            let last = &mut section[(pages.len() - 1) * bytes..];
+            self.clear(state, last, tokens - (pages.len() - 1) * PAGE_TOKENS);
+            out = rest;
         }
         payload
     }
 
-    /// Copies a chunk's page number `index` into a page of the backend. The chunk must have the sections that
-    /// [`Geometry::sections`] gives for its tokens.
-    pub(crate) fn place(&mut self, backend: &mut dyn Backend, page: PageId, payload: &[u8], index: usize) {
-        let pages = payload.len() / self.layout.page_bytes;
-        let (mut from, mut to) = (0, 0);
-        for &bytes in &self.section_bytes {
-            let start = from + index * bytes;
-            self.page[to..to + bytes].copy_from_slice(&payload[start..start + bytes]);
-            from += pages * bytes;
-            to += bytes;
+    /// Copies a chunk's page number `index` into a page of the backend. The chunk has the sections that [`Geometry::sections`]
+    /// gives for its tokens.
+    pub(crate) fn place(&self, backend: &mut dyn Backend, page: PageId, payload: &[u8], index: usize) {
+        let pages = payload.len() / self.chunk_bytes(PAGE_TOKENS) as usize;
+        let mut rest = payload;
+        for (state, kv) in self.parts() {
+            let bytes = self.layout.section(state, kv).len();
+            let (section, after) = rest.split_at(pages * bytes);
+            backend.write_section(page, state, kv, &section[index * bytes..][..bytes]);
+            rest = after;
         }
-        backend.write_page(page, &self.page);
+    }
+
+    /// Zeroes the slots of a section from `used` on.
+    fn clear(&self, state: StateId, section: &mut [u8], used: usize) {
+        let row_bytes = self.layout.row_bytes[state.0 as usize];
+        for head in section.chunks_exact_mut(PAGE_TOKENS * row_bytes) {
+            head[used * row_bytes..].fill(0);
+        }
+    }
+
+    /// A page's sections, in the order in which they lie.
+    fn parts(&self) -> impl Iterator<Item = (StateId, Kv)> + use<> {
+        (0..self.layout.sections.len() as u32).flat_map(|state| Kv::ALL.map(|kv| (StateId(state), kv)))
     }
 }

@@ -1,6 +1,6 @@
 //! From an open file to a model that a backend can run, and what that takes.
 
-use cairn_gguf::Metadata;
+use cairn_gguf::{DType, Metadata};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
@@ -24,6 +24,8 @@ pub struct Model {
 pub struct Need {
     /// Bytes of the file that every token reads; host-memory backends use them where they are mapped.
     pub weights_bytes: u64,
+    /// The type that keys and values have: the one that was asked about, or f16 where that does not fit the model's heads.
+    pub kv_type: DType,
     /// Bytes of KV cache that one token adds.
     pub kv_bytes_per_token: u64,
     /// Bytes of KV cache for the context that was asked about, in whole pages.
@@ -53,19 +55,15 @@ pub fn load(file: &ModelFile, context_tokens: usize, backend: &mut dyn Backend) 
     Ok(Model { plan, hparams })
 }
 
-/// Says what a model needs for sequences of `context_tokens` in all, batches within `limits`, and KV elements of
-/// `kv_element_bytes` ([`cairn_tensor::Caps`] names them).
+/// Says what a model needs for sequences of `context_tokens` in all, batches within `limits`, and keys and values of
+/// `kv_type` or what [`Plan::kv_type`] makes of it.
 ///
 /// # Errors
 /// As [`load`], but for the backend's.
-pub fn need(
-    file: &ModelFile,
-    context_tokens: usize,
-    limits: Limits,
-    kv_element_bytes: usize,
-) -> Result<Need, LoadError> {
+pub fn need(file: &ModelFile, context_tokens: usize, limits: Limits, kv_type: DType) -> Result<Need, LoadError> {
     let (_, plan, weights_bytes) = build(file, context_tokens, None)?;
-    let layout = plan.page_layout(kv_element_bytes);
+    let (kv_type, _) = plan.kv_type(kv_type);
+    let layout = plan.page_layout(kv_type);
     let pages = context_tokens.div_ceil(cairn_tensor::PAGE_TOKENS) as u64;
     let elements = |buffer: &Buffer| match buffer.rows {
         Rows::Batch => buffer.width as u64 * limits.rows as u64,
@@ -73,6 +71,7 @@ pub fn need(
     };
     Ok(Need {
         weights_bytes,
+        kv_type,
         kv_bytes_per_token: layout.token_bytes() as u64,
         kv_bytes: pages.saturating_mul(layout.page_bytes as u64),
         activations_bytes: plan.buffers.iter().map(elements).sum::<u64>() * size_of::<f32>() as u64,

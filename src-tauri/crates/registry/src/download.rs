@@ -25,12 +25,13 @@ mod state;
 mod stream;
 mod suspects;
 mod throttle;
+mod wishes;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn_store::{Digest, Library, Staging};
+use cairn_store::{Digest, Library, Ranges, Staging};
 use tokio::sync::watch;
 
 use crate::BlobSource;
@@ -39,6 +40,7 @@ pub(crate) use room::Room;
 pub(crate) use run::fetch;
 pub(crate) use spool::Credits;
 pub(crate) use throttle::Throttle;
+pub(crate) use wishes::Wishes;
 
 /// How downloads behave. The defaults are for a home connection.
 #[derive(Debug, Clone)]
@@ -118,6 +120,8 @@ pub struct BlobProgress {
     pub held_bytes: u64,
     /// Bytes from the first on that are written and went into the digest: they can be read already.
     pub prefix_bytes: u64,
+    /// Which bytes are written, and can be read before their digest is known; not all of them from the first on.
+    pub written: Ranges,
     /// Over the last seconds.
     pub bytes_per_s: u64,
     /// At this speed; `None` while nothing comes.
@@ -156,6 +160,7 @@ impl BlobProgress {
             size_bytes,
             held_bytes: 0,
             prefix_bytes: 0,
+            written: Ranges::new(),
             bytes_per_s: 0,
             eta: None,
             attempt: 1,
@@ -196,6 +201,8 @@ pub(crate) struct Wanted {
     pub(crate) digest: Digest,
     pub(crate) size_bytes: u64,
     pub(crate) sources: Vec<Arc<dyn BlobSource>>,
+    /// Where its readers wait.
+    pub(crate) wishes: Arc<Wishes>,
 }
 
 /// How a download reaches those who watch it.

@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, watch};
 use crate::BlobSource;
 use crate::download::{
     self, BlobProgress, Config, Credits, DownloadError, Notice, Outcome, Phase, Place, Ready, Reins, Room, Throttle,
-    Wanted,
+    Wanted, Wishes,
 };
 pub use queue::{DownloadId, Priority};
 use queue::{Entry, Queue, Standing, Wish};
@@ -110,6 +110,7 @@ pub struct Subscription {
     hub: Arc<Hub>,
     progress: watch::Receiver<BlobProgress>,
     ended: watch::Receiver<Ended>,
+    wishes: Arc<Wishes>,
 }
 
 impl Downloads {
@@ -144,16 +145,17 @@ impl Downloads {
     pub fn fetch(&self, wanted: FetchBlob) -> Subscription {
         let mut queue = self.hub.queue();
         let FetchBlob { digest, size_bytes, sources, priority, label } = wanted;
-        let wanted = Wanted { digest, size_bytes, sources };
+        let wanted = Wanted { digest, size_bytes, sources, wishes: Arc::default() };
         let (id, queued) = queue.join(wanted, priority, label);
         let entry = queue.entry(id).expect("it was just joined");
         let (progress, ended) = (entry.progress.subscribe(), entry.ended.subscribe());
+        let wishes = Arc::clone(&entry.wanted.wishes);
         if queued {
             self.hub.tell(id, digest, EventKind::Queued);
         }
         self.hub.start(&mut queue);
         drop(queue);
-        Subscription { id, hub: Arc::clone(&self.hub), progress, ended }
+        Subscription { id, hub: Arc::clone(&self.hub), progress, ended, wishes }
     }
 
     /// All downloads that are not over, in the order of the queue.
@@ -227,6 +229,11 @@ impl Subscription {
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<BlobProgress> {
         self.progress.clone()
+    }
+
+    /// Somebody reads and waits for the bytes from `position` on: a little is fetched from there soon.
+    pub fn want(&self, position: u64) {
+        self.wishes.add(position);
     }
 
     /// Lets the download go on when nobody is subscribed any more.

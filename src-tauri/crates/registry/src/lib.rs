@@ -15,6 +15,7 @@ mod download;
 mod downloads;
 #[cfg(test)]
 mod fake;
+mod nearby;
 mod push;
 #[cfg(test)]
 mod served;
@@ -29,6 +30,7 @@ pub use client::{
 pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
 pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
+pub use nearby::{Announcement, Found, Lookout, LookoutError, Nearby, NearbyPeer, Sighting};
 pub use push::{PushError, PushRules, PushStep, PushWatcher};
 pub use source::{BlobSource, Body, Distrust, Opened, Pending, SourceError};
 pub use sources::{

@@ -13,6 +13,7 @@ mod memory;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::time::Duration;
 
 use bytes::Bytes;
 use cairn_store::{Digest, ModelRef};
@@ -28,6 +29,8 @@ pub use memory::SourceMemory;
 const WAITING_EVENTS: usize = 256;
 /// Names whose meaning by the word of a mirror is remembered.
 const MAX_SAID: usize = 10_000;
+/// How long a mirror may take to look at a manifest before we go on without it.
+const PREPARES_WITHIN: Duration = Duration::from_secs(5);
 
 /// What a mirror is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -247,6 +250,9 @@ impl ModelSources {
             match got {
                 Ok(manifest) => {
                     self.compare(&host, origin, manifest.manifest.digest);
+                    if origin {
+                        self.prepare_mirrors(&fell_back).await;
+                    }
                     if !fell_back.is_empty() {
                         let (name, to) = (self.name.clone(), host.clone());
                         self.shared.tell(SourceEvent::FellBack { name, to, reasons: fell_back.clone() });
@@ -266,6 +272,21 @@ impl ModelSources {
             status: None,
             reason: "none of its sources may say what the name means".to_owned(),
         }))
+    }
+
+    /// Has the mirrors that were joined ask for the name's manifest too, so that one which fetches for us knows what we are
+    /// going to ask it for, and can stand in for the registry later. What they say counts for nothing now. Those that `failed`
+    /// were asked already.
+    async fn prepare_mirrors(&self, failed: &[SourceError]) {
+        let joined = self.places.iter().filter(|asked| matches!(asked.standing, Standing::Mirror(Trust::Joined(_))));
+        let passed_over =
+            |host: &str| self.shared.health.rests(host) || failed.iter().any(|error| error.host() == host);
+        for asked in joined.filter(|asked| !passed_over(asked.registry.host())) {
+            let asking = tokio::time::timeout(PREPARES_WITHIN, asked.registry.manifest(&self.name));
+            if let Ok(Err(error)) = asking.await {
+                self.shared.note(asked.registry.host(), Some(&error));
+            }
+        }
     }
 
     /// Everybody who may have the name's blobs, those that failed lately last.

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
+use cairn_gguf::DType;
 use cairn_kernels::Variant;
 use cairn_kv::Budget;
 use cairn_models::ModelFile;
-use cairn_tensor::Team;
 use cairn_tensor::cpu::{VariantError, variants};
+use cairn_tensor::{Team, UnevenHead};
 use tokio::sync::Notify;
 
 pub use self::lease::Lease;
@@ -43,6 +44,10 @@ pub struct Loaded {
     pub expires_in: Option<Duration>,
     /// The kernel variant that computes it.
     pub variant: &'static str,
+    /// The type of keys and values in its KV cache.
+    pub kv_type: DType,
+    /// Why they do not have the type that was asked for, if so.
+    pub kv_refused: Option<UnevenHead>,
     /// Answers under way.
     pub leases: usize,
 }
@@ -148,6 +153,7 @@ impl Engine {
             budget: Arc::clone(&inner.budget),
             parallel: inner.config.parallel,
             context_tokens: options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS),
+            kv_type: self.kv_type(&options),
             seeds: Random::new(inner.seeds.lock().expect("no code panics while it holds the seeds").next()),
             closing: Arc::clone(&inner.closing),
             kept: inner.config.kept.clone().zip(options.weights),
@@ -198,6 +204,8 @@ impl Engine {
                     (None, KeepAlive::Forever) => None,
                 },
                 variant: entry.model.caps.variant,
+                kv_type: entry.model.caps.kv_type,
+                kv_refused: entry.model.kv_refused,
                 leases: entry.leases,
             })
             .collect();
@@ -243,7 +251,8 @@ impl Engine {
         let other_threads = options.threads.is_some() && self.threads(options) != entry.model.threads;
         let asked = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
         let other_length = entry.model.hparams.is_long(asked as usize) != entry.model.long;
-        if entry.leaving || other_threads || other_length {
+        let other_type = self.kv_type(options) != entry.model.kv_asked;
+        if entry.leaving || other_threads || other_length || other_type {
             return Ok(None);
         }
         if entry.model.queued.load(Ordering::Relaxed) >= self.0.config.max_queue {

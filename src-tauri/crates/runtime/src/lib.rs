@@ -19,7 +19,7 @@ mod sampler;
 mod scheduler;
 mod sequence;
 
-pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source};
+pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
 pub use engine::{Engine, Lease, Loaded};
 pub use error::LoadError;
 pub use keep_alive::KeepAlive;

@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
+use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
-use cairn_gguf::DType;
 use cairn_kv::{Budget, Cache, Keeping};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
-use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team};
+use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
 use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
@@ -29,6 +29,10 @@ pub(crate) struct LoadedModel {
     pub(crate) template: Result<Option<Template>, cairn_prompt::Error>,
     pub(crate) hparams: Hparams,
     pub(crate) caps: Caps,
+    /// The type of keys and values that was asked for.
+    pub(crate) kv_asked: DType,
+    /// Why they do not have it.
+    pub(crate) kv_refused: Option<UnevenHead>,
     pub(crate) weights_bytes: u64,
     pub(crate) threads: usize,
     /// Whether it computes as its family does for long sequences.
@@ -47,6 +51,8 @@ pub(crate) struct Loading {
     pub(crate) parallel: usize,
     /// Tokens of context that the first request asks for.
     pub(crate) context_tokens: u32,
+    /// Type of keys and values that is asked for.
+    pub(crate) kv_type: DType,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
     pub(crate) closing: Arc<AtomicBool>,
@@ -72,8 +78,13 @@ impl LoadedModel {
         if let Err(error) = &template {
             tracing::warn!(%error, "the model's chat template cannot be used");
         }
+        let (kv_type, kv_refused) = model.plan.kv_type(loading.kv_type);
+        if let Some(why) = kv_refused {
+            tracing::warn!(asked = loading.kv_type.name(), used = kv_type.name(), %why, "type of the KV cache refused");
+        }
+        let mut backend = backend.with_kv_type(kv_type);
         let caps = backend.caps();
-        let layout = model.plan.page_layout(caps.kv_element_bytes);
+        let layout = model.plan.page_layout(caps.kv_type);
         let logits = model.plan.logits.expect("every family's plan ends in logits");
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
         let mut cache = Cache::new(layout, loading.budget);
@@ -116,6 +127,8 @@ impl LoadedModel {
             template,
             hparams: model.hparams,
             caps,
+            kv_asked: loading.kv_type,
+            kv_refused,
             threads,
             load_ns: started.elapsed().as_nanos() as u64,
             jobs,
@@ -129,7 +142,7 @@ impl LoadedModel {
 /// experts; writing it out covers what a list of facts might forget.
 fn keeping(kept: Kept, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> Keeping {
     let class = format!("{}/{}/{}", caps.backend, caps.variant, caps.numerics_rev);
-    let rows = RowTypes { keys: DType::F16, values: DType::F16 };
+    let rows = RowTypes { keys: caps.kv_type, values: caps.kv_type };
     let facts = [("plan", format!("{plan:?}")), ("rows", format!("{rows:?}"))];
     Keeping {
         tiers: kept.tiers,
@@ -175,9 +188,14 @@ pub(crate) fn weights_bytes(file: &ModelFile) -> u64 {
 }
 
 /// Refuses a model that this machine's memory cannot hold beside what runs already.
-pub(crate) fn check_memory(file: &ModelFile, context_tokens: u32, machine: &Machine) -> Result<(), LoadError> {
+pub(crate) fn check_memory(
+    file: &ModelFile,
+    context_tokens: u32,
+    kv_type: DType,
+    machine: &Machine,
+) -> Result<(), LoadError> {
     let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
-    let need = cairn_models::need(file, context_tokens as usize, limits, size_of::<u16>())?;
+    let need = cairn_models::need(file, context_tokens as usize, limits, kv_type)?;
     // The whole file counts, also what this family does not read.
     let need_bytes = weights_bytes(file).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes);
     let have_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.available_bytes);

@@ -248,6 +248,7 @@ impl Sequence {
 
 #[cfg(test)]
 mod tests {
+    use cairn_gguf::DType;
     use cairn_gguf::Gguf;
     use cairn_kv::{Budget, Cache};
     use cairn_tensor::PageLayout;
@@ -265,7 +266,7 @@ mod tests {
         let request =
             Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
         let job = Job { request, context_tokens: 10, listener };
-        let (seq, cached) = Cache::new(PageLayout::new(&[], 2), Arc::new(Budget::new(0))).open(&[1]);
+        let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
         let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
         let stalled = sequence.stalled();
         let mut logits = vec![f32::NEG_INFINITY; tokenizer.vocab_size()];

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use cairn_gguf::DType;
+
 use crate::batch::Batch;
-use crate::page::PageId;
-use crate::plan::{BufferId, Plan, PlanId};
+use crate::page::{Kv, PageId};
+use crate::plan::{BufferId, Plan, PlanId, StateId};
 use crate::weight::{Weight, WeightId};
 
 /// What a backend is.
@@ -16,8 +18,8 @@ pub struct Caps {
     pub variant: &'static str,
     /// Revision of the arithmetic: state computed under another (backend, variant, revision) is never mixed in.
     pub numerics_rev: u32,
-    /// Bytes of one KV element: 2 for f16, 4 for f32.
-    pub kv_element_bytes: usize,
+    /// Type of keys and values in pages.
+    pub kv_type: DType,
 }
 
 /// The largest batch that a prepared plan must take.
@@ -93,6 +95,12 @@ pub trait Backend: Send {
 
     /// Copies the first `tokens` slots of a page to another, in all layers.
     fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize);
+
+    /// Reads a state's keys, or values, in a page: the bytes of [`crate::PageLayout::section`].
+    fn read_section(&self, page: PageId, state: StateId, kv: Kv, out: &mut [u8]);
+
+    /// Writes a state's keys, or values, in a page, in one copy where the pages are in this machine's memory.
+    fn write_section(&mut self, page: PageId, state: StateId, kv: Kv, bytes: &[u8]);
 
     /// Reads a page's bytes in the order of [`crate::PageLayout`].
     fn read_page(&self, page: PageId, out: &mut [u8]);

@@ -5,6 +5,8 @@
 
 mod experts;
 
+use cairn_gguf::DType;
+
 use crate::backend::{BackendError, Limits};
 use crate::batch::{Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
@@ -30,8 +32,8 @@ struct Plans<'a> {
     weights: &'a [Weight],
 }
 
-/// Checks every step of a plan.
-pub(crate) fn plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> {
+/// Checks every step of a plan, and that its states can be kept in rows of this type.
+pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<(), BackendError> {
     let plans = Plans { plan, weights };
     for (step, op) in plan.ops.iter().enumerate() {
         plans.op(step, op).map_err(|why| BackendError::Plan { step, why })?;
@@ -44,6 +46,9 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight]) -> Result<(), BackendError> 
         if state.kv_heads == 0 || state.head_dim == 0 || state.kind == StateKind::Window(0) {
             return Err(BackendError::Plan { step: end, why: format!("state {index} is empty: {state:?}") });
         }
+    }
+    if let Some(uneven) = plan.kv_type(kv_type).1 {
+        return Err(BackendError::Plan { step: end, why: uneven.to_string() });
     }
     if let Some(logits) = plan.logits {
         let buffer = plans.buffer(logits).map_err(|why| BackendError::Plan { step: end, why })?;

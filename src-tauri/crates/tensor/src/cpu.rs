@@ -38,8 +38,8 @@ use cairn_kernels::{Format, Variant};
 use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::Batch;
 use crate::check;
-use crate::page::PageId;
-use crate::plan::{BufferId, Plan, PlanId, Rows};
+use crate::page::{Kv, PageId};
+use crate::plan::{BufferId, Plan, PlanId, Rows, StateId};
 use crate::team::Team;
 use crate::team::share::{Plain, Refused, Shared};
 use crate::weight::{Weight, WeightId};
@@ -58,6 +58,8 @@ const NUMERICS_REV: u32 = 1;
 pub struct Cpu {
     variant: &'static Variant,
     team: Arc<Team>,
+    /// Type of keys and values in pages.
+    kv_type: DType,
     weights: Vec<Weight>,
     /// By weight: its elements where it is a vector, else nothing.
     vectors: Vec<Vec<f32>>,
@@ -99,10 +101,31 @@ struct Asks {
 }
 
 impl Cpu {
-    /// A backend without weights. `variant` must be one that the processor can run: see [`variants`].
+    /// A backend without weights, with pages in f16. `variant` must be one that the processor can run: see [`variants`].
     pub fn new(variant: &'static Variant, team: Arc<Team>) -> Self {
         let scratch = (0..team.threads()).map(|_| Mutex::default()).collect();
-        Self { variant, team, weights: Vec::new(), vectors: Vec::new(), plans: Vec::new(), pool: None, scratch }
+        let kv_type = DType::F16;
+        Self {
+            variant,
+            team,
+            kv_type,
+            weights: Vec::new(),
+            vectors: Vec::new(),
+            plans: Vec::new(),
+            pool: None,
+            scratch,
+        }
+    }
+
+    /// The same with pages of another type, one of [`cairn_kernels::KV_TYPES`].
+    ///
+    /// # Panics
+    /// For any other type, or when a plan has been prepared, since it has fixed the layout of pages.
+    #[must_use]
+    pub fn with_kv_type(self, kv_type: DType) -> Self {
+        assert!(cairn_kernels::KV_TYPES.contains(&kv_type), "{kv_type} is no type of keys and values");
+        assert!(self.pool.is_none(), "the layout of pages is fixed");
+        Self { kv_type, ..self }
     }
 }
 
@@ -112,7 +135,7 @@ impl Backend for Cpu {
             backend: "cpu",
             variant: self.variant.name,
             numerics_rev: self.variant.numerics_rev * 1000 + NUMERICS_REV,
-            kv_element_bytes: pool::ELEMENT_BYTES,
+            kv_type: self.kv_type,
         }
     }
 
@@ -129,8 +152,8 @@ impl Backend for Cpu {
     }
 
     fn prepare(&mut self, plan: Plan, limits: Limits) -> Result<PlanId, BackendError> {
-        check::plan(&plan, &self.weights)?;
-        let layout = plan.page_layout(pool::ELEMENT_BYTES);
+        check::plan(&plan, &self.weights, self.kv_type)?;
+        let layout = plan.page_layout(self.kv_type);
         check::layout(&plan, self.pool.as_ref().map(Pool::layout), &layout)?;
         let threads = self.team.threads();
         let prepared = Prepared::new(plan, limits, &self.weights, threads)?;
@@ -148,7 +171,7 @@ impl Backend for Cpu {
     }
 
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
-        let Self { variant, team, weights, vectors, plans, pool, scratch } = self;
+        let Self { variant, team, weights, vectors, plans, pool, scratch, .. } = self;
         let pool = pool.as_ref().expect("a plan was prepared, which makes the pool");
         let prepared = &mut plans[plan.0 as usize];
         check::batch(batch, &prepared.plan, weights, prepared.limits, pool.pages())?;
@@ -169,12 +192,24 @@ impl Backend for Cpu {
         self.pool.as_mut().expect("a page was made").copy(from, to, tokens);
     }
 
+    fn read_section(&self, page: PageId, state: StateId, kv: Kv, out: &mut [u8]) {
+        let pool = self.pool.as_ref().expect("a page was made");
+        pool.read_bytes(page, pool.layout().section(state, kv), out);
+    }
+
+    fn write_section(&mut self, page: PageId, state: StateId, kv: Kv, bytes: &[u8]) {
+        let pool = self.pool.as_mut().expect("a page was made");
+        pool.write_bytes(page, pool.layout().section(state, kv), bytes);
+    }
+
     fn read_page(&self, page: PageId, out: &mut [u8]) {
-        self.pool.as_ref().expect("a page was made").read_bytes(page, out);
+        let pool = self.pool.as_ref().expect("a page was made");
+        pool.read_bytes(page, 0..pool.layout().page_bytes, out);
     }
 
     fn write_page(&mut self, page: PageId, bytes: &[u8]) {
-        self.pool.as_mut().expect("a page was made").write_bytes(page, bytes);
+        let pool = self.pool.as_mut().expect("a page was made");
+        pool.write_bytes(page, 0..pool.layout().page_bytes, bytes);
     }
 
     fn free_memory(&self) -> u64 {

@@ -20,7 +20,7 @@ pub mod weight;
 pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{Batch, Input, Row};
 pub use cpu::Cpu;
-pub use page::{PAGE_TOKENS, PageId, PageLayout};
+pub use page::{Kv, PAGE_TOKENS, PageId, PageLayout, UnevenHead};
 pub use plan::{BufferId, Gating, Glu, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
 pub use reference::Reference;
 pub use team::{Team, Worker};

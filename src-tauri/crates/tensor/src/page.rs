@@ -1,15 +1,20 @@
 //! KV pages: the unit in which a sequence's keys and values are kept, shared and moved.
 //!
-//! A page holds [`PAGE_TOKENS`] consecutive slots of one sequence, for all layers. Inside it, each layer has a K section and
-//! a V section, `[kv_head][slot][head_dim]`, each at a multiple of 64 bytes:
+//! A page holds [`PAGE_TOKENS`] consecutive slots of one sequence, for all layers. Inside it, each layer has a section of
+//! keys and one of values, `[kv_head][slot][head_dim]`, each at a multiple of 64 bytes:
 //!
 //! ```text
 //! layer 0 K | layer 0 V | layer 1 K | layer 1 V | ...
 //! ```
+//!
+//! All rows have one type, and a row is encoded by itself, as blocks of that type along `head_dim`: what a slot holds does
+//! not depend on what its neighbours do, and rows of one type are the same bytes on every backend.
 
 use std::ops::Range;
 
-use crate::plan::State;
+use cairn_gguf::DType;
+
+use crate::plan::{State, StateId};
 
 /// Slots in a page.
 pub const PAGE_TOKENS: usize = 64;
@@ -18,11 +23,35 @@ pub const PAGE_TOKENS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PageId(pub u32);
 
+/// One of the two sections that a state has in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kv {
+    /// Its keys.
+    Keys,
+    /// Its values.
+    Values,
+}
+
+impl Kv {
+    /// Both, in the order in which they lie.
+    pub const ALL: [Kv; 2] = [Kv::Keys, Kv::Values];
+}
+
+/// Why pages cannot have the type that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("heads of {head_dim} elements are no whole blocks of {dtype}, which have {}", dtype.block())]
+pub struct UnevenHead {
+    /// The type.
+    pub dtype: DType,
+    /// Elements of a head.
+    pub head_dim: usize,
+}
+
 /// Where the sections of a page lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLayout {
-    /// Bytes of one element.
-    pub element_bytes: usize,
+    /// The type of all keys and values. Its name and number are stable, so that stored rows can carry them.
+    pub dtype: DType,
     /// Per state: byte offsets of K and V in the page.
     pub sections: Vec<[usize; 2]>,
     /// Per state: bytes that one head's keys, or values, take for one slot.
@@ -34,18 +63,26 @@ pub struct PageLayout {
 }
 
 impl PageLayout {
-    /// Lays out one page for these states.
-    pub fn new(states: &[State], element_bytes: usize) -> Self {
+    /// Lays out one page for these states. Where heads are no whole blocks of the type, no backend prepares a plan for it:
+    /// [`Plan::kv_type`](crate::Plan::kv_type) gives a type that fits.
+    pub fn new(states: &[State], dtype: DType) -> Self {
         let mut end = 0;
         let mut section = |state: &State| {
             let at = end;
-            end += (state.kv_heads * PAGE_TOKENS * state.head_dim * element_bytes).next_multiple_of(64);
+            end += (state.kv_heads * PAGE_TOKENS * dtype.row_bytes(state.head_dim)).next_multiple_of(64);
             at
         };
         let sections = states.iter().map(|state| [section(state), section(state)]).collect();
-        let row_bytes = states.iter().map(|state| state.head_dim * element_bytes).collect();
+        let row_bytes = states.iter().map(|state| dtype.row_bytes(state.head_dim)).collect();
         let kv_heads = states.iter().map(|state| state.kv_heads).collect();
-        Self { element_bytes, sections, row_bytes, kv_heads, page_bytes: end }
+        Self { dtype, sections, row_bytes, kv_heads, page_bytes: end }
+    }
+
+    /// The bytes of a state's keys, or values, in the page: `[kv_head][slot]` rows of [`PageLayout::row_bytes`].
+    pub fn section(&self, state: StateId, kv: Kv) -> Range<usize> {
+        let state = state.0 as usize;
+        let start = self.sections[state][kv as usize];
+        start..start + self.kv_heads[state] * PAGE_TOKENS * self.row_bytes[state]
     }
 
     /// The byte ranges that hold these slots, in all layers and heads.

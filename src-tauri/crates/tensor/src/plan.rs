@@ -4,7 +4,9 @@
 //! handles that a backend gave out; per-sequence state (the KV cache) is declared, so that `kv` can keep, share and
 //! restore all of it.
 
-use crate::page::PageLayout;
+use cairn_gguf::DType;
+
+use crate::page::{PageLayout, UnevenHead};
 use crate::weight::WeightId;
 
 /// One activation matrix `[rows, width]` of f32.
@@ -46,7 +48,7 @@ pub enum StateKind {
     Window(u32),
 }
 
-/// Per-sequence state of one attention layer: f16 or f32 rows of keys and values in pages of [`crate::PAGE_TOKENS`].
+/// Per-sequence state of one attention layer: rows of keys and values in pages of [`crate::PAGE_TOKENS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State {
     /// Which positions are kept.
@@ -329,8 +331,18 @@ impl Plan {
         self.ops.push(op);
     }
 
-    /// The layout of a page that holds all declared states, with elements of `element_bytes`.
-    pub fn page_layout(&self, element_bytes: usize) -> PageLayout {
-        PageLayout::new(&self.states, element_bytes)
+    /// The layout of a page that holds all declared states in rows of this type.
+    pub fn page_layout(&self, dtype: DType) -> PageLayout {
+        PageLayout::new(&self.states, dtype)
+    }
+
+    /// The type that this plan's pages can have: the one that is wanted or, where some heads are no whole blocks of it, f16,
+    /// and why.
+    pub fn kv_type(&self, wanted: DType) -> (DType, Option<UnevenHead>) {
+        let uneven = |state: &&State| !state.head_dim.is_multiple_of(wanted.block());
+        match self.states.iter().find(uneven) {
+            None => (wanted, None),
+            Some(state) => (DType::F16, Some(UnevenHead { dtype: wanted, head_dim: state.head_dim })),
+        }
     }
 }

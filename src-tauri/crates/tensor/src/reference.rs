@@ -2,7 +2,8 @@
 //!
 //! Sums, powers and trigonometry are taken in f64; what an op leaves in a buffer or a page is rounded to f32 once. Weights
 //! are decoded row by row as they are used. It shares no arithmetic with the CPU backend, and where the two disagree
-//! beyond rounding, this one is right. It allocates freely and uses one thread: clarity before everything.
+//! beyond rounding, this one is right. It allocates freely and uses one thread: clarity before everything. Keys and values
+//! are kept in f32, unless another type is asked for; then each row is encoded as it is written and decoded as it is read.
 //!
 //! **Invariant:** a row's result depends on nothing but its own sequence, because no sum here ever spans two rows.
 
@@ -11,24 +12,25 @@ mod experts;
 
 use std::ops::Range;
 
+use cairn_gguf::DType;
+
 use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::{Batch, Input, Row};
 use crate::check;
-use crate::page::{PAGE_TOKENS, PageId, PageLayout};
+use crate::page::{Kv, PAGE_TOKENS, PageId, PageLayout};
 use crate::plan::{BufferId, Op, Plan, PlanId, Projection, Rows, State, StateId, StateKind};
 use crate::weight::{Weight, WeightId};
 
-/// Bytes of a key's or value's element: f32.
-const ELEMENT_BYTES: usize = size_of::<f32>();
-
 /// The scalar backend that all others are held against.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Reference {
+    /// Type of keys and values in pages.
+    kv_type: DType,
     weights: Vec<Weight>,
     plans: Vec<Prepared>,
     layout: Option<PageLayout>,
     /// `[pages]`, each in the order of the layout.
-    pages: Vec<Vec<f32>>,
+    pages: Vec<Vec<u8>>,
 }
 
 /// A plan and what its last run left.
@@ -43,13 +45,28 @@ struct Prepared {
 impl Reference {
     /// An empty backend.
     pub fn new() -> Self {
-        Self::default()
+        Self::with_kv_type(DType::F32)
+    }
+
+    /// An empty backend with pages of this type, which must have an encoder.
+    pub fn with_kv_type(kv_type: DType) -> Self {
+        Self { kv_type, weights: Vec::new(), plans: Vec::new(), layout: None, pages: Vec::new() }
+    }
+
+    fn layout(&self) -> &PageLayout {
+        self.layout.as_ref().expect("there are no pages before a plan")
+    }
+}
+
+impl Default for Reference {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
 impl Backend for Reference {
     fn caps(&self) -> Caps {
-        Caps { backend: "reference", variant: "f64", numerics_rev: 1, kv_element_bytes: ELEMENT_BYTES }
+        Caps { backend: "reference", variant: "f64", numerics_rev: 1, kv_type: self.kv_type }
     }
 
     fn upload(&mut self, weight: Weight) -> Result<WeightId, BackendError> {
@@ -59,8 +76,8 @@ impl Backend for Reference {
     }
 
     fn prepare(&mut self, plan: Plan, limits: Limits) -> Result<PlanId, BackendError> {
-        check::plan(&plan, &self.weights)?;
-        let layout = plan.page_layout(ELEMENT_BYTES);
+        check::plan(&plan, &self.weights, self.kv_type)?;
+        let layout = plan.page_layout(self.kv_type);
         check::layout(&plan, self.layout.as_ref(), &layout)?;
         self.layout = Some(layout);
         let buffers = vec![Vec::new(); plan.buffers.len()];
@@ -69,20 +86,20 @@ impl Backend for Reference {
     }
 
     fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError> {
-        let elements = self.layout.as_ref().map_or(0, |layout| layout.page_bytes / ELEMENT_BYTES);
+        let page_bytes = self.layout.as_ref().map_or(0, |layout| layout.page_bytes);
         while self.pages.len() < pages {
             let mut page = Vec::new();
-            let need_bytes = ((pages - self.pages.len()) * elements * ELEMENT_BYTES) as u64;
+            let need_bytes = ((pages - self.pages.len()) * page_bytes) as u64;
             let refused = |_| BackendError::Memory { what: "pages", need_bytes };
-            page.try_reserve_exact(elements).map_err(refused)?;
-            page.resize(elements, 0.0);
+            page.try_reserve_exact(page_bytes).map_err(refused)?;
+            page.resize(page_bytes, 0);
             self.pages.push(page);
         }
         Ok(())
     }
 
     fn run(&mut self, plan: PlanId, batch: &Batch) -> Result<(), BackendError> {
-        let Self { weights, plans, layout, pages } = self;
+        let Self { weights, plans, layout, pages, .. } = self;
         let Prepared { plan, limits, buffers } = &mut plans[plan.0 as usize];
         check::batch(batch, plan, weights, *limits, pages.len())?;
         for (buffer, shape) in buffers.iter_mut().zip(&plan.buffers) {
@@ -112,25 +129,25 @@ impl Backend for Reference {
         let target = &mut self.pages[to.0 as usize];
         let layout = self.layout.as_ref().expect("there are no pages before a plan");
         for range in layout.slots(0..tokens) {
-            let range = range.start / ELEMENT_BYTES..range.end / ELEMENT_BYTES;
             target[range.clone()].copy_from_slice(&source[range]);
         }
     }
 
+    fn read_section(&self, page: PageId, state: StateId, kv: Kv, out: &mut [u8]) {
+        out.copy_from_slice(&self.pages[page.0 as usize][self.layout().section(state, kv)]);
+    }
+
+    fn write_section(&mut self, page: PageId, state: StateId, kv: Kv, bytes: &[u8]) {
+        let section = self.layout().section(state, kv);
+        self.pages[page.0 as usize][section].copy_from_slice(bytes);
+    }
+
     fn read_page(&self, page: PageId, out: &mut [u8]) {
-        let page = &self.pages[page.0 as usize];
-        assert_eq!(out.len(), page.len() * ELEMENT_BYTES, "a whole page is read");
-        for (bytes, element) in out.chunks_exact_mut(ELEMENT_BYTES).zip(page) {
-            bytes.copy_from_slice(&element.to_le_bytes());
-        }
+        out.copy_from_slice(&self.pages[page.0 as usize]);
     }
 
     fn write_page(&mut self, page: PageId, bytes: &[u8]) {
-        let page = &mut self.pages[page.0 as usize];
-        assert_eq!(bytes.len(), page.len() * ELEMENT_BYTES, "a whole page is written");
-        for (bytes, element) in bytes.chunks_exact(ELEMENT_BYTES).zip(page) {
-            *element = f32::from_le_bytes(bytes.try_into().expect("chunks are four bytes long"));
-        }
+        self.pages[page.0 as usize].copy_from_slice(bytes);
     }
 
     fn free_memory(&self) -> u64 {
@@ -144,7 +161,7 @@ struct Step<'a> {
     batch: &'a Batch,
     weights: &'a [Weight],
     layout: &'a PageLayout,
-    pages: &'a mut [Vec<f32>],
+    pages: &'a mut [Vec<u8>],
     buffers: &'a mut [Vec<f32>],
 }
 
@@ -197,13 +214,15 @@ impl Step<'_> {
                 let (q, width) = (self.copy(*q), heads * head_dim);
                 let sinks = sinks.map(|sinks| self.weight_row(sinks, 0));
                 for (index, row) in self.batch.rows.iter().enumerate() {
-                    for head in 0..*heads {
-                        let at = index * width + head * head_dim;
-                        let kv_head = head / (heads / self.state(*state).kv_heads);
+                    let group = heads / self.state(*state).kv_heads;
+                    for kv_head in 0..self.state(*state).kv_heads {
                         let seen = self.visible(*state, row, kv_head);
-                        let (q, y) = (&q[at..at + head_dim], &mut y[at..at + head_dim]);
-                        let sink = sinks.as_ref().map(|sinks| sinks[head]);
-                        arithmetic::attend(q, &seen, *scale, *softcap, sink, y);
+                        for head in kv_head * group..(kv_head + 1) * group {
+                            let at = index * width + head * head_dim;
+                            let (q, y) = (&q[at..at + head_dim], &mut y[at..at + head_dim]);
+                            let sink = sinks.as_ref().map(|sinks| sinks[head]);
+                            arithmetic::attend(q, &seen, *scale, *softcap, sink, y);
+                        }
                     }
                 }
                 self.buffers[out.0 as usize] = y;
@@ -277,13 +296,13 @@ impl Step<'_> {
         }
     }
 
-    /// Where a slot of a sequence keeps its key and value for one head: its page, and the elements there.
+    /// Where a slot of a sequence keeps its key and value for one head: its page, and the bytes there.
     fn place(&self, state: StateId, seq: u32, slot: usize, kv_head: usize) -> (usize, [Range<usize>; 2]) {
         let page = self.batch.tables[seq as usize][slot / PAGE_TOKENS].0 as usize;
-        let head_dim = self.state(state).head_dim;
+        let row_bytes = self.layout.row_bytes[state.0 as usize];
         let place = |section: usize| {
-            let at = section / ELEMENT_BYTES + (kv_head * PAGE_TOKENS + slot % PAGE_TOKENS) * head_dim;
-            at..at + head_dim
+            let at = section + (kv_head * PAGE_TOKENS + slot % PAGE_TOKENS) * row_bytes;
+            at..at + row_bytes
         };
         (page, self.layout.sections[state.0 as usize].map(place))
     }
@@ -295,23 +314,31 @@ impl Step<'_> {
                 let (page, places) = self.place(state, row.seq, row.slot as usize, kv_head);
                 for (buffer, place) in [k, v].into_iter().zip(places) {
                     let from = &self.buffers[buffer.0 as usize][(index * kv_heads + kv_head) * head_dim..][..head_dim];
-                    self.pages[page][place].copy_from_slice(from);
+                    let mut row = Vec::new();
+                    self.layout
+                        .dtype
+                        .encode(from, &mut row)
+                        .expect("types of pages have encoders, and heads whole blocks");
+                    self.pages[page][place].copy_from_slice(&row);
                 }
             }
         }
     }
 
     /// Keys and values that a row may look at, in ascending slots.
-    fn visible(&self, state: StateId, row: &Row, kv_head: usize) -> Vec<[&[f32]; 2]> {
+    fn visible(&self, state: StateId, row: &Row, kv_head: usize) -> Vec<[Vec<f32>; 2]> {
         let first = match self.state(state).kind {
             StateKind::Full => 0,
             StateKind::Window(window) => (row.slot + 1).saturating_sub(window),
         };
-        let slots = first as usize..row.until as usize;
         let at = |slot| {
             let (page, places) = self.place(state, row.seq, slot, kv_head);
-            places.map(|place| &self.pages[page][place])
+            places.map(|place| {
+                let mut values = vec![0.0; self.state(state).head_dim];
+                self.layout.dtype.decode(&self.pages[page][place], &mut values);
+                values
+            })
         };
-        slots.map(at).collect()
+        (first as usize..row.until as usize).map(at).collect()
     }
 }

@@ -54,8 +54,13 @@ fn steps_after_the_first_take_no_memory() {
 
 fn check(model: Model) {
     for variant in all_variants() {
-        for dtype in [DType::F32, DType::Q8_0, DType::Q4_K] {
-            let mut backend = cpu(variant, 2);
+        for (dtype, kv_type) in [
+            (DType::F32, DType::F16),
+            (DType::Q8_0, DType::Q8_0),
+            (DType::Q4_K, DType::Q4_0),
+            (DType::F32, DType::BF16),
+        ] {
+            let mut backend = cpu(variant, 2).with_kv_type(kv_type);
             let (plan, logits) = model(&mut backend, dtype, Limits { rows: 300, logit_rows: 2 });
             let tables = vec![table(0, 2, 640), table(1, 2, 640)];
             backend.grow_pages(20).expect("a few pages can be had");

@@ -42,6 +42,8 @@ struct State {
     token: AtomicU64,
     ticket: AtomicU64,
     stopped: AtomicBool,
+    /// Out of reach for the time being.
+    away: AtomicBool,
 }
 
 /// A request that came in.
@@ -80,6 +82,7 @@ impl FakeRegistry {
             token: AtomicU64::new(1),
             ticket: AtomicU64::new(1),
             stopped: AtomicBool::new(false),
+            away: AtomicBool::new(false),
         });
         for (listener, door) in doors.into_iter().zip([Door::Registry, Door::Storage]) {
             let state = Arc::clone(&state);
@@ -124,6 +127,11 @@ impl FakeRegistry {
     pub fn set_faults(&self, faults: Faults) {
         *lock(&self.state.faults) = faults;
         *lock(&self.state.storm) = (0, 0);
+    }
+
+    /// Whether every connection breaks before there is an answer.
+    pub fn set_away(&self, away: bool) {
+        self.state.away.store(away, Ordering::SeqCst);
     }
 
     /// Makes every token and every address of storage that was given out worthless.

@@ -21,7 +21,8 @@ pub use libraries::{
 };
 pub use logins::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
 pub use mirror::{
-    AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
+    AllowRequest, ForgetRequest, FoundMachine, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient,
+    MirrorResponse,
 };
 pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
 pub use scan::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};

@@ -1,4 +1,5 @@
-//! The `options` object: model parameters that a request, or a model's `params` layer, may set.
+//! The `options` object: model parameters that a request, or a model's `params` layer, may set: those of Ollama, and our own
+//! `kv_cache_type`.
 //!
 //! Rules that clients rely on: an unknown key is no error; `null` leaves a value as it was; an integer may be written as
 //! a float and is cut; a wrong type names the option and the type wanted. Later objects win over earlier ones, so that
@@ -30,6 +31,7 @@ pub struct Options {
     pub use_mmap: Option<bool>,
     pub num_thread: Option<i64>,
     pub draft_num_predict: Option<i64>,
+    pub kv_cache_type: Option<String>,
 }
 
 /// A value of the wrong type.
@@ -50,6 +52,7 @@ pub enum OptionKind {
     Boolean,
     Float32,
     Array,
+    String,
 }
 
 impl std::fmt::Display for OptionKind {
@@ -59,6 +62,7 @@ impl std::fmt::Display for OptionKind {
             Self::Boolean => "boolean",
             Self::Float32 => "float32",
             Self::Array => "array",
+            Self::String => "string",
         })
     }
 }
@@ -88,6 +92,13 @@ impl Form for bool {
     const KIND: OptionKind = OptionKind::Boolean;
     fn read(value: &Value) -> Option<Self> {
         value.as_bool()
+    }
+}
+
+impl Form for String {
+    const KIND: OptionKind = OptionKind::String;
+    fn read(value: &Value) -> Option<Self> {
+        value.as_str().map(str::to_owned)
     }
 }
 
@@ -121,6 +132,7 @@ impl Options {
         ("use_mmap", OptionKind::Boolean),
         ("num_thread", OptionKind::Integer),
         ("draft_num_predict", OptionKind::Integer),
+        ("kv_cache_type", OptionKind::String),
     ];
 
     /// The least that an option's value may be, where not every number of its type will do.
@@ -161,6 +173,7 @@ impl Options {
                 "use_mmap" => set(&mut self.use_mmap, name, value)?,
                 "num_thread" => set(&mut self.num_thread, name, value)?,
                 "draft_num_predict" => set(&mut self.draft_num_predict, name, value)?,
+                "kv_cache_type" => set(&mut self.kv_cache_type, name, value)?,
                 _ => unknown.push(name.as_str()),
             }
         }
@@ -208,13 +221,15 @@ mod tests {
                 OptionKind::Float32 => serde_json::json!(0.5),
                 OptionKind::Boolean => serde_json::json!(true),
                 OptionKind::Array => serde_json::json!(["x"]),
+                OptionKind::String => serde_json::json!("x"),
             };
             let object = Map::from_iter([((*name).to_owned(), value)]);
             let mut options = Options::default();
             assert_eq!(options.merge(&object), Ok(Vec::new()), "{name} is known, and {kind} is its type");
             assert_ne!(options, Options::default(), "{name} is taken over");
-            let text = Map::from_iter([((*name).to_owned(), serde_json::json!("x"))]);
-            let error = Options::default().merge(&text).expect_err("a text is none of the types");
+            let other = if *kind == OptionKind::String { serde_json::json!(1) } else { serde_json::json!("x") };
+            let other = Map::from_iter([((*name).to_owned(), other)]);
+            let error = Options::default().merge(&other).expect_err("the value is of another type");
             assert_eq!(error.kind, *kind, "{name} has this type");
         }
     }

@@ -1,12 +1,14 @@
 //! The bytes of a blob for a client: from a file that is whole, or from one that grows.
 //!
-//! A file that is being fetched is opened once, and read as far as the download says that it is written. Where it is moved
+//! A file that is being fetched is opened once, and read as far as the download says that it is written; a reader that has
+//! waited for a while has a little fetched from where it waits. Where the file is moved
 //! to when it is whole makes no difference to who has it open. Should what came turn out wrong, the answer breaks off: its
 //! reader has bytes that are none of the blob's.
 
 use std::io::{self, SeekFrom};
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use cairn_registry::{BlobProgress, Phase, Subscription};
@@ -14,11 +16,15 @@ use cairn_store::{Digest, Library, Staging};
 use tokio::fs::File;
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use crate::share::SharedBlob;
 
 /// Bytes that are read at once.
 const PIECE_BYTES: u64 = 256 << 10;
+
+/// After how long without a byte a reader says that it waits. Ollama's client gives a part up after 30 s.
+const WAITS_FOR: Duration = Duration::from_secs(8);
 
 /// A blob that is given out.
 pub struct BlobBytes {
@@ -121,12 +127,14 @@ impl Arriving {
         Self { subscription, progress, library, staging, digest, size_bytes }
     }
 
-    /// Waits until there are bytes beyond `position`, and says up to where there are and in which attempt they came.
+    /// Waits until there are bytes at `position`, and says up to where there are and in which attempt they came.
     async fn beyond(&mut self, position: u64) -> io::Result<(u64, u32)> {
+        let mut wishes_at = Instant::now() + WAITS_FOR;
         loop {
             let (written, attempt, phase) = {
                 let now = self.progress.borrow_and_update();
-                (now.prefix_bytes, now.attempt, now.phase)
+                let there = now.written.iter().find(|range| range.contains(&position)).map_or(0, |range| range.end);
+                (now.prefix_bytes.max(there), now.attempt, now.phase)
             };
             if phase == Phase::Done {
                 return Ok((self.size_bytes, attempt));
@@ -141,6 +149,10 @@ impl Arriving {
                 }
                 // Its sender lives as long as the download does, whose end is heard above.
                 _ = self.progress.changed() => {}
+                () = tokio::time::sleep_until(wishes_at) => {
+                    self.subscription.want(position);
+                    wishes_at = Instant::now() + WAITS_FOR;
+                }
             }
         }
     }

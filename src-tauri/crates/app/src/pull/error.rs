@@ -78,6 +78,12 @@ pub enum PullError {
         /// The model.
         name: String,
     },
+    /// Clients want what a user's own model is in the way of.
+    #[error("{name} was made here, and is not replaced by what its registry calls so; `cairn pull` would do that")]
+    MadeHere {
+        /// The model.
+        name: String,
+    },
     /// The way out cannot be set up.
     #[error("registries cannot be asked: {0}; correct the setting, and start the daemon anew")]
     Transport(String),

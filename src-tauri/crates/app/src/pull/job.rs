@@ -94,6 +94,8 @@ pub(super) struct Asked {
     pub(super) name: ModelRef,
     pub(super) insecure: bool,
     pub(super) sources: Vec<String>,
+    /// Only clients of this machine's registry want it: what a user made under the name is not replaced.
+    pub(super) for_clients: bool,
 }
 
 /// One model on its way.

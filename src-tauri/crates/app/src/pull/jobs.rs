@@ -10,6 +10,7 @@ use cairn_registry::{Downloads, Registry};
 use cairn_store::{Digest, Layer, LayerKind, Libraries, ModelRef};
 use tokio::sync::watch;
 
+use super::brought::Brought;
 use super::job::{Asked, Job, Wish};
 use super::journal::Journal;
 use super::origins::{Origins, Outside};
@@ -33,6 +34,7 @@ impl Pulls {
             settings: settings.clone(),
             seed,
             journal: Journal::of(library, Arc::new(RealDisk)),
+            brought: Brought::of(library),
             queue: Mutex::default(),
             downloads: Mutex::default(),
             limit_bytes_per_s: Mutex::new(settings.limit_bytes_per_s),
@@ -108,20 +110,37 @@ impl Pulls {
         self.0.outside.origins(name, insecure, &[])
     }
 
-    /// Brings a model here whether or not anybody watches. Must be called inside a tokio runtime.
+    /// Which model is being fetched that has these contents, how long they are, and whether it comes over plain http.
+    pub(crate) fn on_its_way(&self, digest: &Digest) -> Option<(ModelRef, u64, bool)> {
+        let queue = self.0.queue();
+        let mut working =
+            queue.jobs.iter().filter(|job| matches!(job.view().state, PullState::Queued | PullState::Running));
+        working.find_map(|job| {
+            let view = job.view();
+            let blob = view.blobs.iter().find(|blob| blob.digest == *digest)?;
+            Some((job.name.clone(), blob.size_bytes, view.asked.insecure))
+        })
+    }
+
+    /// May clients have what a name stands for here replaced by what its registry says? Not where it was made here.
+    pub(crate) fn may_replace(&self, name: &ModelRef, manifest: &Digest) -> bool {
+        self.0.brought.is_as_it_came(name, manifest)
+    }
+
+    /// Brings a model here for clients of this machine's registry, whether or not anybody watches. Must be called inside a tokio runtime.
     pub(crate) fn bring(&self, name: &ModelRef, insecure: bool) -> Result<(), Error> {
-        self.ask(Pull { name: name.full(), insecure, sources: Vec::new() }, true)?;
+        self.ask(Pull { name: name.full(), insecure, sources: Vec::new() }, true, true)?;
         self.start();
         Ok(())
     }
 
     /// The job of a name, queued if it does not run, with one watcher more unless it is `detached`.
-    pub(super) fn ask(&self, pull: Pull, detached: bool) -> Result<Arc<Job>, Error> {
+    pub(super) fn ask(&self, pull: Pull, detached: bool, for_clients: bool) -> Result<Arc<Job>, Error> {
         let name: ModelRef = pull.name.parse()?;
         if is_pebble(&name) {
             return Err(Error::BuiltIn(pebble::NAME));
         }
-        let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources };
+        let asked = Asked { name: name.clone(), insecure: pull.insecure, sources: pull.sources, for_clients };
         let inner = &self.0;
         // Said before anything else, so that one who goes away meanwhile does not take it for abandoned.
         let wanted = |job: &Job| match detached {
@@ -133,6 +152,8 @@ impl Pulls {
             match queue.jobs.iter().find(|job| job.name == name).cloned() {
                 Some(job) => {
                     wanted(&job);
+                    // What a user wants too is not for clients only.
+                    job.change(|view| view.asked.for_clients &= for_clients);
                     let state = job.view().state;
                     if !matches!(state, PullState::Queued | PullState::Running) {
                         // This time it may be asked for in another way.

@@ -35,6 +35,9 @@ pub(super) struct Remembered {
     http: bool,
     insecure: bool,
     sources: Vec<String>,
+    /// Absent where nobody but users pulled.
+    #[serde(default)]
+    for_clients: bool,
     pub(super) detached: bool,
     pub(super) state: PullState,
     pub(super) error: Option<String>,
@@ -164,6 +167,7 @@ impl Files {
                 http: view.asked.name.insecure(),
                 insecure: view.asked.insecure,
                 sources: view.asked.sources.clone(),
+                for_clients: view.asked.for_clients,
                 detached: view.detached,
                 state: view.state,
                 error: view.error.as_ref().map(ToString::to_string),
@@ -224,7 +228,7 @@ impl Files {
         let name: ModelRef =
             format!("{scheme}{}", remembered.model).parse().map_err(|_| refuse("it names no model".to_owned())).ok()?;
         let (insecure, sources) = (remembered.insecure, remembered.sources.clone());
-        let asked = Asked { name: name.clone(), insecure, sources };
+        let asked = Asked { name: name.clone(), insecure, sources, for_clients: remembered.for_clients };
         // One under another name than its model's would be written a second time.
         (self.path(&name, "json") == *path).then_some((name, asked, claim, remembered))
     }

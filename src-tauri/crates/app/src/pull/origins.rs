@@ -2,8 +2,8 @@
 //!
 //! A digest proves contents and not what a name stands for. So the registry that a name belongs to is asked first what it
 //! means; only where that one cannot be reached does a mirror answer that the user joined, by the key that was pinned then,
-//! and that is said. Contents come from mirrors first: that is what they are for. A mirror that a single request names supplies contents
-//! and never a manifest.
+//! and that is said. Contents come from mirrors first: that is what they are for. A mirror that a single request names, and a
+//! machine that was found on the network, supply contents and never a manifest.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use cairn_disk::RealDisk;
 use cairn_registry::{
-    BlobSource, HealthRules, JoinCode, KeyFile, Known, Login, Logins, ManifestBytes, ModelSources, PeerKey, Place,
-    Reach, Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, SourceMemory, Sources, Transport,
-    TransportConfig, Trust, ask_to_join,
+    BlobSource, HealthRules, JoinCode, KeyFile, Known, Login, Logins, ManifestBytes, ModelSources, Nearby, PeerKey,
+    Place, Proxies, Reach, Registry, Resolved, Roll, SignIn, SignInByHost, SourceError, SourceEvent, SourceMemory,
+    Sources, Transport, TransportConfig, Trust, ask_to_join,
 };
 use cairn_store::ModelRef;
 use tokio::sync::broadcast;
@@ -30,6 +30,9 @@ const BACKOFF: Duration = Duration::from_millis(500);
 /// A registry that asks for a longer wait than this is not waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a machine of the local network may take to answer.
+const NEAR_ANSWERS_WITHIN: Duration = Duration::from_secs(3);
+
 /// The way out to registries, set up when it is first needed: the system's certificates take a moment to read.
 pub(crate) struct Outside {
     settings: DownloadSettings,
@@ -38,6 +41,9 @@ pub(crate) struct Outside {
     logins: Arc<Logins>,
     joined: Roll,
     ways: OnceLock<Result<Ways, PullError>>,
+    /// Machines that were found on the local network, and the way to them.
+    nearby: Nearby,
+    near: OnceLock<Result<Transport, PullError>>,
 }
 
 struct Ways {
@@ -54,17 +60,26 @@ impl Outside {
         };
         let logins = Logins::at(settings.logins_file.clone(), settings.foreign_logins.clone(), disk.clone());
         let joined = Roll::at(settings.joined_file.clone(), disk);
-        Self { settings, clock, key: Arc::new(key), logins: Arc::new(logins), joined, ways: OnceLock::new() }
+        let (ways, near) = (OnceLock::new(), OnceLock::new());
+        let time = clock.clone();
+        let nearby = Nearby::new(Arc::new(move || time.now()));
+        let (key, logins) = (Arc::new(key), Arc::new(logins));
+        Self { settings, clock, key, logins, joined, ways, nearby, near }
     }
 
     fn ways(&self) -> Result<&Ways, PullError> {
         self.ways.get_or_init(|| self.open()).as_ref().map_err(Clone::clone)
     }
 
-    fn open(&self) -> Result<Ways, PullError> {
+    /// What all ways out have in common.
+    fn transport_config(&self) -> TransportConfig {
         let clock = self.clock.clone();
         let agent = format!("cairn/{VERSION} ({} {})", std::env::consts::ARCH, std::env::consts::OS);
-        let mut config = TransportConfig::new(agent, Arc::new(move || clock.now()));
+        TransportConfig::new(agent, Arc::new(move || clock.now()))
+    }
+
+    fn open(&self) -> Result<Ways, PullError> {
+        let mut config = self.transport_config();
         config.proxies = self.settings.proxies.clone();
         config.extra_ca.clone_from(&self.settings.ca_file);
         if self.settings.for_others {
@@ -130,16 +145,33 @@ impl Outside {
         &self.logins
     }
 
-    /// The way out, for whoever asks a registry that no model is wanted of.
-    pub(crate) fn transport(&self) -> Result<Transport, PullError> {
-        Ok(self.ways()?.transport.clone())
-    }
-
     /// Does what the names and passwords say, which have changed.
     pub(crate) fn sign_in_anew(&self) -> Result<(), PullError> {
         let ways = self.ways()?;
         ways.sources.sign_in_anew();
         self.place_mirrors(&ways.sources)
+    }
+
+    /// Machines that were found on the local network.
+    pub(crate) fn nearby(&self) -> &Nearby {
+        &self.nearby
+    }
+
+    /// Those of them that have not been joined, as sources of a model's contents. No proxy leads to them, and there is no
+    /// point in waiting for one that is near.
+    fn near(&self, name: &ModelRef) -> Result<Vec<Arc<dyn BlobSource>>, PullError> {
+        if self.nearby.is_empty() {
+            return Ok(Vec::new());
+        }
+        let transport = self.near.get_or_init(|| {
+            let mut config = self.transport_config();
+            (config.connect_timeout, config.answer_timeout) = (NEAR_ANSWERS_WITHIN, NEAR_ANSWERS_WITHIN);
+            config.proxies = Proxies::none();
+            Transport::new(config).map_err(|error| PullError::Transport(error.to_string()))
+        });
+        let joined = self.joined.read().map_err(|error| PullError::Transport(error.to_string()))?;
+        let joined: Vec<String> = joined.iter().map(|known| known.key.fingerprint()).collect();
+        Ok(self.nearby.sources(name, transport.as_ref().map_err(Clone::clone)?, &joined))
     }
 
     /// This machine's key.
@@ -169,7 +201,7 @@ impl Outside {
         Ok(key)
     }
 
-    /// The way out itself, for what is no registry. The system's certificates may be read here.
+    /// The way out itself, for questions that no pull asks. The system's certificates may be read here.
     pub(crate) fn transport(&self) -> Result<Transport, PullError> {
         Ok(self.ways()?.transport.clone())
     }
@@ -192,6 +224,7 @@ impl Outside {
             name: name.clone(),
             own: ways.sources.origin(name, insecure)?.host().to_owned(),
             named: named.collect::<Result<_, PullError>>()?,
+            near: self.near(name)?,
             model,
             events: ways.sources.events(),
             backoff: self.settings.stall.map_or(BACKOFF, |stall| stall / 60),
@@ -216,6 +249,7 @@ pub(crate) struct Origins {
     /// The host of the name's own registry.
     own: String,
     named: Vec<Arc<dyn BlobSource>>,
+    near: Vec<Arc<dyn BlobSource>>,
     model: ModelSources,
     events: broadcast::Receiver<SourceEvent>,
     backoff: Duration,
@@ -225,7 +259,7 @@ impl Origins {
     /// Who has contents, in the order in which they are asked.
     pub(crate) fn blob_sources(&self) -> Vec<Arc<dyn BlobSource>> {
         let (own, mirrors): (Vec<_>, Vec<_>) = self.model.blobs().into_iter().partition(|one| one.host() == self.own);
-        self.named.iter().cloned().chain(mirrors).chain(own).collect()
+        self.named.iter().chain(&mirrors).chain(&self.near).chain(&own).cloned().collect()
     }
 
     /// What the model is made of, asked once.

@@ -65,6 +65,12 @@ impl Inner {
         Ok(opened)
     }
 
+    /// Is there something of that name in the library which did not come from its registry?
+    pub(super) fn made_here(&self, name: &ModelRef) -> bool {
+        let stored = self.library.manifest_bytes(name).ok();
+        stored.is_some_and(|stored| !self.brought.is_as_it_came(name, &Digest::of(&stored)))
+    }
+
     /// Writes down how a job stands.
     pub(super) fn note(&self, job: &Arc<Job>) {
         let position = self.queue().jobs.iter().position(|other| other.id == job.id);

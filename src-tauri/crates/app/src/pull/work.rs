@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use cairn_disk::RealDisk;
-use cairn_registry::{Downloads, EventKind, FetchBlob, Priority, Subscription};
-use cairn_store::{Layer, LayerKind, Library, LibraryWriter, Manifest};
+use cairn_registry::{Downloads, EventKind, FetchBlob, Notice, Priority, Subscription};
+use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::{JoinSet, spawn_blocking};
 
@@ -74,6 +74,9 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
             event = events.recv() => match event {
                 Ok(event) if missing.iter().any(|layer| layer.digest == event.digest) => {
                     if let EventKind::Notice(notice) = event.kind {
+                        if let Notice::WrongBytes { host, .. } = &notice {
+                            inner.outside.nearby().sent_wrong_bytes(host);
+                        }
                         job.trouble(notice.to_string());
                     }
                 }
@@ -139,12 +142,19 @@ pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched
     job.step(PullStep::Verifying);
     job.step(PullStep::Writing);
     let (library, name, prunes) = (inner.library.clone(), job.name.clone(), inner.settings.prunes);
+    let manifest = Digest::of(&fetched.manifest);
+    if job.view().asked.for_clients && inner.made_here(&name) {
+        return Err(PullError::MadeHere { name: name.to_string() });
+    }
     let published = spawn_blocking(move || {
         let writer = LibraryWriter::open(&library, &RealDisk)?;
         writer.publish(fetched.downloads.staging(), &name, &fetched.manifest, prunes)
     });
     let published = published.await.expect("publishing does not panic");
     let published = published.map_err(|error| PullError::Write(Arc::new(error)))?;
+    if let Err(error) = inner.brought.note(&job.name, &manifest) {
+        tracing::warn!(model = %job.name, %error, "clients will not have the model renewed when its registry has a new one");
+    }
     if !published.removed.is_empty() {
         job.step(PullStep::Removing);
     }

@@ -1,5 +1,6 @@
 //! Settings of the mirror: whether it asks registries for what it lacks, and which ones.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use cairn_store::ModelRef;
@@ -14,6 +15,8 @@ pub struct MirrorSettings {
     pub fetches: bool,
     /// `CAIRN_MIRROR_ORIGINS`. The first is the one that clients mean who name none; there is at least one.
     pub origins: Vec<MirroredOrigin>,
+    /// `CAIRN_TRUSTED_PROXIES`: reverse proxies in front of `/v2`, which are believed on whom they speak for.
+    pub trusted_proxies: Vec<IpAddr>,
     /// Where the keys are listed for whose owners models are fetched.
     pub clients_file: PathBuf,
 }
@@ -35,6 +38,7 @@ impl MirrorSettings {
         Self {
             fetches: read.text("CAIRN_MIRROR").is_some_and(is_true),
             origins: read.parsed("CAIRN_MIRROR_ORIGINS", origins).unwrap_or_else(usual),
+            trusted_proxies: read.parsed("CAIRN_TRUSTED_PROXIES", proxies).unwrap_or_default(),
             clients_file: places.data.join("mirror-clients.json"),
         }
     }
@@ -48,6 +52,12 @@ impl MirrorSettings {
                 && namespace.is_none_or(|only| only.eq_ignore_ascii_case(name.namespace()))
         })
     }
+}
+
+/// `127.0.0.1, ::1`.
+fn proxies(text: &str) -> Option<Vec<IpAddr>> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items.map(|item| item.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())).collect()
 }
 
 /// `registry.ollama.ai/library, hf.co, http://registry.lan:5000/models`.
@@ -95,9 +105,23 @@ mod tests {
     }
 
     #[test]
+    fn proxies_are_addresses() {
+        let check = |text: &str, expected: Option<&[&str]>| {
+            let found = proxies(text).map(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>());
+            assert_eq!(found.as_ref().map(Vec::len), expected.map(<[_]>::len), "{text:?}: {found:?}");
+            assert!(found.iter().flatten().eq(expected.iter().copied().flatten()), "{text:?}: {found:?}");
+        };
+        check("127.0.0.1, ::1", Some(&["127.0.0.1", "::1"]));
+        check("::ffff:10.0.0.1", Some(&["10.0.0.1"]));
+        check("", Some(&[]));
+        check("10.0.0.0/8", None);
+        check("nas", None);
+    }
+
+    #[test]
     fn a_name_is_of_an_origin_or_of_none() {
         let origins = origins("registry.ollama.ai/library,hf.co").unwrap();
-        let settings = MirrorSettings { fetches: true, origins, clients_file: PathBuf::new() };
+        let settings = MirrorSettings { fetches: true, origins, trusted_proxies: vec![], clients_file: PathBuf::new() };
         let check = |name: &str, expected: bool| {
             assert_eq!(settings.origin_of(&name.parse().unwrap()).is_some(), expected, "{name:?}");
         };

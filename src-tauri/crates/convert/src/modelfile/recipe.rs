@@ -128,6 +128,7 @@ impl Recipe {
             OptionKind::Integer => (value.parse::<i64>().ok().map(Value::from), "int"),
             OptionKind::Float32 => (float(&value), "float"),
             OptionKind::Boolean => (boolean(&value).map(Value::from), "bool"),
+            OptionKind::String => (Some(value.clone().into()), "string"),
             OptionKind::Array => {
                 let list = self.parameters.entry(name).or_insert_with(|| Value::Array(Vec::new()));
                 if let Value::Array(list) = list {

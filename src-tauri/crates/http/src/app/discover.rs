@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{Discover, Found, Shelf, Variant};
+use cairn_app::{Discover, Hit, Shelf, Variant};
 use cairn_wire::app::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 use serde::Deserialize;
 
@@ -34,8 +34,8 @@ async fn discover(
     Ok(json(StatusCode::OK, &DiscoverResponse { models, trouble: discovery.trouble }))
 }
 
-fn model(found: Found) -> DiscoveredModel {
-    let Found { model, name, here } = found;
+fn model(found: Hit) -> DiscoveredModel {
+    let Hit { model, name, here } = found;
     let variant = |variant: Variant| DiscoveredVariant {
         here: here.contains(&variant.name),
         name: variant.name,

@@ -5,10 +5,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::{Error, Known, MirroredOrigin, Peer};
+use cairn_app::{Error, FoundPeer, Known, MirroredOrigin, Peer};
 use cairn_wire::Timestamp;
 use cairn_wire::app::{
-    AllowRequest, ForgetRequest, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient, MirrorResponse,
+    AllowRequest, ForgetRequest, FoundMachine, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient,
+    MirrorResponse,
 };
 
 use crate::Server;
@@ -57,6 +58,7 @@ async fn response(server: &Server) -> Result<MirrorResponse, Error> {
     let (settings, counts, clients) = (app.settings(), app.mirror_counts(), app.peers().list());
     let key = app.peer_key().await?;
     let (known, joined) = app.known_peers()?;
+    let nearby = app.found_peers()?;
     Ok(MirrorResponse {
         shares: settings.share,
         fetches: settings.mirror.fetches,
@@ -71,6 +73,7 @@ async fn response(server: &Server) -> Result<MirrorResponse, Error> {
         clients: clients.into_iter().map(client).collect(),
         known: known.into_iter().map(known_key).collect(),
         joined: joined.into_iter().map(known_key).collect(),
+        nearby: nearby.into_iter().map(found).collect(),
     })
 }
 
@@ -89,6 +92,19 @@ fn client(peer: Peer) -> MirrorClient {
         open: peer.open.into(),
         sent_bytes: peer.sent_bytes,
         asked_at: Timestamp(peer.asked_at),
+    }
+}
+
+fn found(FoundPeer { peer, joined }: FoundPeer) -> FoundMachine {
+    FoundMachine {
+        address: peer.found.addresses.first().map(ToString::to_string).unwrap_or_default(),
+        name: peer.found.label,
+        version: peer.found.version,
+        fingerprint: peer.found.fingerprint,
+        joined,
+        dropped: peer.dropped,
+        seen_at: Timestamp(peer.seen_at),
+        got_bytes: peer.got_bytes,
     }
 }
 

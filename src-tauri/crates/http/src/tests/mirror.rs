@@ -17,12 +17,18 @@ struct Network {
 
 impl Network {
     fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// One with more settings.
+    fn with(settings: &[(&str, &str)]) -> Self {
         let origin = FakeRegistry::start(1, Faults::default()).unwrap();
         let contents = b"0123456789".repeat(1000);
         let blob = cairn_store::Digest::of(&contents);
         origin.put_blob(&blob.to_string(), contents.into());
         let origins = format!("http://{}/library", origin.host());
-        let daemon = Daemon::with(&[("CAIRN_SHARE", "1"), ("CAIRN_MIRROR", "1"), ("CAIRN_MIRROR_ORIGINS", &origins)]);
+        let own = [("CAIRN_SHARE", "1"), ("CAIRN_MIRROR", "1"), ("CAIRN_MIRROR_ORIGINS", &*origins)];
+        let daemon = Daemon::with(&[&own[..], settings].concat());
         let network = Self { origin, daemon, blob };
         network.publish(1);
         network
@@ -38,12 +44,21 @@ impl Network {
 
     /// Asks from another machine.
     async fn ask(&self, path: &str, headers: &[(&str, &str)]) -> (u16, axum::http::HeaderMap, String) {
+        self.ask_from([192, 168, 1, 9], path, headers).await
+    }
+
+    async fn ask_from(
+        &self,
+        from: [u8; 4],
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> (u16, axum::http::HeaderMap, String) {
         let mut request = Request::get(path).header(header::HOST, "192.168.1.2:11434");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let mut request = request.body(Body::empty()).unwrap();
-        request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 1, 9], 5000))));
+        request.extensions_mut().insert(ConnectInfo(SocketAddr::from((from, 5000))));
         let response = self.daemon.router.clone().oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
         let body = axum::body::to_bytes(body, 1 << 24).await.unwrap();
@@ -92,6 +107,10 @@ async fn beyond_this_machine_fetching_wants_a_key_that_is_known() {
     assert_eq!(network.origin.sent_bytes(&network.blob.to_string()), 10_000, "it left its origin once");
     let (wrong, ..) = network.ask("/v2/library/other/manifests/latest", &[("authorization", "Bearer x")]).await;
     assert_eq!(wrong, 401, "any token will not do");
+    let other = "/v2/library/other/manifests/latest";
+    assert_eq!(network.ask(other, &[("authorization", &bearer)]).await.0, 404, "the token is good");
+    assert_eq!(network.daemon.server.app().forget_peer("laptop").await.unwrap(), 1, "its owner is forgotten");
+    assert_eq!(network.ask(other, &[("authorization", &bearer)]).await.0, 401, "and out at once");
 }
 
 /// The manifest's number as this machine gets it, and whether it is marked as stale.
@@ -176,4 +195,122 @@ async fn nothing_but_names_of_the_origin_leaves_this_machine() {
     let asked: Vec<String> = network.origin.requests().into_iter().map(|seen| seen.request.target).collect();
     assert_eq!(asked, [""; 0], "the origin was asked for nothing");
     assert!(network.daemon.server.app().downloads().is_empty(), "and nothing is on its way");
+}
+
+#[tokio::test]
+async fn strangers_cause_no_question_to_an_origin() {
+    let network = Network::new();
+    let copied = network.daemon.server.app().copy("m", &format!("{}/library/far", network.origin.host()));
+    copied.unwrap();
+    let (status, headers, body) = network.ask("/v2/library/far/manifests/latest", &[]).await;
+    assert_eq!(status, 200, "what is here they get: {body}");
+    assert!(!headers.contains_key(header::WARNING) && body.contains("image.model"), "as it is here: {body}");
+    assert_eq!(network.origin.requests().len(), 0, "and nobody is asked for them");
+}
+
+/// The manifest of a model here, as it is stored.
+fn stored(network: &Network, model: &str) -> Option<String> {
+    let host = network.origin.host();
+    let manifests = network.daemon.folder.path().join("models/manifests");
+    std::fs::read_to_string(manifests.join(host).join("library").join(model).join("latest")).ok()
+}
+
+#[tokio::test]
+async fn a_model_that_was_made_here_is_not_replaced_for_clients() {
+    let network = Network::new();
+    let app = network.daemon.server.app();
+    app.copy("m", &format!("{}/library/far", network.origin.host())).unwrap();
+    let made = stored(&network, "far").expect("it is there");
+    let blob = format!("/v2/library/far/blobs/{}", network.blob);
+    let get = async |path: &str| {
+        let request = Request::get(path).header(header::HOST, "localhost").body(Body::empty()).unwrap();
+        let response = network.daemon.send(request).await;
+        let status = response.status().as_u16();
+        (status, axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap().len())
+    };
+    assert_eq!(version(&network.daemon).await, (200, Some(1), false), "clients get the origin's word");
+    assert_eq!(get(&blob).await, (200, 10_000), "and its contents");
+    // Another model of the origin, whose arrival shows that this one had its time.
+    let contents = b"another".to_vec();
+    let digest = cairn_store::Digest::of(&contents);
+    let layer = format!(r#"{{"mediaType":"application/vnd.ollama.image.license","digest":"{digest}","size":7}}"#);
+    let manifest = format!(r#"{{"schemaVersion":2,"layers":[{layer}]}}"#);
+    network.origin.put_manifest("library/next", "latest", manifest.as_bytes());
+    network.origin.put_blob(&digest.to_string(), contents.into());
+    assert_eq!(get("/v2/library/next/manifests/latest").await.0, 200, "another is told of");
+    assert_eq!(get(&format!("/v2/library/next/blobs/{digest}")).await, (200, 7), "and fetched");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while stored(&network, "next").is_none() {
+        assert!(Instant::now() < deadline, "what nobody made here is brought here: {:?}", app.downloads());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(stored(&network, "far").as_deref(), Some(&*made), "what its user made stays");
+    assert!(app.downloads().iter().all(|row| !row.model.contains("far")), "nothing is to take its place");
+}
+
+#[tokio::test]
+async fn a_model_that_came_from_its_origin_is_renewed_for_clients() {
+    let network = Network::new();
+    let name = format!("{}/library/far", network.origin.host());
+    let app = network.daemon.server.app();
+    let mut events = app.pull(cairn_app::Pull { name, insecure: true, sources: Vec::new() }).unwrap();
+    while events.next().await.is_some() {}
+    let contents = b"newer".to_vec();
+    let digest = cairn_store::Digest::of(&contents);
+    let layer = format!(r#"{{"mediaType":"application/vnd.ollama.image.license","digest":"{digest}","size":5}}"#);
+    let manifest = format!(r#"{{"schemaVersion":2,"version":2,"layers":[{layer}]}}"#);
+    network.origin.put_manifest("library/far", "latest", manifest.as_bytes());
+    network.origin.put_blob(&digest.to_string(), contents.into());
+    assert_eq!(version(&network.daemon).await, (200, Some(2), false), "the origin has a new one");
+    let path = format!("/v2/library/far/blobs/{digest}");
+    let request = Request::get(path).header(header::HOST, "localhost").body(Body::empty()).unwrap();
+    assert_eq!(network.daemon.send(request).await.status(), 200, "which is fetched");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while stored(&network, "far").as_deref() != Some(&*manifest) {
+        assert!(Instant::now() < deadline, "and takes the old one's place: {:?}", app.downloads());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn behind_a_proxy_each_client_is_itself() {
+    const PROXY: [u8; 4] = [127, 0, 0, 1];
+    let (manifest, token) = ("/v2/library/far/manifests/latest", "/v2/token");
+    let forwarded =
+        [("x-forwarded-for", "198.51.100.7"), ("x-forwarded-proto", "https"), ("x-forwarded-host", "models.example")];
+    // One that nobody named lets nobody in as a program of this machine.
+    let network = Network::new();
+    let (status, headers, _) = network.ask_from(PROXY, manifest, &forwarded).await;
+    assert_eq!(status, 401, "a request that was forwarded is none of this machine's");
+    let realm = headers[header::WWW_AUTHENTICATE].to_str().unwrap();
+    assert!(realm.contains("\"http://192.168.1.2:11434/v2/token\""), "and its headers are not believed: {realm}");
+    assert_eq!(network.ask_from(PROXY, manifest, &[]).await.0, 200, "this machine's own programs need no key");
+
+    let network = Network::with(&[("CAIRN_TRUSTED_PROXIES", "127.0.0.1")]);
+    let (status, headers, _) = network.ask_from(PROXY, manifest, &forwarded).await;
+    let realm = headers[header::WWW_AUTHENTICATE].to_str().unwrap();
+    assert!(status == 401 && realm.contains("\"https://models.example/v2/token\""), "{status} {realm}");
+    let key = Key::numbered(3, NOW);
+    network.daemon.server.app().allow(&key.public_line()).await.unwrap();
+    let token = format!("{token}?{}", key.query("cairn", "repository:library/far:pull"));
+    let signed = key.authorization(&format!("https://models.example{token}"));
+    let with = |more: (&'static str, String)| -> Vec<(&'static str, String)> {
+        forwarded.iter().map(|(name, value)| (*name, (*value).to_owned())).chain([more]).collect()
+    };
+    let ask = async |path: &str, headers: Vec<(&'static str, String)>| {
+        let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
+        network.ask_from(PROXY, path, &headers).await
+    };
+    let (status, _, body) = ask(&token, with(("authorization", signed))).await;
+    assert_eq!(status, 200, "what was signed is the address as the client knows it: {body}");
+    let token: serde_json::Value = serde_json::from_str(&body).unwrap();
+    let bearer = format!("Bearer {}", token["token"].as_str().unwrap());
+    assert_eq!(ask(manifest, with(("authorization", bearer.clone()))).await.0, 200, "it is fetched");
+    let blob = format!("/v2/library/far/blobs/{}", network.blob);
+    let (status, headers, _) = ask(&blob, with(("authorization", bearer))).await;
+    let location = headers[header::LOCATION].to_str().unwrap();
+    assert_eq!((status, location), (200, &*format!("https://models.example{blob}")), "parts are asked for there, too");
+    let counted = network.daemon.server.app().peers().list();
+    let rows: Vec<(String, u64)> = counted.iter().map(|peer| (peer.address.to_string(), peer.sent_bytes)).collect();
+    assert_eq!(rows, [("198.51.100.7".to_owned(), 10_000)], "and counted for the client, not for the proxy");
 }

@@ -15,8 +15,9 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::Refusal;
 use super::range::{Asked, asked};
-use super::sign_in::client;
+use super::sign_in::{address, challenge, client};
 use crate::Server;
+use crate::asker::Asker;
 
 /// Pieces that wait for a slow client.
 const WAITING_PIECES: usize = 2;
@@ -62,8 +63,7 @@ async fn blob(
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, content_range)]).into_response());
         }
     };
-    let host = text(header::HOST)
-        .map_or_else(|| server.addresses().first().map(ToString::to_string), |host| Some(host.to_owned()));
+    let asker = Asker::of(&server, peer, &headers);
     let mut answer = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/octet-stream")
@@ -73,20 +73,20 @@ async fn blob(
         .header("docker-content-digest", digest.to_string());
     if let Some(content_range) = content_range {
         answer = answer.header(header::CONTENT_RANGE, content_range);
-    } else if let Some(host) = host {
+    } else {
         // Where Ollama's client asks for the parts.
-        answer = answer.header(header::LOCATION, format!("http://{host}{}", uri.path()));
+        answer = answer.header(header::LOCATION, address(&server, &asker, uri.path()));
     }
     let body = if method == Method::HEAD {
         Body::empty()
     } else {
         let busy = || Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too many answers at once");
-        let serving = app.peers().begin(peer.ip(), app.clock().now()).ok_or_else(busy)?;
-        match app.offered_blob(&digest, client(&server, peer, &headers)).await? {
+        let serving = app.peers().begin(asker.ip, app.clock().now()).ok_or_else(busy)?;
+        match app.offered_blob(&digest, client(&server, &asker, &headers)).await? {
             Offer::Here(blob) => body(&server, serving, blob.read(bytes)),
             Offer::Nothing => return Err(unknown()),
             Offer::NotForYou => {
-                return Ok(super::sign_in::challenge(&server, &headers, &format!("{namespace}/{model}")));
+                return Ok(challenge(&server, &asker, &format!("{namespace}/{model}")));
             }
         }
     };

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use super::Refusal;
 use super::sign_in::{challenge, client};
 use crate::Server;
+use crate::asker::Asker;
 
 /// The media type of all manifests of models.
 const MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
@@ -38,14 +39,15 @@ async fn manifest(
     headers: HeaderMap,
 ) -> Result<Response, Refusal> {
     let app = server.app();
-    let client = client(&server, peer, &headers);
+    let asker = Asker::of(&server, peer, &headers);
+    let client = client(&server, &asker, &headers);
     let reference = Reference::of(&reference);
     let offered = app.offered_manifest(asked.ns.as_deref(), &namespace, &model, &reference, client).await?;
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN", "this machine does not have the model");
     let offered = match offered {
         Offer::Here(offered) => offered,
         Offer::Nothing => return Err(unknown()),
-        Offer::NotForYou => return Ok(challenge(&server, &headers, &format!("{namespace}/{model}"))),
+        Offer::NotForYou => return Ok(challenge(&server, &asker, &format!("{namespace}/{model}"))),
     };
     let digest = offered.manifest.digest.to_string();
     let named = [

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::Refusal;
 use crate::Server;
+use crate::asker::Asker;
 use crate::body::Body;
 use crate::error::json;
 
@@ -24,17 +25,16 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 /// What a client may ask for.
-pub(super) fn client(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Client {
-    let here = peer.ip().to_canonical().is_loopback();
+pub(super) fn client(server: &Server, asker: &Asker, headers: &HeaderMap) -> Client {
     let bearer = text(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    Client { fetches: here || bearer.is_some_and(|token| server.app().admits(token)) }
+    Client { fetches: asker.is_here || bearer.is_some_and(|token| server.app().admits(token)) }
 }
 
 /// Asks a client to sign in, for one repository: `namespace/model`, both of which are parts of names.
-pub(super) fn challenge(server: &Server, headers: &HeaderMap, repository: &str) -> Response {
+pub(super) fn challenge(server: &Server, asker: &Asker, repository: &str) -> Response {
     let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "models are fetched only for known keys");
     let mut response = refusal.into_response();
-    let realm = address(server, headers, "/v2/token");
+    let realm = address(server, asker, "/v2/token");
     let scope = format!("repository:{repository}:pull");
     let wants = format!("Bearer realm=\"{realm}\",service=\"{SERVICE}\",scope=\"{scope}\"");
     if let Ok(wants) = HeaderValue::from_str(&wants) {
@@ -44,7 +44,12 @@ pub(super) fn challenge(server: &Server, headers: &HeaderMap, repository: &str) 
 }
 
 /// `GET /v2/token`: a token for who signs the question with a key that is known here.
-async fn token(State(server): State<Server>, uri: Uri, headers: HeaderMap) -> Result<Response, Refusal> {
+async fn token(
+    State(server): State<Server>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     #[derive(Serialize)]
     struct Token {
         token: String,
@@ -52,7 +57,8 @@ async fn token(State(server): State<Server>, uri: Uri, headers: HeaderMap) -> Re
     }
     let path = uri.path_and_query().map_or("/", |asked| asked.as_str());
     let signed = text(&headers, &header::AUTHORIZATION).unwrap_or_default().to_owned();
-    let entered = server.app().enter(address(&server, &headers, path), signed).await;
+    let asker = Asker::of(&server, peer, &headers);
+    let entered = server.app().enter(address(&server, &asker, path), signed).await;
     let token = entered.map_err(|error| Refusal::new(StatusCode::FORBIDDEN, "DENIED", error.to_string()))?;
     Ok(json(StatusCode::OK, &Token { token, expires_in: Gate::TOKEN_LIFE.as_secs() }))
 }
@@ -69,16 +75,10 @@ async fn join(State(server): State<Server>, Body(asked): Body<JoinRequest>) -> R
     Ok(json(StatusCode::OK, &admitted?))
 }
 
-/// An address of this server, as the client wrote it.
-fn address(server: &Server, headers: &HeaderMap, path: &str) -> String {
+/// An address of this server, as the client knows it.
+pub(super) fn address(server: &Server, asker: &Asker, path: &str) -> String {
     let own = || server.addresses().first().map(ToString::to_string).unwrap_or_default();
-    let host = text(headers, &header::HOST).filter(|host| is_authority(host)).map_or_else(own, str::to_owned);
-    format!("http://{host}{path}")
-}
-
-/// Can it be repeated inside quotes?
-fn is_authority(host: &str) -> bool {
-    host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
+    asker.url(path).unwrap_or_else(|| format!("http://{}{path}", own()))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {

@@ -85,13 +85,13 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
 /// Four by four halfwords at a time.
 #[inline]
 #[target_feature(enable = "neon")]
-fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
     let mut out = [[0.0; LANES]; LANES];
     for (group, rows) in rows.as_chunks::<4>().0.iter().enumerate() {
         for (part, out) in out.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let mut loaded = [vdup_n_u16(0); 4];
             for (loaded, row) in loaded.iter_mut().zip(rows) {
-                *loaded = load_u16x4(&row.as_chunks().0[part]);
+                *loaded = load_u16x4_bytes(&row.as_chunks().0[part]);
             }
             for (out, column) in out.iter_mut().zip(transpose_4(loaded)) {
                 out.as_chunks_mut().0[group] = store_f32x4(halves(column));

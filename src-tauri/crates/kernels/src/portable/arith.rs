@@ -61,10 +61,34 @@ pub(crate) trait Arith {
         x.map(|x| half::f16::from_f32_const(x).to_bits())
     }
 
-    /// Sixteen rows of sixteen binary16 as `f32`, transposed: `out[column][row]`.
+    /// Sixteen signed bytes times one factor.
     #[inline(always)]
-    fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
-        std::array::from_fn(|column| std::array::from_fn(|row| widen(rows[row][column])))
+    fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes {
+        bytes.map(|byte| f32::from(byte as i8) * factor)
+    }
+
+    /// The lower halves of sixteen bytes, then the upper ones, each less eight.
+    #[inline(always)]
+    fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES] {
+        std::array::from_fn(|i| if i < LANES { bytes[i] & 15 } else { bytes[i - LANES] >> 4 }.wrapping_sub(8))
+    }
+
+    /// Sixteen rows of sixteen little-endian binary16 as `f32`, transposed: `out[column][row]`.
+    #[inline(always)]
+    fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
+        transpose(rows.map(Self::read_f16))
+    }
+
+    /// Sixteen rows of sixteen little-endian upper halves of `f32`, transposed.
+    #[inline(always)]
+    fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
+        transpose(rows.map(Self::read_bf16))
+    }
+
+    /// Sixteen rows of thirty-two signed bytes, transposed, each row times its own factor.
+    #[inline(always)]
+    fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES] {
+        std::array::from_fn(|column| std::array::from_fn(|row| f32::from(rows[row][column] as i8) * factors[row]))
     }
 }
 
@@ -76,6 +100,12 @@ impl Arith for Plain {
     fn fma(a: f32, b: f32, c: f32) -> f32 {
         a * b + c
     }
+}
+
+/// Sixteen rows of sixteen elements, transposed.
+#[inline(always)]
+fn transpose(rows: [Lanes; LANES]) -> [Lanes; LANES] {
+    std::array::from_fn(|column| std::array::from_fn(|row| rows[row][column]))
 }
 
 /// One binary16 to `f32`.

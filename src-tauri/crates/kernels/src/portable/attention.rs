@@ -7,9 +7,12 @@
 
 use std::ops::Range;
 
+use cairn_gguf::DType;
+
 use super::Arith;
-use super::arith::{LANES, Lanes, sum, widen};
+use super::arith::{LANES, Lanes, sum};
 use super::exp::{exp, tanh};
+use super::rows::{self, Half, Q40, Q80, UpperHalf};
 use crate::attention::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 
 /// Queries whose scores or values are computed together.
@@ -70,23 +73,16 @@ fn page_part(slots: &Range<usize>, page: usize) -> Range<usize> {
 /// One page's keys to `[head_dim, PAGE_POSITIONS]` in `f32`.
 #[inline(always)]
 fn transpose_keys<A: Arith>(s: &mut AttendSpan<'_>, page: usize) {
-    let keys = s.k[page];
-    assert_eq!(keys.len(), PAGE_POSITIONS * s.head_dim, "a visible page of keys is there");
-    s.scratch.keys.resize(s.head_dim.max(s.scratch.keys.len()), [0.0; PAGE_POSITIONS]);
-    let whole = s.head_dim / LANES * LANES;
-    for group in 0..PAGE_POSITIONS / LANES {
-        let row = |lane: usize| &keys[(group * LANES + lane) * s.head_dim..][..s.head_dim];
-        for (chunk, out) in s.scratch.keys[..whole].chunks_exact_mut(LANES).enumerate() {
-            let rows = std::array::from_fn(|lane| row(lane).as_chunks().0.get(chunk).expect("a whole chunk of a row"));
-            for (out, transposed) in out.iter_mut().zip(A::transpose_halves(rows)) {
-                out[group * LANES..(group + 1) * LANES].copy_from_slice(&transposed);
-            }
-        }
-        for (d, out) in s.scratch.keys[..s.head_dim].iter_mut().enumerate().skip(whole) {
-            for (lane, out) in out[group * LANES..(group + 1) * LANES].iter_mut().enumerate() {
-                *out = widen(row(lane)[d]);
-            }
-        }
+    let (keys, row_bytes, dim) = (s.k[page], s.dtype.row_bytes(s.head_dim), s.head_dim);
+    assert_eq!(keys.len(), s.page_bytes(), "a visible page of keys is there");
+    s.scratch.keys.resize(dim.max(s.scratch.keys.len()), [0.0; PAGE_POSITIONS]);
+    let out = &mut s.scratch.keys[..dim];
+    match s.dtype {
+        DType::F16 => rows::transpose::<A, Half>(keys, row_bytes, out),
+        DType::BF16 => rows::transpose::<A, UpperHalf>(keys, row_bytes, out),
+        DType::Q8_0 => rows::transpose::<A, Q80>(keys, row_bytes, out),
+        DType::Q4_0 => rows::transpose::<A, Q40>(keys, row_bytes, out),
+        other => unreachable!("`check` has refused {other}"),
     }
 }
 
@@ -143,17 +139,17 @@ fn softmax<A: Arith>(s: &mut AttendSpan<'_>, query: usize) {
 /// The rows `part` of one page's values to `f32`.
 #[inline(always)]
 fn widen_values<A: Arith>(s: &mut AttendSpan<'_>, page: usize, part: Range<usize>) {
-    let len = PAGE_POSITIONS * s.head_dim;
-    assert_eq!(s.v[page].len(), len, "a visible page of values is there");
-    s.scratch.values.resize(len.max(s.scratch.values.len()), 0.0);
-    let part = part.start * s.head_dim..part.end * s.head_dim;
-    let (halves, half_tail) = s.v[page][part.clone()].as_chunks::<LANES>();
-    let (values, value_tail) = s.scratch.values[part].as_chunks_mut::<LANES>();
-    for (half, value) in halves.iter().zip(values) {
-        *value = A::widen(half);
-    }
-    for (&half, value) in half_tail.iter().zip(value_tail) {
-        *value = widen(half);
+    let (row_bytes, dim) = (s.dtype.row_bytes(s.head_dim), s.head_dim);
+    assert_eq!(s.v[page].len(), s.page_bytes(), "a visible page of values is there");
+    s.scratch.values.resize((PAGE_POSITIONS * dim).max(s.scratch.values.len()), 0.0);
+    let values = &s.v[page][part.start * row_bytes..part.end * row_bytes];
+    let out = &mut s.scratch.values[part.start * dim..part.end * dim];
+    match s.dtype {
+        DType::F16 => rows::read::<A, Half>(values, row_bytes, dim, out),
+        DType::BF16 => rows::read::<A, UpperHalf>(values, row_bytes, dim, out),
+        DType::Q8_0 => rows::read::<A, Q80>(values, row_bytes, dim, out),
+        DType::Q4_0 => rows::read::<A, Q40>(values, row_bytes, dim, out),
+        other => unreachable!("`check` has refused {other}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Norms, softmax, rotation, scaling, addition and rounding to binary16 over one row.
+//! Norms, softmax, rotation, scaling and addition over one row.
 
 use super::Arith;
 use super::arith::{LANES, Lanes, sum};
@@ -129,19 +129,4 @@ pub(crate) fn add(x: &mut [f32], y: &[f32]) {
     for (x, &y) in x.iter_mut().zip(y) {
         *x += y;
     }
-}
-
-/// Rounds to binary16.
-#[inline(always)]
-pub(crate) fn to_f16<A: Arith>(x: &[f32], out: &mut [u16]) {
-    assert_eq!(x.len(), out.len(), "one result per element");
-    let (whole, tail) = x.as_chunks::<LANES>();
-    let (out, out_tail) = out.as_chunks_mut::<LANES>();
-    for (x, out) in whole.iter().zip(out) {
-        *out = A::narrow(x);
-    }
-    let mut padded = [0.0; LANES];
-    padded[..tail.len()].copy_from_slice(tail);
-    let rest = out_tail.len();
-    out_tail.copy_from_slice(&A::narrow(&padded)[..rest]);
 }

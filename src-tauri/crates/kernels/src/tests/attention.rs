@@ -1,33 +1,40 @@
 //! Attention over spans, and their merging.
 
+use cairn_gguf::DType;
+
 use super::{Noise, assert_near, bits, usable};
-use crate::{AttendScratch, AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax, Variant};
+use crate::{AttendScratch, AttendSpan, KV_TYPES, PAGE_POSITIONS, SPAN_POSITIONS, Softmax, Variant};
 
 /// One key/value head over a whole context, and queries on it.
 struct Case {
+    dtype: DType,
     head_dim: usize,
     /// `[queries, head_dim]`
     q: Vec<f32>,
     first: Vec<u32>,
     until: Vec<u32>,
     /// Pages of `[64, head_dim]`; the slots past `positions` hold not-a-number.
-    k: Vec<Vec<u16>>,
-    v: Vec<Vec<u16>>,
+    k: Vec<Vec<u8>>,
+    v: Vec<Vec<u8>>,
     softcap: f32,
 }
 
+/// Bits that are not a number in a slot of any type: they make the scales of blocks so.
+const NOT_A_NUMBER: u8 = 0xff;
+
 impl Case {
     /// Query `i` of `queries` sits at a position that ends `positions`, and sees `window` positions back.
-    fn causal(head_dim: usize, positions: usize, queries: usize, window: usize, softcap: f32) -> Self {
+    fn causal(dtype: DType, head_dim: usize, positions: usize, queries: usize, window: usize, softcap: f32) -> Self {
         let mut noise = Noise((head_dim * 31 + positions * 7 + queries) as u64);
-        let mut pages = |scale: f32| -> Vec<Vec<u16>> {
+        let mut pages = |scale: f32| -> Vec<Vec<u8>> {
             (0..positions.div_ceil(SPAN_POSITIONS) * 4)
                 .map(|page| {
                     let filled = positions.saturating_sub(page * PAGE_POSITIONS).min(PAGE_POSITIONS);
-                    let mut slots = vec![0x7e00; if filled == 0 { 0 } else { PAGE_POSITIONS * head_dim }];
-                    for slot in &mut slots[..filled * head_dim] {
-                        *slot = half::f16::from_f32(noise.unit() * scale).to_bits();
-                    }
+                    let values: Vec<f32> = (0..filled * head_dim).map(|_| noise.unit() * scale).collect();
+                    let mut slots = Vec::new();
+                    dtype.encode(&values, &mut slots).expect("heads are whole blocks");
+                    let slot_bytes = if filled == 0 { 0 } else { dtype.row_bytes(head_dim) };
+                    slots.resize(PAGE_POSITIONS * slot_bytes, NOT_A_NUMBER);
                     slots
                 })
                 .collect()
@@ -35,7 +42,7 @@ impl Case {
         let (k, v) = (pages(2.0), pages(1.0));
         let until: Vec<u32> = (0..queries).map(|i| (positions - (queries - 1 - i) % positions) as u32).collect();
         let first = until.iter().map(|&until| until.saturating_sub(window as u32)).collect();
-        Self { head_dim, q: noise.floats(queries * head_dim), first, until, k, v, softcap }
+        Self { dtype, head_dim, q: noise.floats(queries * head_dim), first, until, k, v, softcap }
     }
 
     fn scale(&self) -> f32 {
@@ -58,6 +65,7 @@ impl Case {
                 first: &self.first[queries.clone()],
                 until: &self.until[queries.clone()],
                 span_start: (span * SPAN_POSITIONS) as u32,
+                dtype: self.dtype,
                 k: std::array::from_fn(|page| self.k[4 * span + page].as_slice()),
                 v: std::array::from_fn(|page| self.v[4 * span + page].as_slice()),
                 scale: self.scale(),
@@ -79,12 +87,11 @@ impl Case {
     /// Plain softmax attention in `f64`.
     fn oracle(&self) -> Vec<f64> {
         let dim = self.head_dim;
-        let row = |pages: &[Vec<u16>], position: usize| -> Vec<f64> {
-            let slot = position % PAGE_POSITIONS * dim;
-            pages[position / PAGE_POSITIONS][slot..slot + dim]
-                .iter()
-                .map(|&x| half::f16::from_bits(x).to_f64())
-                .collect()
+        let row = |pages: &[Vec<u8>], position: usize| -> Vec<f64> {
+            let (bytes, mut values) = (self.dtype.row_bytes(dim), vec![0.0; dim]);
+            let slot = position % PAGE_POSITIONS * bytes;
+            self.dtype.decode(&pages[position / PAGE_POSITIONS][slot..slot + bytes], &mut values);
+            values.into_iter().map(f64::from).collect()
         };
         let mut out = Vec::new();
         for (query, q) in self.q.chunks_exact(dim).enumerate() {
@@ -116,7 +123,7 @@ fn check(case: &Case, what: &str) {
     let expected = case.oracle();
     let queries = case.until.len();
     for variant in usable() {
-        let what = format!("{} {what}", variant.name);
+        let what = format!("{} {} {what}", variant.name, case.dtype);
         let got = case.run(variant, 0..queries);
         assert_near(&what, &got, &expected, |_| 1e-5);
         for size in [1, 2, 3, 4, 5, 7, 64] {
@@ -131,27 +138,36 @@ fn check(case: &Case, what: &str) {
 
 #[test]
 fn attention_is_softmax_whatever_is_computed_together() {
-    for head_dim in [8, 16, 20, 64, 80, 128] {
-        for positions in [1, 63, 64, 65, 300, 512, 600] {
-            let case = Case::causal(head_dim, positions, positions.min(70), usize::MAX >> 40, 0.0);
-            check(&case, &format!("head of {head_dim}, {positions} positions"));
+    for dtype in KV_TYPES {
+        for head_dim in [8, 16, 20, 64, 80, 96, 128] {
+            if head_dim % dtype.block() != 0 {
+                continue;
+            }
+            // Types differ in how a page is read, not in what is done with it.
+            let positions: &[usize] = if dtype == DType::F16 { &[1, 63, 64, 65, 300, 512, 600] } else { &[1, 65, 300] };
+            for &positions in positions {
+                let case = Case::causal(dtype, head_dim, positions, positions.min(70), usize::MAX >> 40, 0.0);
+                check(&case, &format!("head of {head_dim}, {positions} positions"));
+            }
         }
     }
 }
 
 #[test]
 fn windows_and_caps_hold() {
-    for window in [1, 5, 64, 256, 257] {
-        check(&Case::causal(64, 700, 67, window, 0.0), &format!("window of {window}"));
-    }
-    for softcap in [0.5, 50.0] {
-        check(&Case::causal(32, 300, 9, 1000, softcap), &format!("softcap of {softcap}"));
+    for dtype in KV_TYPES {
+        for window in [1, 5, 64, 256, 257] {
+            check(&Case::causal(dtype, 64, 700, 67, window, 0.0), &format!("window of {window}"));
+        }
+        for softcap in [0.5, 50.0] {
+            check(&Case::causal(dtype, 32, 300, 9, 1000, softcap), &format!("softcap of {softcap}"));
+        }
     }
 }
 
 #[test]
 fn a_query_that_sees_nothing_gives_zeros() {
-    let mut case = Case::causal(16, 300, 5, 1000, 0.0);
+    let mut case = Case::causal(DType::F16, 16, 300, 5, 1000, 0.0);
     case.until[2] = case.first[2];
     for variant in usable() {
         let got = case.run(variant, 0..5);
@@ -162,16 +178,18 @@ fn a_query_that_sees_nothing_gives_zeros() {
 
 #[test]
 fn not_a_number_in_a_row_stays_with_the_queries_that_see_it() {
-    let mut case = Case::causal(64, 200, 12, 1000, 0.0);
-    // The query before the last does not see position 199.
-    for pages in [&mut case.k, &mut case.v] {
-        pages[3][7 * 64..8 * 64].fill(0x7e00);
-    }
-    for variant in usable() {
+    for (dtype, variant) in KV_TYPES.into_iter().flat_map(|dtype| usable().into_iter().map(move |v| (dtype, v))) {
+        let mut case = Case::causal(dtype, 64, 200, 12, 1000, 0.0);
+        let bytes = dtype.row_bytes(64);
+        // The query before the last does not see position 199.
+        for pages in [&mut case.k, &mut case.v] {
+            (variant.encode_row)(dtype, &[f32::NAN; 64], &mut pages[3][7 * bytes..8 * bytes]);
+        }
+        let what = format!("{} {dtype}", variant.name);
         let got = case.run(variant, 0..12);
         let (others, last) = got.split_at(11 * 64);
-        assert!(others.iter().all(|x| x.is_finite()), "{}: masked slots do not leak", variant.name);
-        assert!(last.iter().all(|x| x.is_nan()), "{}: a visible not-a-number is not hidden", variant.name);
+        assert!(others.iter().all(|x| x.is_finite()), "{what}: masked slots do not leak");
+        assert!(last.iter().all(|x| x.is_nan()), "{what}: a visible not-a-number is not hidden");
     }
 }
 

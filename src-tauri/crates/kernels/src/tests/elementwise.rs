@@ -1,7 +1,9 @@
-//! Norms, softmax, rotation, scaling, addition, binary16.
+//! Norms, softmax, rotation, scaling, addition, rows of keys and values.
+
+use cairn_gguf::DType;
 
 use super::{Noise, assert_near, bits, usable};
-use crate::Variant;
+use crate::{KV_TYPES, Variant};
 
 /// Lengths around the lanes, and ones that models have.
 const LENGTHS: [usize; 12] = [0, 1, 2, 15, 16, 17, 31, 32, 33, 64, 128, 2050];
@@ -145,11 +147,47 @@ fn binary16_is_rounded_to_even_and_read_exactly() {
     for variant in usable() {
         for (len, skip) in [(x.len(), 0), (33, 1), (15, 3), (0, 0)] {
             let x = &x[skip..(skip + len).min(x.len())];
-            let mut got = vec![0; x.len()];
-            (variant.to_f16)(x, &mut got);
-            for (&x, &got) in x.iter().zip(&got) {
-                assert_eq!(got, half::f16::from_f32(x).to_bits(), "{}: {x:e} in binary16", variant.name);
+            let mut got = vec![0; 2 * x.len()];
+            (variant.encode_row)(DType::F16, x, &mut got);
+            for (&x, &got) in x.iter().zip(got.as_chunks().0) {
+                assert_eq!(got, half::f16::from_f32(x).to_le_bytes(), "{}: {x:e} in binary16", variant.name);
             }
+        }
+    }
+}
+
+#[test]
+fn rows_are_written_as_the_formats_say() {
+    let mut noise = Noise(5);
+    let mut x = noise.activations(32 * 500);
+    // Any bits: subnormal numbers, infinities, whatever overflows a scale.
+    x.extend((0..32 * 500).map(|_| f32::from_bits(noise.bits() as u32)).map(|x| if x.is_nan() { 0.0 } else { x }));
+    // Under a largest of 127, or of -8 and 8, others lie on the grid or midway between two of its steps, or next to that.
+    for largest in [127.0f32, -127.0, 8.0, -8.0] {
+        for nudge in [-1, 0, 1] {
+            let midway = (0..largest.abs() as i32 * 4).map(|at| at as f32 / 2.0 - largest.abs());
+            // Zero has no bits below it.
+            let near = midway.map(|x| f32::from_bits(x.to_bits().saturating_add_signed(nudge)));
+            for part in near.collect::<Vec<_>>().chunks(31) {
+                x.push(largest);
+                x.extend(part);
+                x.resize(x.len().next_multiple_of(32), 0.0);
+            }
+        }
+    }
+    x.extend([0.0; 32]);
+    x.extend([-0.0; 32]);
+    x.extend([1.0, -1.0].repeat(16));
+    x.extend([-1.0, 1.0].repeat(16));
+    for dtype in KV_TYPES {
+        let mut expected = Vec::new();
+        dtype.encode(&x, &mut expected).expect("whole blocks");
+        for variant in usable() {
+            let mut got = vec![0; expected.len()];
+            (variant.encode_row)(dtype, &x, &mut got);
+            let wrong = got.iter().zip(&expected).position(|(got, expected)| got != expected);
+            let block = wrong.map(|at| &x[at / dtype.block_bytes() * dtype.block()..][..dtype.block()]);
+            assert_eq!(block, None, "{} to {dtype}: byte {wrong:?} is another", variant.name);
         }
     }
 }

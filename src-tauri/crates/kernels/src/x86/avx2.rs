@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::memory::{load_f32x8, load_u16x8, load_u16x16, load128, load256, store_f32x8};
+use super::memory::{load_f32x8, load_u16x8, load128, load256, store_f32x8, store256};
 use super::quants;
 use crate::attention::{AttendSpan, Softmax};
 use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
@@ -122,7 +122,13 @@ fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
 
 /// Fused multiply-add and F16C. Used only in functions that [`kernels`] compiles with these features.
 struct Fused;
-fused! { fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes; }
+fused! {
+    fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
+    fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
+    fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES];
+    fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES];
+    fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES];
+}
 
 #[inline]
 #[target_feature(enable = "avx2,fma")]
@@ -175,6 +181,26 @@ fn both(low: __m256, high: __m256) -> Lanes {
 }
 
 #[inline]
+#[target_feature(enable = "avx2")]
+fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes {
+    let (bytes, factor) = (load128(bytes), _mm256_set1_ps(factor));
+    let low = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes));
+    let high = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128::<8>(bytes)));
+    both(_mm256_mul_ps(low, factor), _mm256_mul_ps(high, factor))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES] {
+    let bytes = load128(bytes);
+    let parts = _mm256_set_m128i(_mm_srli_epi16::<4>(bytes), bytes);
+    let values = _mm256_sub_epi8(_mm256_and_si256(parts, _mm256_set1_epi8(15)), _mm256_set1_epi8(8));
+    let mut out = [0; 2 * LANES];
+    store256(&mut out, values);
+    out
+}
+
+#[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn widen(half: &[u16; LANES]) -> Lanes {
     let [low, high] = half.as_chunks::<8>().0 else { unreachable!("sixteen are two times eight") };
@@ -198,15 +224,10 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
 /// Transposes pairs of binary16 as dwords, then parts and widens them.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
+fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
     let mut out = [[0.0; LANES]; LANES];
     for group in 0..2 {
-        let mut loaded = [_mm256_setzero_si256(); 8];
-        for (loaded, row) in loaded.iter_mut().zip(&rows[8 * group..8 * (group + 1)]) {
-            *loaded = load_u16x16(row);
-        }
-        let dwords = transpose(loaded);
-        for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(dwords) {
+        for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(transpose(loaded(&rows, group))) {
             let even = _mm256_and_si256(dword, _mm256_set1_epi32(0xffff));
             let odd = _mm256_srli_epi32::<16>(dword);
             let parted = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(even, odd));
@@ -217,4 +238,52 @@ fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
         }
     }
     out
+}
+
+/// Transposes pairs as dwords, then parts them.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
+    let mut out = [[0.0; LANES]; LANES];
+    let upper = _mm256_set1_epi32(-0x1_0000);
+    for group in 0..2 {
+        for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(transpose(loaded(&rows, group))) {
+            let parts = [_mm256_slli_epi32::<16>(dword), _mm256_and_si256(dword, upper)];
+            for (out, part) in out.iter_mut().zip(parts) {
+                out[8 * group..8 * (group + 1)].copy_from_slice(&store_f32x8(_mm256_castsi256_ps(part)));
+            }
+        }
+    }
+    out
+}
+
+/// Transposes groups of four bytes as dwords, then parts them.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES] {
+    let mut out = [[0.0; LANES]; 2 * LANES];
+    for (group, factors) in factors.as_chunks().0.iter().enumerate() {
+        let factors = load_f32x8(factors);
+        for (out, dword) in out.as_chunks_mut::<4>().0.iter_mut().zip(transpose(loaded(&rows, group))) {
+            // Each byte in turn comes to the top, whence it is brought down with its sign.
+            let tops =
+                [_mm256_slli_epi32::<24>(dword), _mm256_slli_epi32::<16>(dword), _mm256_slli_epi32::<8>(dword), dword];
+            for (out, top) in out.iter_mut().zip(tops) {
+                let value = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_srai_epi32::<24>(top)), factors);
+                out[8 * group..8 * (group + 1)].copy_from_slice(&store_f32x8(value));
+            }
+        }
+    }
+    out
+}
+
+/// Eight of sixteen rows, the first or the second.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn loaded(rows: &[&[u8; 2 * LANES]; LANES], group: usize) -> [__m256i; 8] {
+    let mut loaded = [_mm256_setzero_si256(); 8];
+    for (loaded, row) in loaded.iter_mut().zip(&rows[8 * group..8 * (group + 1)]) {
+        *loaded = load256(row);
+    }
+    loaded
 }

@@ -11,7 +11,8 @@ use std::arch::x86_64::*;
 
 use cairn_gguf::DType;
 
-use super::memory::{load_f32x16, load_u16x16, load256, load512, store_f32x16};
+use super::avx2::nibbles;
+use super::memory::{load_f32x16, load_u16x16, load128, load256, load512, store_f32x16};
 use crate::attention::{AttendSpan, Softmax};
 use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
 use crate::compiled::{fused, kernels};
@@ -118,7 +119,13 @@ fn transpose(rows: [__m256i; 16]) -> [__m512i; 8] {
 
 /// Fused multiply-add and conversions of sixteen lanes. Used only in functions that [`kernels`] compiles with AVX-512.
 struct Fused;
-fused! { fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes; }
+fused! {
+    fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
+    fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
+    fn nibbles(bytes: &[u8; LANES]) -> [u8; 2 * LANES];
+    fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES];
+    fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES];
+}
 
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -152,6 +159,13 @@ fn read_bf16(bytes: &[u8; 2 * LANES]) -> Lanes {
 
 #[inline]
 #[target_feature(enable = "avx512f")]
+fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes {
+    let value = _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load128(bytes)));
+    store_f32x16(_mm512_mul_ps(value, _mm512_set1_ps(factor)))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
 fn widen(half: &[u16; LANES]) -> Lanes {
     store_f32x16(_mm512_cvtph_ps(load_u16x16(half)))
 }
@@ -171,16 +185,52 @@ fn narrow(x: &Lanes) -> [u16; LANES] {
 /// Transposes pairs of binary16 as dwords, then parts and widens them.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn transpose_halves(rows: [&[u16; LANES]; LANES]) -> [Lanes; LANES] {
-    let mut loaded = [load_u16x16(rows[0]); LANES];
-    for (loaded, row) in loaded.iter_mut().zip(rows) {
-        *loaded = load_u16x16(row);
-    }
-    let dwords = transpose(loaded);
+fn transpose_f16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
     let mut out = [[0.0; LANES]; LANES];
-    for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(dwords) {
+    for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(transpose(loaded(rows))) {
         out[0] = store_f32x16(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(dword)));
         out[1] = store_f32x16(_mm512_cvtph_ps(_mm512_cvtepi32_epi16(_mm512_srli_epi32::<16>(dword))));
     }
     out
+}
+
+/// Transposes pairs as dwords, then parts them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose_bf16(rows: [&[u8; 2 * LANES]; LANES]) -> [Lanes; LANES] {
+    let mut out = [[0.0; LANES]; LANES];
+    let upper = _mm512_set1_epi32(-0x1_0000);
+    for (out, dword) in out.as_chunks_mut::<2>().0.iter_mut().zip(transpose(loaded(rows))) {
+        out[0] = store_f32x16(_mm512_castsi512_ps(_mm512_slli_epi32::<16>(dword)));
+        out[1] = store_f32x16(_mm512_castsi512_ps(_mm512_and_si512(dword, upper)));
+    }
+    out
+}
+
+/// Transposes groups of four bytes as dwords, then parts them.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 * LANES] {
+    let factors = load_f32x16(factors);
+    let mut out = [[0.0; LANES]; 2 * LANES];
+    for (out, dword) in out.as_chunks_mut::<4>().0.iter_mut().zip(transpose(loaded(rows))) {
+        // Each byte in turn comes to the top, whence it is brought down with its sign.
+        let tops =
+            [_mm512_slli_epi32::<24>(dword), _mm512_slli_epi32::<16>(dword), _mm512_slli_epi32::<8>(dword), dword];
+        for (out, top) in out.iter_mut().zip(tops) {
+            let value = _mm512_cvtepi32_ps(_mm512_srai_epi32::<24>(top));
+            *out = store_f32x16(_mm512_mul_ps(value, factors));
+        }
+    }
+    out
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn loaded(rows: [&[u8; 2 * LANES]; LANES]) -> [__m256i; LANES] {
+    let mut loaded = [load256(rows[0]); LANES];
+    for (loaded, row) in loaded.iter_mut().zip(rows) {
+        *loaded = load256(row);
+    }
+    loaded
 }

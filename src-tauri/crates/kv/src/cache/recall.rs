@@ -86,7 +86,7 @@ impl Cache {
         }
         for index in have / PAGE_TOKENS..end.div_ceil(PAGE_TOKENS) {
             let page = self.pages(seq)[index];
-            let keeper = self.keeper.as_mut().expect("as above");
+            let keeper = self.keeper.as_ref().expect("as above");
             keeper.geometry.place(backend, page, restored.payload(), index - first / PAGE_TOKENS);
         }
         self.advance(seq, &tokens[have..end]);

@@ -2,7 +2,10 @@
 
 use std::ops::Range;
 
-use cairn_tensor::{Batch, BufferId, Caps, Limits, PAGE_TOKENS, Plan, PlanId, State, StateKind, Weight, WeightId};
+use cairn_gguf::DType;
+use cairn_tensor::{
+    Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, Plan, PlanId, State, StateId, StateKind, Weight, WeightId,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -35,7 +38,7 @@ fn digest(before: u64, token: u32) -> u64 {
 
 impl Backend for Slots {
     fn caps(&self) -> Caps {
-        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_element_bytes: 2 }
+        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_type: DType::F16 }
     }
 
     fn upload(&mut self, _: Weight) -> Result<WeightId, BackendError> {
@@ -69,18 +72,30 @@ impl Backend for Slots {
         self.pages[to.0 as usize][..tokens].copy_from_slice(&source[..tokens]);
     }
 
-    fn read_page(&self, page: PageId, out: &mut [u8]) {
+    fn read_section(&self, page: PageId, _: StateId, kind: Kv, out: &mut [u8]) {
         out.fill(0);
-        let slots = self.pages[page.0 as usize];
-        for (row, slot) in out.chunks_exact_mut(ROW_BYTES).zip(slots) {
-            row[..8].copy_from_slice(&slot.to_le_bytes());
+        if kind == Kv::Keys {
+            let slots = self.pages[page.0 as usize];
+            for (row, slot) in out.chunks_exact_mut(ROW_BYTES).zip(slots) {
+                row[..8].copy_from_slice(&slot.to_le_bytes());
+            }
         }
     }
 
-    fn write_page(&mut self, page: PageId, bytes: &[u8]) {
-        for (row, slot) in bytes.chunks_exact(ROW_BYTES).zip(&mut self.pages[page.0 as usize]) {
-            *slot = u64::from_le_bytes(row[..8].try_into().expect("a row has more than eight bytes"));
+    fn write_section(&mut self, page: PageId, _: StateId, kind: Kv, bytes: &[u8]) {
+        if kind == Kv::Keys {
+            for (row, slot) in bytes.chunks_exact(ROW_BYTES).zip(&mut self.pages[page.0 as usize]) {
+                *slot = u64::from_le_bytes(row[..8].try_into().expect("a row has more than eight bytes"));
+            }
         }
+    }
+
+    fn read_page(&self, _: PageId, _: &mut [u8]) {
+        unreachable!("the cache moves sections")
+    }
+
+    fn write_page(&mut self, _: PageId, _: &[u8]) {
+        unreachable!("the cache moves sections")
     }
 
     fn free_memory(&self) -> u64 {
@@ -100,7 +115,7 @@ struct World {
 const ROW_BYTES: usize = 32;
 
 fn layout() -> PageLayout {
-    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: ROW_BYTES / 2 }], 2)
+    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: ROW_BYTES / 2 }], DType::F16)
 }
 
 impl World {

@@ -2,12 +2,13 @@
 
 mod cached;
 mod context;
+mod exact;
 mod textbook;
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use cairn_gguf::Value;
+use cairn_gguf::{DType, Value};
 use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
 
 use self::textbook::Rotation;
@@ -277,7 +278,7 @@ fn extreme_metadata_are_refused_or_run() {
                     model.set("rope.scaling.type", "yarn");
                     model.set(key, value);
                     let file = file(&model.bytes());
-                    let need = need(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, 2);
+                    let need = need(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, DType::F16);
                     let loaded = load(&file, 4096, &mut Reference::new());
                     assert_eq!(need.is_ok(), loaded.is_ok(), "{family}, {key}: {need:?}, {:?}", loaded.err());
                 }
@@ -299,14 +300,19 @@ fn a_split_model_computes_what_the_whole_one_does() {
     let tokens = tokens(20);
     assert_eq!(run_file(&split, &tokens, 20), run_file(&whole, &tokens, 20), "bit for bit");
     let limits = Limits { rows: 10, logit_rows: 3 };
-    assert_eq!(need(&split, 65, limits, 2).ok(), need(&whole, 65, limits, 2).ok(), "and needs as much memory");
+    assert_eq!(
+        need(&split, 65, limits, DType::F16).ok(),
+        need(&whole, 65, limits, DType::F16).ok(),
+        "and needs as much memory"
+    );
 }
 
 #[test]
 fn need_counts_weights_pages_and_activations() {
     let model = Tiny::new("llama", 11);
     let weights: usize = model.tensors.values().map(|(_, values)| 4 * values.len()).sum();
-    let need = need(&file(&model.bytes()), 65, Limits { rows: 10, logit_rows: 3 }, 2).expect("the model is whole");
+    let need =
+        need(&file(&model.bytes()), 65, Limits { rows: 10, logit_rows: 3 }, DType::F16).expect("the model is whole");
     assert_eq!(need.weights_bytes, weights as u64, "a tied embedding counts once");
     let token = LAYERS * 2 * KV_HEADS * HEAD_DIM * 2;
     assert_eq!(need.kv_bytes_per_token, token as u64, "keys and values of f16");
@@ -315,6 +321,24 @@ fn need_counts_weights_pages_and_activations() {
     let floats = 10 * batch + 3 * (WIDTH + VOCAB);
     assert_eq!(need.activations_bytes, 4 * floats as u64, "buffers are used again in every layer");
     assert_eq!(need.total_bytes(), need.weights_bytes + need.kv_bytes + need.activations_bytes, "all of it");
+}
+
+#[test]
+fn need_counts_the_bytes_of_each_type_of_keys_and_values() {
+    let check = |head_dim: u64, asked: DType, used: DType| {
+        let spec = cairn_testkit::ModelSpec { head_dim, ..cairn_testkit::tiny_llama() };
+        let file = file(&cairn_testkit::write(&spec));
+        let need = need(&file, 65, Limits { rows: 10, logit_rows: 3 }, asked).expect("the model is whole");
+        let token = (2 * 2 * 2 * used.row_bytes(head_dim as usize)) as u64;
+        assert_eq!((need.kv_type, need.kv_bytes_per_token), (used, token), "{asked} of heads of {head_dim}");
+        assert_eq!(need.kv_bytes, 128 * token, "65 tokens take two pages of {used}");
+    };
+    for dtype in cairn_kernels::KV_TYPES {
+        check(64, dtype, dtype);
+    }
+    check(48, DType::BF16, DType::BF16);
+    check(48, DType::Q8_0, DType::F16);
+    check(48, DType::Q4_0, DType::F16);
 }
 
 #[test]

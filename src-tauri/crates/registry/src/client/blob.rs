@@ -23,6 +23,8 @@ use crate::{BlobSource, Body, Opened, Pending, SourceError};
 struct Repository {
     registry: Registry,
     name: ModelRef,
+    /// It is nobody whom we would sign in to or follow anywhere.
+    stranger: bool,
     /// The `ETag` that each host gave a blob. It changes when the file behind the address does.
     etags: Mutex<HashMap<(Digest, Option<String>), String>>,
 }
@@ -31,7 +33,13 @@ impl Registry {
     /// The blobs of a name's repository.
     #[must_use]
     pub fn blobs(&self, name: &ModelRef) -> Arc<dyn BlobSource> {
-        Arc::new(Repository { registry: self.clone(), name: name.clone(), etags: Mutex::default() })
+        Arc::new(Repository { registry: self.clone(), name: name.clone(), stranger: false, etags: Mutex::default() })
+    }
+
+    /// The same where nobody chose the server: no challenge of it is answered and no redirect followed.
+    #[must_use]
+    pub fn blobs_of_stranger(&self, name: &ModelRef) -> Arc<dyn BlobSource> {
+        Arc::new(Repository { registry: self.clone(), name: name.clone(), stranger: true, etags: Mutex::default() })
     }
 
     /// How long a blob is; `None` when the repository does not have it.
@@ -75,7 +83,14 @@ impl Repository {
         if !range.is_empty() {
             question = question.with("range", &format!("bytes={}-{}", range.start, range.end - 1));
         }
-        let answer = self.registry.ask(&question).await?;
+        let answer = match self.stranger {
+            true => {
+                self.registry
+                    .send(question.method, &question.url, &question.headers, None, reqwest::Body::default())
+                    .await?
+            }
+            false => self.registry.ask(&question).await?,
+        };
         let (offset, length_bytes) = match answer.status() {
             StatusCode::OK => (0, size_bytes),
             StatusCode::PARTIAL_CONTENT => {

@@ -9,7 +9,9 @@
 //! and on a slow line those bytes would be paid for twice. So that all streams end together all the same, a lease is what
 //! its stream can fetch in a few seconds, and ever less towards the end (guided self-scheduling: Polychronopoulos and Kuck,
 //! 1987). Only a stream that is far slower than the one who asks is rescued from: of half of what it has left, or all.
+//! Before all that, a little is fetched from where readers wait.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -26,6 +28,11 @@ const RESCUE_FACTOR: u64 = 4;
 const GUIDE: u64 = 4;
 /// Taking the same tail over again waits twice as long each time, this many times at most.
 const MAX_DOUBLINGS: u32 = 6;
+
+/// What is fetched for a reader that waits, before the next one has its turn.
+const WISH_BYTES: u64 = 2 << 20;
+/// Wishes that wait.
+const MAX_WISHES: usize = 256;
 
 /// How leases are given.
 #[derive(Debug, Clone)]
@@ -94,13 +101,15 @@ pub(super) struct Plan {
     received_bytes: u64,
     leases: Vec<Lease>,
     next_id: u64,
+    /// Where readers wait, the one that said so first in front.
+    wishes: VecDeque<u64>,
     rules: Rules,
 }
 
 impl Plan {
     pub(super) fn new(size_bytes: u64, received: Ranges, rules: Rules) -> Self {
         let received_bytes = received.total_bytes();
-        Self { size_bytes, received, received_bytes, leases: Vec::new(), next_id: 0, rules }
+        Self { size_bytes, received, received_bytes, leases: Vec::new(), next_id: 0, wishes: VecDeque::new(), rules }
     }
 
     pub(super) fn received_bytes(&self) -> u64 {
@@ -120,7 +129,7 @@ impl Plan {
     pub(super) fn lease(&mut self, now: Duration, idle: Idle) -> Option<(LeaseId, Range<u64>)> {
         let (range, takeovers) = match self.first_gap(0) {
             Some(gap) if idle.whole => (gap, 0),
-            Some(gap) => (gap.start..gap.end.min(gap.start + self.portion_bytes(idle)), 0),
+            Some(gap) => (self.wished().unwrap_or(gap.start..gap.end.min(gap.start + self.portion_bytes(idle))), 0),
             None => self.rescue(now, idle)?,
         };
         let id = LeaseId(self.next_id);
@@ -141,6 +150,23 @@ impl Plan {
         // Who is not known yet shows itself with little.
         let due = idle.bytes_per_s.map_or(0.0, |speed| speed as f64 * self.rules.lease_for.as_secs_f64());
         fair.min(due as u64).clamp(least, self.rules.segment_bytes.max(least))
+    }
+
+    /// Readers wait at these places: a little from each goes before what is next in order.
+    pub(super) fn wish(&mut self, positions: VecDeque<u64>) {
+        let new = positions.into_iter().filter(|at| *at < self.size_bytes);
+        self.wishes.extend(new);
+        self.wishes.truncate(MAX_WISHES);
+    }
+
+    /// The first place where a reader waits and nobody fetches.
+    fn wished(&mut self) -> Option<Range<u64>> {
+        while let Some(at) = self.wishes.pop_front() {
+            if let Some(gap) = self.first_gap(at).filter(|gap| gap.start == at) {
+                return Some(at..gap.end.min(at + WISH_BYTES));
+            }
+        }
+        None
     }
 
     /// Takes bytes that begin at `offset`.

@@ -81,7 +81,7 @@ async fn attempts(place: &Arc<Place>, wanted: &Wanted, reins: &mut Reins) -> Res
                 (reins.tell)(Notice::Mismatch { again });
                 reins.progress.send_modify(|progress| {
                     progress.attempt += 1;
-                    (progress.held_bytes, progress.prefix_bytes) = (0, 0);
+                    (progress.held_bytes, progress.prefix_bytes, progress.written) = (0, 0, Ranges::new());
                 });
             }
             Err(None) => {
@@ -143,7 +143,8 @@ async fn attempt(
 ) -> Result<Option<Hashed>, DownloadError> {
     let (digest, size_bytes, config) = (wanted.digest, wanted.size_bytes, Arc::clone(&place.config));
     let health = Health::new(&wanted.sources, Arc::clone(&config), &suspects.wrong, suspects.alone);
-    let state = State::new(digest, size_bytes, staged.held().clone(), health, Arc::clone(&config));
+    let mut state = State::new(digest, size_bytes, staged.held().clone(), health, Arc::clone(&config));
+    state.wishes = Arc::clone(&wanted.wishes);
     let room = Arc::clone(&place.room);
     let spool = Spool::start(staged, size_bytes, Arc::clone(&place.credits), Box::new(move || room.check()));
     let mut view = spool.view();
@@ -209,7 +210,10 @@ fn tell(place: &Place, shared: &Shared, view: &watch::Receiver<spool::View>, rei
     };
     let left_bytes = now.size_bytes - now.held_bytes;
     now.phase = if left_bytes == 0 { Phase::Verifying } else { Phase::Fetching };
-    now.prefix_bytes = view.borrow().hashed_bytes;
+    {
+        let view = view.borrow();
+        (now.prefix_bytes, now.written) = (view.hashed_bytes, view.written.clone());
+    }
     now.eta = left_bytes.checked_div(now.bytes_per_s).map(Duration::from_secs);
     place.room.left(shared.digest, left_bytes);
     reins.progress.send_modify(|progress| {

@@ -62,6 +62,8 @@ impl Credits {
 pub(super) struct View {
     /// Bytes from the first on that are written.
     pub(super) prefix_bytes: u64,
+    /// Which bytes are written.
+    pub(super) written: Ranges,
     /// Bytes whose digest is computed.
     pub(super) hashed_bytes: u64,
     /// The digest of the whole, once it is computed.
@@ -112,8 +114,9 @@ struct State {
 impl Spool {
     /// Starts the threads for a blob.
     pub(super) fn start(staged: StagedBlob, size_bytes: u64, credits: Arc<Credits>, room: Room) -> Self {
-        let (sender, view) = watch::channel(View::default());
-        let state = Mutex::new(State { written: staged.held().clone(), ..State::default() });
+        let written = staged.held().clone();
+        let (sender, view) = watch::channel(View { written: written.clone(), ..View::default() });
+        let state = Mutex::new(State { written, ..State::default() });
         let (paid, returned) = (AtomicU64::new(0), AtomicU64::new(0));
         let (to_write, to_keep, to_hash) = (Condvar::new(), Condvar::new(), Condvar::new());
         let keep_bytes = KEEP_BYTES.min(u64::from(credits.total) / 4);
@@ -234,7 +237,9 @@ impl Board {
                 state.unkept.insert(range.clone());
             }
             let due = state.unkept.total_bytes() >= self.keep_bytes;
+            let written = state.written.clone();
             drop(state);
+            self.view.send_modify(|view| view.written = written);
             self.to_hash.notify_one();
             if due {
                 self.to_keep.notify_one();

@@ -12,6 +12,7 @@ use super::error::{DownloadError, Notice};
 use super::health::{Health, MAX_AT_ONCE, Pick, redeeming_bytes};
 use super::plan::{Idle, LeaseId, Plan, Rules, Taken};
 use super::speed::Speed;
+use super::wishes::Wishes;
 use crate::{BlobSource, SourceError};
 
 /// Over how long the speed of a download is measured.
@@ -57,6 +58,8 @@ pub(super) struct State {
     pub(super) failure: Option<DownloadError>,
     /// What is worth saying.
     pub(super) notices: Vec<Notice>,
+    /// Where readers wait.
+    pub(super) wishes: Arc<Wishes>,
     digest: Digest,
     size_bytes: u64,
     stalls: u32,
@@ -81,6 +84,7 @@ impl State {
             speed: Speed::new(Duration::ZERO, WINDOW),
             failure: None,
             notices: Vec::new(),
+            wishes: Arc::default(),
             digest,
             size_bytes,
             stalls: 0,
@@ -114,6 +118,7 @@ impl State {
                 return Next::Wait(now + self.config.poll);
             }
         };
+        self.plan.wish(self.wishes.take());
         for source in among {
             let Some((via, whole)) =
                 self.health.sources.get(source).map(|found| (Arc::clone(&found.via), !found.ranged))

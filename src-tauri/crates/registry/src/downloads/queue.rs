@@ -88,7 +88,8 @@ impl Queue {
             let again = matches!(entry.standing, Standing::Paused | Standing::Failed(_));
             if again {
                 // It may be asked of others than before.
-                entry.wanted = wanted;
+                let wishes = Arc::clone(&entry.wanted.wishes);
+                entry.wanted = Wanted { wishes, ..wanted };
                 entry.queue_again();
             } else if entry.wish == Wish::Pause {
                 entry.wish = Wish::Go;

@@ -369,3 +369,22 @@ impl Disk for Small {
         RealDisk.touch(path)
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_reads_far_behind_gets_something_soon() {
+    let (home, contents) = (Home::new(), contents(LEN, 9));
+    // In order, the last bytes would come after ten seconds.
+    let source =
+        Fake::scripted("nas", &contents, |_, asked| Ok(Answer { chunk: 1 << 10, pace: ms(16), ..Answer::good(asked) }));
+    let config = Config { streams: 1, segment_bytes: 16 << 10, ..config() };
+    let downloads = home.downloads(RealDisk, config);
+    let share = downloads.fetch(wanted(&contents, &[&source]));
+    some(&share, 20_000).await;
+    let late = LEN as u64 - 50_000;
+    share.want(late);
+    let mut progress = share.progress();
+    let there = progress.wait_for(|progress| progress.written.iter().any(|range| range.contains(&late)));
+    let seen = tokio::time::timeout(Duration::from_secs(5), there).await.expect("it comes before its turn");
+    let seen = seen.expect("the download goes on");
+    assert!(seen.prefix_bytes < LEN as u64 / 2, "what is before it is still missing: {} bytes", seen.prefix_bytes);
+}

@@ -169,6 +169,17 @@ async fn the_origin_has_the_last_word() {
 }
 
 #[tokio::test]
+async fn a_mirror_that_was_joined_hears_what_is_going_to_be_fetched() {
+    for (place, questions) in [("joined", 1), ("blobs", 0)] {
+        let both = Both::new(&["origin", place]).await;
+        assert_eq!(both.resolve(200, 404).await.unwrap(), "origin, after 0", "{place}: whatever it says");
+        let asked = both.mirror.0.lines();
+        assert_eq!(asked.len(), questions, "{place}: {asked:?}");
+        assert!(asked.iter().all(|line| line.contains("/manifests/latest")), "{place}: {asked:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_disagreement_is_told_once() {
     let mut both = Both::new(&["origin", "joined"]).await;
     both.resolve(500, 200).await.unwrap();

@@ -40,6 +40,7 @@ pub enum GateError {
 /// Who was let in.
 #[derive(Debug, Default)]
 pub struct Gate {
+    /// Each begins with its owner's key.
     tokens: Mutex<HashMap<String, SystemTime>>,
     /// Signatures that were used, and when they would have become too old.
     used: Mutex<HashMap<String, SystemTime>>,
@@ -80,9 +81,15 @@ impl Gate {
         }
         let mut random = [0_u8; 32];
         getrandom::fill(&mut random).map_err(|_| GateError::Random)?;
-        let token: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+        let token = format!("{}.{}", hex(key.as_bytes()), hex(&random));
         remember(&self.tokens, token.clone(), now, TOKEN_LIFE);
         Ok(token)
+    }
+
+    /// Lets nobody in any more but the owners of these keys.
+    pub fn keep_only(&self, keys: &[PeerKey]) {
+        let keys: Vec<String> = keys.iter().map(|key| hex(key.as_bytes())).collect();
+        lock(&self.tokens).retain(|token, _| keys.iter().any(|key| token.starts_with(key)));
     }
 
     /// Is that a token which was given out and is still good?
@@ -102,6 +109,10 @@ fn remember(texts: &Mutex<HashMap<String, SystemTime>>, text: String, now: Syste
         texts.remove(&oldest);
     }
     texts.insert(text, now + life).is_none()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -138,5 +149,9 @@ mod tests {
         }
         assert!(gate.admits(&token, now) && !gate.admits(&token, now + TOKEN_LIFE), "for an hour");
         assert!(!gate.admits("", now) && !gate.admits(&token[1..], now), "nothing else");
+        gate.keep_only(&[known]);
+        assert!(gate.admits(&token, now), "its owner is still known");
+        gate.keep_only(&[]);
+        assert!(!gate.admits(&token, now), "whoever is forgotten is out at once, and not when the hour is over");
     }
 }

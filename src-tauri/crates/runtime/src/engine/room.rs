@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_models::ModelFile;
 use cairn_tensor::Team;
@@ -21,7 +22,8 @@ impl Engine {
                 Ok(())
             } else {
                 // Probed anew each time: what was just unloaded counts as free.
-                check_memory(file, options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS), &Machine::probe())
+                let context_tokens = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
+                check_memory(file, context_tokens, self.kv_type(options), &Machine::probe())
             };
             if let Err(error @ LoadError::Model(_)) = fits {
                 return Err(error);
@@ -57,6 +59,11 @@ impl Engine {
     pub(super) fn threads(&self, options: &LoadOptions) -> usize {
         let cores = self.0.config.machine.cpu.usable_cores.len();
         options.threads.unwrap_or(cores).min(cores).max(1)
+    }
+
+    /// Type of keys and values for these options.
+    pub(super) fn kv_type(&self, options: &LoadOptions) -> DType {
+        options.kv_type.unwrap_or(self.0.config.kv_type)
     }
 
     /// The compute team of this size; models with the same size share it.

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_runtime::{
     Engine, EngineConfig, Event, Finish, GenerateError, KeepAlive, Lease, LoadOptions, Request, Sampling, Source,
@@ -14,6 +15,7 @@ pub(crate) fn config() -> EngineConfig {
         machine: Machine::probe(),
         kernel: None,
         kv_budget_bytes: Some(64 << 20),
+        kv_type: DType::F16,
         parallel: 4,
         max_loaded: 2,
         max_queue: 16,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use cairn_gguf::DType;
 use cairn_runtime::{
     Engine, EngineConfig, FinishReason, GenerateError, KeepAlive, LoadError, LoadOptions, Request, Source,
 };
@@ -179,4 +180,34 @@ async fn a_longer_context_loads_anew_only_where_the_model_computes_it_otherwise(
     };
     check("long", long, [true, false, true, false, true]).await;
     check("plain", cairn_testkit::tiny_llama(), [true, false, false, false, false]).await;
+}
+
+#[tokio::test]
+async fn another_type_of_the_cache_loads_anew_and_answers_alike_from_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("the best variant runs");
+    let even = cairn_testkit::tiny_llama();
+    let uneven = ModelSpec { head_dim: 48, ..cairn_testkit::tiny_llama() };
+    for (name, spec) in [("even", even), ("uneven", uneven)] {
+        let path = folder.path().join(name);
+        cairn_testkit::write_file(&spec, &path).expect("the folder is writable");
+        let types =
+            [None, Some(DType::F16), Some(DType::BF16), Some(DType::Q8_0), Some(DType::Q8_0), Some(DType::Q4_0)];
+        for (nth, kv_type) in types.into_iter().enumerate() {
+            let what = format!("{name}: {kv_type:?} as request {nth}");
+            let options = LoadOptions { kv_type, ..LoadOptions::default() };
+            let lease = engine.acquire(name.to_owned(), Source::File(path.clone()), options, None).await;
+            let lease = lease.expect("the model loads");
+            let again = nth > 0 && kv_type.unwrap_or(DType::F16) == types[nth - 1].unwrap_or(DType::F16);
+            assert_eq!(lease.load_ns() > 0, !again, "{what}: loaded anew where the type is another");
+            let shown = engine.loaded().into_iter().find(|model| model.id == name).expect("it is loaded");
+            let refused = name == "uneven" && matches!(kv_type, Some(DType::Q8_0 | DType::Q4_0));
+            let used = if refused { DType::F16 } else { kv_type.unwrap_or(DType::F16) };
+            assert_eq!((shown.kv_type, shown.kv_refused.is_some()), (used, refused), "{what}: what it really has");
+            let first = answer(lease.generate(greedy(prompt(1, 90), 8))).await.expect("it answers");
+            let second = answer(lease.generate(greedy(prompt(1, 90), 8))).await.expect("it answers");
+            assert_eq!(first.tokens, second.tokens, "{what}: the second answer, from cached pages");
+            drop(lease);
+        }
+    }
 }

@@ -272,6 +272,7 @@ impl Step<'_> {
             first: &scratch.first[..queries],
             until: &scratch.until[..queries],
             span_start: (index * SPAN_POSITIONS) as u32,
+            dtype: self.pool.layout().dtype,
             k: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::keys)),
             v: sections.each_ref().map(|section| section.as_ref().map_or(&[][..], Section::values)),
             scale: op.scale,

@@ -6,13 +6,11 @@
 use std::ops::Range;
 
 use crate::backend::BackendError;
-use crate::page::{PAGE_TOKENS, PageId, PageLayout};
+use crate::page::{Kv, PAGE_TOKENS, PageId, PageLayout};
 use crate::plan::StateId;
 use crate::team::Worker;
 use crate::team::share::{Read, Refused, Shared, Write};
 
-/// Bytes of a key's or value's element: f16.
-pub(super) const ELEMENT_BYTES: usize = size_of::<u16>();
 /// Bytes that are asked of the system at once, unless one page is larger.
 const SLAB_BYTES: usize = 16 << 20;
 
@@ -20,10 +18,8 @@ const SLAB_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Pool {
     layout: PageLayout,
-    /// Elements of a page.
-    page_len: usize,
     pages_per_slab: usize,
-    slabs: Vec<Shared<u16>>,
+    slabs: Vec<Shared<u8>>,
     /// Pages that may be used.
     pages: usize,
     threads: usize,
@@ -32,9 +28,8 @@ pub(super) struct Pool {
 impl Pool {
     /// An empty pool for teams of up to `threads` threads.
     pub(super) fn new(layout: PageLayout, threads: usize) -> Self {
-        let page_len = layout.page_bytes / ELEMENT_BYTES;
         let pages_per_slab = (SLAB_BYTES / layout.page_bytes.max(1)).max(1);
-        Self { layout, page_len, pages_per_slab, slabs: Vec::new(), pages: 0, threads }
+        Self { layout, pages_per_slab, slabs: Vec::new(), pages: 0, threads }
     }
 
     /// Where things lie in a page.
@@ -50,7 +45,7 @@ impl Pool {
     /// Makes room for at least this many pages.
     pub(super) fn grow(&mut self, pages: usize) -> Result<(), BackendError> {
         while self.slabs.len() * self.pages_per_slab < pages {
-            let slab = Shared::zeroed(self.pages_per_slab, self.page_len, self.threads);
+            let slab = Shared::zeroed(self.pages_per_slab, self.layout.page_bytes, self.threads);
             let refused = |Refused(need_bytes)| BackendError::Memory { what: "pages", need_bytes };
             self.slabs.push(slab.map_err(refused)?);
         }
@@ -58,20 +53,20 @@ impl Pool {
         Ok(())
     }
 
-    /// The slab of a page, and the page's first element there.
+    /// The slab of a page, and the page's first byte there.
     fn place(&self, page: PageId) -> (usize, usize) {
         let page = page.0 as usize;
-        (page / self.pages_per_slab, page % self.pages_per_slab * self.page_len)
+        (page / self.pages_per_slab, page % self.pages_per_slab * self.layout.page_bytes)
     }
 
     /// A layer's keys and values of a page, to read: the whole of the two sections, and the range of one head in each.
     pub(super) fn read(&self, worker: &Worker<'_>, page: PageId, state: StateId, head: usize) -> Section<'_> {
         let (slab, first) = self.place(page);
-        let sections = self.layout.sections[state.0 as usize].map(|bytes| bytes / ELEMENT_BYTES);
-        let head_len = self.layout.row_bytes[state.0 as usize] / ELEMENT_BYTES * PAGE_TOKENS;
+        let sections = self.layout.sections[state.0 as usize];
+        let head_bytes = self.layout.row_bytes[state.0 as usize] * PAGE_TOKENS;
         let [k, v] = sections.map(|section| {
-            let start = section - sections[0] + head * head_len;
-            start..start + head_len
+            let start = section - sections[0] + head * head_bytes;
+            start..start + head_bytes
         });
         // One claim from the head's keys to its values costs less than two, and nobody writes between them.
         let whole = first + sections[0] + k.start..first + sections[0] + v.end;
@@ -80,20 +75,19 @@ impl Pool {
         Section { part, k: k.start - offset..k.end - offset, v: v.start - offset..v.end - offset }
     }
 
-    /// One slot's key (0) or value (1) for one head of a layer, to write.
-    pub(super) fn write(&self, worker: &Worker<'_>, page: PageId, place: Slot) -> Write<'_, u16> {
+    /// One slot's key or value for one head of a layer, to write.
+    pub(super) fn write(&self, worker: &Worker<'_>, page: PageId, place: Slot) -> Write<'_, u8> {
         let (slab, first) = self.place(page);
-        let row_len = self.layout.row_bytes[place.state.0 as usize] / ELEMENT_BYTES;
-        let section = self.layout.sections[place.state.0 as usize][place.section] / ELEMENT_BYTES;
-        let start = first + section + (place.head * PAGE_TOKENS + place.slot % PAGE_TOKENS) * row_len;
-        self.slabs[slab].write(worker, start..start + row_len)
+        let row_bytes = self.layout.row_bytes[place.state.0 as usize];
+        let section = self.layout.sections[place.state.0 as usize][place.kv as usize];
+        let start = first + section + (place.head * PAGE_TOKENS + place.slot % PAGE_TOKENS) * row_bytes;
+        self.slabs[slab].write(worker, start..start + row_bytes)
     }
 
     /// Copies the first `tokens` slots of a page to another, in all layers.
     pub(super) fn copy(&mut self, from: PageId, to: PageId, tokens: usize) {
         let ((source, from), (target, to)) = (self.place(from), self.place(to));
-        let elements = |range: Range<usize>| range.start / ELEMENT_BYTES..range.end / ELEMENT_BYTES;
-        for range in self.layout.slots(0..tokens).map(elements) {
+        for range in self.layout.slots(0..tokens) {
             let part = from + range.start..from + range.end;
             if let Ok([source, target]) = self.slabs.get_disjoint_mut([source, target]) {
                 target.all_mut()[to + range.start..to + range.end].copy_from_slice(&source.all_mut()[part]);
@@ -103,29 +97,16 @@ impl Pool {
         }
     }
 
-    /// Reads a page's bytes.
-    pub(super) fn read_bytes(&self, page: PageId, out: &mut [u8]) {
-        assert_eq!(out.len(), self.layout.page_bytes, "a whole page is read");
+    /// Reads some of a page's bytes.
+    pub(super) fn read_bytes(&self, page: PageId, range: Range<usize>, out: &mut [u8]) {
         let (slab, first) = self.place(page);
-        let mut elements = [0; 512];
-        for (index, bytes) in out.chunks_mut(elements.len() * ELEMENT_BYTES).enumerate() {
-            let elements = &mut elements[..bytes.len() / ELEMENT_BYTES];
-            let start = first + index * 512;
-            self.slabs[slab].copy_to(start..start + elements.len(), elements);
-            for (bytes, element) in bytes.chunks_exact_mut(ELEMENT_BYTES).zip(elements) {
-                bytes.copy_from_slice(&element.to_le_bytes());
-            }
-        }
+        self.slabs[slab].copy_to(first + range.start..first + range.end, out);
     }
 
-    /// Writes a page's bytes.
-    pub(super) fn write_bytes(&mut self, page: PageId, bytes: &[u8]) {
-        assert_eq!(bytes.len(), self.layout.page_bytes, "a whole page is written");
+    /// Writes some of a page's bytes.
+    pub(super) fn write_bytes(&mut self, page: PageId, range: Range<usize>, bytes: &[u8]) {
         let (slab, first) = self.place(page);
-        let elements = &mut self.slabs[slab].all_mut()[first..first + self.page_len];
-        for (bytes, element) in bytes.as_chunks().0.iter().zip(elements) {
-            *element = u16::from_le_bytes(*bytes);
-        }
+        self.slabs[slab].all_mut()[first + range.start..first + range.end].copy_from_slice(bytes);
     }
 }
 
@@ -134,8 +115,8 @@ impl Pool {
 pub(super) struct Slot {
     /// The layer.
     pub(super) state: StateId,
-    /// 0 for keys, 1 for values.
-    pub(super) section: usize,
+    /// Key or value.
+    pub(super) kv: Kv,
     /// Key/value head.
     pub(super) head: usize,
     /// The row's index in its sequence.
@@ -145,19 +126,19 @@ pub(super) struct Slot {
 /// One head's keys and values of a page.
 #[derive(Debug)]
 pub(super) struct Section<'a> {
-    part: Read<'a, u16>,
+    part: Read<'a, u8>,
     k: Range<usize>,
     v: Range<usize>,
 }
 
 impl Section<'_> {
-    /// `[64, head_dim]`.
-    pub(super) fn keys(&self) -> &[u16] {
+    /// Rows of `[64, head_dim]`.
+    pub(super) fn keys(&self) -> &[u8] {
         &self.part[self.k.clone()]
     }
 
-    /// `[64, head_dim]`.
-    pub(super) fn values(&self) -> &[u16] {
+    /// Rows of `[64, head_dim]`.
+    pub(super) fn values(&self) -> &[u8] {
         &self.part[self.v.clone()]
     }
 }

@@ -10,6 +10,7 @@ use super::pool::{Pool, Slot};
 use super::schedule::{Work, part};
 use super::{Prepared, product, row_bytes};
 use crate::batch::{Batch, Input};
+use crate::page::Kv;
 use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows, State, StateId};
 use crate::team::Worker;
 use crate::team::share::Shared;
@@ -225,16 +226,16 @@ impl Step<'_> {
     }
 
     fn store(&self, worker: &Worker<'_>, state: StateId, kv: [BufferId; 2]) {
-        let head_dim = self.state(state).head_dim;
+        let (head_dim, dtype) = (self.state(state).head_dim, self.pool.layout().dtype);
         for index in self.own_rows(worker, kv[0]) {
             let row = &self.batch.rows[index];
             let slot = row.slot as usize;
             let page = self.batch.tables[row.seq as usize][slot / crate::PAGE_TOKENS];
-            for (section, buffer) in kv.into_iter().enumerate() {
+            for (kv, buffer) in Kv::ALL.into_iter().zip(kv) {
                 let from = self.buffer(buffer).read(worker, self.row(buffer, index));
                 for (head, from) in from.chunks(head_dim).enumerate() {
-                    let mut to = self.pool.write(worker, page, Slot { state, section, head, slot });
-                    (self.variant.to_f16)(from, &mut to);
+                    let mut to = self.pool.write(worker, page, Slot { state, kv, head, slot });
+                    (self.variant.encode_row)(dtype, from, &mut to);
                 }
             }
         }

@@ -46,7 +46,7 @@ pub(super) fn rotate(head: &mut [f32], rope: &Rope, position: u32) {
 /// weighted, where the sink's is zero.
 pub(super) fn attend(
     q: &[f32],
-    seen: &[[&[f32]; 2]],
+    seen: &[[impl AsRef<[f32]>; 2]],
     scale: f32,
     softcap: Option<f32>,
     sink: Option<f32>,
@@ -56,14 +56,15 @@ pub(super) fn attend(
         let score = dot(q, key) * f64::from(scale);
         softcap.map(f64::from).map_or(score, |cap| cap * (score / cap).tanh())
     };
-    let scores: Vec<f64> = seen.iter().map(|[key, _]| score(key)).collect();
+    let scores: Vec<f64> = seen.iter().map(|[key, _]| score(key.as_ref())).collect();
     // Subtracting the greatest score changes nothing but the range: exp() overflows on raw scores past 709.
     let sink = sink.map_or(f64::NEG_INFINITY, f64::from);
     let max = scores.iter().copied().fold(sink, f64::max);
     let weights: Vec<f64> = scores.iter().map(|score| (score - max).exp()).collect();
     let sum: f64 = weights.iter().sum::<f64>() + (sink - max).exp();
     for (element, out) in out.iter_mut().enumerate() {
-        let mean: f64 = weights.iter().zip(seen).map(|(weight, [_, value])| weight * f64::from(value[element])).sum();
+        let mean: f64 =
+            weights.iter().zip(seen).map(|(weight, [_, value])| weight * f64::from(value.as_ref()[element])).sum();
         *out = (mean / sum) as f32;
     }
 }

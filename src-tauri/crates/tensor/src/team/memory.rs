@@ -18,8 +18,6 @@ const NATURAL_BYTES: usize = 16;
 pub(crate) unsafe trait Plain: Copy + Send + Sync {}
 // SAFETY: an integer.
 unsafe impl Plain for u8 {}
-// SAFETY: an integer.
-unsafe impl Plain for u16 {}
 // SAFETY: zero bits are 0.0.
 unsafe impl Plain for f32 {}
 

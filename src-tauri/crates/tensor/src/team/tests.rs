@@ -164,7 +164,7 @@ fn a_claim_that_meets_another_panics() {
         (0..10, 10..20, [true, true], false),
         (0..10, 5..5, [true, true], false),
     ] {
-        let shared = Shared::<u16>::zeroed(1, 20, 2).expect("40 bytes can be had");
+        let shared = Shared::<u8>::zeroed(1, 20, 2).expect("20 bytes can be had");
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             team.run(|worker| {
                 let take = |range: &std::ops::Range<usize>, write| {

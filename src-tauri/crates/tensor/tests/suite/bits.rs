@@ -1,20 +1,45 @@
 //! The bits of a tiny model's logits, by variant: stored keys and values are only good for the arithmetic that made them.
 
 use cairn_gguf::DType;
+use cairn_kernels::Variant;
 use cairn_tensor::Backend;
 
 use crate::common::{all_variants, cpu, tiny};
 use crate::model::{Model, logits};
 use crate::varied::varied;
 
-/// Variant, its revision as in `Caps`, and the hashes of the plain model's logits and of the varied one's.
-const BITS: &[(&str, u32, [u64; 2])] = &[
-    ("avx512-vnni", 1001, [5176291818490734597, 17752098465513648429]),
-    ("avx2-fma-f16c", 1001, [5176291818490734597, 17752098465513648429]),
-    ("dotprod", 1001, [5176291818490734597, 17752098465513648429]),
-    ("neon", 1001, [5176291818490734597, 17752098465513648429]),
-    ("scalar", 1001, [11645330565623324970, 13581273719611167089]),
+/// Variant, its revision as in `Caps`, and the hashes of the plain model's logits and of the varied one's, then those of the
+/// plain model's with pages of the types that [`OTHERS`] names.
+const BITS: &[(&str, u32, [u64; 5])] = &[
+    (
+        "avx512-vnni",
+        1001,
+        [5176291818490734597, 17752098465513648429, 12811129165267315338, 4769782380293317174, 2215971248315841760],
+    ),
+    (
+        "avx2-fma-f16c",
+        1001,
+        [5176291818490734597, 17752098465513648429, 12811129165267315338, 4769782380293317174, 2215971248315841760],
+    ),
+    (
+        "dotprod",
+        1001,
+        [5176291818490734597, 17752098465513648429, 12811129165267315338, 4769782380293317174, 2215971248315841760],
+    ),
+    (
+        "neon",
+        1001,
+        [5176291818490734597, 17752098465513648429, 12811129165267315338, 4769782380293317174, 2215971248315841760],
+    ),
+    (
+        "scalar",
+        1001,
+        [11645330565623324970, 13581273719611167089, 3386487198507424932, 17600151999812950161, 13433999517227102440],
+    ),
 ];
+
+/// Types of pages besides f16.
+const OTHERS: [DType; 3] = [DType::BF16, DType::Q8_0, DType::Q4_0];
 
 /// FNV-1a over the bits of all logits of 300 tokens, for a float, a 32-block and a 256-block type.
 fn hash(model: Model, backend: impl Fn() -> cairn_tensor::Cpu) -> u64 {
@@ -29,17 +54,17 @@ fn hash(model: Model, backend: impl Fn() -> cairn_tensor::Cpu) -> u64 {
     hash
 }
 
+fn hashes(variant: &'static Variant) -> [u64; 5] {
+    let [plain, varied] = [tiny as Model, varied].map(|model| hash(model, || cpu(variant, 2)));
+    let [a, b, c] = OTHERS.map(|kv_type| hash(tiny, || cpu(variant, 2).with_kv_type(kv_type)));
+    [plain, varied, a, b, c]
+}
+
 #[test]
 fn bits_change_only_with_the_revision() {
     let found: Vec<_> = all_variants()
         .into_iter()
-        .map(|variant| {
-            (
-                variant.name,
-                cpu(variant, 1).caps().numerics_rev,
-                [tiny as Model, varied].map(|model| hash(model, || cpu(variant, 2))),
-            )
-        })
+        .map(|variant| (variant.name, cpu(variant, 1).caps().numerics_rev, hashes(variant)))
         .collect();
     let expected: Vec<_> =
         BITS.iter().filter(|(name, ..)| found.iter().any(|(own, ..)| own == name)).copied().collect();

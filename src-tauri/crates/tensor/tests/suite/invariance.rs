@@ -13,11 +13,19 @@ const PROMPT: usize = 700;
 /// Tokens that the sequences beside it can have.
 const BESIDE: usize = 768;
 
+/// What computes: a model, the type of its weights, and that of its pages.
+#[derive(Clone, Copy)]
+struct Case {
+    model: Model,
+    dtype: DType,
+    kv_type: DType,
+}
+
 /// Logits of every token of the prompt, computed in batches of `cut`. With `beside`, each batch also holds one row of a
 /// sequence before it and up to five rows of a sequence behind it.
-fn logits(model: Model, variant: &'static Variant, dtype: DType, cut: usize, threads: usize, beside: bool) -> Vec<u32> {
-    let mut backend = cpu(variant, threads);
-    let (plan, buffer) = model(&mut backend, dtype, Limits { rows: PROMPT + 6, logit_rows: PROMPT + 1 });
+fn logits(case: Case, variant: &'static Variant, cut: usize, threads: usize, beside: bool) -> Vec<u32> {
+    let mut backend = cpu(variant, threads).with_kv_type(case.kv_type);
+    let (plan, buffer) = (case.model)(&mut backend, case.dtype, Limits { rows: PROMPT + 6, logit_rows: PROMPT + 1 });
     let tables: Vec<_> = (0..3).map(|seq| table(seq, 3, BESIDE)).collect();
     backend.grow_pages(tables.iter().map(Vec::len).sum()).expect("a few pages can be had");
     let mut all = Vec::new();
@@ -40,8 +48,13 @@ fn logits(model: Model, variant: &'static Variant, dtype: DType, cut: usize, thr
 }
 
 fn check(model: Model, dtype: DType) {
+    check_pages(Case { model, dtype, kv_type: DType::F16 });
+}
+
+fn check_pages(case: Case) {
+    let Case { dtype, kv_type, .. } = case;
     for variant in all_variants() {
-        let whole = logits(model, variant, dtype, PROMPT, 1, false);
+        let whole = logits(case, variant, PROMPT, 1, false);
         let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
         assert!(distinct > whole.len() / 2, "logits vary, else their equality says nothing: {distinct}");
         assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "logits are finite");
@@ -52,13 +65,13 @@ fn check(model: Model, dtype: DType) {
             if slow || cut == 1 && !matches!(dtype, DType::F32 | DType::Q8_0 | DType::Q4_K) {
                 continue;
             }
-            let found = logits(model, variant, dtype, cut, threads, beside);
+            let found = logits(case, variant, cut, threads, beside);
             let wrong = found.iter().zip(&whole).position(|(a, b)| a != b);
             let name = variant.name;
             assert_eq!(
                 wrong.map(|at| at / VOCABULARY),
                 None,
-                "first token with other bits: {name}, {dtype:?}, cut {cut}, {threads} threads, beside: {beside}"
+                "first token with other bits: {name}, {dtype}, pages of {kv_type}, cut {cut}, {threads} threads, beside: {beside}"
             );
         }
     }
@@ -122,4 +135,22 @@ fn experts_of_q8_0() {
 #[test]
 fn experts_of_q4_k() {
     check(varied, DType::Q4_K);
+}
+
+#[test]
+fn pages_of_bf16() {
+    check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::BF16 });
+    check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::BF16 });
+}
+
+#[test]
+fn pages_of_q8_0() {
+    check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::Q8_0 });
+    check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::Q8_0 });
+}
+
+#[test]
+fn pages_of_q4_0() {
+    check_pages(Case { model: tiny, dtype: DType::F32, kv_type: DType::Q4_0 });
+    check_pages(Case { model: varied, dtype: DType::Q8_0, kv_type: DType::Q4_0 });
 }

@@ -6,5 +6,6 @@ mod experts;
 mod invariance;
 mod model;
 mod ops;
+mod pages;
 mod refusals;
 mod varied;

@@ -2,8 +2,8 @@
 
 use cairn_gguf::DType;
 use cairn_tensor::{
-    Backend, Batch, BufferId, Glu, Limits, Op, PAGE_TOKENS, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows,
-    State, StateKind, Weight,
+    Backend, Batch, BufferId, Glu, Limits, Op, Plan, Projection, Reference, Rope, RopeStyle, Row, Rows, State,
+    StateKind, Weight,
 };
 
 use crate::common::{Random, VOCABULARY, all_variants, cpu, matrix, push_rows, read, table, tiny, token};
@@ -54,7 +54,7 @@ fn outputs(backend: &mut dyn Backend, build: &dyn Fn(&mut Bench<'_>) -> BufferId
     let mut bench = Bench { backend, plan: Plan::default(), random: Random(11) };
     let out = build(&mut bench);
     let Bench { plan, .. } = bench;
-    let (shape, layout) = (plan.buffers[out.0 as usize], plan.page_layout(backend.caps().kv_element_bytes));
+    let (shape, layout) = (plan.buffers[out.0 as usize], plan.page_layout(backend.caps().kv_type));
     let id = backend.prepare(plan, Limits { rows: 640, logit_rows: 640 }).expect("the plan is sound");
     let batches = batches();
     let pages: usize = batches[0].tables.iter().map(Vec::len).sum();
@@ -78,10 +78,15 @@ pub(crate) fn check(what: &str, bound: f64, build: impl Fn(&mut Bench<'_>) -> Bu
 /// Holds every variant on one and three threads against the oracle: the error's root mean square relative to the oracle's
 /// must stay within `bound`.
 pub(crate) fn compare(what: &str, bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
-    let exact = outputs(&mut Reference::new());
+    compare_types(what, [DType::F32, DType::F16], bound, outputs);
+}
+
+/// The same with these types of pages: the oracle's, and the other backend's.
+fn compare_types(what: &str, kv: [DType; 2], bound: f64, outputs: impl Fn(&mut dyn Backend) -> Vec<Vec<f32>>) {
+    let exact = outputs(&mut Reference::with_kv_type(kv[0]));
     for variant in all_variants() {
         for threads in [1, 3] {
-            let found = outputs(&mut cpu(variant, threads));
+            let found = outputs(&mut cpu(variant, threads).with_kv_type(kv[1]));
             for (nth, (found, exact)) in found.iter().zip(&exact).enumerate() {
                 let square = |x: f64| x * x;
                 let norm: f64 = exact.iter().map(|x| square(f64::from(*x))).sum();
@@ -194,6 +199,26 @@ fn attention() {
         let what = format!("{kind:?}, {heads} heads on {kv_heads} of {head_dim}, {softcap:?}, sinks: {sinks}");
         let state = State { kind, kv_heads, head_dim };
         check(&what, 1e-3, |bench| attend(bench, state, heads, softcap, sinks));
+    }
+}
+
+#[test]
+fn attention_over_pages_of_every_type() {
+    for (kind, heads, kv_heads, head_dim, softcap, sinks) in [
+        (StateKind::Full, 4, 2, 64, None, false),
+        (StateKind::Full, 3, 3, 96, Some(3.0), true),
+        (StateKind::Window(100), 2, 1, 128, None, false),
+    ] {
+        let state = State { kind, kv_heads, head_dim };
+        // What is kept is the same in both backends, to the bit; then it is kept more roughly than in the oracle's f32.
+        for (dtype, rounding) in [(DType::F16, 1e-3), (DType::BF16, 5e-3), (DType::Q8_0, 1e-2), (DType::Q4_0, 0.2)] {
+            let what = format!("{dtype}: {kind:?}, {heads} heads on {kv_heads} of {head_dim}, sinks: {sinks}");
+            let run = |backend: &mut dyn Backend| {
+                outputs(backend, &|bench: &mut Bench<'_>| attend(bench, state, heads, softcap, sinks))
+            };
+            compare_types(&what, [dtype; 2], 3e-6, run);
+            compare_types(&what, [DType::F32, dtype], rounding, run);
+        }
     }
 }
 
@@ -320,43 +345,5 @@ fn a_whole_model() {
     // The tiny model's values come from Q8_0 weights whatever its type, so 8-bit activations count for all.
     for (dtype, bound) in [(DType::F32, 1e-2), (DType::Q8_0, 3e-2), (DType::Q6_K, 3e-2)] {
         compare(dtype.name(), bound, |backend| vec![logits(backend, tiny, dtype, 310)]);
-    }
-}
-
-/// A backend with pages of one layer, of 64 KiB or more, so that some hundred fill several slabs.
-fn with_pages(backend: &mut dyn Backend, pages: usize) -> cairn_tensor::PageLayout {
-    let mut plan = Plan::default();
-    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
-    plan.state(State { kind: StateKind::Full, kv_heads: 4, head_dim: 64 });
-    let layout = plan.page_layout(backend.caps().kv_element_bytes);
-    backend.prepare(plan, Limits { rows: 1, logit_rows: 1 }).expect("an empty plan is sound");
-    backend.grow_pages(3).expect("a few pages can be had");
-    backend.grow_pages(pages).expect("a few more, too");
-    layout
-}
-
-#[test]
-fn pages_are_copied_read_and_written() {
-    let backends: [Box<dyn Backend>; 2] =
-        [Box::new(Reference::new()), Box::new(cpu(all_variants().last().expect("scalar is usable"), 2))];
-    for mut backend in backends {
-        let layout = with_pages(backend.as_mut(), 150);
-        let bytes: Vec<u8> = (0..layout.page_bytes).map(|index| (index % 251) as u8).collect();
-        let mut found = vec![0; layout.page_bytes];
-        // Neighbours, and pages in slabs apart.
-        for (from, to, tokens) in [(0, 1, 10), (2, 149, 64), (148, 0, 1), (149, 149, 0)] {
-            let [from, to] = [from, to].map(cairn_tensor::PageId);
-            backend.write_page(to, &vec![0; layout.page_bytes]);
-            backend.write_page(from, &bytes);
-            backend.copy_page(from, to, tokens);
-            backend.read_page(from, &mut found);
-            assert_eq!(found, bytes, "the page that is copied keeps its bytes");
-            backend.read_page(to, &mut found);
-            let slot_bytes = 64 * layout.element_bytes;
-            for (at, (found, written)) in found.iter().zip(&bytes).enumerate() {
-                let copied = from == to || at / slot_bytes % PAGE_TOKENS < tokens;
-                assert_eq!(*found, if copied { *written } else { 0 }, "byte {at} of {to:?} after {tokens} slots");
-            }
-        }
     }
 }

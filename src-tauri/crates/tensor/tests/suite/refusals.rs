@@ -179,3 +179,25 @@ fn batches() {
         }
     }
 }
+
+#[test]
+fn heads_that_are_no_whole_blocks_of_the_type_of_pages() {
+    let mut plan = Plan::default();
+    for head_dim in [64, 48] {
+        plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim });
+    }
+    let scalar = || cpu(all_variants().last().expect("scalar is usable"), 1);
+    for (kv_type, uneven) in [(DType::F16, false), (DType::BF16, false), (DType::Q8_0, true), (DType::Q4_0, true)] {
+        let backends: [Box<dyn Backend>; 2] =
+            [Box::new(Reference::with_kv_type(kv_type)), Box::new(scalar().with_kv_type(kv_type))];
+        for mut backend in backends {
+            let prepared = backend.prepare(plan.clone(), Limits { rows: 1, logit_rows: 0 });
+            let text = format!("heads of 48 elements are no whole blocks of {kv_type}, which have 32");
+            let found = prepared.err().map(|error| error.to_string());
+            assert_eq!(found.is_some(), uneven, "{kv_type}: {found:?}");
+            assert!(found.is_none_or(|found| found.contains(&text)), "the error says which");
+        }
+        let (used, why) = plan.kv_type(kv_type);
+        assert_eq!((used, why.is_some()), (if uneven { DType::F16 } else { kv_type }, uneven), "what it falls back to");
+    }
+}

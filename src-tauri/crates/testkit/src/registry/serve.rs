@@ -29,7 +29,7 @@ impl State {
         connection.set_nodelay(true)?;
         let mut reader = BufReader::new(connection.try_clone()?);
         while let Some(request) = Request::read(&mut reader)? {
-            if self.stopped.load(Ordering::SeqCst) {
+            if self.stopped.load(Ordering::SeqCst) || self.away.load(Ordering::SeqCst) {
                 return Ok(());
             }
             lock(&self.requests).push(Seen { at_storage: door == Door::Storage, request: request.clone() });

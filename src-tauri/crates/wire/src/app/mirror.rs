@@ -33,6 +33,8 @@ pub struct MirrorResponse {
     pub known: Vec<KnownKey>,
     /// Mirrors that this machine joined.
     pub joined: Vec<KnownKey>,
+    /// Machines that were found on the local network, by name.
+    pub nearby: Vec<FoundMachine>,
 }
 
 /// A machine that reads models here.
@@ -45,6 +47,27 @@ pub struct MirrorClient {
     pub open: u64,
     pub sent_bytes: u64,
     pub asked_at: Timestamp,
+}
+
+/// A machine of the local network, as it announces itself. Nothing proves what it says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundMachine {
+    /// Its name.
+    pub name: String,
+    /// Where it listens, with the port.
+    pub address: String,
+    /// Its version of this program.
+    pub version: String,
+    /// The fingerprint of the key that it says it has.
+    pub fingerprint: String,
+    /// That key is known here. Otherwise it is asked for contents whose digest is known, and for nothing else.
+    pub joined: bool,
+    /// It sent wrong bytes, and is not asked any more.
+    pub dropped: bool,
+    /// When it was last heard of.
+    pub seen_at: Timestamp,
+    /// Bytes that came from it.
+    pub got_bytes: u64,
 }
 
 /// A key, and what it is called here: by a name, or by the address of a mirror.

@@ -68,6 +68,10 @@ impl Disk for Slow {
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         RealDisk.rename(from, to)
     }
+
+    fn touch(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.touch(path)
+    }
 }
 
 #[tokio::test]
@@ -76,7 +80,7 @@ async fn a_slow_disk_keeps_nobody_waiting_and_the_order_holds() {
     let disk = Arc::new(Slow::default());
     let journal = Journal::of(&Library::new(folder.path().join("models")), Arc::clone(&disk) as Arc<dyn Disk>);
     let name: ModelRef = "m".parse().unwrap();
-    let asked = Asked { name: name.clone(), insecure: false, sources: Vec::new() };
+    let asked = Asked { name: name.clone(), insecure: false, sources: Vec::new(), for_clients: false };
     let job = Arc::new(Job::new(1, name, asked, None, watch::Sender::new(0)));
     let asked = Instant::now();
     for state in [PullState::Queued, PullState::Running, PullState::Paused] {

@@ -166,7 +166,7 @@ fn show(words: &[&str]) -> Command {
 
 /// The value of a parameter, in the type that it has.
 fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
-    use cairn_wire::OptionKind::{Array, Boolean, Float32, Integer};
+    use cairn_wire::OptionKind::{Array, Boolean, Float32, Integer, String as Text};
     let Some((_, kind)) = Options::KNOWN.iter().find(|(known, _)| *known == name) else {
         return Err(format!("Unknown parameter '{name}'. {}", known_names()));
     };
@@ -176,6 +176,7 @@ fn parameter(name: &str, values: &[&str]) -> Result<Value, String> {
     };
     match kind {
         Array => Ok(values.iter().map(|value| Value::from(unquoted(value))).collect()),
+        Text => one().map(Value::from),
         Integer => {
             let text = one()?;
             let number =

@@ -27,7 +27,7 @@ struct Engine {
 impl Engine {
     fn new(file: &ModelFile, mut backend: Box<dyn Backend>) -> Self {
         let model = load(file, 4096, backend.as_mut()).expect("testkit writes whole models");
-        let layout = model.plan.page_layout(backend.caps().kv_element_bytes);
+        let layout = model.plan.page_layout(backend.caps().kv_type);
         let logits = model.plan.logits.expect("every family has logits");
         let plan = backend.prepare(model.plan, LIMITS).expect("the plan fits its weights");
         let cache = Cache::new(layout, Arc::new(Budget::new(64 << 20)));

@@ -239,3 +239,21 @@ proptest! {
         prop_assert!(plan.is_complete() && seen.iter().all(|count| *count == 1), "every byte came once: {:?}", seen);
     }
 }
+
+#[test]
+fn a_little_is_fetched_from_where_a_reader_waits() {
+    const SIZE_BYTES: u64 = 100 << 20;
+    let rules = Rules { segment_bytes: 8 << 20, ..RULES };
+    let mut held = Ranges::new();
+    held.insert(50 << 20..51 << 20);
+    let mut plan = Plan::new(SIZE_BYTES, held, rules);
+    // One is there, one is beyond the end, one waits at the front.
+    plan.wish([90 << 20, 50 << 20, SIZE_BYTES, 99 << 20, 0].into());
+    let ranges: Vec<Range<u64>> = all(&mut plan, seconds(0)).into_iter().take(4).collect();
+    let mib = |range: Range<u64>| range.start << 20..range.end << 20;
+    assert_eq!(ranges[..3], [90..92, 99..100, 0..2].map(mib), "in the order of asking");
+    assert_eq!(ranges[3].start, 2 << 20, "and then what is next");
+    plan.wish([91 << 20].into());
+    let next = plan.lease(seconds(0), FAST).map(|(_, range)| range);
+    assert_ne!(next.map(|range| range.start), Some(91 << 20), "what is on its way is asked for once");
+}

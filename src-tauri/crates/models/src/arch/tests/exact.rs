@@ -1,0 +1,177 @@
+//! What a prompt gives does not depend on how it came to be computed: for every family and type of pages, bit for bit.
+//!
+//! This is what makes a restored prefix as good as a recomputed one: a row's logits are the same whatever the cuts of its
+//! prompt, the requests beside it and the number of threads, and pages that were read out and written into another pool, at
+//! other places, go on as if they had never moved. Of layers with a window only the pages that it can reach are moved.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cairn_gguf::DType;
+use cairn_hardware::Machine;
+use cairn_kernels::{KV_TYPES, Variant};
+use cairn_tensor::{
+    Backend, Batch, BufferId, Cpu, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, PlanId, Row, StateId, StateKind, Team,
+};
+use cairn_testkit::{ModelSpec, Types, families, tiny};
+
+use super::file;
+use crate::{ModelFile, load};
+
+/// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
+const PROMPT: usize = 580;
+/// Tokens whose pages move; they end within a page.
+const MOVED: usize = 300;
+/// Tokens that the sequences beside it can have.
+const BESIDE: usize = 640;
+
+/// A model on the fast backend.
+struct Engine {
+    backend: Cpu,
+    plan: PlanId,
+    logits: BufferId,
+    layout: PageLayout,
+    states: Vec<StateKind>,
+    vocab: usize,
+}
+
+impl Engine {
+    fn new(file: &ModelFile, variant: &'static Variant, kv_type: DType, threads: usize) -> Self {
+        let team = Team::new(threads, &[]).expect("a test may start threads");
+        let mut backend = Cpu::new(variant, Arc::new(team)).with_kv_type(kv_type);
+        let model = load(file, 4096, &mut backend).expect("testkit writes whole models");
+        let logits = model.plan.logits.expect("every family has logits");
+        let (layout, states) = (model.plan.page_layout(kv_type), model.plan.states.iter().map(|s| s.kind).collect());
+        let limits = Limits { rows: PROMPT + 6, logit_rows: PROMPT };
+        let plan = backend.prepare(model.plan, limits).expect("the plan fits its weights");
+        backend.grow_pages(3 * BESIDE / PAGE_TOKENS).expect("a few pages can be had");
+        Self { backend, plan, logits, layout, states, vocab: model.hparams.vocab }
+    }
+
+    /// The bits of the logits of some of the prompt's tokens. With `beside`, a row of another sequence stands before them in
+    /// the batch, and five of a third one behind.
+    fn run(&mut self, slots: Range<usize>, nth: usize, beside: bool) -> Vec<u32> {
+        let mut rows = Vec::new();
+        let mut push = |seq: u32, slots: Range<usize>, want_logits: bool| {
+            rows.extend(slots.map(|slot| Row::text(seq, token(seq, slot), slot as u32, want_logits)));
+        };
+        let count = slots.len();
+        if beside {
+            push(0, nth..nth + 1, false);
+        }
+        push(1, slots, true);
+        if beside {
+            push(2, (5 * nth).min(BESIDE)..(5 * nth + 5).min(BESIDE), false);
+        }
+        let batch = Batch { rows, tables: (0..3).map(table).collect(), embeddings: Vec::new() };
+        self.backend.run(self.plan, &batch).expect("the batch is within the limits");
+        let mut logits = vec![0.0; count * self.vocab];
+        self.backend.read(self.plan, self.logits, 0..count, &mut logits);
+        logits.into_iter().map(f32::to_bits).collect()
+    }
+
+    /// The same for a part of the prompt in pieces.
+    fn pieces(&mut self, slots: Range<usize>, cut: usize, beside: bool) -> Vec<u32> {
+        let starts = slots.clone().step_by(cut).enumerate();
+        starts.flat_map(|(nth, start)| self.run(start..(start + cut).min(slots.end), nth, beside)).collect()
+    }
+}
+
+/// Pages of a sequence: those of different ones alternate, and descend.
+fn table(seq: u32) -> Vec<PageId> {
+    (0..(BESIDE / PAGE_TOKENS) as u32).rev().map(|page| PageId(page * 3 + seq)).collect()
+}
+
+fn token(seq: u32, slot: usize) -> u32 {
+    (slot as u32 * 31 + seq * 77) % 509
+}
+
+/// The first token whose logits differ.
+fn difference(a: &[u32], b: &[u32], vocab: usize) -> Option<usize> {
+    assert_eq!(a.len(), b.len(), "as many logits");
+    a.iter().zip(b).position(|(a, b)| a != b).map(|at| at / vocab)
+}
+
+fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(usize, usize, bool)]) {
+    let what = format!("{}, {}, pages of {kv_type}", spec.family.name, variant.name);
+    let file = file(&cairn_testkit::write(spec));
+    let mut engine = Engine::new(&file, variant, kv_type, 1);
+    let whole = engine.run(0..PROMPT, 0, false);
+    assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "{what}: logits are numbers");
+    let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
+    assert!(distinct > whole.len() / 4, "{what}: logits vary, else their equality says nothing: {distinct}");
+    for &(cut, threads, beside) in cuts {
+        let found = Engine::new(&file, variant, kv_type, threads).pieces(0..PROMPT, cut, beside);
+        let wrong = difference(&found, &whole, engine.vocab);
+        assert_eq!(wrong, None, "{what}: first token with other bits by {cut} on {threads} threads, beside: {beside}");
+    }
+
+    // The prompt's pages stand elsewhere, and all others hold not-a-number.
+    let mut other = Engine::new(&file, variant, kv_type, 2);
+    let pages = (3 * BESIDE / PAGE_TOKENS) as u32;
+    for page in (0..pages).map(PageId) {
+        other.backend.write_page(page, &vec![0xff; engine.layout.page_bytes]);
+    }
+    let moved: Vec<PageId> = table(1).iter().map(|page| PageId((page.0 + 4) % pages)).collect();
+    for (nth, (&from, &to)) in table(1).iter().zip(&moved).enumerate().take(MOVED.div_ceil(PAGE_TOKENS)) {
+        assert_ne!(from, to, "pages move");
+        for (state, kind) in engine.states.iter().enumerate() {
+            let reached = match kind {
+                StateKind::Full => true,
+                StateKind::Window(window) => (nth + 1) * PAGE_TOKENS + *window as usize > MOVED + 1,
+            };
+            for kv in Kv::ALL.into_iter().filter(|_| reached) {
+                let state = StateId(state as u32);
+                let mut bytes = vec![0; engine.layout.section(state, kv).len()];
+                engine.backend.read_section(from, state, kv, &mut bytes);
+                other.backend.write_section(to, state, kv, &bytes);
+            }
+        }
+    }
+    let rows: Vec<Row> = (MOVED..PROMPT).map(|slot| Row::text(0, token(1, slot), slot as u32, true)).collect();
+    let mut found = Vec::new();
+    for rows in rows.chunks(100) {
+        let batch = Batch { rows: rows.to_vec(), tables: vec![moved.clone()], embeddings: Vec::new() };
+        other.backend.run(other.plan, &batch).expect("the batch is within the limits");
+        let mut logits = vec![0.0; rows.len() * other.vocab];
+        other.backend.read(other.plan, other.logits, 0..rows.len(), &mut logits);
+        found.extend(logits.into_iter().map(f32::to_bits));
+    }
+    let wrong = difference(&found, &whole[MOVED * engine.vocab..], engine.vocab);
+    assert_eq!(wrong, None, "{what}: first token with other bits after the pages moved");
+}
+
+/// Small models of the mix of types that is most in use.
+fn specs() -> impl Iterator<Item = ModelSpec> {
+    families::ALL.iter().map(|family| ModelSpec { types: Types::Q4KM, ..tiny(family) })
+}
+
+#[test]
+fn every_family_gives_the_same_bits_however_a_prompt_is_computed() {
+    let variants = cairn_kernels::usable(&Machine::probe().cpu.features);
+    for spec in specs() {
+        let cuts = [(1, 1, false), (7, 2, true), (64, 1, true), (512, 2, false), (PROMPT, 2, true)];
+        check(&spec, variants[0], DType::F16, &cuts);
+    }
+}
+
+#[test]
+fn every_family_gives_the_same_bits_over_pages_of_every_type() {
+    let variants = cairn_kernels::usable(&Machine::probe().cpu.features);
+    for spec in specs() {
+        for kv_type in KV_TYPES {
+            check(&spec, variants[0], kv_type, &[(7, 2, true), (512, 2, true)]);
+        }
+    }
+}
+
+#[test]
+fn every_variant_gives_the_same_bits_however_a_prompt_is_computed() {
+    for variant in cairn_kernels::usable(&Machine::probe().cpu.features) {
+        // One with windows and caps, one with experts and sinks.
+        for family in [&families::GEMMA2, &families::GPT_OSS] {
+            let spec = ModelSpec { layers: 2, types: Types::Q4KM, ..tiny(family) };
+            check(&spec, variant, DType::Q8_0, &[(64, 2, true)]);
+        }
+    }
+}
