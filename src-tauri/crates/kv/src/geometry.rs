@@ -25,7 +25,9 @@ impl Geometry {
 
     /// Payload bytes of a chunk of so many tokens.
     pub(crate) fn chunk_bytes(&self, tokens: usize) -> u64 {
-        self.parts().map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64).sum()
+        self.parts()
+            .map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64)
+            .sum()
     }
 
     /// The sections of a chunk of so many tokens.

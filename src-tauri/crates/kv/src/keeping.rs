@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::{
-    Chain, Chunk, ChunkHead, ChunkId, Fingerprint, Flags, Group, Groups, Key, Namespace, NumericClass, Prefix, RowTypes, Tiers,
+    Chain, Chunk, ChunkHead, ChunkId, Fingerprint, Flags, Group, Groups, Key, Namespace, NumericClass, Prefix,
+    RowTypes, Tiers,
 };
 
 use crate::trie::NodeId;
@@ -35,7 +36,10 @@ pub struct Keeping {
 
 impl std::fmt::Debug for Keeping {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Keeping").field("fingerprint", &self.fingerprint).field("class", &self.class).finish_non_exhaustive()
+        f.debug_struct("Keeping")
+            .field("fingerprint", &self.fingerprint)
+            .field("class", &self.class)
+            .finish_non_exhaustive()
     }
 }
 

@@ -40,7 +40,10 @@ impl Cache {
     /// Offers the next chunk that is due to the tiers: one whose prefix was used twice, or has been idle for 30 s. Copies one chunk at
     /// most. Returns whether there was one.
     pub fn keep_one(&mut self, backend: &dyn Backend) -> bool {
-        let Some(node) = self.keeper.as_ref().and_then(|keeper| keeper.marks.next(keeper.keeping.tiers.clock().now())) else { return false };
+        let Some(node) = self.keeper.as_ref().and_then(|keeper| keeper.marks.next(keeper.keeping.tiers.clock().now()))
+        else {
+            return false;
+        };
         let why = if self.trie.is_idle(node) { StoreWhy::Idle } else { StoreWhy::Reused };
         // What is refused for now is put off.
         let _ = self.offer(backend, node, why);
@@ -102,7 +105,8 @@ impl Cache {
         let result = if keeping.tiers.holds(&keeping.name(&keys).0) {
             Ok(())
         } else if keeping.tiers.has_room(geometry.chunk_bytes(tokens)) {
-            let payload = geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
+            let payload =
+                geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
             let chunk = keeping.chunk(&keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
             keeping.tiers.store(Offer { chunk, why, owner: None, recompute: RECOMPUTE }).map(|_| ())
         } else {

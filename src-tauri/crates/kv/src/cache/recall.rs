@@ -42,7 +42,12 @@ pub enum Recalled {
 impl Cache {
     /// What the tiers have of this sequence's tokens beyond what it has: none where that is not worth a recall. `worth` is told the
     /// tokens that could come and their bytes by place, and says how many of them are to come and how long to wait.
-    pub fn recall(&mut self, seq: SeqId, tokens: &[u32], worth: impl FnOnce(usize, usize) -> Option<Duration>) -> Option<Recall> {
+    pub fn recall(
+        &mut self,
+        seq: SeqId,
+        tokens: &[u32],
+        worth: impl FnOnce(usize, usize) -> Option<Duration>,
+    ) -> Option<Recall> {
         let have = self.len(seq);
         let keeper = self.keeper.as_ref()?;
         let usable = tokens.len().saturating_sub(1);

@@ -2,5 +2,6 @@
 
 mod common;
 mod hostile;
+mod kept;
 mod requests;
 mod stress;
