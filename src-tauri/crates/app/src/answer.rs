@@ -64,6 +64,10 @@ pub struct Cost {
     pub prompt_tokens: u64,
     /// Those of them that were found computed.
     pub cached_tokens: u64,
+    /// Those of the cached that had left the pages in use, and came back from RAM, SSD and the remote tier.
+    pub recalled_tokens: [u64; 3],
+    /// Bringing them back.
+    pub recall_ns: u64,
     /// Computing the others.
     pub prompt_ns: u64,
     /// Tokens of the answer.
@@ -169,11 +173,15 @@ impl Answer {
             runtime::FinishReason::Length => Reason::Length,
         };
         let total_ns = u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let recalled = finish.recalled;
         let cost = Cost {
             total_ns,
             load_ns: self.load_ns,
             prompt_tokens: finish.prompt_tokens as u64,
             cached_tokens: finish.cached_tokens as u64,
+            recalled_tokens: [recalled.ram_tokens, recalled.ssd_tokens, recalled.remote_tokens]
+                .map(|tokens| tokens as u64),
+            recall_ns: recalled.ns,
             prompt_ns: finish.prompt_ns,
             answer_tokens: finish.eval_tokens as u64,
             answer_ns: finish.eval_ns,
@@ -195,6 +203,7 @@ mod tests {
             reason: runtime::FinishReason::Length,
             prompt_tokens: 3,
             cached_tokens: 1,
+            recalled: runtime::Recalls::default(),
             prompt_ns: 20,
             eval_tokens: 2,
             eval_ns: 30,

@@ -56,6 +56,8 @@ pub(crate) struct Model {
     /// The engine's key: equal keys are equal files.
     pub(crate) key: String,
     pub(crate) source: Source,
+    /// SHA-256 of the weights' file, where it is known.
+    pub(crate) weights: Option<[u8; 32]>,
     /// Options that the model's publisher set.
     pub(crate) params: Map<String, Value>,
     pub(crate) system: Option<String>,
@@ -221,6 +223,7 @@ impl Model {
             summary,
             key,
             source,
+            weights: None,
             params: Map::new(),
             system: None,
             licenses: Vec::new(),
@@ -307,6 +310,7 @@ fn stored_model(library: &Library, stored: &StoredModel) -> Result<Model, Error>
     Ok(Model {
         key: layer.digest.hex(),
         source,
+        weights: Some(*layer.digest.as_bytes()),
         params,
         system: text(LayerKind::System)?.filter(|text| !text.is_empty()),
         licenses: of_kind(LayerKind::License).map(|layer| library.text(layer)).collect::<Result<_, _>>()?,

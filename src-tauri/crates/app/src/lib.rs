@@ -42,6 +42,7 @@ mod share;
 mod show;
 mod summary;
 mod template;
+mod tiers;
 mod trust;
 mod verify;
 
@@ -119,6 +120,8 @@ pub struct App {
     peers: Peers,
     /// Tells other daemons that this one uses the library.
     present: Option<Arc<Presence>>,
+    /// Where computed prefixes are kept.
+    kept: Option<Arc<cairn_runtime::Kept>>,
 }
 
 impl App {
@@ -128,6 +131,7 @@ impl App {
     /// # Errors
     /// When the settings ask for kernels that this machine cannot run, or for a type of the attention cache that there is not.
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
+        let kept = tiers::open(&settings.tiers, &machine, &clock);
         let config = EngineConfig {
             machine,
             kernel: settings.kernel.clone(),
@@ -138,9 +142,11 @@ impl App {
             max_queue: settings.max_queue,
             keep_alive: load::engine_keep_alive(settings.keep_alive),
             seed,
+            kept: kept.clone(),
         };
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
         let mut app = Self::new(engine, settings, clock, seed);
+        app.kept = kept.map(Arc::new);
         app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)
@@ -163,6 +169,7 @@ impl App {
             clock,
             peers,
             present: None,
+            kept: None,
             templates_told: Arc::default(),
         }
     }
@@ -198,5 +205,12 @@ impl App {
     /// Ends everything that runs and unloads every model.
     pub fn shutdown(&self) {
         self.engine.shutdown();
+    }
+
+    /// Writes down what models have computed, where that is kept. Comes after [`App::shutdown`], and takes 2 s at most.
+    pub fn keep_prefixes(&self) {
+        if let Some(kept) = &self.kept {
+            tiers::close(kept);
+        }
     }
 }

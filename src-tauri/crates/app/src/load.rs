@@ -2,6 +2,7 @@
 
 use cairn_gguf::DType;
 use cairn_runtime::{Lease, LoadOptions};
+use cairn_tier::WeightsDigest;
 use cairn_wire::KeepAlive;
 
 use crate::catalog::Model;
@@ -68,7 +69,13 @@ impl App {
             return Err(Error::Unsupported("running a model with an adapter"));
         }
         let context_tokens = chosen.context_tokens.or(self.settings.context_tokens);
-        let load = LoadOptions { context_tokens, threads: chosen.threads, kv_type: chosen.kv_type, force };
+        let load = LoadOptions {
+            context_tokens,
+            threads: chosen.threads,
+            kv_type: chosen.kv_type,
+            force,
+            weights: model.weights.map(WeightsDigest),
+        };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
         if lease.load_ns() > 0 || self.templates_told.is_new(&model.summary) {

@@ -6,6 +6,7 @@
 mod address;
 mod downloads;
 mod mirror;
+mod tiers;
 
 use std::path::PathBuf;
 
@@ -15,6 +16,7 @@ use crate::{Env, Places};
 pub use address::Address;
 pub use downloads::{DownloadSettings, bytes};
 pub use mirror::{MirrorSettings, MirroredOrigin};
+pub use tiers::TierSettings;
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +83,14 @@ pub const TABLE: &[Row] = &[
         "Type of the attention cache, f16, bf16, q8_0 or q4_0, unless a request or its model says otherwise",
     ),
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
+    row(
+        "CAIRN_KV_RAM",
+        "an eighth of the memory, 4G at most",
+        "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
+    ),
+    row("OLLAMA_KV_TIERING", "false", "Keeps computed prefixes on the disk too, where they outlive a restart"),
+    row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them; naming one switches that on"),
+    row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
     row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
@@ -188,6 +198,8 @@ pub struct Settings {
     pub kv_cache_type: Option<String>,
     /// `CAIRN_KV_BUDGET`, in bytes.
     pub kv_budget_bytes: Option<u64>,
+    /// Where computed prefixes are kept.
+    pub tiers: TierSettings,
     /// How models are fetched.
     pub downloads: DownloadSettings,
     /// `CAIRN_HIDE_PEBBLE`.
@@ -236,6 +248,7 @@ impl Settings {
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
             mirror: MirrorSettings::load(&mut read, places),
+            tiers: TierSettings::load(&mut read, env, places),
             downloads: DownloadSettings::load(&mut read, env, places),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.

@@ -114,6 +114,8 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     }
     rest(&app).await;
     app.close_lan().await;
+    let keeping = app.clone();
+    tokio::task::spawn_blocking(move || keeping.keep_prefixes()).await.context("keeping prefixes does not panic")?;
     // A file that stays behind does no harm: the lock tells.
     if let Err(error) = std::fs::remove_file(places.daemon_file()) {
         tracing::debug!(%error, "daemon.json stays behind");

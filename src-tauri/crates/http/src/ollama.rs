@@ -86,6 +86,7 @@ impl Whole {
 }
 
 fn metrics(cost: &Cost) -> Metrics {
+    let [ram_tokens, ssd_tokens, remote_tokens] = cost.recalled_tokens;
     Metrics {
         total_duration: cost.total_ns,
         load_duration: cost.load_ns,
@@ -94,6 +95,10 @@ fn metrics(cost: &Cost) -> Metrics {
         eval_count: cost.answer_tokens,
         eval_duration: cost.answer_ns,
         cached_tokens: cost.cached_tokens,
+        ram_tokens,
+        ssd_tokens,
+        remote_tokens,
+        restore_duration: cost.recall_ns,
     }
 }
 

@@ -345,6 +345,11 @@ impl Tiers {
         self.end(within);
     }
 
+    /// As [`Tiers::close`], for whoever shares the tiers: from then on, nothing is kept and nothing is found.
+    pub fn shut_down(&self, within: Duration) {
+        self.end(within);
+    }
+
     fn end(&self, within: Duration) {
         let mut state = self.inner.lock();
         if state.closing.is_some() {

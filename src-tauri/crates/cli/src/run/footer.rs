@@ -10,12 +10,22 @@ pub(super) fn text(metrics: &Metrics) -> String {
     let rate = |tokens: u64, ns: u64| {
         (tokens > 0 && ns > 0).then(|| format!("{:.2} tokens/s", tokens as f64 / (ns as f64 / 1e9)))
     };
+    let restored = || {
+        let places =
+            [("RAM", metrics.ram_tokens), ("SSD", metrics.ssd_tokens), ("the remote tier", metrics.remote_tokens)];
+        let parts: Vec<String> =
+            places.iter().filter(|(_, n)| *n > 0).map(|(place, n)| format!("{n} from {place}")).collect();
+        let time = duration(metrics.restore_duration).unwrap_or_default();
+        (!parts.is_empty())
+            .then(|| format!("{} of {} prompt tokens, in {time}", parts.join(", "), metrics.prompt_eval_count))
+    };
     let computed = metrics.prompt_eval_count.saturating_sub(metrics.cached_tokens);
     let lines = [
         ("total duration", duration(metrics.total_duration)),
         ("load duration", duration(metrics.load_duration)),
         ("prompt eval count", count(metrics.prompt_eval_count)),
         ("of these cached", count(metrics.cached_tokens)),
+        ("of these restored", restored()),
         ("prompt eval duration", duration(metrics.prompt_eval_duration)),
         ("prompt eval rate", rate(computed, metrics.prompt_eval_duration)),
         ("eval count", count(metrics.eval_count)),
@@ -36,6 +46,8 @@ mod tests {
             total_duration: 1_500_000_000,
             prompt_eval_count: 26,
             cached_tokens: 16,
+            ssd_tokens: 12,
+            restore_duration: 5_000_000,
             prompt_eval_duration: 100_000_000,
             eval_count: 50,
             eval_duration: 1_000_000_000,
@@ -44,6 +56,7 @@ mod tests {
         let expected = "total duration:       1.5s\n\
                         prompt eval count:    26 token(s)\n\
                         of these cached:      16 token(s)\n\
+                        of these restored:    12 from SSD of 26 prompt tokens, in 5ms\n\
                         prompt eval duration: 100ms\n\
                         prompt eval rate:     100.00 tokens/s\n\
                         eval count:           50 token(s)\n\

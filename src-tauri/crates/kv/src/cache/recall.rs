@@ -83,7 +83,7 @@ impl Cache {
         let keeper = self.keeper.as_ref().expect("a recall is begun by a cache that keeps");
         let fits = restored.head().sections == keeper.geometry.sections(restored.head().keys.len())
             && restored.head().rows == keeper.keeping.rows;
-        if !fits || !(first..end).contains(&have) || first % CHUNK_TOKENS != 0 || end >= tokens.len() {
+        if !fits || !(first..end).contains(&have) || !first.is_multiple_of(CHUNK_TOKENS) || end >= tokens.len() {
             return Recalled::Misfit;
         }
         if let Err(error) = self.reserve(backend, seq, end - have) {

@@ -1,3 +1,5 @@
+//! The tiers over places that tests make: fake ones that fail as they are told, and real folders.
+
 mod budgets;
 mod churn;
 mod fake;

@@ -25,6 +25,18 @@ pub struct Metrics {
     /// Prompt tokens that were found computed already. Ours: Ollama has no such field.
     #[serde(skip_serializing_if = "is_zero")]
     pub cached_tokens: u64,
+    /// Of these, the tokens that had left memory's pages and came back from RAM. Ours, as all that follows.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ram_tokens: u64,
+    /// From this machine's disk.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ssd_tokens: u64,
+    /// From the remote tier.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub remote_tokens: u64,
+    /// Bringing them back; it is no part of `prompt_eval_duration`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub restore_duration: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use cairn_disk::{Draft, Partial, RealDisk};
+use cairn_disk::{Blocks, Draft, Partial, RealDisk};
 use tokio::sync::watch;
 
 use super::*;
@@ -67,6 +67,14 @@ impl Disk for Slow {
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         RealDisk.rename(from, to)
+    }
+
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
+        RealDisk.open_blocks(path)
+    }
+
+    fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
+        RealDisk.sync_folder(path)
     }
 
     fn touch(&self, path: &Path) -> Result<(), DiskError> {
