@@ -9,6 +9,7 @@ mod first_words;
 mod hostile;
 mod house;
 mod imports;
+mod kept;
 mod layers;
 mod libraries;
 mod logins;

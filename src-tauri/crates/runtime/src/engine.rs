@@ -31,6 +31,9 @@ use crate::random::Random;
 /// Tokens of context for requests that ask for none.
 const DEFAULT_CONTEXT_TOKENS: u32 = 4096;
 
+/// How long a load waits for the model's last one to hand over what it had computed.
+const HAND_OVER: Duration = Duration::from_secs(2);
+
 /// A model as lists show it.
 #[derive(Clone, Debug)]
 pub struct Loaded {
@@ -61,6 +64,8 @@ struct Inner {
     variant: &'static Variant,
     budget: Arc<Budget>,
     entries: Mutex<HashMap<ModelId, Entry>>,
+    /// Whether the latest load of each model still runs: after its entry has gone, it hands over what it has computed.
+    latest: Mutex<HashMap<ModelId, Arc<AtomicBool>>>,
     /// By size. A team lives as long as a model uses it.
     teams: Mutex<HashMap<usize, Weak<Team>>>,
     /// Seeds the models' own sources of seeds.
@@ -110,6 +115,7 @@ impl Engine {
             variant,
             budget,
             entries: Mutex::default(),
+            latest: Mutex::default(),
             teams: Mutex::default(),
             loading: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
@@ -158,7 +164,9 @@ impl Engine {
             closing: Arc::clone(&inner.closing),
             kept: inner.config.kept.clone().zip(options.weights),
         };
+        self.await_hand_over(&id).await;
         let model = blocking(move || LoadedModel::load(file, loading)).await??;
+        inner.latest.lock().expect("no code panics while it holds the lock").insert(id.clone(), model.running());
         tracing::info!(%id, load_ms = model.load_ns / 1_000_000, variant = model.caps.variant, "model loaded");
         let load_ns = model.load_ns;
         let entry = Entry {
@@ -174,6 +182,16 @@ impl Engine {
         let mut lease = self.lease(&id, &options, keep_alive)?.ok_or(LoadError::Closing)?;
         lease.load_ns = load_ns;
         Ok(lease)
+    }
+
+    /// Waits until a model that was unloaded a moment ago has handed over what it had computed, so that its next load finds that.
+    async fn await_hand_over(&self, id: &str) {
+        let latest = self.0.latest.lock().expect("no code panics while it holds the lock").remove(id);
+        let Some(running) = latest else { return };
+        let until = Instant::now() + HAND_OVER;
+        while running.load(Ordering::Acquire) && Instant::now() < until {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// Says whether the model file at `path` could be loaded: its head, its vocabulary, and that its tensors are those of

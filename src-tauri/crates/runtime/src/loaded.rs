@@ -66,6 +66,11 @@ impl LoadedModel {
         self.alive.load(Ordering::Acquire)
     }
 
+    /// Tells whether its thread still runs, also when this has been dropped.
+    pub(crate) fn running(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.alive)
+    }
+
     /// Builds the model and starts its thread. Takes as long as reading the header and the vocabulary does; the weights
     /// are mapped and come in as they are used.
     pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {

@@ -1,0 +1,50 @@
+//! What was said once need not be computed again: not after the model was unloaded, and not after the daemon was restarted.
+
+use serde_json::{Value, json};
+
+use crate::cairn::{Daemon, Home, kill, succeeded};
+
+/// A prompt of some hundred tokens, and what the model says to it.
+fn ask(daemon: &Daemon<'_>) -> Value {
+    let prompt = (0..700).map(|word| format!("{} ", word * 7919 % 1000)).collect::<String>();
+    let request = json!({
+        "model": "m", "prompt": prompt, "raw": true, "stream": false,
+        "options": {"num_predict": 12, "num_ctx": 2048, "temperature": 0}
+    });
+    let answer = daemon.post("/api/generate", &request).expect("the daemon lives");
+    serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+fn tokens(answer: &Value, field: &str) -> u64 {
+    answer[field].as_u64().unwrap_or_default()
+}
+
+#[test]
+fn a_prompt_is_computed_once() {
+    let home = Home::new();
+    let folder = home.folder.path().join("kept");
+    let home = home.with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
+    let model = home.folder.path().join("m.gguf");
+    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &model).expect("the home is writable");
+
+    let mut daemon = home.serve();
+    succeeded(&home.run(&["import", &model.to_string_lossy(), "m"]));
+    let first = ask(&daemon);
+    let prompt = tokens(&first, "prompt_eval_count");
+    assert!(prompt > 600, "the prompt is long enough to be kept: {first}");
+    assert_eq!(tokens(&first, "cached_tokens"), 0, "nothing is known yet: {first}");
+
+    succeeded(&home.run(&["stop", "m"]));
+    let again = ask(&daemon);
+    assert_eq!(tokens(&again, "ram_tokens"), prompt - 1, "an unloaded model finds it in RAM: {again}");
+    assert_eq!(again["response"], first["response"], "and says the same");
+
+    assert!(kill(daemon.child.id(), "-TERM"), "the daemon runs");
+    assert!(daemon.child.wait().expect("it is ours").success(), "it ends well");
+    drop(daemon);
+    let daemon = home.serve();
+    let restarted = ask(&daemon);
+    assert_eq!(tokens(&restarted, "ssd_tokens"), prompt - 1, "a restarted daemon finds it on the disk: {restarted}");
+    assert_eq!(restarted["response"], first["response"], "and says the same");
+    assert!(restarted["restore_duration"].as_u64() > Some(0), "how long that took is told: {restarted}");
+}
