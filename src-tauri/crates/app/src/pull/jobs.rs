@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use cairn_disk::RealDisk;
 use cairn_registry::{Downloads, Registry};
-use cairn_store::{Digest, Layer, LayerKind, Libraries, ModelRef};
+use cairn_store::{Digest, Layer, LayerKind, Leftover, Libraries, ModelRef, Staging, StagingError};
 use tokio::sync::watch;
 
 use super::brought::Brought;
@@ -122,6 +122,29 @@ impl Pulls {
         })
     }
 
+    /// Removes what is left of downloads that nobody goes on with, here or in another daemon of the library, and tells what
+    /// it was; with `dry_run` it only tells. Blocks.
+    pub(crate) fn clear_leftovers(&self, dry_run: bool) -> Result<Vec<Leftover>, StagingError> {
+        let inner = &self.0;
+        // What is not written down yet is in the list.
+        let jobs = inner.queue().jobs.clone();
+        let named = inner.journal.named();
+        let wanted = |digest: &Digest| named.contains(digest) || jobs.iter().any(|job| job.wants(digest));
+        let opened = super::lock(&inner.downloads).as_ref().map(|downloads| downloads.staging().clone());
+        let staging = match opened {
+            Some(staging) => staging,
+            None => Staging::open(&inner.library, Arc::new(RealDisk))?,
+        };
+        let mut left = staging.left_behind(wanted);
+        if !dry_run {
+            // One that somebody fetches again since is not left any more.
+            left.retain(|(digest, _)| staging.discard(digest).is_ok());
+            let removed: Vec<Digest> = left.iter().map(|(digest, _)| *digest).collect();
+            jobs.iter().for_each(|job| job.superseded_is_gone(&removed));
+        }
+        Ok(left.into_iter().map(|(_, leftover)| leftover).collect())
+    }
+
     /// May clients have what a name stands for here replaced by what its registry says? Not where it was made here.
     pub(crate) fn may_replace(&self, name: &ModelRef, manifest: &Digest) -> bool {
         self.0.brought.is_as_it_came(name, manifest)
@@ -221,7 +244,7 @@ impl Pulls {
             // It is all but done, and nothing stops it now.
             (PullState::Running, _) if publishing => {}
             (PullState::Running, wish) => drop(job.wish.send_replace(wish)),
-            (PullState::Done, Wish::Discard) => inner.forget(&job),
+            (PullState::Done, Wish::Discard) if job.view().superseded.is_empty() => inner.forget(&job),
             (_, Wish::Discard) => {
                 let pulls = self.clone();
                 tokio::spawn(async move { pulls.0.discard(&job).await });

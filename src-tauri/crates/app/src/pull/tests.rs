@@ -158,6 +158,52 @@ async fn what_another_download_wants_is_not_discarded() {
     assert_eq!((at.names_in("partials"), at.names_in("ready")), (vec![], vec![]), "nothing stays");
 }
 
+/// A pull is begun, cancelled, and its tag moves.
+async fn superseded(at: &Fixture, app: &App) -> Pull {
+    app.pull_detached(at.publish("m", &[&[1; 400_000]])).await.unwrap();
+    until_some(app).await;
+    app.cancel_download("1").await.unwrap();
+    let pull = at.publish("m", &[&[2; 100_000]]);
+    assert_eq!(told(app.pull(pull.clone()).unwrap()).await.last().unwrap(), "success", "in its new version");
+    pull
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_came_of_an_earlier_version_is_shown_and_discarded() {
+    let at = fixture();
+    let app = at.app();
+    superseded(&at, &app).await;
+    let row = app.downloads().remove(0);
+    assert!(row.state == PullState::Done && row.held_bytes > 0, "it is there: {row:?}");
+    assert!(row.trouble.is_some_and(|line| line.contains("earlier version")), "and said");
+    app.discard_download("1").await.unwrap();
+    assert_eq!(at.names_in("partials"), [""; 0], "nothing stays");
+    assert!(app.downloads().is_empty() && app.list().unwrap().len() > 1, "the model does");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_is_what_no_download_goes_on_with() {
+    let at = fixture();
+    let app = at.app();
+    superseded(&at, &app).await;
+    app.pull_detached(at.publish("other", &[&[3; 400_000]])).await.unwrap();
+    until_some(&app).await;
+    app.cancel_download("2").await.unwrap();
+    let partials = || at.names_in("partials").len();
+    let before = partials();
+    // As one after a restart, which knows nothing of what was superseded.
+    app.pulls.0.queue().jobs.iter().for_each(|job| job.let_go());
+    let next = at.app();
+    assert_eq!(next.collect_garbage(false, false).unwrap().kept.len(), 1, "it is told, and stays");
+    assert_eq!(next.collect_garbage(true, true).unwrap().removed.len(), 1, "that it would go");
+    assert_eq!(partials(), before, "nothing went yet");
+    let removed = app.collect_garbage(false, true).unwrap().removed;
+    assert!(removed.len() == 1 && removed[0].size_bytes > 0, "it goes, and the cancelled one's does not: {removed:?}");
+    assert_eq!(partials(), before - 2, "with its journal");
+    assert_eq!(app.downloads()[0].held_bytes, 0, "nothing of it is left to discard");
+    assert_eq!(told(app.pull(at.pull("other")).unwrap()).await.last().unwrap(), "success", "the other goes on");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_than_three_wait_in_an_order_that_can_be_changed() {
     let at = fixture();

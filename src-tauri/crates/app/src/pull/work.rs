@@ -46,7 +46,13 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     }
     let (library, layers) = (inner.library.clone(), contents(&found.manifest));
     let blobs = layers.iter().map(|layer| look_for(&library, &downloads, layer)).collect();
-    job.found(blobs);
+    // Asked before the view is locked, because others are locked for it.
+    let before: Vec<Digest> = {
+        let view = job.view();
+        view.blobs.iter().chain(&view.superseded).map(|blob| blob.digest).collect()
+    };
+    let wanted: Vec<Digest> = before.into_iter().filter(|digest| inner.wanted_elsewhere(job, digest)).collect();
+    job.found(blobs, &wanted);
     inner.note(job);
     let mut events = downloads.events();
     let sources = origins.blob_sources();
