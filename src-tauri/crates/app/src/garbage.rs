@@ -32,7 +32,7 @@ impl App {
             State::Absent(_) => Ok(Collected::default()),
             State::Present | State::Unreadable(_) => {
                 let garbage = Garbage { now: self.clock.now(), dry_run, partials };
-                let writer = LibraryWriter::open(library, &RealDisk)?;
+                let writer = LibraryWriter::open(library, &RealDisk)?.keeping(self.pulls.counted_on());
                 Ok(writer.collect_garbage(garbage)?)
             }
         }

@@ -95,6 +95,14 @@ impl Inner {
         others.iter().any(|other| other.wants(digest))
     }
 
+    /// The contents of everything that is being fetched.
+    pub(super) fn counted_on(&self) -> Vec<Digest> {
+        let queue = self.queue();
+        let views = queue.jobs.iter().map(|job| job.view());
+        let working = views.filter(|view| matches!(view.state, PullState::Queued | PullState::Running));
+        working.flat_map(|view| view.blobs.iter().map(|blob| blob.digest).collect::<Vec<_>>()).collect()
+    }
+
     /// Removes what came for a job, and the job.
     pub(super) async fn discard(&self, job: &Arc<Job>) {
         let digests: Vec<Digest> = {

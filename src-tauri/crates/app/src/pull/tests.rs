@@ -158,6 +158,53 @@ async fn what_another_download_wants_is_not_discarded() {
     assert_eq!((at.names_in("partials"), at.names_in("ready")), (vec![], vec![]), "nothing stays");
 }
 
+/// `a` is here, and `b` is on its way, which has the same contents and more.
+async fn sharing(at: &Fixture, app: &App) -> (Pull, PullEvents) {
+    let shared = [5; 50_000];
+    let (a, b) = (at.publish("a", &[&shared]), at.publish("b", &[&shared, &[6; 400_000]]));
+    assert_eq!(told(app.pull(a.clone()).unwrap()).await.last().unwrap(), "success", "it comes");
+    let mut events = app.pull(b).unwrap();
+    while !matches!(events.next().await.unwrap(), PullEvent::Blob(blob) if blob.published) {}
+    (a, events)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_running_pull_counts_on_is_not_deleted() {
+    let at = fixture();
+    let app = at.app();
+    let (a, b) = sharing(&at, &app).await;
+    assert_eq!(app.delete(&a.name).unwrap().freed_bytes, 0, "all of it is counted on");
+    let told = told(b).await;
+    assert_eq!(told.last().unwrap(), "success", "{told:?}");
+    let steps = told.iter().filter(|line| *line == "pulling manifest").count();
+    assert_eq!(steps, 0, "nothing was to be done again: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_program_removes_is_fetched_again() {
+    let at = fixture();
+    let app = at.app();
+    let (_, b) = sharing(&at, &app).await;
+    let digest = Digest::of(&[5; 50_000]);
+    std::fs::remove_file(at.folder.path().join("models/blobs").join(digest.file_name())).unwrap();
+    let told = told(b).await;
+    assert_eq!(told.last().unwrap(), "success", "{told:?}");
+    assert!(told.iter().any(|line| line.contains("was removed while")), "it is said: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contents_have_one_size() {
+    let at = fixture();
+    let pull = at.publish("m", &[b"contents"]);
+    let digest = Digest::of(b"contents");
+    let layer = |size: u64| format!(r#"{{"mediaType":"x","digest":"{digest}","size":{size}}}"#);
+    let manifest = format!(r#"{{"schemaVersion":2,"layers":[{},{}]}}"#, layer(8), layer(9));
+    at.registry.put_manifest("library/m", "latest", manifest.as_bytes());
+    let told = told(at.app().pull(pull).unwrap()).await;
+    assert!(told.last().unwrap().contains("8 bytes, and 9 bytes: nothing was fetched"), "{told:?}");
+    assert_eq!(at.registry.sent_bytes(&digest.to_string()), 0, "at once");
+}
+
 /// A pull is begun, cancelled, and its tag moves.
 async fn superseded(at: &Fixture, app: &App) -> Pull {
     app.pull_detached(at.publish("m", &[&[1; 400_000]])).await.unwrap();
