@@ -252,6 +252,9 @@ impl Pulls {
             (PullState::Running, _) if publishing => {}
             (PullState::Running, wish) => drop(job.wish.send_replace(wish)),
             (PullState::Done, Wish::Discard) if job.view().superseded.is_empty() => inner.forget(&job),
+            (PullState::Done, Wish::Go | Wish::Pause | Wish::Stop) => {
+                return Err(Error::DownloadDone(job.name.to_string()));
+            }
             (_, Wish::Discard) => {
                 let pulls = self.clone();
                 tokio::spawn(async move { pulls.0.discard(&job).await });

@@ -158,6 +158,20 @@ async fn what_another_download_wants_is_not_discarded() {
     assert_eq!((at.names_in("partials"), at.names_in("ready")), (vec![], vec![]), "nothing stays");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_can_neither_be_stopped_nor_resumed() {
+    let at = fixture();
+    let app = at.app();
+    told(app.pull(at.publish("m", &[b"small"])).unwrap()).await;
+    for answer in [app.pause_download("1").await, app.cancel_download("1").await, app.resume_download("1").await] {
+        let error = answer.expect_err("it is over");
+        assert!(error.kind() == crate::Kind::Conflict && error.to_string().contains("is done"), "{error}");
+    }
+    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "as before");
+    app.discard_download("1").await.unwrap();
+    assert!(app.downloads().is_empty(), "the line can go");
+}
+
 /// `a` is here, and `b` is on its way, which has the same contents and more.
 async fn sharing(at: &Fixture, app: &App) -> (Pull, PullEvents) {
     let shared = [5; 50_000];
