@@ -134,6 +134,14 @@ struct Queue {
     last_id: u64,
 }
 
+/// Is it a name that a model can have?
+///
+/// # Errors
+/// When it is none.
+pub fn check_name(text: &str) -> Result<(), Error> {
+    Ok(text.parse::<cairn_store::ModelRef>().map(drop)?)
+}
+
 impl App {
     /// Brings a model here, or joins who does, and tells how far it has come. Must be called inside a tokio runtime.
     ///
