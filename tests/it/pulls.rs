@@ -4,6 +4,7 @@
 mod full;
 mod nearby;
 pub(crate) mod published;
+mod several;
 #[cfg(unix)]
 mod survive;
 mod templates;

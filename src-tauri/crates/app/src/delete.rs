@@ -11,7 +11,8 @@ use crate::{App, Error, pebble};
 pub struct Deleted {
     /// Its name.
     pub name: String,
-    /// Bytes of disk that are free now. Those of files that other models have are not among them.
+    /// Bytes of disk that are free now. Those of files that other models have, or models on their way
+    /// count on, are not among them.
     pub freed_bytes: u64,
 }
 
@@ -40,7 +41,7 @@ impl App {
             Err(_) if damaged => None,
             Err(error) => return Err(error),
         };
-        let deleted = LibraryWriter::open(own, &RealDisk)?.delete(&name)?;
+        let deleted = LibraryWriter::open(own, &RealDisk)?.keeping(self.pulls.counted_on()).delete(&name)?;
         // Answers that are being computed end first; the system keeps a deleted file for those who have it open.
         if let Some(layer) = stored.as_ref().and_then(|stored| stored.manifest.layer(&LayerKind::Model)) {
             self.engine.unload(&layer.digest.hex());

@@ -210,6 +210,9 @@ pub enum Error {
     /// No download of that id or model, as it was sent.
     #[error("there is no download {0:?}; `cairn downloads` lists them")]
     NoDownload(String),
+    /// A download that is over can neither be stopped nor go on.
+    #[error("{0} is here already: its download is done; `cairn pull` looks for a newer version")]
+    DownloadDone(String),
     /// A template that a model is to get, and that is none.
     #[error("template error: {0}")]
     InvalidTemplate(cairn_prompt::Error),
@@ -324,6 +327,7 @@ impl Error {
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
             | Self::OwnFile(_)
+            | Self::DownloadDone(_)
             | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,

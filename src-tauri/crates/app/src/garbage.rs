@@ -9,18 +9,31 @@ use crate::{App, Error};
 const DAEMONS: &str = "cairn-daemons.lock";
 
 impl App {
-    /// Removes files of our own library that nobody needs, and with `partials` what is left of downloads by other programs
-    /// too; with `dry_run` it only tells.
+    /// Removes files of our own library that nobody needs, and with `partials` what is left of downloads that nobody
+    /// goes on with; with `dry_run` it only tells.
     ///
     /// # Errors
     /// When a manifest cannot be read, so that nobody knows what is needed, or when the disk refuses.
     pub fn collect_garbage(&self, dry_run: bool, partials: bool) -> Result<Collected, Error> {
+        let mut collected = self.collect_from_blobs(dry_run, partials)?;
+        if self.catalog.own_library().state() == State::Present {
+            match self.pulls.clear_leftovers(dry_run || !partials) {
+                Ok(left) if partials => collected.removed.extend(left),
+                Ok(left) => collected.kept.extend(left),
+                Err(error) => tracing::warn!(%error, "what is left of our own downloads stays"),
+            }
+        }
+        Ok(collected)
+    }
+
+    fn collect_from_blobs(&self, dry_run: bool, partials: bool) -> Result<Collected, Error> {
         let library = self.catalog.own_library();
         match library.state() {
             State::Absent(_) => Ok(Collected::default()),
             State::Present | State::Unreadable(_) => {
                 let garbage = Garbage { now: self.clock.now(), dry_run, partials };
-                Ok(LibraryWriter::open(library, &RealDisk)?.collect_garbage(garbage)?)
+                let writer = LibraryWriter::open(library, &RealDisk)?.keeping(self.pulls.counted_on());
+                Ok(writer.collect_garbage(garbage)?)
             }
         }
     }
@@ -56,12 +69,12 @@ impl App {
         let is_at_work = |collected: Collected| {
             collected.kept.iter().any(|leftover| leftover.kind == LeftoverKind::Partial && leftover.young)
         };
-        let collected = match self.collect_garbage(true, false).map(is_at_work) {
+        let collected = match self.collect_from_blobs(true, false).map(is_at_work) {
             Ok(true) => {
                 tracing::debug!("another program fetches a model, and the library is not cleared up");
                 return;
             }
-            Ok(false) => self.collect_garbage(false, false),
+            Ok(false) => self.collect_from_blobs(false, false),
             Err(error) => Err(error),
         };
         match collected {

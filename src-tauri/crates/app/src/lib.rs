@@ -78,7 +78,7 @@ pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedMani
 pub use nearby::FoundPeer;
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
-pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob};
+pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob, check_name};
 pub use push::{Push, PushError, PushEvent, pushed_to};
 pub use scan::{Found, Keeper, Kept, Scan, ScanEvent, Scanned, Standing};
 pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};

@@ -134,6 +134,14 @@ struct Queue {
     last_id: u64,
 }
 
+/// Is it a name that a model can have?
+///
+/// # Errors
+/// When it is none.
+pub fn check_name(text: &str) -> Result<(), Error> {
+    Ok(text.parse::<cairn_store::ModelRef>().map(drop)?)
+}
+
 impl App {
     /// Brings a model here, or joins who does, and tells how far it has come. Must be called inside a tokio runtime.
     ///
@@ -180,7 +188,7 @@ impl App {
     /// Stops fetching a model until it is resumed, after a restart too. `which` is an id or a name.
     ///
     /// # Errors
-    /// When there is no such download.
+    /// When there is no such download, or it is done.
     pub async fn pause_download(&self, which: &str) -> Result<(), Error> {
         self.pulls.wish_and_wait(which, Wish::Pause).await
     }
@@ -188,7 +196,7 @@ impl App {
     /// Lets one go on that was paused, stopped or failed; whether or not anybody watches, if nobody does now.
     ///
     /// # Errors
-    /// When there is no such download.
+    /// When there is no such download, or it is done.
     pub async fn resume_download(&self, which: &str) -> Result<(), Error> {
         self.pulls.wish_and_wait(which, Wish::Go).await
     }
@@ -196,7 +204,7 @@ impl App {
     /// Stops fetching a model and keeps what came.
     ///
     /// # Errors
-    /// When there is no such download.
+    /// When there is no such download, or it is done.
     pub async fn cancel_download(&self, which: &str) -> Result<(), Error> {
         self.pulls.wish_and_wait(which, Wish::Stop).await
     }

@@ -394,7 +394,7 @@ pub(crate) struct Gc {
     /// Only say what would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Remove downloads that Ollama did not complete too
+    /// Remove what is left of downloads too that nobody goes on with, and of those that Ollama did not complete
     #[arg(long)]
     pub(crate) partials: bool,
     /// As JSON, for scripts

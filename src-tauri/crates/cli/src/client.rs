@@ -48,6 +48,18 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// The server went away in the middle of an answer.
+#[derive(Debug)]
+pub(crate) struct BrokenOff(String);
+
+impl std::fmt::Display for BrokenOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the answer broke off: {}", self.0)
+    }
+}
+
+impl std::error::Error for BrokenOff {}
+
 impl Client {
     pub(crate) fn new(address: &Address, token: Option<String>) -> anyhow::Result<Self> {
         if address.scheme == "https" {
@@ -249,7 +261,7 @@ impl Lines {
                 let line: Vec<u8> = self.read.drain(..=end).collect();
                 return parse(&line).map(Some);
             }
-            match self.response.chunk().await.map_err(|error| anyhow!("the answer broke off: {}", root(&error)))? {
+            match self.response.chunk().await.map_err(|error| BrokenOff(root(&error)))? {
                 Some(more) => self.read.extend_from_slice(&more),
                 None if self.read.iter().all(u8::is_ascii_whitespace) => return Ok(None),
                 None => return parse(&std::mem::take(&mut self.read)).map(Some),

@@ -29,6 +29,7 @@ mod run;
 mod scan;
 mod search;
 mod serve;
+mod several;
 mod show;
 mod stop;
 mod table;

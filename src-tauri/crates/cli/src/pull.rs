@@ -6,11 +6,13 @@
 mod bars;
 mod lines;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use cairn_wire::app::{CapRequest, Download, DownloadRequest, DownloadsResponse};
 use cairn_wire::ollama::{PullLine, PullRequest};
+use serde::Serialize;
 
-use crate::client::Client;
+use crate::client::{BrokenOff, Client};
+use crate::several::{self, Enough};
 use crate::{Setting, args, daemon, human, output};
 use bars::Bars;
 use lines::Lines;
@@ -23,6 +25,29 @@ pub(crate) trait Show {
 }
 
 pub(crate) async fn pull(setting: &Setting, args: &args::Pull) -> anyhow::Result<()> {
+    let client = several::told(args.json, several::only(&args.models), prepare(setting, args).await)?;
+    several::each(args.json, &args.models, "did not come", async |model| {
+        if args.detach {
+            return detached(&client, args, model).await;
+        }
+        let request = PullRequest {
+            model: model.to_owned(),
+            insecure: args.insecure,
+            sources: args.source.clone(),
+            ..PullRequest::default()
+        };
+        let show = show(args.json);
+        match args.models.len() {
+            1 => shown(&client, &request, show).await,
+            _ => shown(&client, &request, Box::new(Named { model: model.to_owned(), json: args.json, show })).await,
+        }
+    })
+    .await
+}
+
+/// The daemon, once nothing speaks against what is asked of it.
+async fn prepare(setting: &Setting, args: &args::Pull) -> anyhow::Result<Client> {
+    several::check_names(&args.models, "pulled")?;
     let limit = args.limit.as_deref().map(rate).transpose()?;
     let client = daemon::reach(setting).await?;
     if let Some(limit) = limit {
@@ -30,21 +55,7 @@ pub(crate) async fn pull(setting: &Setting, args: &args::Pull) -> anyhow::Result
         let request = CapRequest { bytes_per_second: Some(limit) };
         client.post::<_, DownloadsResponse>("/app/downloads/cap", &request).await?;
     }
-    for model in &args.models {
-        match args.detach {
-            true => detached(&client, args, model).await?,
-            false => {
-                let request = PullRequest {
-                    model: model.clone(),
-                    insecure: args.insecure,
-                    sources: args.source.clone(),
-                    ..PullRequest::default()
-                };
-                watched(&client, &request, args.json).await?;
-            }
-        }
-    }
-    Ok(())
+    Ok(client)
 }
 
 /// A number of bytes per second; `0` and `none` for no limit.
@@ -70,32 +81,72 @@ async fn detached(client: &Client, args: &args::Pull, model: &str) -> anyhow::Re
 
 /// Fetches a model and shows how far it has come.
 pub(crate) async fn watched(client: &Client, request: &PullRequest, json: bool) -> anyhow::Result<()> {
-    let mut show = show(json);
+    shown(client, request, show(json)).await
+}
+
+async fn shown(client: &Client, request: &PullRequest, mut show: Box<dyn Show>) -> anyhow::Result<()> {
+    let model = &request.model;
+    let insecure = if request.insecure { " --insecure" } else { "" };
+    let gone = || {
+        Enough(format!(
+            "the daemon ended before {model} was here. Nothing is lost: what came is kept, and `cairn pull \
+             {model}{insecure}` goes on from there"
+        ))
+    };
     let pulled = async {
         let mut lines = client.stream("/api/pull", request).await?;
         let mut succeeded = false;
-        while let Some(line) = lines.next::<PullLine>().await.context("the pull ended before the model was here")? {
-            succeeded = line.status == "success";
-            show.line(&line)?;
+        loop {
+            match lines.next::<PullLine>().await {
+                Ok(Some(line)) => {
+                    succeeded = line.status == "success";
+                    show.line(&line)?;
+                }
+                Ok(None) if succeeded => return Ok(()),
+                Ok(None) => bail!(gone()),
+                Err(error) if error.is::<BrokenOff>() => bail!(gone()),
+                Err(error) => return Err(error.context("the pull ended before the model was here")),
+            }
         }
-        if !succeeded {
-            bail!(
-                "the daemon went away before {model} was here; what came is kept, and `cairn pull {model}` goes on",
-                model = request.model
-            );
-        }
-        Ok(())
     };
     let pulled = tokio::select! {
         pulled = pulled => pulled,
-        _ = tokio::signal::ctrl_c() => Err(anyhow!(
-            "interrupted. Nothing is lost: what came is kept. `cairn pull {0}` goes on from there, with --detach in the \
-             background; `cairn downloads discard {0}` removes it",
-            request.model
-        )),
+        _ = tokio::signal::ctrl_c() => Err(Enough(format!(
+            "interrupted. Nothing is lost: what came is kept. `cairn pull {model}` goes on from there, with --detach in the \
+             background; `cairn downloads discard {model}` removes it"
+        )).into()),
     };
     show.end();
     pulled
+}
+
+/// One of several models: each line says which.
+struct Named {
+    model: String,
+    json: bool,
+    show: Box<dyn Show>,
+}
+
+impl Show for Named {
+    fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            model: &'a str,
+            #[serde(flatten)]
+            line: &'a PullLine,
+        }
+        match self.json {
+            true => output::json(&Line { model: &self.model, line }),
+            false => {
+                let status = format!("{}: {}", self.model, line.status);
+                self.show.line(&PullLine { status, ..line.clone() })
+            }
+        }
+    }
+
+    fn end(&mut self) {
+        self.show.end();
+    }
 }
 
 /// How it is told: for scripts, at a terminal, or in a pipe.

@@ -1,11 +1,16 @@
 //! `cairn push`: sends a model to the registry that its name belongs to, and shows how far it has come.
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use cairn_wire::ollama::{PullLine, PushRequest};
 
-use crate::{Setting, args, daemon, output, pull};
+use crate::client::BrokenOff;
+use crate::{Setting, args, daemon, output, pull, several};
 
 pub(crate) async fn push(setting: &Setting, args: &args::Push) -> anyhow::Result<()> {
+    several::told(args.json, Some(&args.model), shown(setting, args).await)
+}
+
+async fn shown(setting: &Setting, args: &args::Push) -> anyhow::Result<()> {
     let client = daemon::reach(setting).await?;
     let model = &args.model;
     let request = PushRequest { model: model.clone(), insecure: args.insecure, ..PushRequest::default() };
@@ -13,14 +18,21 @@ pub(crate) async fn push(setting: &Setting, args: &args::Push) -> anyhow::Result
     let pushed = async {
         let mut lines = client.stream("/api/push", &request).await?;
         let mut succeeded = false;
-        while let Some(line) = lines.next::<PullLine>().await.context("the push ended before the model was there")? {
-            succeeded = line.status == "success";
-            show.line(&line)?;
+        loop {
+            match lines.next::<PullLine>().await {
+                Ok(Some(line)) => {
+                    succeeded = line.status == "success";
+                    show.line(&line)?;
+                }
+                Ok(None) if succeeded => return Ok(()),
+                Err(error) if !error.is::<BrokenOff>() => {
+                    return Err(error.context("the push ended before the model was there"));
+                }
+                _ => {
+                    bail!("the daemon ended before all of {model} was sent; `cairn push {model}` sends what is missing")
+                }
+            }
         }
-        if !succeeded {
-            bail!("the daemon went away before all of {model} was sent; `cairn push {model}` sends what is missing");
-        }
-        Ok(())
     };
     let pushed = tokio::select! {
         pushed = pushed => pushed,

@@ -13,6 +13,7 @@
 //! [`StagedBlob::held`] says is on the disk, after a power cut too.
 
 mod journal;
+mod left;
 mod ranges;
 
 use std::fs;

@@ -81,7 +81,9 @@ impl Library {
         let left = leftovers(self, &references, now)?;
         (usage.unreferenced, usage.partials) =
             left.into_iter().partition(|left| left.kind == LeftoverKind::Unreferenced);
-        own_partials(&self.root().join(".cairn"), &mut usage.partials);
+        for folder in ["partials", "ready", "drafts"] {
+            own_partials(&self.root().join(".cairn").join(folder), &mut usage.partials);
+        }
         Ok(usage)
     }
 }
@@ -121,13 +123,19 @@ mod tests {
         fs::write(library.blobs().join("sha256-12-partial"), vec![4; 8192]).unwrap();
         fs::create_dir_all(library.root().join(".cairn/partials")).unwrap();
         fs::write(library.root().join(".cairn/partials/sha256-34"), vec![5; 4096]).unwrap();
+        fs::create_dir_all(library.root().join(".cairn/brought")).unwrap();
+        fs::write(library.root().join(".cairn/brought/56"), vec![6; 4096]).unwrap();
         let usage = library.usage(SystemTime::UNIX_EPOCH).unwrap();
         let rows: Vec<_> = usage.models.iter().map(|m| (m.name.to_string(), m.own_bytes, m.shared_bytes)).collect();
         let expected = [("big:latest".to_owned(), 8192, 5 * 4096), ("small:latest".to_owned(), 0, 5 * 4096)];
         assert_eq!(rows, expected, "two models share weights and config");
         assert_eq!((usage.model_bytes, usage.shared_bytes), (7 * 4096, 5 * 4096), "everything once");
         assert_eq!(Usage::bytes_of(&usage.unreferenced), 4096, "what nobody names");
-        assert_eq!(Usage::bytes_of(&usage.partials), 3 * 4096, "downloads, Ollama's and ours");
+        assert_eq!(
+            Usage::bytes_of(&usage.partials),
+            3 * 4096,
+            "downloads, Ollama's and ours, and not what is remembered of models that came"
+        );
 
         let blob = library.blob_path(&Digest::of(&vec![2; 8192]));
         fs::remove_file(blob).unwrap();

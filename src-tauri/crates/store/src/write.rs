@@ -48,6 +48,7 @@ pub struct LibraryWriter<'a> {
     library: &'a Library,
     disk: &'a dyn Disk,
     reserve_bytes: u64,
+    kept: Vec<Digest>,
 }
 
 impl<'a> LibraryWriter<'a> {
@@ -63,13 +64,19 @@ impl<'a> LibraryWriter<'a> {
         for folder in [library.drafts(), library.blobs()] {
             disk.remove_dead_drafts(&folder)?;
         }
-        Ok(Self { library, disk, reserve_bytes: 0 })
+        Ok(Self { library, disk, reserve_bytes: 0, kept: Vec::new() })
     }
 
     /// The same, and no copy takes the last `reserve_bytes` of the disk.
     #[must_use]
     pub fn keeping_free(self, reserve_bytes: u64) -> Self {
         Self { reserve_bytes, ..self }
+    }
+
+    /// The same, and these contents stay though no manifest names them yet: a model that is on its way counts on them.
+    #[must_use]
+    pub fn keeping(self, kept: Vec<Digest>) -> Self {
+        Self { kept, ..self }
     }
 
     /// Puts in the contents `bytes`, unless they are there.
@@ -179,7 +186,7 @@ impl<'a> LibraryWriter<'a> {
             return 0;
         }
         let mut unnamed: Vec<Digest> = manifest.layers.iter().chain(&manifest.config).map(|l| l.digest).collect();
-        unnamed.retain(|digest| !references.names(digest));
+        unnamed.retain(|digest| !references.names(digest) && !self.kept.contains(digest));
         unnamed.sort_unstable();
         unnamed.dedup();
         // It may be gone already; and what stays behind costs space and nothing else.

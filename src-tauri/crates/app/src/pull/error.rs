@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cairn_registry::{AddressError, Distrust, DownloadError, SourceError};
-use cairn_store::WriteError;
+use cairn_store::{Digest, LibraryError, WriteError};
 
 /// Why a model did not arrive. Nothing of it is listed then, and what came is kept unless the text says otherwise.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -93,9 +93,27 @@ pub enum PullError {
         /// Why.
         error: DownloadError,
     },
+    /// Something of it was in the library when the work began, and is not any more.
+    #[error("{digest} was removed while the rest of the model came; what came is kept, and the next pull fetches it")]
+    Lost {
+        /// What.
+        digest: Digest,
+    },
     /// It came, and could not be put where it belongs.
-    #[error("the model came, and could not be put into the library: {0}; nothing needs to be fetched again")]
+    #[error("the model could not be put into the library: {0}; what came is kept, for the next pull")]
     Write(Arc<WriteError>),
+    /// A manifest that cannot be right.
+    #[error("what {host} sent as {name} says of {digest} that it has {} bytes, and {} bytes: nothing was fetched", sizes[0], sizes[1])]
+    TwoSizes {
+        /// The registry.
+        host: String,
+        /// The model.
+        name: String,
+        /// What has one size.
+        digest: Digest,
+        /// The two that the manifest gives.
+        sizes: [u64; 2],
+    },
     /// The library could not be written to.
     #[error("{}: the library cannot be written to: {reason}", folder.display())]
     Library {
@@ -140,6 +158,22 @@ pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
     }
 }
 
+impl PullError {
+    /// Is it mended by fetching what is not here any more?
+    pub(super) fn is_of_lost_contents(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+}
+
+impl From<WriteError> for PullError {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Library(LibraryError::Blob { digest, .. }) => Self::Lost { digest },
+            error => Self::Write(Arc::new(error)),
+        }
+    }
+}
+
 /// What to do about a failed download. Its own text says what happened.
 fn advice(error: &DownloadError) -> &'static str {
     match error {
@@ -181,8 +215,6 @@ impl From<AddressError> for PullError {
 
 #[cfg(test)]
 mod tests {
-    use cairn_store::Digest;
-
     use super::*;
 
     #[test]

@@ -122,6 +122,8 @@ pub(super) struct View {
     /// The contents are being given their place, which nothing interrupts.
     pub(super) publishing: bool,
     pub(super) blobs: Vec<PulledBlob>,
+    /// What came of earlier versions of the model, which nobody goes on with.
+    pub(super) superseded: Vec<PulledBlob>,
     /// `blobs` is what the registry says now, and not what was known of an earlier try.
     fresh: bool,
     pub(super) error: Option<PullError>,
@@ -153,6 +155,7 @@ impl Job {
             detached: false,
             publishing: false,
             blobs: Vec::new(),
+            superseded: Vec::new(),
             fresh: false,
             error: None,
             trouble: None,
@@ -235,9 +238,30 @@ impl Job {
         });
     }
 
-    /// What the model is made of, and how much of it is here.
-    pub(super) fn found(&self, blobs: Vec<PulledBlob>) {
-        self.change(|view| (view.blobs, view.fresh) = (blobs, true));
+    /// What the model is made of, and how much of it is here. What came of an earlier version stays known, so that it can be
+    /// discarded, unless it is `wanted` elsewhere.
+    pub(super) fn found(&self, blobs: Vec<PulledBlob>, wanted: &[Digest]) {
+        self.change(|view| {
+            view.superseded.append(&mut view.blobs);
+            view.superseded.retain(|old| {
+                let named = blobs.iter().any(|blob| blob.digest == old.digest);
+                old.held_bytes > 0 && !old.published && !named && !wanted.contains(&old.digest)
+            });
+            (view.blobs, view.fresh) = (blobs, true);
+        });
+    }
+
+    /// Is it one of the contents of a model that is not here yet?
+    pub(super) fn wants(&self, digest: &Digest) -> bool {
+        let view = self.view();
+        view.state != PullState::Done && view.blobs.iter().any(|blob| blob.digest == *digest)
+    }
+
+    /// What came of earlier versions was removed.
+    pub(super) fn superseded_is_gone(&self, removed: &[Digest]) {
+        if self.view().superseded.iter().any(|old| removed.contains(&old.digest)) {
+            self.change(|view| view.superseded.retain(|old| !removed.contains(&old.digest)));
+        }
     }
 
     pub(super) fn progress(&self, digest: &Digest, now: &BlobProgress) {
@@ -277,6 +301,14 @@ impl Job {
         let (total_bytes, done_bytes) = (sum(|blob| blob.size_bytes), sum(|blob| blob.held_bytes));
         let bytes_per_s = sum(|blob| blob.bytes_per_s);
         let left_bytes = total_bytes.saturating_sub(done_bytes);
+        let superseded_bytes = view.superseded.iter().map(|blob| blob.held_bytes).fold(0, u64::saturating_add);
+        let superseded = (superseded_bytes > 0).then(|| {
+            format!(
+                "{:.1} MB of an earlier version are kept; `cairn downloads discard {}` removes them",
+                superseded_bytes as f64 / 1e6,
+                self.id
+            )
+        });
         PullRow {
             id: self.id,
             model: self.name.to_string(),
@@ -285,12 +317,12 @@ impl Job {
             done_bytes,
             bytes_per_s,
             eta: left_bytes.checked_div(bytes_per_s).map(Duration::from_secs),
-            held_bytes: match view.state {
+            held_bytes: superseded_bytes.saturating_add(match view.state {
                 PullState::Done => 0,
                 _ => sum(|blob| if blob.published { 0 } else { blob.held_bytes }),
-            },
+            }),
             host: view.blobs.iter().find_map(|blob| blob.host.clone()),
-            trouble: view.trouble.clone(),
+            trouble: view.trouble.clone().or(superseded),
             error: view.error.as_ref().map(ToString::to_string),
             detached: view.detached,
         }

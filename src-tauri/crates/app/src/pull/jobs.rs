@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use cairn_disk::RealDisk;
 use cairn_registry::{Downloads, Registry};
-use cairn_store::{Digest, Layer, LayerKind, Libraries, ModelRef};
+use cairn_store::{Digest, Layer, LayerKind, Leftover, Libraries, ModelRef, Staging, StagingError};
 use tokio::sync::watch;
 
 use super::brought::Brought;
@@ -23,6 +23,8 @@ use crate::{Clock, Error, pebble};
 const MAX_LISTED: usize = 1000;
 /// Models that are fetched at the same time; the others wait.
 const MODELS_AT_ONCE: usize = 3;
+/// How often contents are fetched that were here and were removed before the model had its name.
+const FETCHED_AGAIN: u32 = 3;
 
 impl Pulls {
     pub(crate) fn new(libraries: &Libraries, settings: &DownloadSettings, clock: &Clock, seed: u64) -> Self {
@@ -120,6 +122,34 @@ impl Pulls {
             let blob = view.blobs.iter().find(|blob| blob.digest == *digest)?;
             Some((job.name.clone(), blob.size_bytes, view.asked.insecure))
         })
+    }
+
+    /// The contents of models that are being fetched: some of them may be in the library already, and are not fetched.
+    pub(crate) fn counted_on(&self) -> Vec<Digest> {
+        self.0.counted_on()
+    }
+
+    /// Removes what is left of downloads that nobody goes on with, here or in another daemon of the library, and tells what
+    /// it was; with `dry_run` it only tells. Blocks.
+    pub(crate) fn clear_leftovers(&self, dry_run: bool) -> Result<Vec<Leftover>, StagingError> {
+        let inner = &self.0;
+        // What is not written down yet is in the list.
+        let jobs = inner.queue().jobs.clone();
+        let named = inner.journal.named();
+        let wanted = |digest: &Digest| named.contains(digest) || jobs.iter().any(|job| job.wants(digest));
+        let opened = super::lock(&inner.downloads).as_ref().map(|downloads| downloads.staging().clone());
+        let staging = match opened {
+            Some(staging) => staging,
+            None => Staging::open(&inner.library, Arc::new(RealDisk))?,
+        };
+        let mut left = staging.left_behind(wanted);
+        if !dry_run {
+            // One that somebody fetches again since is not left any more.
+            left.retain(|(digest, _)| staging.discard(digest).is_ok());
+            let removed: Vec<Digest> = left.iter().map(|(digest, _)| *digest).collect();
+            jobs.iter().for_each(|job| job.superseded_is_gone(&removed));
+        }
+        Ok(left.into_iter().map(|(_, leftover)| leftover).collect())
     }
 
     /// May clients have what a name stands for here replaced by what its registry says? Not where it was made here.
@@ -221,7 +251,10 @@ impl Pulls {
             // It is all but done, and nothing stops it now.
             (PullState::Running, _) if publishing => {}
             (PullState::Running, wish) => drop(job.wish.send_replace(wish)),
-            (PullState::Done, Wish::Discard) => inner.forget(&job),
+            (PullState::Done, Wish::Discard) if job.view().superseded.is_empty() => inner.forget(&job),
+            (PullState::Done, Wish::Go | Wish::Pause | Wish::Stop) => {
+                return Err(Error::DownloadDone(job.name.to_string()));
+            }
             (_, Wish::Discard) => {
                 let pulls = self.clone();
                 tokio::spawn(async move { pulls.0.discard(&job).await });
@@ -310,19 +343,30 @@ impl Pulls {
         let inner = &self.0;
         inner.note(&job);
         let mut wish = job.wish.subscribe();
-        let fetched = tokio::select! {
-            fetched = work::fetch(inner, &job) => Some(fetched),
-            Ok(_) = wish.wait_for(|wish| *wish != Wish::Go) => None,
-        };
-        let wish = *job.wish.borrow();
-        let ended = match fetched {
-            None => None,
-            Some(Err(error)) => Some(Err(error)),
-            Some(Ok(fetched)) => {
-                job.change(|view| view.publishing = true);
-                Some(work::publish(inner, &job, fetched).await)
+        let mut again = FETCHED_AGAIN;
+        let ended = loop {
+            let fetched = tokio::select! {
+                fetched = work::fetch(inner, &job) => fetched,
+                Ok(_) = wish.wait_for(|wish| *wish != Wish::Go) => break None,
+            };
+            let published = match fetched {
+                Ok(fetched) => {
+                    job.change(|view| view.publishing = true);
+                    work::publish(inner, &job, fetched).await
+                }
+                Err(error) => Err(error),
+            };
+            match published {
+                // Another program of the library may remove what was here when the work began.
+                Err(error) if error.is_of_lost_contents() && again > 0 && !*inner.ending.borrow() => {
+                    again -= 1;
+                    job.change(|view| view.publishing = false);
+                    job.trouble(format!("{error}: it is fetched now"));
+                }
+                ended => break Some(ended),
             }
         };
+        let wish = *job.wish.borrow();
         match ended {
             Some(Ok(())) => {
                 // Before anybody hears of the end, so that nothing of it is on the disk by then.

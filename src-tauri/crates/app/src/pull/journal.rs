@@ -107,6 +107,16 @@ impl Journal {
         self.files.read()
     }
 
+    /// Everything that a remembered pull names, of whichever daemon and version. Blocks.
+    pub(super) fn named(&self) -> Vec<Digest> {
+        let entries = std::fs::read_dir(&self.files.folder).into_iter().flatten().flatten();
+        let texts = entries.filter_map(|entry| self.files.disk.read(&entry.path()).ok());
+        let digests = |text: Vec<u8>| -> Vec<Digest> {
+            String::from_utf8_lossy(&text).split('"').filter_map(|word| word.parse().ok()).collect()
+        };
+        texts.flat_map(digests).collect()
+    }
+
     /// Forgets a pull that no job was made of. Blocks.
     pub(super) fn forget(&self, name: &ModelRef) {
         self.files.remove(name);

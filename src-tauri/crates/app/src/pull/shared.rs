@@ -89,23 +89,31 @@ impl Inner {
         self.note(job);
     }
 
+    /// Does another job want it that is not done?
+    pub(super) fn wanted_elsewhere(&self, job: &Job, digest: &Digest) -> bool {
+        let others: Vec<Arc<Job>> = self.queue().jobs.iter().filter(|other| other.id != job.id).cloned().collect();
+        others.iter().any(|other| other.wants(digest))
+    }
+
+    /// The contents of everything that is being fetched.
+    pub(super) fn counted_on(&self) -> Vec<Digest> {
+        let queue = self.queue();
+        let views = queue.jobs.iter().map(|job| job.view());
+        let working = views.filter(|view| matches!(view.state, PullState::Queued | PullState::Running));
+        working.flat_map(|view| view.blobs.iter().map(|blob| blob.digest).collect::<Vec<_>>()).collect()
+    }
+
     /// Removes what came for a job, and the job.
     pub(super) async fn discard(&self, job: &Arc<Job>) {
-        let digests: Vec<Digest> = job.view().blobs.iter().map(|blob| blob.digest).collect();
-        let others: Vec<Arc<Job>> = {
-            let queue = self.queue();
-            queue.jobs.iter().filter(|other| other.id != job.id).cloned().collect()
-        };
-        let wanted = |digest: &Digest| {
-            let wants = |other: &Arc<Job>| {
-                let view = other.view();
-                view.state != PullState::Done && view.blobs.iter().any(|blob| blob.digest == *digest)
-            };
-            others.iter().any(wants)
+        let digests: Vec<Digest> = {
+            let view = job.view();
+            // What has its place in the library is not the download's any more.
+            let blobs = view.blobs.iter().filter(|_| view.state != PullState::Done);
+            blobs.chain(&view.superseded).map(|blob| blob.digest).collect()
         };
         match self.downloads() {
             Ok(downloads) => {
-                for digest in digests.into_iter().filter(|digest| !wanted(digest)) {
+                for digest in digests.into_iter().filter(|digest| !self.wanted_elsewhere(job, digest)) {
                     remove(&downloads, digest).await;
                 }
             }

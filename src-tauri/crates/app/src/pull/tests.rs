@@ -160,6 +160,113 @@ async fn what_another_download_wants_is_not_discarded() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_done_can_neither_be_stopped_nor_resumed() {
+    let at = fixture();
+    let app = at.app();
+    told(app.pull(at.publish("m", &[b"small"])).unwrap()).await;
+    for answer in [app.pause_download("1").await, app.cancel_download("1").await, app.resume_download("1").await] {
+        let error = answer.expect_err("it is over");
+        assert!(error.kind() == crate::Kind::Conflict && error.to_string().contains("is done"), "{error}");
+    }
+    assert_eq!(state(&app, "/m:"), Some(PullState::Done), "as before");
+    app.discard_download("1").await.unwrap();
+    assert!(app.downloads().is_empty(), "the line can go");
+}
+
+/// `a` is here, and `b` is on its way, which has the same contents and more.
+async fn sharing(at: &Fixture, app: &App) -> (Pull, PullEvents) {
+    let shared = [5; 50_000];
+    let (a, b) = (at.publish("a", &[&shared]), at.publish("b", &[&shared, &[6; 400_000]]));
+    assert_eq!(told(app.pull(a.clone()).unwrap()).await.last().unwrap(), "success", "it comes");
+    let mut events = app.pull(b).unwrap();
+    while !matches!(events.next().await.unwrap(), PullEvent::Blob(blob) if blob.published) {}
+    (a, events)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_running_pull_counts_on_is_not_deleted() {
+    let at = fixture();
+    let app = at.app();
+    let (a, b) = sharing(&at, &app).await;
+    assert_eq!(app.delete(&a.name).unwrap().freed_bytes, 0, "all of it is counted on");
+    let told = told(b).await;
+    assert_eq!(told.last().unwrap(), "success", "{told:?}");
+    let steps = told.iter().filter(|line| *line == "pulling manifest").count();
+    assert_eq!(steps, 0, "nothing was to be done again: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_another_program_removes_is_fetched_again() {
+    let at = fixture();
+    let app = at.app();
+    let (_, b) = sharing(&at, &app).await;
+    let digest = Digest::of(&[5; 50_000]);
+    std::fs::remove_file(at.folder.path().join("models/blobs").join(digest.file_name())).unwrap();
+    let told = told(b).await;
+    assert_eq!(told.last().unwrap(), "success", "{told:?}");
+    assert!(told.iter().any(|line| line.contains("was removed while")), "it is said: {told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn contents_have_one_size() {
+    let at = fixture();
+    let pull = at.publish("m", &[b"contents"]);
+    let digest = Digest::of(b"contents");
+    let layer = |size: u64| format!(r#"{{"mediaType":"x","digest":"{digest}","size":{size}}}"#);
+    let manifest = format!(r#"{{"schemaVersion":2,"layers":[{},{}]}}"#, layer(8), layer(9));
+    at.registry.put_manifest("library/m", "latest", manifest.as_bytes());
+    let told = told(at.app().pull(pull).unwrap()).await;
+    assert!(told.last().unwrap().contains("8 bytes, and 9 bytes: nothing was fetched"), "{told:?}");
+    assert_eq!(at.registry.sent_bytes(&digest.to_string()), 0, "at once");
+}
+
+/// A pull is begun, cancelled, and its tag moves.
+async fn superseded(at: &Fixture, app: &App) -> Pull {
+    app.pull_detached(at.publish("m", &[&[1; 400_000]])).await.unwrap();
+    until_some(app).await;
+    app.cancel_download("1").await.unwrap();
+    let pull = at.publish("m", &[&[2; 100_000]]);
+    assert_eq!(told(app.pull(pull.clone()).unwrap()).await.last().unwrap(), "success", "in its new version");
+    pull
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_came_of_an_earlier_version_is_shown_and_discarded() {
+    let at = fixture();
+    let app = at.app();
+    superseded(&at, &app).await;
+    let row = app.downloads().remove(0);
+    assert!(row.state == PullState::Done && row.held_bytes > 0, "it is there: {row:?}");
+    assert!(row.trouble.is_some_and(|line| line.contains("earlier version")), "and said");
+    app.discard_download("1").await.unwrap();
+    assert_eq!(at.names_in("partials"), [""; 0], "nothing stays");
+    assert!(app.downloads().is_empty() && app.list().unwrap().len() > 1, "the model does");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn garbage_is_what_no_download_goes_on_with() {
+    let at = fixture();
+    let app = at.app();
+    superseded(&at, &app).await;
+    app.pull_detached(at.publish("other", &[&[3; 400_000]])).await.unwrap();
+    until_some(&app).await;
+    app.cancel_download("2").await.unwrap();
+    let partials = || at.names_in("partials").len();
+    let before = partials();
+    // As one after a restart, which knows nothing of what was superseded.
+    app.pulls.0.queue().jobs.iter().for_each(|job| job.let_go());
+    let next = at.app();
+    assert_eq!(next.collect_garbage(false, false).unwrap().kept.len(), 1, "it is told, and stays");
+    assert_eq!(next.collect_garbage(true, true).unwrap().removed.len(), 1, "that it would go");
+    assert_eq!(partials(), before, "nothing went yet");
+    let removed = app.collect_garbage(false, true).unwrap().removed;
+    assert!(removed.len() == 1 && removed[0].size_bytes > 0, "it goes, and the cancelled one's does not: {removed:?}");
+    assert_eq!(partials(), before - 2, "with its journal");
+    assert_eq!(app.downloads()[0].held_bytes, 0, "nothing of it is left to discard");
+    assert_eq!(told(app.pull(at.pull("other")).unwrap()).await.last().unwrap(), "success", "the other goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_than_three_wait_in_an_order_that_can_be_changed() {
     let at = fixture();
     let app = at.app();

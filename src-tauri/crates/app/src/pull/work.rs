@@ -3,6 +3,7 @@
 //! Fetching can be interrupted anywhere by dropping it: what came is kept by the downloads. Publishing cannot, and does not
 //! take long.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -44,9 +45,18 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     if found.manifest.layers.iter().any(|layer| layer.kind == LayerKind::Other(TENSOR.to_owned())) {
         return Err(PullError::Tensors { name: name() });
     }
+    if let Some((digest, sizes)) = two_sizes(&found.manifest) {
+        return Err(PullError::TwoSizes { host, name: name(), digest, sizes });
+    }
     let (library, layers) = (inner.library.clone(), contents(&found.manifest));
     let blobs = layers.iter().map(|layer| look_for(&library, &downloads, layer)).collect();
-    job.found(blobs);
+    // Asked before the view is locked, because others are locked for it.
+    let before: Vec<Digest> = {
+        let view = job.view();
+        view.blobs.iter().chain(&view.superseded).map(|blob| blob.digest).collect()
+    };
+    let wanted: Vec<Digest> = before.into_iter().filter(|digest| inner.wanted_elsewhere(job, digest)).collect();
+    job.found(blobs, &wanted);
     inner.note(job);
     let mut events = downloads.events();
     let sources = origins.blob_sources();
@@ -89,6 +99,15 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
             },
         }
     }
+}
+
+/// Contents that the manifest gives two sizes, of which one must be wrong.
+fn two_sizes(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
+    let mut sizes = HashMap::new();
+    manifest.layers.iter().chain(&manifest.config).find_map(|layer| {
+        let first = *sizes.entry(layer.digest).or_insert(layer.size_bytes);
+        (first != layer.size_bytes).then_some((layer.digest, [first, layer.size_bytes]))
+    })
 }
 
 /// What a model is made of, each once, the largest first: it takes the longest.
@@ -142,16 +161,16 @@ pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched
     job.step(PullStep::Verifying);
     job.step(PullStep::Writing);
     let (library, name, prunes) = (inner.library.clone(), job.name.clone(), inner.settings.prunes);
-    let manifest = Digest::of(&fetched.manifest);
+    let (manifest, counted_on) = (Digest::of(&fetched.manifest), inner.counted_on());
     if job.view().asked.for_clients && inner.made_here(&name) {
         return Err(PullError::MadeHere { name: name.to_string() });
     }
     let published = spawn_blocking(move || {
-        let writer = LibraryWriter::open(&library, &RealDisk)?;
+        let writer = LibraryWriter::open(&library, &RealDisk)?.keeping(counted_on);
         writer.publish(fetched.downloads.staging(), &name, &fetched.manifest, prunes)
     });
     let published = published.await.expect("publishing does not panic");
-    let published = published.map_err(|error| PullError::Write(Arc::new(error)))?;
+    let published = published?;
     if let Err(error) = inner.brought.note(&job.name, &manifest) {
         tracing::warn!(model = %job.name, %error, "clients will not have the model renewed when its registry has a new one");
     }

@@ -71,6 +71,10 @@ impl LibraryWriter<'_> {
         }
         let mut collected = Collected::default();
         for leftover in leftovers(self.library, &references, garbage.now)? {
+            let digest = leftover.path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if digest.is_some_and(|digest: Digest| self.kept.contains(&digest)) {
+                continue;
+            }
             if leftover.young || (leftover.kind == LeftoverKind::Partial && !garbage.partials) {
                 collected.kept.push(leftover);
                 continue;

@@ -139,3 +139,14 @@ fn kinds_of_files() {
     check(".draft.1-1.tmp", None);
     check("notes.txt", None);
 }
+
+#[test]
+fn what_a_model_on_its_way_counts_on_stays() {
+    let at = Fixture::new();
+    at.writer();
+    let (wanted, other) = (at.blob(b"wanted", OLD), at.blob(b"other", OLD));
+    let garbage = Garbage { now: at.now, dry_run: false, partials: true };
+    let collected = at.writer().keeping(vec![wanted]).collect_garbage(garbage).unwrap();
+    assert_eq!(names(&collected.removed), [other.file_name()], "nobody counts on that");
+    assert_eq!(at.files(), [wanted.file_name()], "it is there");
+}
