@@ -371,7 +371,7 @@ pub(crate) struct Cp {
 pub(crate) struct Create {
     /// What the model is to be called; a model of that name gives way
     pub(crate) model: String,
-    /// Path of the Modelfile; `Modelfile` if absent
+    /// Path of the Modelfile, or `-` for what is piped here; `Modelfile` if absent
     #[arg(short, long)]
     pub(crate) file: Option<std::path::PathBuf>,
     /// Put the weights in a smaller type, Q4_K_M for instance
