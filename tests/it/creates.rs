@@ -224,6 +224,20 @@ fn a_modelfile_and_a_request_make_the_same_model() {
     assert_eq!(digest(&home, "command2"), digest(&home, "request2"), "one identity");
 }
 
+#[test]
+fn plain_http_has_to_be_asked_for() {
+    let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
+    let model = Published::tiny(&registry, "base", 1);
+    let home = Home::new().with("CAIRN_STALL", "1s");
+    let modelfile = put(&home, "Modelfile", format!("FROM {}\n", model.name));
+    let output = create(&home, "mine", &modelfile, &[]);
+    refused(&output, "speaks plain http");
+    let said = text(&output.stderr);
+    assert!(said.contains("--insecure") && !said.contains("again in"), "at once, and what to do: {said}");
+    succeeded(&create(&home, "mine", &modelfile, &["--insecure"]));
+    model.assert_is_in(&home);
+}
+
 fn sha256(bytes: &[u8]) -> String {
     cairn_store::Digest::of(bytes).to_string()
 }

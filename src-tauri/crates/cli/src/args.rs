@@ -377,6 +377,9 @@ pub(crate) struct Create {
     /// Put the weights in a smaller type, Q4_K_M for instance
     #[arg(short, long)]
     pub(crate) quantize: Option<String>,
+    /// Ask a registry over plain http for the model of FROM that is not here
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// As JSON, for scripts: one line for each step
     #[arg(long)]
     pub(crate) json: bool,

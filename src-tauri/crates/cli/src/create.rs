@@ -172,6 +172,7 @@ fn request(args: &args::Create, recipe: Recipe) -> CreateRequest {
         parser: recipe.parser,
         requires: recipe.requires,
         quantize: args.quantize.clone(),
+        insecure: args.insecure,
         ..CreateRequest::default()
     }
 }

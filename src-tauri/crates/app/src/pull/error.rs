@@ -136,6 +136,10 @@ pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
         Distrust::Expired | Distrust::NotYetValid => {
             ". Check this machine's clock; if that is right, only the owner of the server can mend it"
         }
+        Distrust::PlainHttp => {
+            ". --insecure (\"insecure\": true in a request) allows plain http, where whoever is on the way can read and change \
+             what comes; an address that begins with http:// does so for a mirror"
+        }
         Distrust::Revoked | Distrust::Other(_) => ". Only the owner of the server can mend that",
     }
 }
@@ -201,6 +205,8 @@ mod tests {
         let begins = "pull model manifest: r does not prove who it is: its certificate ";
         check(untrusted(Distrust::UnknownAuthority), begins, "CAIRN_CA_FILE");
         check(untrusted(Distrust::Expired), begins, "clock");
+        let plain = "pull model manifest: r does not prove who it is: it was asked over https, and speaks plain http";
+        check(untrusted(Distrust::PlainHttp), plain, "--insecure");
         let names = vec!["a".to_owned(), "b".to_owned()];
         check(untrusted(Distrust::OtherHost { wanted: "r".into(), names }), begins, "is for a, b, and not for r");
         let distrust = Distrust::UnknownAuthority;
