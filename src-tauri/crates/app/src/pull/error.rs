@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cairn_registry::{AddressError, Distrust, DownloadError, SourceError};
 use cairn_store::WriteError;
@@ -60,6 +61,18 @@ pub enum PullError {
         last: SourceError,
         /// How often it was tried.
         times: u32,
+    },
+    /// The registry asks for a longer wait than is worth waiting.
+    #[error(
+        "pull model manifest: {host} asks to wait for {} s; nothing was lost, and what came before is kept. Pull again after \
+         that",
+        wait.as_secs()
+    )]
+    Busy {
+        /// The registry.
+        host: String,
+        /// For how long.
+        wait: Duration,
     },
     /// A model for another engine.
     #[error(
@@ -121,6 +134,19 @@ pub enum PullError {
     /// The text of a failure before the daemon started anew.
     #[error("{0}")]
     Earlier(String),
+}
+
+impl PullError {
+    /// Why nobody said what `name` is made of, after it was asked for so often.
+    pub(crate) fn of_manifest(error: SourceError, name: &str, times: u32) -> Self {
+        match error {
+            SourceError::Absent { host } => Self::Absent { host, name: name.to_owned() },
+            refused @ SourceError::Refused { .. } => Self::Refused(refused),
+            SourceError::Untrusted { host, distrust } => Self::Untrusted { host, distrust },
+            SourceError::Busy { host, retry_after: Some(wait) } if !wait.is_zero() => Self::Busy { host, wait },
+            last => Self::Unreachable { last, times },
+        }
+    }
 }
 
 /// What to do about a server that is not believed.
@@ -201,6 +227,12 @@ mod tests {
         check(PullError::Insecure { host: "r".into() }, "insecure protocol http", "--insecure");
         let broken = SourceError::Broken { host: "r".into(), reason: "refused".into() };
         check(PullError::Unreachable { last: broken, times: 4 }, "pull model manifest: r: refused", "CAIRN_PROXY");
+        let busy = SourceError::Busy { host: "r".into(), retry_after: Some(Duration::from_secs(3600)) };
+        let told = PullError::of_manifest(busy, "m:latest", 1).to_string();
+        assert!(
+            told.contains("r asks to wait for 3600 s") && !told.contains("proxy"),
+            "it is no fault of ours: {told}"
+        );
         let untrusted = |distrust| PullError::Untrusted { host: "r".into(), distrust };
         let begins = "pull model manifest: r does not prove who it is: its certificate ";
         check(untrusted(Distrust::UnknownAuthority), begins, "CAIRN_CA_FILE");
