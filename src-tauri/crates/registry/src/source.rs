@@ -52,6 +52,8 @@ pub enum SourceError {
         host: String,
         /// What happened.
         reason: String,
+        /// The connection held, and what came over it was of no use.
+        answered: bool,
     },
     /// The server asks to be left alone for a while (429, or 503 with `Retry-After`).
     #[error("{host} asks to wait")]

@@ -36,8 +36,8 @@ pub enum PullError {
     Address(AddressError),
     /// The registry will not say what the model is made of.
     #[error(
-        "pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes. Where it \
-         wants a name and a password, `cairn login` keeps them"
+        "pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes{}",
+        on_refusal(_0)
     )]
     Refused(SourceError),
     /// Whoever answers for the registry does not prove to be it.
@@ -149,6 +149,16 @@ impl PullError {
     }
 }
 
+/// What to do about a registry that refuses: something only where it wants to know who asks.
+fn on_refusal(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Refused { status: Some(401 | 403), .. } => {
+            ". Where it wants a name and a password, `cairn login` keeps them"
+        }
+        _ => "",
+    }
+}
+
 /// What to do about a server that is not believed.
 pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
     match distrust {
@@ -178,8 +188,12 @@ fn advice(error: &DownloadError) -> &'static str {
         }
         DownloadError::Busy { .. } => "; what came is kept. Pull again after that, or from a mirror (--source)",
         DownloadError::Absent { .. } => "; its publisher may be uploading it, or has taken it back: pull again later",
-        DownloadError::Refused { .. } => {
+        DownloadError::Refused { status: Some(401 | 402 | 403 | 451), .. } => {
             "; what came is kept. It may be private, or its licence must be accepted first"
+        }
+        DownloadError::Refused { .. } => "; what came is kept. The server must be mended, or another asked (--source)",
+        DownloadError::Unusable { .. } => {
+            " The server, or a proxy in between, answers wrongly; `cairn pull` tries it again, another may do better (--source)"
         }
         DownloadError::Untrusted { distrust, .. } => on_distrust(distrust),
         DownloadError::Mismatch { .. } => {
@@ -225,7 +239,7 @@ mod tests {
         let absent = PullError::Absent { host: "r".into(), name: "m:latest".into() };
         check(absent, "pull model manifest: file does not exist", "check the spelling");
         check(PullError::Insecure { host: "r".into() }, "insecure protocol http", "--insecure");
-        let broken = SourceError::Broken { host: "r".into(), reason: "refused".into() };
+        let broken = SourceError::Broken { host: "r".into(), reason: "refused".into(), answered: false };
         check(PullError::Unreachable { last: broken, times: 4 }, "pull model manifest: r: refused", "CAIRN_PROXY");
         let busy = SourceError::Busy { host: "r".into(), retry_after: Some(Duration::from_secs(3600)) };
         let told = PullError::of_manifest(busy, "m:latest", 1).to_string();
@@ -243,6 +257,15 @@ mod tests {
         check(untrusted(Distrust::OtherHost { wanted: "r".into(), names }), begins, "is for a, b, and not for r");
         let distrust = Distrust::UnknownAuthority;
         check(DownloadError::Untrusted { host: "r".into(), distrust }.into(), "r does not prove", "CAIRN_CA_FILE");
+        let refused = |status: Option<u16>| SourceError::Refused { host: "r".into(), status, reason: "no".into() };
+        check(PullError::Refused(refused(Some(401))), "pull model manifest: r refused: no; ", "cairn login");
+        let odd = PullError::Refused(refused(None)).to_string();
+        assert!(!odd.contains("login"), "a manifest that is none wants no password: {odd}");
+        let refused = |status: Option<u16>| {
+            PullError::from(DownloadError::Refused { host: "r".into(), status, reason: "no".into() }).to_string()
+        };
+        assert!(refused(Some(403)).contains("may be private"), "it wants to know who asks");
+        assert!(!refused(None).contains("private"), "a redirect to nowhere says nothing of that");
         let digest = Digest::of(b"");
         let wrong = DownloadError::Mismatch { want: digest, got: digest, hosts: vec!["r".into()] };
         check(wrong.into(), "digest mismatch, file must be downloaded again: want sha256:", "try another one");

@@ -38,9 +38,14 @@ impl Answer {
         self.response.headers().get(name)?.to_str().ok()
     }
 
-    /// Worth another try: what happened, said of whom it happened with.
+    /// Worth another try: what is wrong with the answer, said of whom it came from.
     pub(crate) fn broken(&self, reason: impl std::fmt::Display) -> SourceError {
-        SourceError::Broken { host: self.host.clone(), reason: self.placed(reason) }
+        SourceError::Broken { host: self.host.clone(), reason: self.placed(reason), answered: true }
+    }
+
+    /// Worth another try: the answer ended before it was whole.
+    pub(crate) fn cut(&self, reason: impl std::fmt::Display) -> SourceError {
+        SourceError::Broken { host: self.host.clone(), reason: self.placed(reason), answered: false }
     }
 
     /// Not worth another try, because of what is in the answer.
@@ -80,8 +85,8 @@ impl Answer {
     async fn chunk(&mut self) -> Result<Option<Bytes>, SourceError> {
         match tokio::time::timeout(self.answer_timeout, self.response.chunk()).await {
             Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(error)) => Err(self.broken(root(&error))),
-            Err(_) => Err(self.broken("the answer stopped")),
+            Ok(Err(error)) => Err(self.cut(root(&error))),
+            Err(_) => Err(self.cut("the answer stopped")),
         }
     }
 
@@ -99,16 +104,24 @@ impl Answer {
                 let words = self.words().await;
                 self.broken(format!("{status}{words}"))
             }
-            // Direct addresses are signed for a while; the registry gives a new one when it is asked again.
+            // Direct addresses are signed for a while. Where a new one was of no use either, that was said before.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if self.elsewhere.is_some() => self.broken(status),
             _ if status.is_informational() || status.is_success() || status.is_redirection() => {
                 self.broken(format!("unexpected answer {status}"))
             }
-            _ => {
-                let words = self.words().await;
-                self.denied(format!("{status}{words}"))
-            }
+            _ => self.into_denial().await,
         }
+    }
+
+    /// Does a host refuse that a redirect led to?
+    pub(crate) fn is_denied_elsewhere(&self) -> bool {
+        self.elsewhere.is_some() && matches!(self.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+    }
+
+    /// The refusal that this answer is, in the server's words.
+    pub(crate) async fn into_denial(mut self) -> SourceError {
+        let words = self.words().await;
+        self.denied(format!("{}{words}", self.status()))
     }
 
     /// What the server says about its refusal, as far as it can be printed, after a colon.
