@@ -180,7 +180,7 @@ pub(crate) struct Pull {
     /// Leave it to the daemon, and do not wait
     #[arg(long)]
     pub(crate) detach: bool,
-    /// The most bytes per second of all downloads together, 20M for instance; `none` takes the limit away
+    /// The most bytes per second of all downloads together, 20M for instance; `none` or 0 takes the limit away
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<String>,
     /// Ask the registry over plain http

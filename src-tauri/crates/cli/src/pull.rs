@@ -5,6 +5,7 @@
 
 mod bars;
 mod lines;
+mod repeats;
 
 use anyhow::{Context, anyhow, bail};
 use cairn_wire::app::{CapRequest, Download, DownloadRequest, DownloadsResponse};
@@ -29,6 +30,9 @@ pub(crate) async fn pull(setting: &Setting, args: &args::Pull) -> anyhow::Result
         client.must_be_ours("limiting downloads")?;
         let request = CapRequest { bytes_per_second: Some(limit) };
         client.post::<_, DownloadsResponse>("/app/downloads/cap", &request).await?;
+        if limit == 0 {
+            output::note("downloads have no limit now");
+        }
     }
     for model in &args.models {
         match args.detach {

@@ -91,6 +91,19 @@ pub enum PullError {
         /// The model.
         name: String,
     },
+    /// A manifest of another kind than models have.
+    #[error(
+        "what {host} sent as {name} is no manifest of a model: {why}; it may be an image of programs, or an address of \
+         something else"
+    )]
+    Foreign {
+        /// The registry.
+        host: String,
+        /// The model.
+        name: String,
+        /// What is missing.
+        why: &'static str,
+    },
     /// Clients want what a user's own model is in the way of.
     #[error("{name} was made here, and is not replaced by what its registry calls so; `cairn pull` would do that")]
     MadeHere {

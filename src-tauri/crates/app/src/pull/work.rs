@@ -38,6 +38,9 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     let telling = Arc::clone(job);
     let (found, host) = origins.manifest(&move |line| telling.trouble(line)).await?;
     let name = || job.name.to_string();
+    if let Some(why) = foreign(&found.manifest) {
+        return Err(PullError::Foreign { host, name: name(), why });
+    }
     if found.manifest.layers.is_empty() {
         return Err(PullError::Empty { host, name: name() });
     }
@@ -89,6 +92,14 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
             },
         }
     }
+}
+
+/// Why a manifest is none of a model. Ollama's and Hugging Face's registries send all of them with both.
+fn foreign(manifest: &Manifest) -> Option<&'static str> {
+    if manifest.schema_version != Some(2) {
+        return Some("its schemaVersion is not 2");
+    }
+    manifest.config.is_none().then_some("it names no config")
 }
 
 /// What a model is made of, each once, the largest first: it takes the longest.

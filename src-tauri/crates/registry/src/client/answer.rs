@@ -13,6 +13,8 @@ use crate::SourceError;
 
 /// Most of a server's own words that an error repeats.
 const MAX_WORDS_BYTES: usize = 1024;
+/// Most characters of them: an error is a line, and a page of HTML says nothing in one.
+const MAX_WORDS: usize = 200;
 /// A server that names a later time than this is asked again then.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -137,7 +139,10 @@ impl Answer {
         let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         match printable.trim() {
             "" => String::new(),
-            words => format!(": {words}"),
+            words => match words.char_indices().nth(MAX_WORDS) {
+                Some((end, _)) => format!(": {}…", &words[..end]),
+                None => format!(": {words}"),
+            },
         }
     }
 }
