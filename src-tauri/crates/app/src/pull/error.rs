@@ -36,8 +36,9 @@ pub enum PullError {
     Address(AddressError),
     /// The registry will not say what the model is made of.
     #[error(
-        "pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes{}",
-        on_refusal(_0)
+        "pull model manifest: {}; the registry will not give it, so trying again is of no use until that changes{}",
+        .0,
+        on_refusal(.0)
     )]
     Refused(SourceError),
     /// Whoever answers for the registry does not prove to be it.
