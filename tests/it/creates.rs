@@ -104,7 +104,14 @@ fn what_makes_no_model_is_refused_with_its_line() {
     check("FROM pebble\nADAPTER ./none.gguf\n", "ADAPTER ./none.gguf: there is no such file");
     check("FROM ./notes.gguf\n", "invalid model name");
     put(&home, "notes.gguf", "These are my notes.");
-    check("FROM ./notes.gguf\n", "supplied file was not in GGUF format");
+    check("FROM ./notes.gguf\n", "notes.gguf: it is not in GGUF format");
+    #[cfg(unix)]
+    {
+        check("FROM /dev/zero\n", "/dev/zero: it is a pipe or a device");
+        refused(&create(&home, "x", Path::new("/dev/zero"), &[]), "/dev/zero: it is a pipe or a device");
+    }
+    let long = put(&home, "long", vec![b'#'; (8 << 20) + 1]);
+    refused(&create(&home, "x", &long, &[]), "longer than 8 MiB");
     refused(&home.run(&["create", "x", "-f", "absent"]), "could not read absent");
 }
 
@@ -215,6 +222,20 @@ fn a_modelfile_and_a_request_make_the_same_model() {
     });
     daemon.post("/api/create", &body).expect("it answers");
     assert_eq!(digest(&home, "command2"), digest(&home, "request2"), "one identity");
+}
+
+#[test]
+fn plain_http_has_to_be_asked_for() {
+    let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
+    let model = Published::tiny(&registry, "base", 1);
+    let home = Home::new().with("CAIRN_STALL", "1s");
+    let modelfile = put(&home, "Modelfile", format!("FROM {}\n", model.name));
+    let output = create(&home, "mine", &modelfile, &[]);
+    refused(&output, "speaks plain http");
+    let said = text(&output.stderr);
+    assert!(said.contains("--insecure") && !said.contains("again in"), "at once, and what to do: {said}");
+    succeeded(&create(&home, "mine", &modelfile, &["--insecure"]));
+    model.assert_is_in(&home);
 }
 
 fn sha256(bytes: &[u8]) -> String {

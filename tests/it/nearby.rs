@@ -27,17 +27,20 @@ fn sharing() -> Home {
     home.with("OLLAMA_HOST", listens)
 }
 
+/// What the models of these tests say that they are.
+const CONFIG: &[u8] = br#"{"model_format":"gguf"}"#;
+
 /// Gives a registry a model of these contents, and returns its digest.
 fn publish(registry: &FakeRegistry, model: &str, contents: Vec<u8>) -> Digest {
     let (digest, size) = (Digest::of(&contents), contents.len());
-    let config = br#"{"model_format":"gguf"}"#;
+    let config = CONFIG;
     let layer = |kind: &str, digest: &Digest, size: usize| json!({"mediaType": kind, "digest": digest.to_string(), "size": size});
     let manifest = json!({
         "schemaVersion": 2,
         "config": layer("application/vnd.docker.container.image.v1+json", &Digest::of(config), config.len()),
         "layers": [layer("application/vnd.ollama.image.model", &digest, size)],
     });
-    registry.put_blob(&Digest::of(config).to_string(), Arc::from(&config[..]));
+    registry.put_blob(&Digest::of(config).to_string(), Arc::from(config));
     registry.put_blob(&digest.to_string(), Arc::from(contents));
     registry.put_manifest(&format!("library/{model}"), "latest", manifest.to_string().as_bytes());
     digest
@@ -126,6 +129,7 @@ fn contents_come_from_a_machine_that_was_found() {
     registry.set_faults(Faults { bytes_per_second: Some(100_000), ..Faults::default() });
     let newer = json!({
         "schemaVersion": 2, "newer": true,
+        "config": {"digest": Digest::of(CONFIG).to_string(), "size": CONFIG.len()},
         "layers": [{"mediaType": "application/vnd.ollama.image.model", "digest": digest.to_string(), "size": BYTES}],
     });
     registry.put_manifest("library/m", "latest", newer.to_string().as_bytes());

@@ -228,7 +228,9 @@ fn it_is_stopped_resumed_paused_and_discarded() {
     succeeded(&home.run(&["downloads", "cancel", &model.name]));
     assert_eq!(state(), "stopped", "what came is kept");
     registry.set_faults(Faults::default());
-    succeeded(&home.run(&["pull", &model.name, "--insecure", "--limit", "none"]));
+    let unlimited = home.run(&["pull", &model.name, "--insecure", "--limit", "0"]);
+    succeeded(&unlimited);
+    assert!(text(&unlimited.stderr).contains("no limit"), "0 is no standstill: {}", text(&unlimited.stderr));
     model.assert_is_in(&home);
     drop(daemon);
 }

@@ -118,9 +118,11 @@ fn folders_that_are_named_are_looked_through_too() {
     model_file(&folder.join("a/b/model.gguf"), 1);
     let absent = home.folder.path().join("absent");
     let output = home.run(&["scan", &folder.to_string_lossy(), &absent.to_string_lossy()]);
-    let said = succeeded(&output);
+    refused(&output, "could not be looked through: ");
+    let said = text(&output.stdout);
     assert!(said.contains("a/b/model.gguf") && said.contains("tiny-llama:latest"), "{said}");
-    assert!(text(&output.stderr).contains("absent could not be looked through"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("absent ("), "which: {}", text(&output.stderr));
+    refused(&home.run(&["scan", &absent.to_string_lossy(), "--json"]), "absent (");
     let nothing = succeeded(&home.run(&["scan"]));
     assert!(nothing.starts_with("No models of other apps were found"), "{nothing}");
 

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cairn_registry::{FetchBlob, Priority, SourceError};
+use cairn_registry::{FetchBlob, Priority};
 use cairn_store::{Digest, ModelRef};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -263,12 +263,8 @@ impl Inner {
     /// The origin's word on a name, whose blobs are then known.
     async fn ask(&self, name: &ModelRef, insecure: bool) -> Result<SharedManifest, PullError> {
         let origins = self.pulls.origins(name, insecure)?;
-        let resolved = origins.resolve().await.map_err(|error| match error {
-            SourceError::Absent { host } => PullError::Absent { host, name: name.to_string() },
-            refused @ SourceError::Refused { .. } => PullError::Refused(refused),
-            SourceError::Untrusted { host, distrust } => PullError::Untrusted { host, distrust },
-            last => PullError::Unreachable { last, times: 1 },
-        })?;
+        let resolved = origins.resolve().await;
+        let resolved = resolved.map_err(|error| PullError::of_manifest(error, &name.to_string(), 1))?;
         let manifest = &resolved.manifest.manifest;
         let mut named = lock(&self.named);
         if named.len() >= MAX_NAMED {

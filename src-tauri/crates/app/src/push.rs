@@ -47,6 +47,8 @@ pub enum PushEvent {
         /// How much of it is there; never less than before.
         sent_bytes: u64,
     },
+    /// A step failed, and is tried again after a while: a line for people.
+    Trouble(String),
     /// All blobs are there; the manifest goes.
     Manifest,
     /// The end: it can be pulled from there.
@@ -150,6 +152,9 @@ async fn send(
 async fn pass_on(step: Sent, sender: &mpsc::Sender<PushEvent>) {
     let event = match step {
         Sent::Blob { digest, size_bytes, sent_bytes } => PushEvent::Blob { digest, size_bytes, sent_bytes },
+        Sent::Waiting { reason, wait } => {
+            PushEvent::Trouble(format!("{reason}; trying again in {:.0} s", wait.as_secs_f32().ceil()))
+        }
         Sent::Manifest => PushEvent::Manifest,
     };
     // A reader that is gone ends all this from outside.

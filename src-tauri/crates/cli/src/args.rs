@@ -180,7 +180,7 @@ pub(crate) struct Pull {
     /// Leave it to the daemon, and do not wait
     #[arg(long)]
     pub(crate) detach: bool,
-    /// The most bytes per second of all downloads together, 20M for instance; `none` takes the limit away
+    /// The most bytes per second of all downloads together, 20M for instance; `none` or 0 takes the limit away
     #[arg(long, value_name = "RATE")]
     pub(crate) limit: Option<String>,
     /// Ask the registry over plain http
@@ -371,12 +371,15 @@ pub(crate) struct Cp {
 pub(crate) struct Create {
     /// What the model is to be called; a model of that name gives way
     pub(crate) model: String,
-    /// Path of the Modelfile; `Modelfile` if absent
+    /// Path of the Modelfile, or `-` for what is piped here; `Modelfile` if absent
     #[arg(short, long)]
     pub(crate) file: Option<std::path::PathBuf>,
     /// Put the weights in a smaller type, Q4_K_M for instance
     #[arg(short, long)]
     pub(crate) quantize: Option<String>,
+    /// Ask a registry over plain http for the model of FROM that is not here
+    #[arg(long)]
+    pub(crate) insecure: bool,
     /// As JSON, for scripts: one line for each step
     #[arg(long)]
     pub(crate) json: bool,

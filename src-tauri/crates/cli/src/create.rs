@@ -6,6 +6,8 @@
 mod gather;
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -17,6 +19,9 @@ use crate::progress::Progress;
 use crate::pull::{self, Show};
 use crate::{Setting, args, daemon, output};
 use gather::{Found, Gathered};
+
+/// A Modelfile holds words; weights are in files of their own.
+const MAX_MODELFILE_BYTES: u64 = 8 << 20;
 
 /// How steps are told.
 struct Told {
@@ -97,9 +102,37 @@ fn looks_like_a_file(name: &str) -> bool {
 }
 
 fn recipe(path: &Path) -> anyhow::Result<Recipe> {
-    let bytes = std::fs::read(path).with_context(|| format!("could not read {}", path.display()))?;
+    let bytes = words(path)?;
     let file = Modelfile::parse(&bytes).with_context(|| path.display().to_string())?;
     Recipe::of(&file).with_context(|| path.display().to_string())
+}
+
+/// The bytes of a Modelfile, or of what is sent here by `-`. A pipe or a device is not even opened otherwise: that may wait
+/// forever, and reading it may never end.
+fn words(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let unread = || format!("could not read {}", path.display());
+    if path == Path::new("-") {
+        return bounded(std::io::stdin(), path).with_context(unread);
+    }
+    let found = path.metadata().with_context(unread)?;
+    ensure!(
+        found.is_file() || found.is_dir(),
+        "{}: it is a pipe or a device, and a Modelfile must be a file (`-f -` reads what is piped here)",
+        path.display()
+    );
+    bounded(File::open(path).with_context(unread)?, path).with_context(unread)
+}
+
+fn bounded(from: impl Read, path: &Path) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(MAX_MODELFILE_BYTES + 1).read_to_end(&mut bytes)?;
+    ensure!(
+        bytes.len() as u64 <= MAX_MODELFILE_BYTES,
+        "{} is longer than {} MiB, which no Modelfile is",
+        path.display(),
+        MAX_MODELFILE_BYTES >> 20
+    );
+    Ok(bytes)
 }
 
 async fn make(
@@ -139,6 +172,7 @@ fn request(args: &args::Create, recipe: Recipe) -> CreateRequest {
         parser: recipe.parser,
         requires: recipe.requires,
         quantize: args.quantize.clone(),
+        insecure: args.insecure,
         ..CreateRequest::default()
     }
 }

@@ -5,6 +5,7 @@
 
 mod bars;
 mod lines;
+mod repeats;
 
 use anyhow::{anyhow, bail};
 use cairn_wire::app::{CapRequest, Download, DownloadRequest, DownloadsResponse};
@@ -54,6 +55,9 @@ async fn prepare(setting: &Setting, args: &args::Pull) -> anyhow::Result<Client>
         client.must_be_ours("limiting downloads")?;
         let request = CapRequest { bytes_per_second: Some(limit) };
         client.post::<_, DownloadsResponse>("/app/downloads/cap", &request).await?;
+        if limit == 0 {
+            output::note("downloads have no limit now");
+        }
     }
     Ok(client)
 }

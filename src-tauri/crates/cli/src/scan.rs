@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
-use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedModels};
+use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedModels, SkippedFile};
 
 use crate::client::Client;
 use crate::progress::Progress;
@@ -15,15 +15,27 @@ pub(crate) async fn scan(setting: &Setting, args: &args::Scan) -> anyhow::Result
     let client = daemon::reach(setting).await?;
     client.must_be_ours("looking for models")?;
     let folders = args.folders.iter().map(|folder| model::absolute(folder)).collect::<Result<_, _>>()?;
-    let scanned = look(&client, &ScanRequest { folders, apps: true, digests: args.digests }).await?;
-    match args.json {
-        true => output::json(&scanned),
-        false => {
-            output::print(&table(&scanned.models))?;
-            notes(&scanned).iter().for_each(|line| output::note(line));
-            output::print(&advice(&scanned.models, setting.home.as_ref()))
+    let request = ScanRequest { folders, apps: true, digests: args.digests };
+    let mut scanned = look(&client, &request).await?;
+    if args.json {
+        output::json(&scanned)?;
+    }
+    // What somebody named has to be there; what was passed over on the way is only told.
+    let (named, others) = scanned.skipped.into_iter().partition(|one| request.folders.contains(&one.path));
+    let named: Vec<SkippedFile> = named;
+    scanned.skipped = others;
+    if !args.json {
+        output::print(&table(&scanned.models))?;
+        notes(&scanned).iter().for_each(|line| output::note(line));
+        if named.is_empty() || !scanned.models.is_empty() {
+            output::print(&advice(&scanned.models, setting.home.as_ref()))?;
         }
     }
+    if !named.is_empty() {
+        let named: Vec<String> = named.iter().map(|one| format!("{} ({})", one.path, one.reason)).collect();
+        bail!("could not be looked through: {}", named.join(", "));
+    }
+    Ok(())
 }
 
 /// Asks the daemon to look.

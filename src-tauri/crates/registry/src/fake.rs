@@ -137,5 +137,5 @@ impl Body for FakeBody {
 }
 
 pub(crate) fn broken(host: &str) -> SourceError {
-    SourceError::Broken { host: host.to_owned(), reason: "connection reset".to_owned() }
+    SourceError::Broken { host: host.to_owned(), reason: "connection reset".to_owned(), answered: false }
 }

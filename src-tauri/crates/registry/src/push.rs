@@ -59,6 +59,13 @@ pub enum PushStep {
         /// How much of it is there.
         sent_bytes: u64,
     },
+    /// A step failed, and is tried again after a while.
+    Waiting {
+        /// What happened, with the host.
+        reason: String,
+        /// For how long.
+        wait: Duration,
+    },
     /// All blobs are there; the manifest goes.
     Manifest,
 }
@@ -117,7 +124,7 @@ impl Registry {
             Upload { registry: self, name, rules, watcher, blob: &blob, from }.run().await?;
         }
         watcher(PushStep::Manifest);
-        self.put_manifest(name, manifest, &read.digest, rules).await
+        self.put_manifest(name, manifest, &read.digest, rules, watcher).await
     }
 
     async fn put_manifest(
@@ -126,12 +133,13 @@ impl Registry {
         manifest: &[u8],
         digest: &Digest,
         rules: &PushRules,
+        watcher: &PushWatcher,
     ) -> Result<(), PushError> {
         let url = self.url(name, &format!("manifests/{}", name.tag()));
         let mut question = Question::new(Method::PUT, url, scope(name, true)).with("content-type", MANIFEST_MEDIA_TYPE);
         question.body = manifest.to_vec().into();
         question.follow = false;
-        let mut tries = Tries::new(rules);
+        let mut tries = Tries::new(rules, watcher);
         loop {
             let outcome = match self.ask(&question).await {
                 Ok(answer)
@@ -169,17 +177,18 @@ fn origins(manifest: &[u8]) -> Vec<(Digest, ModelRef)> {
 }
 
 /// What is left of the tries of one step.
-struct Tries {
+struct Tries<'a> {
     left: u32,
     pause: Duration,
+    watcher: &'a PushWatcher,
 }
 
-impl Tries {
-    fn new(rules: &PushRules) -> Self {
-        Self { left: rules.tries.saturating_sub(1), pause: rules.pause }
+impl<'a> Tries<'a> {
+    fn new(rules: &PushRules, watcher: &'a PushWatcher) -> Self {
+        Self { left: rules.tries.saturating_sub(1), pause: rules.pause, watcher }
     }
 
-    /// Waits before another try, or returns the error where none is left or none would help.
+    /// Says so and waits before another try, or returns the error where none is left or none would help.
     async fn again(&mut self, error: SourceError) -> Result<(), SourceError> {
         let asked = match &error {
             SourceError::Broken { .. } => None,
@@ -192,7 +201,9 @@ impl Tries {
             return Err(error);
         }
         self.left -= 1;
-        tokio::time::sleep(asked.unwrap_or(self.pause).max(self.pause)).await;
+        let wait = asked.unwrap_or(self.pause).max(self.pause);
+        (self.watcher)(PushStep::Waiting { reason: error.to_string(), wait });
+        tokio::time::sleep(wait).await;
         self.pause *= 2;
         Ok(())
     }

@@ -52,6 +52,8 @@ pub enum SourceError {
         host: String,
         /// What happened.
         reason: String,
+        /// The connection held, and what came over it was of no use.
+        answered: bool,
     },
     /// The server asks to be left alone for a while (429, or 503 with `Retry-After`).
     #[error("{host} asks to wait")]
@@ -87,7 +89,7 @@ pub enum SourceError {
     },
 }
 
-/// What is wrong with a server's certificate.
+/// Why a server is not believed: what is wrong with its certificate, or that it shows none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Distrust {
     /// It leads to no authority that this machine trusts.
@@ -110,6 +112,9 @@ pub enum Distrust {
     /// Its authority took it back.
     #[error("its certificate was taken back by its authority")]
     Revoked,
+    /// It does not speak TLS at all.
+    #[error("it was asked over https, and speaks plain http")]
+    PlainHttp,
     /// Anything else.
     #[error("its certificate is not right ({0})")]
     Other(String),

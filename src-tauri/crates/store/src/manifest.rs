@@ -10,6 +10,8 @@ use crate::Digest;
 pub struct Manifest {
     /// Digest of the manifest's own bytes: the model's identity.
     pub digest: Digest,
+    /// Which version of manifests it says that it is of; only 2 names contents by their digests.
+    pub schema_version: Option<u64>,
     /// The model's description, when the manifest names one.
     pub config: Option<Layer>,
     /// Contents, in the manifest's order.
@@ -98,10 +100,12 @@ impl Manifest {
     /// Reads a manifest's bytes.
     ///
     /// # Errors
-    /// What is wrong with the JSON or with a digest in it.
+    /// What is wrong with the JSON or with a digest in it, or that its sizes are beyond all disks.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Json {
+            #[serde(default, rename = "schemaVersion")]
+            schema_version: Option<u64>,
             config: Option<JsonLayer>,
             #[serde(default)]
             layers: Vec<JsonLayer>,
@@ -121,12 +125,17 @@ impl Manifest {
             Ok::<_, String>(Layer { kind: LayerKind::of(&json.media_type), digest, size_bytes: json.size })
         };
         let json: Json = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        Ok(Self {
+        let read = Self {
             digest: Digest::of(bytes),
+            schema_version: json.schema_version,
             // Very old manifests have a config object without a digest.
             config: json.config.filter(|config| !config.digest.is_empty()).map(layer).transpose()?,
             layers: json.layers.into_iter().map(layer).collect::<Result<_, _>>()?,
-        })
+        };
+        match read.size_bytes() {
+            0..=MAX_BYTES => Ok(read),
+            more => Err(format!("it says that its contents have {more} bytes, which no disk holds")),
+        }
     }
 
     /// The manifest of these contents, as bytes.
@@ -174,6 +183,8 @@ impl Manifest {
     }
 }
 
+/// More than this in one model is no size but a mistake, or worse: 2^60, an exbibyte.
+const MAX_BYTES: u64 = 1 << 60;
 /// What Ollama's media types begin with.
 const IMAGE: &str = "application/vnd.ollama.image.";
 /// The media type of a config.
@@ -258,6 +269,17 @@ mod tests {
     fn refuses_bad_ones() {
         for json in ["", "{", "[]", r#"{"layers":[{"digest":"sha256:../../x"}]}"#, r#"{"layers":[{"size":-1}]}"#] {
             assert!(Manifest::parse(json.as_bytes()).is_err(), "{json:?}");
+        }
+        let digest = Digest::of(b"x");
+        let sized = |sizes: &[u64]| {
+            let layers: Vec<String> =
+                sizes.iter().map(|size| format!(r#"{{"digest":"{digest}","size":{size}}}"#)).collect();
+            Manifest::parse(format!(r#"{{"layers":[{}]}}"#, layers.join(",")).as_bytes())
+        };
+        assert!(sized(&[1 << 60]).is_ok(), "it could be");
+        for sizes in [&[1 << 60, 1][..], &[u64::MAX, u64::MAX]] {
+            let refused = sized(sizes).expect_err("no disk holds that");
+            assert!(refused.contains("no disk holds"), "{sizes:?}: {refused}");
         }
     }
 }

@@ -174,7 +174,12 @@ impl<'a> LibraryWriter<'a> {
     /// Takes out contents that were brought in for a model that did not come to be, unless a model has them.
     pub fn forget(&self, layer: &Layer) {
         if let Ok(_turn) = self.turn() {
-            self.remove_unnamed(&Manifest { digest: layer.digest, config: None, layers: vec![layer.clone()] });
+            self.remove_unnamed(&Manifest {
+                digest: layer.digest,
+                schema_version: None,
+                config: None,
+                layers: vec![layer.clone()],
+            });
         }
     }
 

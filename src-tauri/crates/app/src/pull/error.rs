@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cairn_registry::{AddressError, Distrust, DownloadError, SourceError};
 use cairn_store::{Digest, LibraryError, WriteError};
@@ -35,8 +36,9 @@ pub enum PullError {
     Address(AddressError),
     /// The registry will not say what the model is made of.
     #[error(
-        "pull model manifest: {0}; the registry will not give it, so trying again is of no use until that changes. Where it \
-         wants a name and a password, `cairn login` keeps them"
+        "pull model manifest: {}; the registry will not give it, so trying again is of no use until that changes{}",
+        .0,
+        on_refusal(.0)
     )]
     Refused(SourceError),
     /// Whoever answers for the registry does not prove to be it.
@@ -61,6 +63,18 @@ pub enum PullError {
         /// How often it was tried.
         times: u32,
     },
+    /// The registry asks for a longer wait than is worth waiting.
+    #[error(
+        "pull model manifest: {host} asks to wait for {} s; nothing was lost, and what came before is kept. Pull again after \
+         that",
+        wait.as_secs()
+    )]
+    Busy {
+        /// The registry.
+        host: String,
+        /// For how long.
+        wait: Duration,
+    },
     /// A model for another engine.
     #[error(
         "{name} is published as single tensors for Apple's MLX, which Cairn cannot run; pull a GGUF version of it (its tags \
@@ -77,6 +91,19 @@ pub enum PullError {
         host: String,
         /// The model.
         name: String,
+    },
+    /// A manifest of another kind than models have.
+    #[error(
+        "what {host} sent as {name} is no manifest of a model: {why}; it may be an image of programs, or an address of \
+         something else"
+    )]
+    Foreign {
+        /// The registry.
+        host: String,
+        /// The model.
+        name: String,
+        /// What is missing.
+        why: &'static str,
     },
     /// Clients want what a user's own model is in the way of.
     #[error("{name} was made here, and is not replaced by what its registry calls so; `cairn pull` would do that")]
@@ -141,6 +168,29 @@ pub enum PullError {
     Earlier(String),
 }
 
+impl PullError {
+    /// Why nobody said what `name` is made of, after it was asked for so often.
+    pub(crate) fn of_manifest(error: SourceError, name: &str, times: u32) -> Self {
+        match error {
+            SourceError::Absent { host } => Self::Absent { host, name: name.to_owned() },
+            refused @ SourceError::Refused { .. } => Self::Refused(refused),
+            SourceError::Untrusted { host, distrust } => Self::Untrusted { host, distrust },
+            SourceError::Busy { host, retry_after: Some(wait) } if !wait.is_zero() => Self::Busy { host, wait },
+            last => Self::Unreachable { last, times },
+        }
+    }
+}
+
+/// What to do about a registry that refuses: something only where it wants to know who asks.
+fn on_refusal(error: &SourceError) -> &'static str {
+    match error {
+        SourceError::Refused { status: Some(401 | 403), .. } => {
+            ". Where it wants a name and a password, `cairn login` keeps them"
+        }
+        _ => "",
+    }
+}
+
 /// What to do about a server that is not believed.
 pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
     match distrust {
@@ -153,6 +203,10 @@ pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
         }
         Distrust::Expired | Distrust::NotYetValid => {
             ". Check this machine's clock; if that is right, only the owner of the server can mend it"
+        }
+        Distrust::PlainHttp => {
+            ". --insecure (\"insecure\": true in a request) allows plain http, where whoever is on the way can read and change \
+             what comes; an address that begins with http:// does so for a mirror"
         }
         Distrust::Revoked | Distrust::Other(_) => ". Only the owner of the server can mend that",
     }
@@ -182,8 +236,12 @@ fn advice(error: &DownloadError) -> &'static str {
         }
         DownloadError::Busy { .. } => "; what came is kept. Pull again after that, or from a mirror (--source)",
         DownloadError::Absent { .. } => "; its publisher may be uploading it, or has taken it back: pull again later",
-        DownloadError::Refused { .. } => {
+        DownloadError::Refused { status: Some(401 | 402 | 403 | 451), .. } => {
             "; what came is kept. It may be private, or its licence must be accepted first"
+        }
+        DownloadError::Refused { .. } => "; what came is kept. The server must be mended, or another asked (--source)",
+        DownloadError::Unusable { .. } => {
+            " The server, or a proxy in between, answers wrongly; `cairn pull` tries it again, another may do better (--source)"
         }
         DownloadError::Untrusted { distrust, .. } => on_distrust(distrust),
         DownloadError::Mismatch { .. } => {
@@ -227,16 +285,33 @@ mod tests {
         let absent = PullError::Absent { host: "r".into(), name: "m:latest".into() };
         check(absent, "pull model manifest: file does not exist", "check the spelling");
         check(PullError::Insecure { host: "r".into() }, "insecure protocol http", "--insecure");
-        let broken = SourceError::Broken { host: "r".into(), reason: "refused".into() };
+        let broken = SourceError::Broken { host: "r".into(), reason: "refused".into(), answered: false };
         check(PullError::Unreachable { last: broken, times: 4 }, "pull model manifest: r: refused", "CAIRN_PROXY");
+        let busy = SourceError::Busy { host: "r".into(), retry_after: Some(Duration::from_secs(3600)) };
+        let told = PullError::of_manifest(busy, "m:latest", 1).to_string();
+        assert!(
+            told.contains("r asks to wait for 3600 s") && !told.contains("proxy"),
+            "it is no fault of ours: {told}"
+        );
         let untrusted = |distrust| PullError::Untrusted { host: "r".into(), distrust };
         let begins = "pull model manifest: r does not prove who it is: its certificate ";
         check(untrusted(Distrust::UnknownAuthority), begins, "CAIRN_CA_FILE");
         check(untrusted(Distrust::Expired), begins, "clock");
+        let plain = "pull model manifest: r does not prove who it is: it was asked over https, and speaks plain http";
+        check(untrusted(Distrust::PlainHttp), plain, "--insecure");
         let names = vec!["a".to_owned(), "b".to_owned()];
         check(untrusted(Distrust::OtherHost { wanted: "r".into(), names }), begins, "is for a, b, and not for r");
         let distrust = Distrust::UnknownAuthority;
         check(DownloadError::Untrusted { host: "r".into(), distrust }.into(), "r does not prove", "CAIRN_CA_FILE");
+        let refused = |status: Option<u16>| SourceError::Refused { host: "r".into(), status, reason: "no".into() };
+        check(PullError::Refused(refused(Some(401))), "pull model manifest: r refused: no; ", "cairn login");
+        let odd = PullError::Refused(refused(None)).to_string();
+        assert!(!odd.contains("login"), "a manifest that is none wants no password: {odd}");
+        let refused = |status: Option<u16>| {
+            PullError::from(DownloadError::Refused { host: "r".into(), status, reason: "no".into() }).to_string()
+        };
+        assert!(refused(Some(403)).contains("may be private"), "it wants to know who asks");
+        assert!(!refused(None).contains("private"), "a redirect to nowhere says nothing of that");
         let digest = Digest::of(b"");
         let wrong = DownloadError::Mismatch { want: digest, got: digest, hosts: vec!["r".into()] };
         check(wrong.into(), "digest mismatch, file must be downloaded again: want sha256:", "try another one");

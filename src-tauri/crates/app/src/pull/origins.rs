@@ -294,12 +294,7 @@ impl Origins {
             tokio::time::sleep(pause).await;
             (wait, tries) = (wait * 2, tries + 1);
         };
-        Err(match error {
-            SourceError::Absent { host } => PullError::Absent { host, name: self.name.to_string() },
-            refused @ SourceError::Refused { .. } => PullError::Refused(refused),
-            SourceError::Untrusted { host, distrust } => PullError::Untrusted { host, distrust },
-            last => PullError::Unreachable { last, times: tries },
-        })
+        Err(PullError::of_manifest(error, &self.name.to_string(), tries))
     }
 
     /// Says on whose word a name was taken, where that is news.

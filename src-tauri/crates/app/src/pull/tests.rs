@@ -360,6 +360,22 @@ async fn the_list_stays_short() {
 }
 
 #[tokio::test]
+async fn what_is_no_manifest_of_a_model_is_refused() {
+    let fixture = fixture();
+    let app = fixture.app();
+    let check = async |manifest: &str, part: &str| {
+        fixture.registry.put_manifest("library/odd", "latest", manifest.as_bytes());
+        let told = told(app.pull(fixture.pull("odd")).unwrap()).await;
+        assert!(told.last().is_some_and(|last| last.contains(part)), "{part:?} is missing from {told:?}");
+    };
+    let digest = Digest::of(b"x");
+    let layer = format!(r#"{{"digest":"{digest}","size":1}}"#);
+    check(&format!(r#"{{"schemaVersion":1,"config":{layer},"layers":[{layer}]}}"#), "its schemaVersion is not 2").await;
+    check(&format!(r#"{{"schemaVersion":2,"layers":[{layer}]}}"#), "it names no config").await;
+    check(&format!(r#"{{"schemaVersion":2,"config":{layer},"layers":[]}}"#), "names no contents").await;
+}
+
+#[tokio::test]
 async fn names_that_are_none_are_refused_at_once() {
     let at = fixture();
     let app = at.app();

@@ -39,6 +39,9 @@ pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched,
     let telling = Arc::clone(job);
     let (found, host) = origins.manifest(&move |line| telling.trouble(line)).await?;
     let name = || job.name.to_string();
+    if let Some(why) = foreign(&found.manifest) {
+        return Err(PullError::Foreign { host, name: name(), why });
+    }
     if found.manifest.layers.is_empty() {
         return Err(PullError::Empty { host, name: name() });
     }
@@ -108,6 +111,14 @@ fn two_sizes(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
         let first = *sizes.entry(layer.digest).or_insert(layer.size_bytes);
         (first != layer.size_bytes).then_some((layer.digest, [first, layer.size_bytes]))
     })
+}
+
+/// Why a manifest is none of a model. Ollama's and Hugging Face's registries send all of them with both.
+fn foreign(manifest: &Manifest) -> Option<&'static str> {
+    if manifest.schema_version != Some(2) {
+        return Some("its schemaVersion is not 2");
+    }
+    manifest.config.is_none().then_some("it names no config")
 }
 
 /// What a model is made of, each once, the largest first: it takes the longest.

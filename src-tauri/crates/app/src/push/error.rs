@@ -39,6 +39,9 @@ pub enum PushError {
         /// The registry.
         host: String,
     },
+    /// It will not take it.
+    #[error("{0}; what arrived need not be sent again, and pushing it again is of no use until that changes")]
+    Refused(Cause),
     /// Anything else.
     #[error("{0}; what arrived need not be sent again: push once more")]
     Failed(Cause),
@@ -56,6 +59,7 @@ impl PushError {
             }
             Cause::Registry(SourceError::Untrusted { host, distrust }) => Self::Untrusted { host, distrust },
             Cause::Registry(SourceError::Absent { .. }) => Self::NoRepository { host: host.to_owned() },
+            Cause::Registry(SourceError::Refused { .. }) => Self::Refused(error),
             Cause::Registry(_) => Self::Failed(error),
             Cause::Library(_) | Cause::Blob { .. } | Cause::Manifest(_) => Self::Here(error),
         }
@@ -81,12 +85,12 @@ mod tests {
         };
         check(refused(Some(401), "sign in"), "you are not authorized to push to this namespace (r:1", "cairn cp");
         check(refused(Some(403), "no"), "you are not authorized", "CAIRN_KEY");
-        check(refused(Some(413), "too large, denied"), "r:1 refused: too large, denied", "push once more");
-        check(refused(None, "its realm is unauthorized"), "r:1 refused: its realm", "push once more");
+        check(refused(Some(413), "too large, denied"), "r:1 refused: too large, denied", "of no use");
+        check(refused(None, "its realm is unauthorized"), "r:1 refused: its realm", "of no use");
         let untrusted = SourceError::Untrusted { host: host(), distrust: Distrust::UnknownAuthority };
         check(untrusted, "r:1 does not prove who it is", "CAIRN_CA_FILE");
         check(SourceError::Absent { host: host() }, "r:1 takes no models", "repository");
-        let broken = SourceError::Broken { host: host(), reason: "reset".to_owned() };
-        check(broken, "r:1: reset", "need not be sent again");
+        let broken = SourceError::Broken { host: host(), reason: "reset".to_owned(), answered: false };
+        check(broken, "r:1: reset", "push once more");
     }
 }

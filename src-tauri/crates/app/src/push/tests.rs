@@ -39,6 +39,7 @@ async fn a_registry_that_is_not_there_is_named() {
     let app = App::start(settings, cairn_hardware::Machine::probe(), fixture.app.clock().clone(), 1).unwrap();
     let told = outcome(&app, "127.0.0.1:9/library/m").await;
     assert_eq!(told.first().map(String::as_str), Some("Retrieving"), "{told:?}");
+    assert!(told.iter().any(|line| line.contains("trying again in")), "each wait is told: {told:?}");
     assert!(told.last().is_some_and(|last| last.starts_with("500 127.0.0.1:9: ")), "{told:?}");
 }
 

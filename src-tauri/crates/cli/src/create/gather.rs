@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use cairn_convert::Recipe;
 use cairn_convert::modelfile::{Origin, origin};
 use cairn_gguf::split::PartName;
@@ -12,6 +12,11 @@ use sha2::Digest;
 
 /// Bytes that are read at once.
 const PIECE_BYTES: usize = 1 << 20;
+
+/// What a GGUF file begins with.
+const MAGIC: &[u8] = b"GGUF";
+/// How weights are called that are in other formats, which some servers take.
+const OTHER_WEIGHTS: [&str; 3] = [".safetensors", ".bin", ".pth"];
 
 /// A file that is to be sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,13 +41,13 @@ pub(super) fn gather(recipe: &Recipe, folder: &Path, home: Option<&Path>) -> any
     for text in &recipe.from {
         match origin(text, folder, home).with_context(|| format!("FROM {text}"))? {
             Origin::Model(name) => gathered.from = Some(name),
-            Origin::Files(paths) => add(&mut gathered.files, paths)?,
+            Origin::Files(paths) => add(&mut gathered.files, paths).with_context(|| format!("FROM {text}"))?,
         }
     }
     for text in &recipe.adapters {
         match origin(text, folder, home).with_context(|| format!("ADAPTER {text}"))? {
             Origin::Model(path) => bail!("ADAPTER {path}: there is no such file"),
-            Origin::Files(paths) => add(&mut gathered.adapters, paths)?,
+            Origin::Files(paths) => add(&mut gathered.adapters, paths).with_context(|| format!("ADAPTER {text}"))?,
         }
     }
     Ok(gathered)
@@ -52,6 +57,7 @@ pub(super) fn gather(recipe: &Recipe, folder: &Path, home: Option<&Path>) -> any
 fn add(files: &mut Vec<Found>, paths: Vec<PathBuf>) -> anyhow::Result<()> {
     let mut paths = paths;
     if let [path] = paths.as_slice() {
+        look_at(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let parts = PartName::parse(&name).into_iter().flat_map(|part| part.all().collect::<Vec<_>>());
         let beside = parts.map(|part| path.with_file_name(part.to_string())).filter(|part| part != path);
@@ -71,6 +77,21 @@ fn add(files: &mut Vec<Found>, paths: Vec<PathBuf>) -> anyhow::Result<()> {
             None => files.push(found),
         }
     }
+    Ok(())
+}
+
+/// Refuses what cannot be weights, before any of it is copied. A pipe or a device is not even opened.
+fn look_at(path: &Path) -> anyhow::Result<()> {
+    let unread = || format!("could not read {}", path.display());
+    let found = path.metadata().with_context(unread)?;
+    ensure!(found.is_file(), "{}: it is a pipe or a device, and a model must be a file", path.display());
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    if OTHER_WEIGHTS.iter().any(|ending| name.ends_with(ending)) {
+        return Ok(());
+    }
+    let mut start = Vec::new();
+    File::open(path).and_then(|file| file.take(MAGIC.len() as u64).read_to_end(&mut start)).with_context(unread)?;
+    ensure!(start == MAGIC, "{}: it is not in GGUF format, so no model can be made of it", path.display());
     Ok(())
 }
 
@@ -110,7 +131,7 @@ mod tests {
             std::fs::write(path, file).unwrap();
         }
         let recipe = Recipe { from: from.split(' ').map(str::to_owned).collect(), ..Recipe::default() };
-        let gathered = gather(&recipe, folder.path(), None).map_err(|error| error.to_string());
+        let gathered = gather(&recipe, folder.path(), None).map_err(|error| format!("{error:#}"));
         match (gathered, expected) {
             (Ok(gathered), Ok(expected)) => {
                 let names: Vec<&str> =
@@ -142,6 +163,24 @@ mod tests {
         let recipe = Recipe { from: vec!["m".into()], adapters: vec!["a.gguf".into()], ..Recipe::default() };
         let error = gather(&recipe, folder.path(), None).expect_err("there is none").to_string();
         assert_eq!(error, "ADAPTER a.gguf: there is no such file", "no model is meant");
+    }
+
+    #[test]
+    fn what_cannot_be_weights_is_refused_by_its_name() {
+        let check = |recipe: Recipe, folder: &Path, parts: &[&str]| {
+            let said = format!("{:#}", gather(&recipe, folder, None).expect_err("it is no model"));
+            for part in parts {
+                assert!(said.contains(part), "{part:?} is missing from {said:?}");
+            }
+        };
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("notes"), "root:x:0:0").unwrap();
+        let from = |text: &str| Recipe { from: vec![text.into()], ..Recipe::default() };
+        check(from("notes"), folder.path(), &["FROM notes: ", "notes: it is not in GGUF format"]);
+        let adapter = Recipe { from: vec!["m".into()], adapters: vec!["notes".into()], ..Recipe::default() };
+        check(adapter, folder.path(), &["ADAPTER notes: ", "not in GGUF format"]);
+        #[cfg(unix)]
+        check(from("/dev/zero"), folder.path(), &["FROM /dev/zero: /dev/zero: it is a pipe or a device"]);
     }
 
     #[test]

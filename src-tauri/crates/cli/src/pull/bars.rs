@@ -1,12 +1,13 @@
 //! Progress at a terminal: a line for each of the contents, in Ollama's form, and troubles above them.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairn_wire::ollama::PullLine;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Show;
+use super::repeats::Repeats;
 use crate::{output, progress};
 
 /// Between two pictures of what turns while somebody waits.
@@ -17,6 +18,7 @@ pub(super) struct Bars {
     blobs: HashMap<String, ProgressBar>,
     /// The step that is being done.
     step: Option<ProgressBar>,
+    troubles: Repeats,
 }
 
 impl Bars {
@@ -27,6 +29,7 @@ impl Bars {
             all: MultiProgress::with_draw_target(target),
             blobs: HashMap::new(),
             step: None,
+            troubles: Repeats::default(),
         })
     }
 
@@ -47,8 +50,10 @@ impl Bars {
 impl Show for Bars {
     fn line(&mut self, line: &PullLine) -> anyhow::Result<()> {
         if line.trouble.is_some() {
-            // Nobody can be told when this fails.
-            let _ = self.all.println(output::shown(&line.status));
+            if let Some(line) = self.troubles.line(&line.status, Instant::now()) {
+                // Nobody can be told when this fails.
+                let _ = self.all.println(output::shown(&line));
+            }
             return Ok(());
         }
         if line.digest.is_empty() {
@@ -76,6 +81,10 @@ impl Show for Bars {
 
     fn end(&mut self) {
         self.end_step();
+        for line in self.troubles.rest() {
+            // As above.
+            let _ = self.all.println(output::shown(&line));
+        }
         self.blobs.values().for_each(ProgressBar::abandon);
     }
 }

@@ -1,9 +1,11 @@
 //! Progress as plain lines, for pipes and logs: one for each step, one when contents begin and end, and a few between.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use cairn_wire::ollama::PullLine;
 
+use super::repeats::Repeats;
 use super::{Show, begun};
 use crate::output;
 
@@ -15,6 +17,7 @@ pub(super) struct Lines {
     /// Of each of the contents, what was said last, in steps.
     said: HashMap<String, u64>,
     status: String,
+    troubles: Repeats,
 }
 
 impl Show for Lines {
@@ -25,14 +28,19 @@ impl Show for Lines {
         Ok(())
     }
 
-    fn end(&mut self) {}
+    fn end(&mut self) {
+        self.troubles.rest().iter().for_each(|line| output::note(line));
+    }
 }
 
 impl Lines {
     /// What is to be said of it, if anything is.
     fn text(&mut self, line: &PullLine) -> Option<String> {
+        if line.trouble.is_some() {
+            return self.troubles.line(&line.status, Instant::now());
+        }
         if line.digest.is_empty() {
-            let new = line.trouble.is_some() || self.status != line.status;
+            let new = self.status != line.status;
             line.status.clone_into(&mut self.status);
             return new.then(|| line.status.clone());
         }
@@ -66,6 +74,9 @@ mod tests {
         for completed in (0..=1_000_000).step_by(10_000) {
             said.extend(lines.text(&blob(completed)));
         }
+        let trouble = |text: &str| PullLine { trouble: Some(text.to_owned()), ..step(text) };
+        assert!(lines.text(&trouble("nas: reset; trying again in 1 s")).is_some(), "trouble is told");
+        assert!(lines.text(&trouble("nas: reset; trying again in 2 s")).is_none(), "and not for every stream");
         said.extend(lines.text(&step("success")));
         assert_eq!(said.len(), 13, "two steps, the beginning, and ten on the way: {said:?}");
         assert_eq!(said[1], "pulling 6a (1 MB)", "the size");

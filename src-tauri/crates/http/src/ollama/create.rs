@@ -96,5 +96,6 @@ fn use_case(request: CreateRequest) -> Create {
         renderer: request.renderer,
         parser: request.parser,
         requires: request.requires,
+        insecure: request.insecure,
     }
 }

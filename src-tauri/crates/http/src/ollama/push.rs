@@ -40,6 +40,7 @@ fn line(event: PushEvent) -> Result<PullLine, Error> {
             let status = format!("pushing {}", hex.get(..12).unwrap_or(&hex));
             Ok(PullLine { status, digest, total: size_bytes, completed: sent_bytes, ..PullLine::default() })
         }
+        PushEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
         PushEvent::Manifest => Ok(step("pushing manifest")),
         PushEvent::Success => Ok(step("success")),
         PushEvent::Failed(error) => Err(error),

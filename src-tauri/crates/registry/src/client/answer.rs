@@ -13,6 +13,8 @@ use crate::SourceError;
 
 /// Most of a server's own words that an error repeats.
 const MAX_WORDS_BYTES: usize = 1024;
+/// Most characters of them: an error is a line, and a page of HTML says nothing in one.
+const MAX_WORDS: usize = 200;
 /// A server that names a later time than this is asked again then.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -38,9 +40,14 @@ impl Answer {
         self.response.headers().get(name)?.to_str().ok()
     }
 
-    /// Worth another try: what happened, said of whom it happened with.
+    /// Worth another try: what is wrong with the answer, said of whom it came from.
     pub(crate) fn broken(&self, reason: impl std::fmt::Display) -> SourceError {
-        SourceError::Broken { host: self.host.clone(), reason: self.placed(reason) }
+        SourceError::Broken { host: self.host.clone(), reason: self.placed(reason), answered: true }
+    }
+
+    /// Worth another try: the answer ended before it was whole.
+    pub(crate) fn cut(&self, reason: impl std::fmt::Display) -> SourceError {
+        SourceError::Broken { host: self.host.clone(), reason: self.placed(reason), answered: false }
     }
 
     /// Not worth another try, because of what is in the answer.
@@ -80,8 +87,8 @@ impl Answer {
     async fn chunk(&mut self) -> Result<Option<Bytes>, SourceError> {
         match tokio::time::timeout(self.answer_timeout, self.response.chunk()).await {
             Ok(Ok(chunk)) => Ok(chunk),
-            Ok(Err(error)) => Err(self.broken(root(&error))),
-            Err(_) => Err(self.broken("the answer stopped")),
+            Ok(Err(error)) => Err(self.cut(root(&error))),
+            Err(_) => Err(self.cut("the answer stopped")),
         }
     }
 
@@ -99,16 +106,24 @@ impl Answer {
                 let words = self.words().await;
                 self.broken(format!("{status}{words}"))
             }
-            // Direct addresses are signed for a while; the registry gives a new one when it is asked again.
+            // Direct addresses are signed for a while. Where a new one was of no use either, that was said before.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN if self.elsewhere.is_some() => self.broken(status),
             _ if status.is_informational() || status.is_success() || status.is_redirection() => {
                 self.broken(format!("unexpected answer {status}"))
             }
-            _ => {
-                let words = self.words().await;
-                self.denied(format!("{status}{words}"))
-            }
+            _ => self.into_denial().await,
         }
+    }
+
+    /// Does a host refuse that a redirect led to?
+    pub(crate) fn is_denied_elsewhere(&self) -> bool {
+        self.elsewhere.is_some() && matches!(self.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+    }
+
+    /// The refusal that this answer is, in the server's words.
+    pub(crate) async fn into_denial(mut self) -> SourceError {
+        let words = self.words().await;
+        self.denied(format!("{}{words}", self.status()))
     }
 
     /// What the server says about its refusal, as far as it can be printed, after a colon.
@@ -124,7 +139,10 @@ impl Answer {
         let printable: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
         match printable.trim() {
             "" => String::new(),
-            words => format!(": {words}"),
+            words => match words.char_indices().nth(MAX_WORDS) {
+                Some((end, _)) => format!(": {}…", &words[..end]),
+                None => format!(": {words}"),
+            },
         }
     }
 }

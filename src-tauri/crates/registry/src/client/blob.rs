@@ -138,12 +138,12 @@ struct Streamed {
 impl Body for Streamed {
     fn next(&mut self) -> Pending<'_, Result<Option<Bytes>, SourceError>> {
         Box::pin(async move {
-            let more = self.answer.response.chunk().await.map_err(|error| self.answer.broken(root(&error)))?;
+            let more = self.answer.response.chunk().await.map_err(|error| self.answer.cut(root(&error)))?;
             let due = self.length_bytes - self.read_bytes;
             match more {
                 None if due > 0 => {
                     let reason = format!("the answer ended after {} of {} bytes", self.read_bytes, self.length_bytes);
-                    Err(self.answer.broken(reason))
+                    Err(self.answer.cut(reason))
                 }
                 None => Ok(None),
                 Some(more) if more.len() as u64 > due => {

@@ -46,8 +46,19 @@ impl Question {
 }
 
 impl Registry {
-    /// Asks, and signs in when the registry wants that: first with what is known, then once with a new token.
+    /// Asks, and signs in when the registry wants that: first with what is known, then once with a new token. Where a host
+    /// refuses that the registry sent us to, the registry is asked once more, because direct addresses are signed for a while
+    /// only; what the new one is answered is final.
     pub(crate) async fn ask(&self, question: &Question) -> Result<Answer, SourceError> {
+        let answer = self.signed_in(question).await?;
+        if !question.follow || !answer.is_denied_elsewhere() {
+            return Ok(answer);
+        }
+        let answer = self.signed_in(question).await?;
+        if answer.is_denied_elsewhere() { Err(answer.into_denial().await) } else { Ok(answer) }
+    }
+
+    async fn signed_in(&self, question: &Question) -> Result<Answer, SourceError> {
         let held = self.held(&question.scope).await;
         let answer = self.hop(question, held.as_ref()).await?;
         if answer.status() != StatusCode::UNAUTHORIZED || answer.elsewhere.is_some() {
@@ -152,7 +163,7 @@ impl Registry {
                 Some(host) => format!("{host}, where it sent us: {reason}"),
                 None => reason,
             };
-            SourceError::Broken { host: self.host().to_owned(), reason }
+            SourceError::Broken { host: self.host().to_owned(), reason, answered: false }
         };
         let untrusted = |distrust: Distrust| {
             let host = elsewhere.clone().unwrap_or_else(|| self.host().to_owned());

@@ -13,7 +13,7 @@ impl Transport {
     /// Gets what is at `url`, at most `cap_bytes` of it. Redirects are not followed.
     pub(crate) async fn json<T: DeserializeOwned>(&self, url: Url, cap_bytes: usize) -> Result<T, SourceError> {
         let host = place(&url);
-        let broken = |reason: String| SourceError::Broken { host: host.clone(), reason };
+        let broken = |reason: String| SourceError::Broken { host: host.clone(), reason, answered: false };
         let asked = tokio::time::timeout(self.answer_timeout, self.http.get(url).send()).await;
         let response = match asked {
             Ok(Ok(response)) => response,

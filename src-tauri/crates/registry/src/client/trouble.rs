@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::io;
 
-use rustls::CertificateError;
+use rustls::{CertificateError, InvalidMessage};
 
 use super::reach::UnknownName;
 use super::transport::root;
@@ -12,7 +12,12 @@ use crate::Distrust;
 
 /// Why the server was not believed, if that is what it was.
 pub(super) fn distrust(error: &reqwest::Error) -> Option<Distrust> {
-    let rustls::Error::InvalidCertificate(why) = find::<rustls::Error>(error)? else { return None };
+    let why = match find::<rustls::Error>(error)? {
+        rustls::Error::InvalidCertificate(why) => why,
+        // The first byte of its answer begins no message of TLS: a web server complains so in plain text.
+        rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => return Some(Distrust::PlainHttp),
+        _ => return None,
+    };
     Some(match why {
         CertificateError::UnknownIssuer => Distrust::UnknownAuthority,
         CertificateError::NotValidForName => Distrust::OtherHost { wanted: wanted(error), names: Vec::new() },

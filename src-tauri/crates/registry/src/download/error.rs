@@ -27,6 +27,18 @@ pub enum DownloadError {
         /// What happened last, with the host.
         last: String,
     },
+    /// The sources answered again and again with what is of no use.
+    #[error("{last}, at {}, after {times} tries. Nothing is lost.", Of(*held_bytes, *size_bytes))]
+    Unusable {
+        /// How often in a row.
+        times: u32,
+        /// How much was here.
+        held_bytes: u64,
+        /// Of how much.
+        size_bytes: u64,
+        /// What was wrong with the last answer, with the host.
+        last: String,
+    },
     /// The sources took connections and then sent nothing.
     #[error(
         "Nothing came for {} s, {times} times, at {}. Nothing is lost.",

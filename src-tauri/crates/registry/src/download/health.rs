@@ -47,6 +47,8 @@ pub(super) struct Source {
     active: u32,
     at_once: u32,
     last: String,
+    /// Its last failure was in what it answered, and no connection broke.
+    answered: bool,
     speed: Speed,
     /// What one stream from it brings.
     stream_bytes_per_s: Option<u64>,
@@ -108,6 +110,7 @@ impl Health {
             active: 0,
             at_once: u32::MAX,
             last: String::new(),
+            answered: false,
             speed: Speed::new(Duration::ZERO, WINDOW),
             stream_bytes_per_s: None,
             asked_at: None,
@@ -289,6 +292,7 @@ impl Health {
         let spread = self.next_jitter();
         let source = self.sources.get_mut(index)?;
         source.last = error.to_string();
+        source.answered = !matches!(error, SourceError::Broken { answered: false, .. });
         if matches!(error, SourceError::Busy { .. }) {
             // Many streams may be what it has too much of.
             source.at_once = (source.active.min(source.at_once) / 2).max(1);
@@ -326,11 +330,10 @@ impl Health {
     pub(super) fn verdict(&self, digest: &Digest, held_bytes: u64, size_bytes: u64) -> DownloadError {
         let given_up = self.sources.iter().filter(|source| source.out.is_none()).max_by_key(|source| source.failures);
         if let Some(source) = given_up {
-            return DownloadError::Dropped {
-                times: source.failures,
-                held_bytes,
-                size_bytes,
-                last: source.last.clone(),
+            let (times, last) = (source.failures, source.last.clone());
+            return match source.answered {
+                true => DownloadError::Unusable { times, held_bytes, size_bytes, last },
+                false => DownloadError::Dropped { times, held_bytes, size_bytes, last },
             };
         }
         let said = self.sources.iter().find_map(|source| match &source.out {

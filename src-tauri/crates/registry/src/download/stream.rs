@@ -90,19 +90,21 @@ async fn fetch(shared: &Shared, job: &Job) -> End {
         Ok(Err(error)) => return End::Failed(error),
         Ok(Ok(opened)) => opened,
     };
-    let broken = |reason: String| End::Failed(SourceError::Broken { host: job.via.host().to_owned(), reason });
+    let broken = |answered: bool, reason: String| {
+        End::Failed(SourceError::Broken { host: job.via.host().to_owned(), reason, answered })
+    };
     let mut at = opened.offset;
     if !job.whole && at == 0 && job.range.start > 0 {
         return End::NoRanges;
     }
     if !job.whole && at.saturating_add(MOST_BEFORE_BYTES) < job.range.start {
-        return broken(format!("answered from byte {at} where {} was asked for", job.range.start));
+        return broken(true, format!("answered from byte {at} where {} was asked for", job.range.start));
     }
     loop {
         let mut bytes = match timeout(stall, opened.body.next()).await {
             Err(_) => return End::Stalled { silent: at == opened.offset },
             Ok(Err(error)) => return End::Failed(error),
-            Ok(Ok(None)) => return broken(format!("ended at byte {at} of {}", shared.size_bytes)),
+            Ok(Ok(None)) => return broken(false, format!("ended at byte {at} of {}", shared.size_bytes)),
             Ok(Ok(Some(bytes))) => bytes,
         };
         shared.throttle.pass(bytes.len() as u64).await;
@@ -115,7 +117,7 @@ async fn fetch(shared: &Shared, job: &Job) -> End {
                 Taken::Write { .. } if continues(shared, job) => {}
                 Taken::Write { .. } | Taken::Gone => return End::Done,
                 Taken::Beyond { asked } => {
-                    return broken(format!("answered from byte {} where {asked} was asked for", opened.offset));
+                    return broken(true, format!("answered from byte {} where {asked} was asked for", opened.offset));
                 }
             }
         }

@@ -78,7 +78,7 @@ impl Upload<'_> {
         let url = self.registry.url(self.name, &format!("blobs/{}", self.blob.digest));
         // A token to read is what a registry gives for this, whatever is asked for; the one to write is another.
         let question = Question::new(Method::HEAD, url, scope(self.name, false));
-        let mut tries = Tries::new(self.rules);
+        let mut tries = Tries::new(self.rules, self.watcher);
         loop {
             match self.registry.ask(&question).await {
                 Ok(answer) if answer.status() == StatusCode::OK => return Ok(true),
@@ -100,7 +100,7 @@ impl Upload<'_> {
         }
         let mut question = Question::new(Method::POST, url.clone(), scope(self.name, true)).with("content-length", "0");
         question.follow = false;
-        let mut tries = Tries::new(self.rules);
+        let mut tries = Tries::new(self.rules, self.watcher);
         loop {
             match self.registry.ask(&question).await {
                 Ok(answer) if answer.status() == StatusCode::CREATED => return Ok(None),
@@ -140,6 +140,7 @@ impl Upload<'_> {
                 let delivery = Direct {
                     registry: self.registry.clone(),
                     rules: self.rules.clone(),
+                    watcher: PushWatcher::clone(self.watcher),
                     blob: self.blob.clone(),
                     meter: meter.clone(),
                 };
@@ -169,7 +170,7 @@ impl Upload<'_> {
         headers.insert(CONTENT_RANGE, HeaderValue::from_str(&range).expect("digits are plain ASCII"));
         let scope = scope(self.name, true);
         let own = self.registry.is_own(url);
-        let mut tries = Tries::new(self.rules);
+        let mut tries = Tries::new(self.rules, self.watcher);
         loop {
             let held = if own { self.registry.held(&scope).await } else { None };
             let delivery = Delivery {
@@ -211,7 +212,7 @@ impl Upload<'_> {
         url.query_pairs_mut().append_pair("digest", &digest).append_pair("etag", &etag(sums));
         let mut question = Question::new(Method::PUT, url, scope(self.name, true)).with("content-length", "0");
         question.follow = false;
-        let mut tries = Tries::new(self.rules);
+        let mut tries = Tries::new(self.rules, self.watcher);
         loop {
             let error = match self.registry.ask(&question).await {
                 Ok(answer)
@@ -236,6 +237,7 @@ impl Upload<'_> {
 struct Direct {
     registry: Registry,
     rules: PushRules,
+    watcher: PushWatcher,
     blob: Blob,
     meter: Meter,
 }
@@ -243,7 +245,7 @@ struct Direct {
 impl Direct {
     /// Sends a part to a direct address, which holds its own permission.
     async fn put(&self, url: &Url, part: Part) -> Result<[u8; 16], PushError> {
-        let mut tries = Tries::new(&self.rules);
+        let mut tries = Tries::new(&self.rules, &self.watcher);
         loop {
             let headers = HeaderMap::new();
             let delivery =

@@ -53,6 +53,9 @@ pub struct CreateRequest {
     /// What the model's description is to say in place of what its file says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub info: Option<Map<String, Value>>,
+    /// Cairn's own: whether the registry of a model that is not here may be asked over plain http.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
     /// One JSON object per step; on when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,

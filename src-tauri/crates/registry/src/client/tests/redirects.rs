@@ -88,6 +88,32 @@ async fn redirects_to_nowhere() {
     assert!(matches!(&got, Err(SourceError::Broken { reason, .. }) if reason.contains("Location")), "{got:?}");
 }
 
+#[tokio::test]
+async fn what_a_fresh_redirect_is_refused_is_final() {
+    let check = async |refusals: usize, expected: Option<u16>| {
+        let times = std::sync::atomic::AtomicUsize::new(0);
+        let elsewhere = Served::by(move |_| {
+            let expired = times.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < refusals;
+            if expired { reply(403, &[], "go away") } else { reply(200, &[], "{}") }
+        })
+        .await;
+        let target = elsewhere.url("/direct");
+        let registry = Served::by(move |_| reply(307, &[("Location", &target)], "")).await;
+        let got = registry.registry(SignIn::anonymous()).manifest(&model()).await.map(|_| ());
+        match (&got, expected) {
+            (Ok(()), None) => {}
+            (Err(SourceError::Refused { status, reason, .. }), Some(_)) => {
+                assert_eq!(*status, expected, "the status is told");
+                assert!(reason.contains("where it sent us: 403 Forbidden: go away"), "by whom, in its words: {reason}");
+            }
+            _ => panic!("{refusals} refusals: {got:?}"),
+        }
+        assert_eq!(registry.seen().len(), 2, "a new address was asked for, once");
+    };
+    check(1, None).await;
+    check(9, Some(403)).await;
+}
+
 #[test]
 fn redirects_are_never_to_less_safety() {
     let check = |from: &str, to: &str, expected: bool| {

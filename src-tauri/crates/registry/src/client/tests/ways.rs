@@ -42,6 +42,13 @@ fn variables_name_proxies() {
 }
 
 #[tokio::test]
+async fn a_server_that_speaks_plain_http_is_told_from_one_that_drops() {
+    let served = Served::by(|_| reply(200, &[], "{}")).await;
+    let got = ask(&format!("https://{}", served.place), config()).await;
+    assert!(matches!(&got, Err(SourceError::Untrusted { distrust: Distrust::PlainHttp, .. })), "{got:?}");
+}
+
+#[tokio::test]
 async fn plain_http_goes_through_a_proxy() {
     let proxy = Served::by(|_| reply(200, &[], "{}")).await;
     // There is no such host: only the proxy could know the way.

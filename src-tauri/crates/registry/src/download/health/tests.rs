@@ -45,7 +45,7 @@ fn seconds(seconds: u64) -> Duration {
 }
 
 fn broken() -> SourceError {
-    SourceError::Broken { host: "nas".to_owned(), reason: "reset".to_owned() }
+    SourceError::Broken { host: "nas".to_owned(), reason: "reset".to_owned(), answered: false }
 }
 
 fn busy(retry_after: u64) -> SourceError {
