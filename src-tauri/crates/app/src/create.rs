@@ -55,6 +55,8 @@ pub struct Create {
     pub parser: Option<String>,
     /// The oldest version of Ollama that can run it.
     pub requires: Option<String>,
+    /// Another machine asks, and what has to be fetched is held to what that may have ([`App::allow_beyond`]).
+    pub beyond: bool,
 }
 
 /// What becomes of it.
@@ -105,7 +107,7 @@ impl App {
         let checked = create.check(library)?;
         let of_model = !create.from.trim().is_empty();
         if of_model {
-            self.fetch_base(&create.from, tell)?;
+            self.fetch_base(&create.from, create.beyond, tell)?;
         }
         let writer = LibraryWriter::open(library, &RealDisk)?;
         let mut base = if of_model {
