@@ -3,6 +3,7 @@
 
 mod cairn;
 mod clients;
+mod connections;
 mod crashes;
 mod creates;
 mod first_words;

@@ -57,6 +57,8 @@ pub struct Create {
     pub requires: Option<String>,
     /// Whether the registry of the model that it is made of may be asked over plain http.
     pub insecure: bool,
+    /// Another machine asks, and what has to be fetched is held to what that may have ([`App::allow_beyond`]).
+    pub beyond: bool,
 }
 
 /// What becomes of it.
@@ -107,7 +109,7 @@ impl App {
         let checked = create.check(library)?;
         let of_model = !create.from.trim().is_empty();
         if of_model {
-            self.fetch_base(&create.from, create.insecure, tell)?;
+            self.fetch_base(&create.from, create.insecure, create.beyond, tell)?;
         }
         let writer = LibraryWriter::open(library, &RealDisk)?;
         let mut base = if of_model {

@@ -201,6 +201,17 @@ pub enum Error {
     /// A model did not get to its registry.
     #[error(transparent)]
     Push(#[from] crate::PushError),
+    /// What is not asked for on another machine's behalf.
+    #[error(
+        "{what} is not asked for another machine: {why}; ask on the machine that Cairn runs on, or name the registry there in \
+         CAIRN_MIRROR_ORIGINS"
+    )]
+    Beyond {
+        /// The registry or source.
+        what: String,
+        /// Why it is not.
+        why: &'static str,
+    },
     /// More words than anybody searches for.
     #[error("a search has at most {0} characters")]
     LongQuery(usize),
@@ -238,6 +249,8 @@ pub enum Error {
 pub enum Kind {
     /// The request makes no sense.
     BadRequest,
+    /// Whoever asks may not have it.
+    Forbidden,
     /// There is no such thing.
     NotFound,
     /// It cannot be as things are here.
@@ -261,8 +274,9 @@ pub struct Row {
     pub exit_code: u8,
 }
 
-const TABLE: [Row; 6] = [
+const TABLE: [Row; 7] = [
     Row { kind: Kind::BadRequest, http_status: 400, exit_code: 1 },
+    Row { kind: Kind::Forbidden, http_status: 403, exit_code: 1 },
     Row { kind: Kind::NotFound, http_status: 404, exit_code: 1 },
     Row { kind: Kind::Conflict, http_status: 409, exit_code: 1 },
     Row { kind: Kind::Unsupported, http_status: 501, exit_code: 1 },
@@ -321,6 +335,7 @@ impl Error {
                 | WriteError::MovedFromClosed { .. },
             )
             | Self::File { .. } => Kind::BadRequest,
+            Self::Beyond { .. } => Kind::Forbidden,
             Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
@@ -359,7 +374,15 @@ mod tests {
 
     #[test]
     fn every_kind_has_a_row() {
-        for kind in [Kind::BadRequest, Kind::NotFound, Kind::Conflict, Kind::Unsupported, Kind::Busy, Kind::Internal] {
+        for kind in [
+            Kind::BadRequest,
+            Kind::Forbidden,
+            Kind::NotFound,
+            Kind::Conflict,
+            Kind::Unsupported,
+            Kind::Busy,
+            Kind::Internal,
+        ] {
             assert_eq!(kind.row().kind, kind, "its own row");
         }
     }

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod beyond;
 mod blobs;
 mod catalog;
 mod chat;

@@ -257,6 +257,8 @@ impl Settings {
             warnings: Vec::new(),
             origins_of_values: TABLE.iter().map(|row| (row.name, origin(env, row))).collect(),
         };
+        // Whoever reaches this machine's models may have others fetched.
+        settings.downloads.for_others |= !settings.address.is_loopback() || !settings.mirror.trusted_proxies.is_empty();
         settings.warnings = read.warnings;
         settings
     }
@@ -331,6 +333,20 @@ mod tests {
         assert!(settings.linked_libraries.is_empty(), "{:?}", settings.linked_libraries);
         assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "nobody set it");
         assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+    }
+
+    #[test]
+    fn whom_others_reach_fetches_for_them() {
+        let check = |name: &str, value: &str, expected: bool| {
+            assert_eq!(load([(name, value)]).downloads.for_others, expected, "{name}={value}");
+        };
+        check("OLLAMA_HOST", "0.0.0.0", true);
+        check("OLLAMA_HOST", "nas:11434", true);
+        check("OLLAMA_HOST", "[::]:1", true);
+        check("OLLAMA_HOST", "localhost:1", false);
+        check("OLLAMA_HOST", "[::1]", false);
+        check("OLLAMA_HOST", ":1", false);
+        check("CAIRN_TRUSTED_PROXIES", "127.0.0.1", true);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod peers;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use cairn_store::{Digest, ModelRef, NameError, Part};
 
@@ -61,6 +61,16 @@ pub(crate) fn name_of(host: &str, namespace: &str, model: &str, reference: &Refe
     Ok(ModelRef::from_parts(host, namespace, model, tag).ok_or_else(invalid)?)
 }
 
+/// Is it a link to somewhere outside of the library at `root`? The library's folders may be links themselves.
+fn leads_out(blob: &Path, root: &Path) -> bool {
+    if !blob.is_symlink() {
+        return false;
+    }
+    let Ok(target) = blob.canonicalize() else { return true };
+    let folders = [Some(root), blob.parent()].into_iter().flatten();
+    !folders.filter_map(|folder| folder.canonicalize().ok()).any(|folder| target.starts_with(folder))
+}
+
 impl App {
     /// Who reads this machine's models.
     #[must_use]
@@ -94,13 +104,18 @@ impl App {
         Ok(Some(SharedManifest { digest: Digest::of(&bytes), bytes }))
     }
 
-    /// The contents with that digest, if a library has them.
+    /// The contents with that digest, if a library has them. A link that leads out of its library is none of its contents:
+    /// whoever could write there could have any file of this machine given out by it.
     #[must_use]
     pub fn shared_blob(&self, digest: &Digest) -> Option<SharedBlob> {
         let libraries = self.catalog.libraries();
         std::iter::once(libraries.own()).chain(libraries.others()).find_map(|library| {
             let path = library.blob_path(digest);
             let found = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file)?;
+            if leads_out(&path, library.root()) {
+                tracing::warn!(blob = %path.display(), "a link out of the library is not given to other machines");
+                return None;
+            }
             Some(SharedBlob { path, size_bytes: found.len() })
         })
     }

@@ -164,7 +164,7 @@ pub(crate) struct Search {
     /// Words that a model's name or description has, `qwen coder` for instance
     #[arg(required = true)]
     pub(crate) query: Vec<String>,
-    /// The most models to show; 10 if absent
+    /// The most models to show, 10 if absent; one of Ollama's library has a row for each of its sizes
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<usize>,
     /// As JSON, for scripts
@@ -463,6 +463,13 @@ mod tests {
         assert_eq!(gguf(&["cairn", "gguf", "x.gguf"]), Ok((true, false)), "a path");
         assert_eq!(gguf(&["cairn", "gguf", "verify", "x.gguf"]), Ok((false, true)), "a verb and a path");
         assert!(gguf(&["cairn", "gguf"]).is_err(), "nothing");
+    }
+
+    #[test]
+    fn the_limit_of_a_search_says_what_it_counts() {
+        let mut args = Args::command();
+        let search = args.find_subcommand_mut("search").expect("there is one").render_help().to_string();
+        assert!(search.contains("most models") && search.contains("a row for each"), "{search}");
     }
 
     #[test]

@@ -27,7 +27,8 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
                 setting.host_name.as_deref().unwrap_or("HOST"),
                 setting.settings.address.port()
             );
-            output::print(&served(&state, &invited, &address))
+            let beyond = !setting.settings.address.is_loopback();
+            output::print(&served(&state, &invited, &address, beyond))
         }
         MirrorVerb::Join { address, code } => {
             let address = if address.contains("://") { address.clone() } else { format!("http://{address}") };
@@ -74,7 +75,7 @@ struct Peers<'a> {
     nearby: &'a [FoundMachine],
 }
 
-fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str) -> String {
+fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str, beyond: bool) -> String {
     let mut text = match (state.shares, state.fetches) {
         (false, _) => "Only programs on this machine can pull from it now. To share its models with others, start the \
                        daemon with CAIRN_SHARE=1 and OLLAMA_HOST=0.0.0.0.\n"
@@ -91,6 +92,10 @@ fn served(state: &MirrorResponse, invited: &InviteResponse, address: &str) -> St
             )
         }
     };
+    if beyond {
+        text += "OLLAMA_HOST lets other machines in, and to /api too, as Ollama's does: whoever reaches this one can use, \
+                 pull, make and delete its models. /v2 alone has keys.\n";
+    }
     let code = &invited.code;
     write!(
         text,
@@ -151,4 +156,34 @@ fn stats(state: &MirrorResponse) -> String {
         text += &render(&rows);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_wire::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn serving_says_what_else_is_open() {
+        let invited = InviteResponse { code: "1".to_owned(), until: Timestamp(SystemTime::UNIX_EPOCH) };
+        let state = MirrorResponse {
+            shares: true,
+            fetches: false,
+            origins: Vec::new(),
+            key: String::new(),
+            fingerprint: String::new(),
+            hits: 0,
+            misses: 0,
+            stale: 0,
+            fetched_bytes: 0,
+            sent_bytes: 0,
+            clients: Vec::new(),
+            known: Vec::new(),
+            joined: Vec::new(),
+            nearby: Vec::new(),
+        };
+        assert!(served(&state, &invited, "http://nas:1", true).contains("/api"), "to those beyond this machine");
+        assert!(!served(&state, &invited, "http://nas:1", false).contains("/api"), "of which there are none");
+    }
 }

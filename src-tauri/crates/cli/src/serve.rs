@@ -4,6 +4,7 @@
 //! on `/app/stop`, and, when a client started it, after a while without clients or work: it stops accepting, ends what
 //! runs, and is gone after [`FLUSH_WITHIN`] at the latest. A second signal ends it at once.
 
+mod connections;
 mod listen;
 mod signals;
 
@@ -13,7 +14,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use axum::serve::ListenerExt;
 use cairn_app::settings::Origin;
 use cairn_app::{App, VERSION};
 use cairn_disk::{Disk, Lock, LockError, Mode, RealDisk};
@@ -56,6 +56,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     RealDisk.create_dir_all(&places.runtime).with_context(|| "the daemon needs this folder; CAIRN_HOME moves it")?;
     let _lock = take_lock(&places.daemon_lock()).await?;
     let chosen = matches!(settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
+    let open_files = connections::raise_open_files();
     let (listener, moved) = listen::bind(&settings.address, chosen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     if moved {
@@ -89,15 +90,10 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
             server.stop();
         });
     }
-    let router = cairn_http::router(server.clone()).into_make_service_with_connect_info::<SocketAddr>();
-    let listener = listener.tap_io(|stream| {
-        // A token is smaller than a packet, and must not wait for the next one.
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "a connection keeps small packets back");
-        }
-    });
+    let limits = connections::Limits::of(open_files, &app.settings().mirror.trusted_proxies);
     let asked = server.clone();
-    let serving = axum::serve(listener, router).with_graceful_shutdown(async move { asked.stopping().await });
+    let stopping = async move { asked.stopping().await };
+    let serving = connections::serve(listener, cairn_http::router(server.clone()), limits, stopping);
     let deadline = async {
         server.stopping().await;
         tracing::info!("Cairn ends");
@@ -109,7 +105,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         deadline.await;
     };
     tokio::select! {
-        served = serving => served.context("the server broke down")?,
+        () = serving => {}
         () = deadline => tracing::warn!("some answers did not end in time"),
     }
     rest(&app).await;

@@ -7,9 +7,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use axum::extract::{ConnectInfo, FromRequestParts};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 
 use crate::Server;
+use crate::error::ApiError;
 
 /// Headers that proxies add.
 const FORWARDED: [&str; 5] = ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via"];
@@ -52,6 +55,16 @@ impl Asker {
     /// An address of this server, as the client knows it; `None` where it did not say.
     pub(crate) fn url(&self, path: &str) -> Option<String> {
         self.base.as_ref().map(|base| format!("{base}{path}"))
+    }
+}
+
+impl FromRequestParts<Server> for Asker {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
+        let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
+        let peer = peer.ok_or_else(|| ApiError::bad_request("nobody knows where this request comes from"))?;
+        Ok(Self::of(server, peer, &parts.headers))
     }
 }
 

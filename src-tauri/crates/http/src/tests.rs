@@ -2,6 +2,7 @@
 //! same on every machine.
 
 mod access;
+mod beyond;
 mod blobs;
 mod discover;
 mod libraries;

@@ -22,7 +22,7 @@ pub(crate) use exchange::{Question, may_lead, place};
 pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
 pub use manifest::ManifestBytes;
 pub use proxies::Proxies;
-pub use reach::Reach;
+pub use reach::{Reach, is_inside_network};
 pub use registry::{AddressError, Registry};
 pub(crate) use registry::{is_loopback, scope};
 pub use transport::{Clock, Transport, TransportConfig, TransportError};

@@ -26,6 +26,7 @@ mod trust;
 pub use auth::{KeyError, KeyFile, Login, Logins, LoginsError, SignIn};
 pub use client::{
     AddressError, Clock, ManifestBytes, Proxies, Reach, Registry, Transport, TransportConfig, TransportError,
+    is_inside_network,
 };
 pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
 pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};

@@ -9,13 +9,17 @@ use crate::{App, Error, Pull, PullError, PullEvent, PullStep};
 impl App {
     /// Brings the model called `from` here, unless there is one of that name. To be called outside of async tasks, in a
     /// tokio runtime, and while nothing of the library is held that publishing a model waits for.
-    pub(super) fn fetch_base(&self, from: &str, insecure: bool, tell: &mut Teller) -> Result<(), Error> {
+    pub(super) fn fetch_base(&self, from: &str, insecure: bool, beyond: bool, tell: &mut Teller) -> Result<(), Error> {
         let name: ModelRef = from.parse()?;
         if self.catalog.origin(&name)?.is_some() {
             return Ok(());
         }
-        let mut events = self.pull(Pull { name: from.to_owned(), insecure, ..Pull::default() })?;
+        let pull = Pull { name: from.to_owned(), insecure, ..Pull::default() };
         let runtime = Handle::current();
+        if beyond {
+            runtime.block_on(self.allow_beyond(&pull))?;
+        }
+        let mut events = self.pull(pull)?;
         loop {
             let event = runtime.block_on(async {
                 tokio::select! {

@@ -31,7 +31,7 @@ pub struct DownloadSettings {
     pub joined_file: PathBuf,
     /// Where is written down what is known of sources.
     pub sources_file: PathBuf,
-    /// Whether models are fetched for other machines (`CAIRN_MIRROR`): no registry may lead us into our network then.
+    /// Whether models are fetched for other machines (`CAIRN_MIRROR`, or an `OLLAMA_HOST` that they reach): no registry may lead us into our network then.
     pub for_others: bool,
     /// `CAIRN_DOWNLOAD_LIMIT`, in bytes per second.
     pub limit_bytes_per_s: Option<u64>,

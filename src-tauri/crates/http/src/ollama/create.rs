@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::pull;
 use super::refused::{any, refuse, refuse_for};
+use crate::asker::Asker;
 use crate::body::Body;
 use crate::error::{ApiError, json};
 use crate::{Server, ndjson};
@@ -19,7 +20,11 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/create", post(create))
 }
 
-async fn create(State(server): State<Server>, Body(request): Body<CreateRequest>) -> Result<Response, ApiError> {
+async fn create(
+    State(server): State<Server>,
+    asker: Asker,
+    Body(request): Body<CreateRequest>,
+) -> Result<Response, ApiError> {
     let some = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     let full =
         |map: &Option<serde_json::Map<String, serde_json::Value>>| map.as_ref().is_some_and(|map| !map.is_empty());
@@ -45,7 +50,7 @@ async fn create(State(server): State<Server>, Body(request): Body<CreateRequest>
         (request.messages.iter().flatten().any(|message| any(message.images.as_ref())), "reading images"),
     ])?;
     let streams = request.stream.unwrap_or(true);
-    let mut events = server.app().create(use_case(request));
+    let mut events = server.app().create(Create { beyond: !asker.is_here, ..use_case(request) });
     if streams {
         return ndjson::stream_or_refuse(events, server.activity().begin(), line).await;
     }
@@ -97,5 +102,6 @@ fn use_case(request: CreateRequest) -> Create {
         parser: request.parser,
         requires: request.requires,
         insecure: request.insecure,
+        beyond: false,
     }
 }

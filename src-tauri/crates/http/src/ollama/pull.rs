@@ -9,6 +9,7 @@ use axum::routing::post;
 use cairn_app::{Error, Pull, PullEvent, PullEvents, PulledBlob};
 use cairn_wire::ollama::{PullLine, PullRequest};
 
+use crate::asker::Asker;
 use crate::body::Body;
 use crate::error::{ApiError, json};
 use crate::ndjson::Events;
@@ -18,10 +19,18 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/pull", post(pull))
 }
 
-async fn pull(State(server): State<Server>, Body(request): Body<PullRequest>) -> Result<Response, ApiError> {
+async fn pull(
+    State(server): State<Server>,
+    asker: Asker,
+    Body(request): Body<PullRequest>,
+) -> Result<Response, ApiError> {
     let streams = request.stream.unwrap_or(true);
     let name = if request.model.is_empty() { request.name } else { request.model };
-    let mut events = server.app().pull(Pull { name, insecure: request.insecure, sources: request.sources })?;
+    let pull = Pull { name, insecure: request.insecure, sources: request.sources };
+    if !asker.is_here {
+        server.app().allow_beyond(&pull).await?;
+    }
+    let mut events = server.app().pull(pull)?;
     if streams {
         // Even a failure at once is a line, as from Ollama: its clients look for it there.
         return Ok(ndjson::stream(events, server.activity().begin(), line));

@@ -5,9 +5,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Error, Push, PushEvent};
+use cairn_app::{Error, Pull, Push, PushEvent};
 use cairn_wire::ollama::{PullLine, PushRequest};
 
+use crate::asker::Asker;
 use crate::body::Body;
 use crate::error::{ApiError, json};
 use crate::{Server, ndjson};
@@ -16,8 +17,16 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/push", post(push))
 }
 
-async fn push(State(server): State<Server>, Body(request): Body<PushRequest>) -> Result<Response, ApiError> {
+async fn push(
+    State(server): State<Server>,
+    asker: Asker,
+    Body(request): Body<PushRequest>,
+) -> Result<Response, ApiError> {
     let name = if request.model.is_empty() { request.name } else { request.model };
+    if !asker.is_here {
+        let same = Pull { name: name.clone(), insecure: request.insecure, sources: Vec::new() };
+        server.app().allow_beyond(&same).await?;
+    }
     let mut events = server.app().push(Push { name, insecure: request.insecure });
     let busy = server.activity().begin();
     if request.stream.unwrap_or(true) {

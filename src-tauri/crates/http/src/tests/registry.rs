@@ -124,3 +124,24 @@ async fn other_machines_get_models_only_when_they_are_shared() {
     let page = Request::get("/v2/").header(header::HOST, "localhost").header(header::ORIGIN, "http://localhost");
     assert_eq!(daemon.send(page.body(Body::empty()).unwrap()).await.status(), StatusCode::FORBIDDEN, "no web page");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_out_of_the_library_is_not_followed() {
+    use std::os::unix::fs::symlink;
+    let daemon = Daemon::start();
+    let blobs = daemon.folder.path().join("models/blobs");
+    let outside = daemon.folder.path().join("secret");
+    std::fs::write(&outside, "secret").unwrap();
+    std::fs::write(blobs.join("inside"), "secret").unwrap();
+    let check = async |digit: char, place: &dyn Fn(&std::path::Path), status: &str| {
+        let digest = digit.to_string().repeat(64);
+        place(&blobs.join(format!("sha256-{digest}")));
+        let heard = daemon.get(&format!("/v2/library/m/blobs/sha256:{digest}")).await;
+        assert!(heard.starts_with(status), "{digit}: {heard}");
+    };
+    check('1', &|blob| symlink(&outside, blob).unwrap(), "404 ").await;
+    check('2', &|blob| symlink("../../secret", blob).unwrap(), "404 ").await;
+    check('3', &|blob| symlink("inside", blob).unwrap(), "200 ").await;
+    check('4', &|blob| std::fs::hard_link(&outside, blob).unwrap(), "200 ").await;
+}

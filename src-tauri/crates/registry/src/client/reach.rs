@@ -58,6 +58,21 @@ async fn is_inside(url: &Url) -> bool {
     }
 }
 
+/// Has the host of a registry, with its port or without, any address inside of a network? One that cannot be looked up is
+/// behind a proxy, which knows.
+pub async fn is_inside_network(host: &str) -> bool {
+    // As the address will be read when it is asked: numbers in any spelling are addresses.
+    let Ok(url) = Url::parse(&format!("https://{host}")) else { return true };
+    let host = url.host_str().unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    if let Ok(ip) = bare.parse() {
+        return !is_public(ip);
+    }
+    let port = url.port_or_known_default().unwrap_or(443);
+    let found = tokio::net::lookup_host((bare, port)).await;
+    found.is_ok_and(|mut found| found.any(|address| !is_public(address.ip())))
+}
+
 /// A name that has no address, as far as this machine can find out.
 #[derive(Debug, thiserror::Error)]
 #[error("no address is known of {name} ({reason})")]

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use cairn_store::ModelRef;
 use reqwest::Url;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use super::{Discovered, Shelf, Variant};
 use crate::{AddressError, SourceError, Transport};
@@ -49,6 +50,23 @@ struct Entry {
     path: String,
     #[serde(default)]
     size: u64,
+}
+
+/// One of a list that is somebody else's: what it should be, or something else, which spoils nothing but itself.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Listed<T> {
+    Known(T),
+    Other(IgnoredAny),
+}
+
+impl<T> Listed<T> {
+    fn known(self) -> Option<T> {
+        match self {
+            Self::Known(item) => Some(item),
+            Self::Other(IgnoredAny) => None,
+        }
+    }
 }
 
 impl Hub {
@@ -98,8 +116,8 @@ impl Hub {
             ("direction", "-1"),
             ("limit", &limit),
         ]);
-        let found: Vec<Repository> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
-        Ok(found.into_iter().take(MAX_FOUND).filter_map(discovered).collect())
+        let found: Vec<Listed<Repository>> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
+        Ok(found.into_iter().filter_map(Listed::known).take(MAX_FOUND).filter_map(discovered).collect())
     }
 
     /// What can be pulled of `user/repository`: one variant for each quantisation that it has files of, the smallest
@@ -110,7 +128,8 @@ impl Hub {
     pub async fn variants(&self, repository: &str) -> Result<Vec<Variant>, SourceError> {
         let mut url = self.url(repository.split('/').chain(["tree", "main"]));
         url.query_pairs_mut().append_pair("recursive", "true");
-        let entries: Vec<Entry> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
+        let entries: Vec<Listed<Entry>> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
+        let entries: Vec<Entry> = entries.into_iter().filter_map(Listed::known).collect();
         Ok(variants(repository, &entries))
     }
 }
@@ -284,6 +303,27 @@ mod tests {
         assert!(served.lines().iter().all(|line| line.starts_with("GET /a/mirror/api/models")), "{:?}", served.lines());
     }
 
+    #[tokio::test]
+    async fn an_entry_that_makes_no_sense_spoils_no_other() {
+        let served = Served::by(|seen| {
+            let body = match seen.target.contains("tree") {
+                true => {
+                    r#"[{"type":"file","path":"m-Q4_0.gguf","size":-1},7,
+                        {"type":"file","path":"m-Q8_0.gguf","size":8}]"#
+                }
+                false => r#"[{"id":"me/A","downloads":"many"},{"id":"me/B","tags":[1]},null,{},{"id":"me/C"}]"#,
+            };
+            reply(200, &[], body)
+        })
+        .await;
+        let found = hub(&served).search("m").await.expect("it answers");
+        let titles: Vec<&str> = found.iter().map(|model| model.title.as_str()).collect();
+        assert_eq!(titles, ["me/C"], "the one that makes sense");
+        let variants = hub(&served).variants("me/C").await.expect("it answers");
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        assert_eq!(names, ["hf.co/me/C:Q8_0"], "the file that makes sense");
+    }
+
     #[test]
     fn addresses_of_an_index() {
         let check = |address: &str, good: bool| assert_eq!(Hub::at(transport(), address).is_ok(), good, "{address}");
@@ -322,9 +362,6 @@ mod tests {
         let served = Served::by(|_| reply(200, &[], "<html>")).await;
         let error = hub(&served).search("x").await.expect_err("it is no list").to_string();
         assert!(error.contains("127.0.0.1") && error.contains("cannot be read"), "{error}");
-        let served = Served::by(|_| reply(200, &[], r#"[{"type":"file","path":"m-Q4_0.gguf","size":-1}]"#)).await;
-        let error = hub(&served).variants("me/M").await.expect_err("no file is so short").to_string();
-        assert!(error.contains("cannot be read"), "{error}");
         let served = Served::by(|_| reply(200, &[], vec![b' '; MAX_ANSWER_BYTES + 1])).await;
         let error = hub(&served).search("x").await.expect_err("it does not end").to_string();
         assert!(error.contains("longer than"), "{error}");
