@@ -212,13 +212,6 @@ pub(crate) fn on_distrust(distrust: &Distrust) -> &'static str {
     }
 }
 
-impl PullError {
-    /// Is it mended by fetching what is not here any more?
-    pub(super) fn is_of_lost_contents(&self) -> bool {
-        matches!(self, Self::Lost { .. })
-    }
-}
-
 impl From<WriteError> for PullError {
     fn from(error: WriteError) -> Self {
         match error {

@@ -358,10 +358,10 @@ impl Pulls {
             };
             match published {
                 // Another program of the library may remove what was here when the work began.
-                Err(error) if error.is_of_lost_contents() && again > 0 && !*inner.ending.borrow() => {
+                Err(PullError::Lost { digest }) if again > 0 && !*inner.ending.borrow() => {
                     again -= 1;
                     job.change(|view| view.publishing = false);
-                    job.trouble(format!("{error}: it is fetched now"));
+                    job.trouble(format!("{digest} was removed while the rest of the model came, and is fetched again"));
                 }
                 ended => break Some(ended),
             }

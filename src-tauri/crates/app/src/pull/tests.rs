@@ -79,6 +79,14 @@ async fn until_some(app: &App) {
     }
 }
 
+/// Waits until so much of what is on its way is here.
+async fn until_here(app: &App, bytes: u64) {
+    let mut changes = app.downloads_changes();
+    while !app.downloads().iter().any(|row| row.state == PullState::Running && row.done_bytes > bytes) {
+        changes.changed().await.unwrap();
+    }
+}
+
 /// Everything that a watcher is told from now on, as short words.
 async fn told(mut events: PullEvents) -> Vec<String> {
     let mut told = Vec::new();
@@ -223,7 +231,7 @@ async fn contents_have_one_size() {
 /// A pull is begun, cancelled, and its tag moves.
 async fn superseded(at: &Fixture, app: &App) -> Pull {
     app.pull_detached(at.publish("m", &[&[1; 400_000]])).await.unwrap();
-    until_some(app).await;
+    until_here(app, 50_000).await;
     app.cancel_download("1").await.unwrap();
     let pull = at.publish("m", &[&[2; 100_000]]);
     assert_eq!(told(app.pull(pull.clone()).unwrap()).await.last().unwrap(), "success", "in its new version");
@@ -249,7 +257,7 @@ async fn garbage_is_what_no_download_goes_on_with() {
     let app = at.app();
     superseded(&at, &app).await;
     app.pull_detached(at.publish("other", &[&[3; 400_000]])).await.unwrap();
-    until_some(&app).await;
+    until_here(&app, 50_000).await;
     app.cancel_download("2").await.unwrap();
     let partials = || at.names_in("partials").len();
     let before = partials();
