@@ -128,7 +128,7 @@ mod tests {
         for file in files {
             let path = folder.path().join(file);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, file).unwrap();
+            std::fs::write(path, "GGUF").unwrap();
         }
         let recipe = Recipe { from: from.split(' ').map(str::to_owned).collect(), ..Recipe::default() };
         let gathered = gather(&recipe, folder.path(), None).map_err(|error| format!("{error:#}"));
