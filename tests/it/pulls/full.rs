@@ -66,10 +66,11 @@ impl SmallDisk {
         std::fs::remove_file(self.outside("filler")).expect("it was filled");
     }
 
-    /// Files in the library that are neither contents nor manifests.
+    /// Files in the library that are neither contents nor manifests, nor tell where a manifest came from.
     fn leftovers(&self) -> Vec<String> {
         let mut left = Vec::new();
         walk(&self.outside("models/.cairn"), &mut left);
+        left.retain(|path| !path.contains("/brought/"));
         left
     }
 

@@ -113,12 +113,9 @@ fn two_sizes(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
     })
 }
 
-/// Why a manifest is none of a model. Ollama's and Hugging Face's registries send all of them with both.
+/// Why a manifest is none of a model.
 fn foreign(manifest: &Manifest) -> Option<&'static str> {
-    if manifest.schema_version != Some(2) {
-        return Some("its schemaVersion is not 2");
-    }
-    manifest.config.is_none().then_some("it names no config")
+    (manifest.schema_version != Some(2)).then_some("its schemaVersion is not 2")
 }
 
 /// What a model is made of, each once, the largest first: it takes the longest.
