@@ -259,7 +259,8 @@ async fn garbage_is_what_no_download_goes_on_with() {
     app.pull_detached(at.publish("other", &[&[3; 400_000]])).await.unwrap();
     until_here(&app, 50_000).await;
     app.cancel_download("2").await.unwrap();
-    let partials = || at.names_in("partials").iter().filter(|name| !name.ends_with(".lock")).count();
+    // A journal or a lock may come a moment later.
+    let partials = || at.names_in("partials").iter().filter(|name| !name.contains('.')).count();
     let before = partials();
     // As one after a restart, which knows nothing of what was superseded.
     app.pulls.0.queue().jobs.iter().for_each(|job| job.let_go());
