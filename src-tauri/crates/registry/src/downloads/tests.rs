@@ -116,7 +116,9 @@ async fn pause_resume_cancel_discard() {
             kinds.push(format!("{:?}", event.kind));
         }
     }
-    assert_eq!(kinds[..4], ["Paused", "Queued", "Started", "Cancelled"].map(String::from)[..4].to_vec(), "events");
+    assert_eq!(kinds[..3], ["Paused", "Queued", "Started"].map(String::from), "events");
+    // The pause that was taken back may have been told, or not.
+    assert_eq!(kinds.last().map(String::as_str), Some("Cancelled"), "events: {kinds:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
