@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::{
-    Chain, Chunk, ChunkHead, ChunkId, Fingerprint, Flags, Group, Groups, Key, Namespace, NumericClass, Prefix,
-    RowTypes, Tiers,
+    Chain, Chunk, ChunkHash, ChunkHead, ChunkId, Fingerprint, Flags, Group, Groups, Key, Namespace, NumericClass,
+    Prefix, RowTypes, SectionShape, Tiers,
 };
 
 use crate::trie::NodeId;
@@ -57,7 +57,7 @@ impl Keeping {
     }
 
     /// The name of the last chunk of these keys, and that of the one before it.
-    pub(crate) fn name(&self, keys: &[Key]) -> (ChunkId, cairn_tier::ChunkHash) {
+    pub(crate) fn name(&self, keys: &[Key]) -> (ChunkId, ChunkHash) {
         let mut chain = Chain::new(&self.namespace, &self.fingerprint);
         let (before, last) = keys.split_at(last_chunk(keys.len()));
         before.chunks(CHUNK_TOKENS).for_each(|chunk| {
@@ -67,15 +67,15 @@ impl Keeping {
         (ChunkId { fingerprint: self.fingerprint, hash: chain.peek(last), group: Group::Full }, parent)
     }
 
-    /// The last chunk of these keys, from its rows.
+    /// The last chunk of these keys, which has this name, from its rows.
     pub(crate) fn chunk(
         &self,
+        (id, parent): (ChunkId, ChunkHash),
         keys: &[Key],
-        sections: Arc<[cairn_tier::SectionShape]>,
+        sections: Arc<[SectionShape]>,
         payload: Arc<[u8]>,
         created_unix_s: u64,
     ) -> Chunk {
-        let (id, parent) = self.name(keys);
         let first = last_chunk(keys.len());
         let head = ChunkHead {
             id,

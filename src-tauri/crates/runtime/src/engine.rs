@@ -27,12 +27,10 @@ use crate::error::LoadError;
 use crate::keep_alive::KeepAlive;
 use crate::loaded::{LoadedModel, Loading};
 use crate::random::Random;
+use crate::scheduler::HAND_OVER;
 
 /// Tokens of context for requests that ask for none.
 const DEFAULT_CONTEXT_TOKENS: u32 = 4096;
-
-/// How long a load waits for the model's last one to hand over what it had computed.
-const HAND_OVER: Duration = Duration::from_secs(2);
 
 /// A model as lists show it.
 #[derive(Clone, Debug)]

@@ -20,6 +20,7 @@ use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
+pub(crate) use self::recall::HAND_OVER;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};

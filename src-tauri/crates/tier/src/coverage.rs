@@ -92,8 +92,8 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Looks a prefix up, whose `chains` are [`Prefix::chains`] and whose first `have` tokens the reader has. Places that are `away` are not asked; `maybe` says whether a place may
-    /// have a chunk that nobody listed.
+    /// Looks a prefix up, whose `chains` are [`Prefix::chains`] and whose first `have` tokens the reader has. Places that are
+    /// `away` are not asked; `maybe` says whether a place may have a chunk that nobody listed.
     pub(crate) fn of(
         catalog: &Catalog,
         prefix: &Prefix,

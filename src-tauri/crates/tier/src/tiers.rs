@@ -342,15 +342,11 @@ impl Tiers {
     /// Writes what is only in RAM, the most wanted first, and ends all threads, in at most this time. What is still being read or
     /// written then is left behind.
     pub fn close(self, within: Duration) {
-        self.end(within);
+        self.shut_down(within);
     }
 
     /// As [`Tiers::close`], for whoever shares the tiers: from then on, nothing is kept and nothing is found.
     pub fn shut_down(&self, within: Duration) {
-        self.end(within);
-    }
-
-    fn end(&self, within: Duration) {
         let mut state = self.inner.lock();
         if state.closing.is_some() {
             return;
@@ -394,7 +390,7 @@ impl Tiers {
 
 impl Drop for Tiers {
     fn drop(&mut self) {
-        self.end(FLUSH);
+        self.shut_down(FLUSH);
     }
 }
 

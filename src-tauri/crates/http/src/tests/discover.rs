@@ -84,7 +84,7 @@ async fn nonsense_from_an_index_is_bounded_and_said() {
     check("a negative count", br#"[{"id":"me/M","downloads":-1}]"#.to_vec(), Vec::new(), "", 0).await;
     check("hostile names", br#"[{"id":"me/\u001b[2J"},{"id":"../.."},{"id":""}]"#.to_vec(), Vec::new(), "", 0).await;
     let negative = br#"[{"type":"file","path":"m-Q4_0.gguf","size":-1}]"#.to_vec();
-    check("a negative size", one(), negative, "", 1).await;
+    check("a negative size", one(), negative, "the sizes of 1 of 1 models are unknown", 1).await;
     let odd = br#"[{"type":"file","path":"m-Q4_\u0007.gguf","size":1}]"#.to_vec();
     check("a hostile file", one(), odd, "", 1).await;
     let many = (0..2_000).map(|n| format!(r#"{{"id":"me/M{n}"}}"#)).collect::<Vec<_>>().join(",");

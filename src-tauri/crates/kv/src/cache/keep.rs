@@ -102,12 +102,13 @@ impl Cache {
         let Some(Keeper { keeping, geometry, marks }) = &mut self.keeper else { return Ok(()) };
         let first = last_chunk(keys.len());
         let tokens = keys.len() - first;
-        let result = if keeping.tiers.holds(&keeping.name(&keys).0) {
+        let name = keeping.name(&keys);
+        let result = if keeping.tiers.holds(&name.0) {
             Ok(())
         } else if keeping.tiers.has_room(geometry.chunk_bytes(tokens)) {
             let payload =
                 geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
-            let chunk = keeping.chunk(&keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
+            let chunk = keeping.chunk(name, &keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
             keeping.tiers.store(Offer { chunk, why, owner: None, recompute: RECOMPUTE }).map(|_| ())
         } else {
             Err(Refused::Full)

@@ -128,8 +128,14 @@ impl Hub {
     pub async fn variants(&self, repository: &str) -> Result<Vec<Variant>, SourceError> {
         let mut url = self.url(repository.split('/').chain(["tree", "main"]));
         url.query_pairs_mut().append_pair("recursive", "true");
-        let entries: Vec<Listed<Entry>> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
-        let entries: Vec<Entry> = entries.into_iter().filter_map(Listed::known).collect();
+        let listed: Vec<Listed<Entry>> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
+        let any = !listed.is_empty();
+        let entries: Vec<Entry> = listed.into_iter().filter_map(Listed::known).collect();
+        if any && entries.is_empty() {
+            // Where nothing makes sense, no sizes are known, and that is said.
+            let reason = format!("the list of {repository}'s files cannot be read");
+            return Err(SourceError::Broken { host: self.host(), reason, answered: true });
+        }
         Ok(variants(repository, &entries))
     }
 }

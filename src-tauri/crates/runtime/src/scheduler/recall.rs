@@ -11,8 +11,8 @@ use crate::sequence::Sequence;
 const MIN_TOKENS: usize = 64;
 /// How long a recall may take, whatever it brings.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// How long an unloaded model may take to hand over what it has computed.
-const HAND_OVER: Duration = Duration::from_secs(2);
+/// How long an unloaded model may take to hand over what it has computed, and its next load waits for that.
+pub(crate) const HAND_OVER: Duration = Duration::from_secs(2);
 
 impl Scheduler {
     /// Begins to bring back what the tiers have of a sequence beyond its pages.

@@ -8,12 +8,12 @@ use cairn_testkit::FaultyDisk;
 
 use super::*;
 
-struct Fixture {
-    folder: tempfile::TempDir,
-    library: Library,
+pub(super) struct Fixture {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) library: Library,
 }
 
-fn fixture() -> Fixture {
+pub(super) fn fixture() -> Fixture {
     let folder = tempfile::tempdir().unwrap();
     let library = Library::new(folder.path().join("models"));
     Fixture { folder, library }
@@ -24,7 +24,7 @@ impl Fixture {
         LibraryWriter::open(&self.library, &RealDisk).unwrap()
     }
 
-    fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
+    pub(super) fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
         let path = self.folder.path().join(name);
         fs::write(&path, contents).unwrap();
         path

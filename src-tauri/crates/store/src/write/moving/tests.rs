@@ -2,32 +2,15 @@
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
 
 use cairn_disk::RealDisk;
 use cairn_testkit::FaultyDisk;
 
 use super::*;
-use crate::{Library, ModelRef};
-
-struct Fixture {
-    folder: tempfile::TempDir,
-    library: Library,
-}
-
-fn fixture() -> Fixture {
-    let folder = tempfile::tempdir().unwrap();
-    let library = Library::new(folder.path().join("models"));
-    Fixture { folder, library }
-}
+use crate::ModelRef;
+use crate::write::tests::{Fixture, fixture};
 
 impl Fixture {
-    fn file(&self, name: &str, contents: &[u8]) -> PathBuf {
-        let path = self.folder.path().join(name);
-        fs::write(&path, contents).unwrap();
-        path
-    }
-
     fn drafts(&self) -> usize {
         fs::read_dir(self.library.drafts()).unwrap().count()
     }

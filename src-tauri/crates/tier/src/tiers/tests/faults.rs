@@ -111,7 +111,7 @@ fn after_the_end_nothing_is_taken() {
     let prompt = keys(10, 600);
     bench.store(&tiers, &prompt, StoreWhy::Evicted);
     assert_eq!(bench.ssd.len(), 0, "used once, and nobody's: not written");
-    tiers.end(SOON);
+    tiers.shut_down(SOON);
     assert_eq!(bench.ssd.len(), 3, "the end writes what is only in RAM");
     let chunk = bench.toy.chunks(&prompt).remove(0);
     assert_eq!(offer(&tiers, chunk, StoreWhy::Idle, None), Err(Refused::Closed), "too late");
