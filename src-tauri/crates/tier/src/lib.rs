@@ -77,6 +77,7 @@
 mod catalog;
 pub mod chunk;
 mod clock;
+pub mod cost;
 mod coverage;
 pub mod format;
 pub mod identity;
@@ -91,6 +92,7 @@ mod worth;
 
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 pub use clock::Clock;
+pub use cost::{Candidate, Choice, Costs};
 pub use coverage::{Coverage, Groups, Prefix, Step};
 pub use format::{Check, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
