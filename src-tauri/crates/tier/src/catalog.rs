@@ -64,10 +64,9 @@ impl Entry {
         ChunkId { hash: self.parent, ..*id }
     }
 
-    fn facts(&self, kept: usize, newest_use: u64) -> Facts {
+    fn facts(&self, kept: usize) -> Facts {
         Facts {
             kept,
-            newest_use,
             warmth: self.warmth,
             last_use: self.last_use,
             last_use_at: self.last_use_at,
@@ -199,7 +198,7 @@ impl Catalog {
 
     /// What is known of a chunk's use.
     pub(crate) fn facts(&self, entry: &Entry) -> Facts {
-        entry.facts(self.entries.len(), self.uses)
+        entry.facts(self.entries.len())
     }
 
     /// Counts that a chunk was of use once more; [`Catalog::touch`] is to follow.

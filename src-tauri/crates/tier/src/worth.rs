@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::tier::Place;
 
 /// How long it takes until a hit counts half.
-pub const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
+const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
 
 /// What is left of `warmth` after some time.
 pub(crate) fn cooled(warmth: f64, after: Duration) -> f64 {
@@ -17,13 +17,11 @@ pub(crate) fn cooled(warmth: f64, after: Duration) -> f64 {
 pub struct Facts {
     /// Counts uses of all chunks: the higher, the later this one was used. No clock can turn it back.
     pub last_use: u64,
-    /// The last use of any chunk.
-    pub newest_use: u64,
     /// The time of the last use, by the passed-in clock.
     pub last_use_at: Duration,
     /// How often it was brought back, or its rows were used where they still lay.
     pub hits: u32,
-    /// Hits, of which half are forgotten every [`HALF_LIFE`], as of the last use.
+    /// Hits, of which half are forgotten every six hours, as of the last use.
     pub warmth: f64,
     /// How many chunks are kept in all, so that a policy can tell what is long ago.
     pub kept: usize,
