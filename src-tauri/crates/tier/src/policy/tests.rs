@@ -127,7 +127,7 @@ fn a_folder_is_written_little_for_what_it_gives() {
     for nightly in [None, Some(gib(2) as usize)] {
         let folder = replay::Folder { ram: gib(8), ssd: gib(8), nightly, through: false };
         let (kept, written) = replay::written(&trace, folder, Arc::new(Aged));
-        let gib = |chunks: u64| chunks * replay::CHUNK_BYTES >> 30;
+        let gib = |chunks: u64| (chunks * replay::CHUNK_BYTES) >> 30;
         println!(
             "{} GiB written, {} GiB at once; {:.2} %, {:.2} %",
             gib(written),
