@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::owner::Owner;
 use crate::shelf::Shelf;
 use crate::tier::{Place, Stored};
-use crate::worth::{Facts, Worth};
+use crate::worth::{self, Facts, Worth};
 
 /// Places in order.
 pub(crate) const PLACES: [Place; 3] = [Place::Ram, Place::Ssd, Place::Remote];
@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     /// Restores that it is part of.
     pub(crate) leases: u32,
     pub(crate) hits: u32,
+    /// Hits, of which half are forgotten every few hours: as of the last use.
+    pub(crate) warmth: f64,
     pub(crate) last_use: u64,
     pub(crate) last_use_at: Duration,
     /// By the wall clock, for expiry.
@@ -62,8 +64,10 @@ impl Entry {
         ChunkId { hash: self.parent, ..*id }
     }
 
-    pub(crate) fn facts(&self) -> Facts {
+    fn facts(&self, kept: usize) -> Facts {
         Facts {
+            kept,
+            warmth: self.warmth,
             last_use: self.last_use,
             last_use_at: self.last_use_at,
             hits: self.hits,
@@ -192,6 +196,18 @@ impl Catalog {
         bytes
     }
 
+    /// What is known of a chunk's use.
+    pub(crate) fn facts(&self, entry: &Entry) -> Facts {
+        entry.facts(self.entries.len())
+    }
+
+    /// Counts that a chunk was of use once more; [`Catalog::touch`] is to follow.
+    pub(crate) fn count_hit(&mut self, id: &ChunkId, now: Duration) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        entry.hits = entry.hits.saturating_add(1);
+        entry.warmth = worth::cooled(entry.warmth, now.saturating_sub(entry.last_use_at)) + 1.0;
+    }
+
     /// Notes a use now.
     pub(crate) fn touch(&mut self, id: &ChunkId, now: Duration, unix_s: u64) {
         self.uses += 1;
@@ -218,7 +234,7 @@ impl Catalog {
     /// Asks again what a chunk is worth.
     pub(crate) fn rank(&mut self, id: &ChunkId) {
         let Some(entry) = self.entries.get(id) else { return };
-        let rank = self.worth.rank(&entry.facts());
+        let rank = self.worth.rank(&self.facts(entry));
         self.shelves.iter_mut().for_each(|shelf| shelf.set_rank(id, rank));
     }
 
@@ -282,6 +298,7 @@ impl Catalog {
                 pinned: false,
                 leases: 0,
                 hits: 0,
+                warmth: 0.0,
                 last_use: stored.created_unix_s.min(FIRST_USE - 1),
                 last_use_at: Duration::ZERO,
                 last_use_unix_s: stored.created_unix_s,
@@ -306,7 +323,7 @@ impl Catalog {
 
     fn shelve(&mut self, place: Place, id: ChunkId, bytes: u64) {
         let entry = &self.entries[&id];
-        let rank = self.worth.rank(&entry.facts());
+        let rank = self.worth.rank(&self.facts(entry));
         let shelf = &mut self.shelves[place as usize];
         shelf.insert(id, entry.parent_id(&id), bytes, rank);
         if entry.pinned {

@@ -12,6 +12,9 @@ use crate::identity::{CHUNK_TOKENS, Chain, ChunkHash, Fingerprint, Namespace};
 use crate::key::Key;
 use crate::tier::{Place, Wanted};
 
+/// What a chunk is taken to have, where nothing tells.
+const UNKNOWN_BYTES: u64 = 32 << 20;
+
 /// Which state a model keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
@@ -179,6 +182,18 @@ impl Coverage {
         let mut steps: Vec<Step> = full.chain(window).map(cut).collect();
         steps.sort_by_key(|step| (step.first_position, step.id.group));
         steps
+    }
+
+    /// Bytes that must be read to have the positions `tokens`, by place in the order of [`Place`]. A chunk is read as a whole. Those
+    /// of unknown size are taken to be as large as the others.
+    pub fn bytes(&self, tokens: Range<usize>) -> [u64; 3] {
+        let steps = self.steps(tokens);
+        let known = steps.iter().filter_map(|step| step.bytes);
+        let usual = known.clone().sum::<u64>().checked_div(known.count() as u64).unwrap_or(UNKNOWN_BYTES);
+        steps.iter().fold([0; 3], |mut sum, step| {
+            sum[step.place as usize] += step.bytes.unwrap_or(usual);
+            sum
+        })
     }
 
     /// How to ask for the chunk of one of its steps.

@@ -77,12 +77,14 @@
 mod catalog;
 pub mod chunk;
 mod clock;
+pub mod cost;
 mod coverage;
 pub mod format;
 pub mod identity;
 mod index;
 mod key;
 mod owner;
+mod policy;
 mod shelf;
 pub mod ssd;
 pub mod tier;
@@ -91,11 +93,13 @@ mod worth;
 
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 pub use clock::Clock;
+pub use cost::{Candidate, Choice, Costs};
 pub use coverage::{Coverage, Groups, Prefix, Step};
 pub use format::{Check, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
 pub use key::Key;
 pub use owner::Owner;
+pub use policy::Aged;
 pub use ssd::{Ssd, SsdOptions};
 pub use tier::{Miss, Place, Stored, Tier, TierError, Wanted};
 pub use tiers::{Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers};

@@ -37,9 +37,10 @@ use crate::coverage::{Coverage, Prefix};
 use crate::identity::CHUNK_TOKENS;
 use crate::index::Index;
 use crate::owner::Owner;
+use crate::policy::Aged;
 use crate::ssd::Ssd;
 use crate::tier::{Place, Tier};
-use crate::worth::{LeastRecent, Worth};
+use crate::worth::Worth;
 
 pub use self::forget::{Context, Deleted, PinError};
 pub use self::read::{End, Next, Restored, Restoring};
@@ -134,7 +135,7 @@ impl Config {
             min_tokens: 512,
             min_recompute: Duration::from_millis(150),
             ttl: Some(Duration::from_secs(30 * 24 * 3600)),
-            worth: Arc::new(LeastRecent),
+            worth: Arc::new(Aged),
         }
     }
 

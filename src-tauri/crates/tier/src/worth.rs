@@ -4,15 +4,27 @@ use std::time::Duration;
 
 use crate::tier::Place;
 
+/// How long it takes until a hit counts half.
+const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
+
+/// What is left of `warmth` after some time.
+pub(crate) fn cooled(warmth: f64, after: Duration) -> f64 {
+    warmth * (-after.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
+}
+
 /// What is known of a chunk's use.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Counts uses of all chunks: the higher, the later this one was used. No clock can turn it back.
     pub last_use: u64,
-    /// The time of that, by the passed-in clock.
+    /// The time of the last use, by the passed-in clock.
     pub last_use_at: Duration,
     /// How often it was brought back, or its rows were used where they still lay.
     pub hits: u32,
+    /// Hits, of which half are forgotten every six hours, as of the last use.
+    pub warmth: f64,
+    /// How many chunks are kept in all, so that a policy can tell what is long ago.
+    pub kept: usize,
     /// Bytes of its rows.
     pub bytes: u64,
     /// What computing it again would take.

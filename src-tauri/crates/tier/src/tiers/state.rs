@@ -190,10 +190,8 @@ impl State {
 
     /// Notes a use; from the second on a chunk is worth being written.
     pub(super) fn used(&mut self, config: &Config, id: &ChunkId, now: Duration, unix_s: u64, hit: bool) {
-        if let Some(entry) = self.catalog.get_mut(id)
-            && hit
-        {
-            entry.hits += 1;
+        if hit {
+            self.catalog.count_hit(id, now);
         }
         self.catalog.touch(id, now, unix_s);
         self.dirty.insert(*id);
@@ -203,7 +201,7 @@ impl State {
     }
 
     pub(super) fn deserves(&self, id: &ChunkId, place: Place) -> bool {
-        self.catalog.get(id).is_some_and(|entry| self.catalog.worth().deserves(&entry.facts(), place))
+        self.catalog.get(id).is_some_and(|entry| self.catalog.worth().deserves(&self.catalog.facts(entry), place))
     }
 
     /// The place to which RAM writes.
@@ -245,7 +243,7 @@ impl State {
     fn push(&mut self, config: &Config, place: Place, id: ChunkId) -> bool {
         let Some(entry) = self.catalog.get(&id) else { return false };
         let (parent, bytes, rank) =
-            (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&entry.facts()));
+            (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&self.catalog.facts(entry)));
         let unlimited = self.closing.is_some();
         let mut dropped = 0;
         let hand = self.hand_mut(place);
@@ -339,7 +337,7 @@ impl State {
                 entry.ram.is_some() && LOWER.iter().all(|&lower| !self.catalog.shelf(lower).holds(id))
             })
             .map(|(id, entry)| {
-                let facts = entry.facts();
+                let facts = self.catalog.facts(entry);
                 ((!entry.pinned, !worth.deserves(&facts, place), entry.first_position), *id)
             })
             .collect();
