@@ -1,6 +1,6 @@
 mod budgets;
 mod churn;
-mod fake;
+pub(crate) mod fake;
 mod faults;
 mod folder;
 mod people;
