@@ -4,10 +4,12 @@
 //! has one thread for sockets and one for what blocks (looking up host names); with two that call, these are the four of the design.
 
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use object_store::client::HttpError;
 use object_store::path::Path;
 use object_store::{ClientConfigKey, ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutMode, PutPayload, RetryConfig};
 use tokio::runtime::{Builder, Runtime};
@@ -19,6 +21,10 @@ use crate::tier::TierError;
 const CALLERS: usize = 2;
 /// How long a connection may take to come about.
 const CONNECT: &str = "5 seconds";
+/// How long a request may take: longer than any deadline of ours, which are what counts.
+const REQUEST: &str = "15 minutes";
+/// The status of a server without room.
+const INSUFFICIENT_STORAGE: u16 = 507;
 
 /// See the module.
 pub struct Bucket {
@@ -197,31 +203,38 @@ impl From<Refusal> for TierError {
             Refusal::Late(within) => return Self::Away(format!("no answer within {within:?}")),
             Refusal::Store(error) => error,
         };
-        let why = causes(&error);
-        let full = ["507", "QuotaExceeded", "EntityTooLarge", "No space left", "quota"];
-        let away = ["timed out", "error sending request", "connection", "500", "502", "503", "504"];
-        let says = |signs: &[&str]| signs.iter().any(|sign| why.contains(sign));
-        match error {
-            object_store::Error::Generic { .. } if says(&full) => Self::Full(why),
-            object_store::Error::Generic { .. } if says(&away) => Self::Away(why),
+        let mut why = error.to_string();
+        for cause in chain(&error).skip(1).map(|cause| cause.to_string()) {
+            // Most say what led to them already.
+            if !why.contains(&cause) {
+                why = format!("{why}: {cause}");
+            }
+        }
+        let full = |error: &std::io::Error| matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded);
+        if chain(&error).filter_map(|cause| cause.downcast_ref()).any(full) {
+            return Self::Full(why);
+        }
+        // There was no answer at all.
+        let silent = chain(&error).any(|cause| cause.is::<HttpError>());
+        match status(&why) {
+            Some(INSUFFICIENT_STORAGE) => Self::Full(why),
+            Some(408 | 429 | 500..) => Self::Away(why),
+            None if silent => Self::Away(why),
             _ => Self::Failed(why),
         }
     }
 }
 
+/// The status that an error's text tells, which has no other form. Before it there is an address at most, which has no spaces.
+fn status(why: &str) -> Option<u16> {
+    why.split_once("status code: ")?.1.get(..3)?.parse().ok()
+}
+
 /// An error and what led to it.
-fn causes(error: &object_store::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text.push_str(": ");
-            text.push_str(&next);
-        }
-        cause = error.source();
-    }
-    text
+fn chain<'a>(
+    error: &'a (dyn std::error::Error + 'static),
+) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
 }
 
 fn wrong(error: &dyn Display) -> TierError {

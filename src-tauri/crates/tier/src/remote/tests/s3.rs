@@ -124,3 +124,44 @@ fn addresses_and_settings_that_are_wrong_are_told() {
     let azure = [("account_name", "me"), ("access_key", "c2VjcmV0")];
     assert!(Bucket::open("az://container/x", azure).is_ok(), "with settings");
 }
+
+/// A server that answers every request with one status, until the test ends.
+fn refusing(status: &'static str) -> Arc<dyn Files> {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = BufReader::new(&stream).lines();
+            while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            drop(head);
+            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            // The client may be gone.
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let settings = [
+        ("endpoint", endpoint.as_str()),
+        ("allow_http", "true"),
+        ("region", "us-east-1"),
+        ("access_key_id", "key"),
+        ("secret_access_key", "secret"),
+    ];
+    Arc::new(Bucket::open("s3://cairn", settings).expect("a good address"))
+}
+
+#[test]
+fn refusals_of_a_server_are_told_apart() {
+    let within = Duration::from_secs(8);
+    let check = |status, is_it: fn(&TierError) -> bool| {
+        // A name with the other statuses in it.
+        let error = refusing(status).read("v1/507500503404/x", 0..10, within).expect_err("it is refused");
+        assert!(is_it(&error), "{status}: {error:?}");
+    };
+    check("500 Internal Server Error", |error| matches!(error, TierError::Away(_)));
+    check("503 Slow Down", |error| matches!(error, TierError::Away(_)));
+    check("507 Insufficient Storage", |error| matches!(error, TierError::Full(_)));
+    check("403 Forbidden", |error| matches!(error, TierError::Failed(_)));
+    check("400 Bad Request", |error| matches!(error, TierError::Failed(_)));
+    let absent = refusing("404 Not Found").read("v1/507500503404/x", 0..10, within);
+    assert_eq!(absent, Ok(None), "what is not there is not a refusal");
+}
