@@ -54,8 +54,10 @@ impl Bucket {
         let known = |name: &str| TierError::Failed(format!("a bucket of this kind has no setting {name:?}"));
         macro_rules! build {
             ($builder:expr, $client:expr) => {{
-                let mut builder =
-                    $builder.with_retry(retry).with_config($client(ClientConfigKey::ConnectTimeout), CONNECT);
+                let mut builder = $builder
+                    .with_retry(retry)
+                    .with_config($client(ClientConfigKey::ConnectTimeout), CONNECT)
+                    .with_config($client(ClientConfigKey::Timeout), REQUEST);
                 for (name, value) in given {
                     let key = name.parse().map_err(|_| known(&name))?;
                     builder = builder.with_config(key, value);
