@@ -21,7 +21,7 @@ mod remember;
 mod state;
 mod status;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod trace;
 
 use std::path::PathBuf;
@@ -38,6 +38,7 @@ use crate::identity::CHUNK_TOKENS;
 use crate::index::Index;
 use crate::owner::Owner;
 use crate::policy::Aged;
+use crate::remote::Remote;
 use crate::ssd::Ssd;
 use crate::tier::{Place, Tier};
 use crate::worth::Worth;
@@ -88,6 +89,15 @@ impl Lower {
             rescan: Some(RESCAN),
             ..Self::new(Arc::clone(ssd) as _, budget_bytes)
         }
+    }
+
+    /// A folder or a bucket elsewhere. Only where it is `ours` alone are chunks evicted from it; others keep to the budget by writing
+    /// no more.
+    pub fn remote(remote: &Arc<Remote>, budget_bytes: u64, ours: bool) -> Self {
+        // Also how soon a place that is back is noticed.
+        const RESCAN: Duration = Duration::from_secs(60);
+        let tier: Arc<dyn Tier> = Arc::clone(remote) as _;
+        Self { owns: Arc::new(move || ours), rescan: Some(RESCAN), ..Self::new(tier, budget_bytes) }
     }
 }
 

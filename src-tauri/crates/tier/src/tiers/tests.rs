@@ -2,7 +2,7 @@
 
 mod budgets;
 mod churn;
-mod fake;
+pub(crate) mod fake;
 mod faults;
 mod folder;
 mod people;

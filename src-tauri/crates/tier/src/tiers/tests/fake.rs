@@ -12,11 +12,11 @@ use crate::*;
 
 /// A clock whose hands the test turns.
 #[derive(Default)]
-pub(super) struct HandClock(AtomicU64);
+pub(crate) struct HandClock(AtomicU64);
 
 impl HandClock {
     /// Lets time pass.
-    pub(super) fn pass(&self, span: Duration) {
+    pub(crate) fn pass(&self, span: Duration) {
         self.0.fetch_add(span.as_millis() as u64, Ordering::SeqCst);
     }
 }
@@ -32,7 +32,7 @@ impl Clock for HandClock {
 }
 
 /// The clock on the wall.
-pub(super) struct WallClock(pub(super) std::time::Instant);
+pub(crate) struct WallClock(pub(super) std::time::Instant);
 
 impl Clock for WallClock {
     fn now(&self) -> Duration {
@@ -45,10 +45,10 @@ impl Clock for WallClock {
 }
 
 /// Numbers that look random and are the same each time.
-pub(super) struct Dice(pub(super) u64);
+pub(crate) struct Dice(pub(super) u64);
 
 impl Dice {
-    pub(super) fn below(&mut self, sides: u64) -> u64 {
+    pub(crate) fn below(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -59,17 +59,17 @@ impl Dice {
 
 /// A model whose rows are told from its tokens, so that each chunk can be checked.
 #[derive(Clone)]
-pub(super) struct Toy {
-    pub(super) namespace: Namespace,
-    pub(super) fingerprint: Fingerprint,
-    pub(super) class: NumericClass,
-    pub(super) groups: Groups,
+pub(crate) struct Toy {
+    pub(crate) namespace: Namespace,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) class: NumericClass,
+    pub(crate) groups: Groups,
     /// Bytes of a chunk's rows.
-    pub(super) bytes: u32,
+    pub(crate) bytes: u32,
 }
 
 impl Toy {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             namespace: Namespace::new(&[7; 32], "me"),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), [("arch", b"toy".as_slice())]),
@@ -79,7 +79,7 @@ impl Toy {
         }
     }
 
-    pub(super) fn prefix(&self, keys: &[Key]) -> Prefix {
+    pub(crate) fn prefix(&self, keys: &[Key]) -> Prefix {
         Prefix {
             namespace: self.namespace.clone(),
             fingerprint: self.fingerprint,
@@ -91,7 +91,7 @@ impl Toy {
     }
 
     /// The rows that the chunk ending these keys must have.
-    pub(super) fn rows(&self, keys_so_far: &[Key], group: Group) -> Arc<[u8]> {
+    pub(crate) fn rows(&self, keys_so_far: &[Key], group: Group) -> Arc<[u8]> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.class.as_str().as_bytes());
         hasher.update(&[group as u8]);
@@ -104,7 +104,7 @@ impl Toy {
     }
 
     /// All chunks of a sequence, in order.
-    pub(super) fn chunks(&self, keys: &[Key]) -> Vec<Chunk> {
+    pub(crate) fn chunks(&self, keys: &[Key]) -> Vec<Chunk> {
         let mut chain = Chain::new(&self.namespace, &self.fingerprint);
         let mut chunks = Vec::new();
         for (index, part) in keys.chunks(CHUNK_TOKENS).enumerate() {
@@ -133,13 +133,13 @@ impl Toy {
 }
 
 /// Tokens that count up from `first`.
-pub(super) fn keys(first: u32, count: usize) -> Vec<Key> {
+pub(crate) fn keys(first: u32, count: usize) -> Vec<Key> {
     (0..count as u32).map(|index| Key::token(first + index)).collect()
 }
 
 /// What a fake place does to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     None,
     Fail,
     Full,
@@ -158,23 +158,23 @@ pub(super) enum Fault {
 type Faults = Box<dyn Fn(&'static str) -> Fault + Send + Sync>;
 
 /// A place in memory that fails when told.
-pub(super) struct FakePlace {
+pub(crate) struct FakePlace {
     place: Place,
-    pub(super) files: Mutex<HashMap<ChunkId, Chunk>>,
+    pub(crate) files: Mutex<HashMap<ChunkId, Chunk>>,
     faults: Mutex<Faults>,
     /// Scans find nothing, as where listing is too dear.
-    pub(super) unlisted: std::sync::atomic::AtomicBool,
+    pub(crate) unlisted: std::sync::atomic::AtomicBool,
     /// What happens to loads of one chunk.
     one: Mutex<Option<(ChunkId, Fault)>>,
     hanging: Mutex<bool>,
     released: Condvar,
     /// The most bytes that it ever held, and bytes ever written.
-    pub(super) most_bytes: AtomicU64,
-    pub(super) written_bytes: AtomicU64,
+    pub(crate) most_bytes: AtomicU64,
+    pub(crate) written_bytes: AtomicU64,
 }
 
 impl FakePlace {
-    pub(super) fn new(place: Place) -> Arc<Self> {
+    pub(crate) fn new(place: Place) -> Arc<Self> {
         Arc::new(Self {
             place,
             files: Mutex::default(),
@@ -189,26 +189,26 @@ impl FakePlace {
     }
 
     /// What happens to calls from now on, by their name.
-    pub(super) fn set_faults(&self, faults: impl Fn(&'static str) -> Fault + Send + Sync + 'static) {
+    pub(crate) fn set_faults(&self, faults: impl Fn(&'static str) -> Fault + Send + Sync + 'static) {
         *self.faults.lock().unwrap() = Box::new(faults);
     }
 
     /// What happens to loads of this chunk from now on.
-    pub(super) fn fail_one(&self, id: ChunkId, fault: Fault) {
+    pub(crate) fn fail_one(&self, id: ChunkId, fault: Fault) {
         *self.one.lock().unwrap() = Some((id, fault));
     }
 
     /// Lets go all calls that hang.
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         *self.hanging.lock().unwrap() = false;
         self.released.notify_all();
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.files.lock().unwrap().len()
     }
 
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.files.lock().unwrap().values().map(stored_bytes).sum()
     }
 
@@ -230,7 +230,7 @@ impl FakePlace {
 }
 
 /// What a chunk takes in a fake place: whole blocks.
-pub(super) fn stored_bytes(chunk: &Chunk) -> u64 {
+pub(crate) fn stored_bytes(chunk: &Chunk) -> u64 {
     chunk.payload.len() as u64 + 8192
 }
 

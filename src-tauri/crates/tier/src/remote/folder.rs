@@ -1,0 +1,208 @@
+//! A folder on a file server. Any call may hang there for as long as the server is away.
+//!
+//! There are no locks, because file servers' locks hang or are not there. A file is written under a name of its own in `v1/drafts/` and
+//! linked to its name, which fails where there is one; where links are not to be had it is renamed, which does no harm, since files
+//! of one name are as good as each other. Drafts of machines that went away are removed a day later, by the server's own clock.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::time::{Duration, SystemTime};
+
+use super::files::{Files, Listed};
+use crate::tier::TierError;
+
+/// Threads: what the design allows for a place that hangs.
+const THREADS: usize = 4;
+/// A draft this much older than one of now has been left behind.
+const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    sweep: Once,
+}
+
+impl Folder {
+    /// The folder at `root`, which must be there when it is used: where a server is mounted. It is not touched yet.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), sweep: Once::new() }
+    }
+
+    fn drafts(&self) -> PathBuf {
+        self.root.join("v1/drafts")
+    }
+
+    /// Writes a file under a passing name.
+    fn write(&self, file: &[u8], draft: &str) -> std::io::Result<PathBuf> {
+        // Where the mount is gone, nothing is to be written in its place.
+        fs::read_dir(&self.root)?;
+        make_folder(&self.drafts())?;
+        let path = self.drafts().join(draft);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut made = options.open(&path)?;
+        let written = made.write_all(file).and_then(|()| made.metadata()?.modified());
+        if written.is_err() {
+            // It is of no use; if it cannot be removed either, it is swept later.
+            let _ = fs::remove_file(&path);
+        }
+        let now = written?;
+        self.sweep.call_once(|| self.sweep(now));
+        Ok(path)
+    }
+
+    fn sweep(&self, now: SystemTime) {
+        for entry in entries(&self.drafts()).into_iter().flatten() {
+            let modified = entry.metadata().and_then(|found| found.modified());
+            let age = modified.ok().and_then(|then| now.duration_since(then).ok());
+            if age.is_some_and(|age| age > LEFT_BEHIND) {
+                // Whoever comes next tries again.
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+
+    /// Writes a file and has `publish` give it its name.
+    fn put<T>(
+        &self,
+        name: &str,
+        file: &[u8],
+        draft: &str,
+        publish: impl FnOnce(&Path, &Path) -> std::io::Result<T>,
+    ) -> Result<T, TierError> {
+        let path = self.root.join(name);
+        let put = || {
+            let draft = self.write(file, draft)?;
+            let published = path.parent().map_or(Ok(()), make_folder).and_then(|()| publish(&draft, &path));
+            // It is gone already where it was renamed.
+            let _ = fs::remove_file(&draft);
+            published
+        };
+        put().map_err(|error| failed(&path, &error))
+    }
+}
+
+impl Files for Folder {
+    fn threads(&self) -> usize {
+        THREADS
+    }
+
+    fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, _within: Duration) -> Result<(), TierError> {
+        let version = self.root.join("v1");
+        let mut listed = || -> std::io::Result<()> {
+            fs::read_dir(&self.root)?;
+            for model in entries(&version)?.into_iter().filter(|entry| entry.file_name() != "drafts") {
+                for part in folders_in(&model.path())? {
+                    for file in entries(&part.path())? {
+                        let Some(found) = file.metadata().ok().filter(fs::Metadata::is_file) else { continue };
+                        let changed = found.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+                        let listed = Listed { bytes: found.len(), stamp: changed.as_nanos() as u64 };
+                        let names = [model.file_name(), part.file_name(), file.file_name()];
+                        let names: Option<Vec<&str>> = names.iter().map(|name| name.to_str()).collect();
+                        let Some(names) = names else { continue };
+                        if !each(&format!("v1/{}", names.join("/")), listed) {
+                            return Ok(());
+                        }
+                    }
+                }
+            }
+            Ok(())
+        };
+        listed().map_err(|error| failed(&version, &error))
+    }
+
+    fn read(&self, name: &str, part: Range<u64>, _within: Duration) -> Result<Option<Vec<u8>>, TierError> {
+        let path = self.root.join(name);
+        let read = || -> std::io::Result<Vec<u8>> {
+            // A pipe that somebody put there would hang, and a link may lead anywhere.
+            if !fs::symlink_metadata(&path)?.is_file() {
+                return Err(ErrorKind::NotFound.into());
+            }
+            let mut file = File::open(&path)?;
+            file.seek(SeekFrom::Start(part.start))?;
+            let mut bytes = Vec::new();
+            file.take(part.end.saturating_sub(part.start)).read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        match read() {
+            Ok(bytes) => Ok(Some(bytes)),
+            // Where the mount is gone, so is the folder of all files: that is not an absent chunk.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.root.is_dir() => Ok(None),
+            Err(error) => Err(failed(&path, &error)),
+        }
+    }
+
+    fn create(&self, name: &str, file: Vec<u8>, draft: &str, _within: Duration) -> Result<bool, TierError> {
+        self.put(name, &file, draft, |draft, path| match fs::hard_link(draft, path) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+            // No links here.
+            Err(_) => fs::rename(draft, path).map(|()| true),
+        })
+    }
+
+    fn replace(&self, name: &str, file: Vec<u8>, draft: &str, _within: Duration) -> Result<(), TierError> {
+        self.put(name, &file, draft, |draft, path| fs::rename(draft, path))
+    }
+
+    fn remove(&self, name: &str, _within: Duration) -> Result<(), TierError> {
+        let path = self.root.join(name);
+        let removed = match fs::remove_file(&path) {
+            // The name is not to come back after a power cut of the server.
+            Ok(()) => path.parent().map_or(Ok(()), sync_folder),
+            Err(error) if error.kind() == ErrorKind::NotFound && self.root.is_dir() => Ok(()),
+            Err(error) => Err(error),
+        };
+        removed.map_err(|error| failed(&path, &error))
+    }
+}
+
+fn make_folder(path: &Path) -> std::io::Result<()> {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+#[cfg(unix)]
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_folder(_path: &Path) -> std::io::Result<()> {
+    Ok(())
+}
+
+fn folders_in(path: &Path) -> std::io::Result<Vec<fs::DirEntry>> {
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    if !path.is_dir() {
+        return Ok(Vec::new());
+    }
+    Ok(entries(path)?.into_iter().filter(is_folder).collect())
+}
+
+/// What a folder holds; nothing where there is none, which is how a place begins.
+fn entries(path: &Path) -> std::io::Result<Vec<fs::DirEntry>> {
+    match fs::read_dir(path) {
+        Ok(entries) => entries.collect(),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> TierError {
+    let why = format!("{}: {error}", path.display());
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => TierError::Full(why),
+        ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => TierError::Away(why),
+        _ => TierError::Failed(why),
+    }
+}
