@@ -8,6 +8,7 @@ use cairn_runtime::{self as runtime, Logprob};
 use tokio::sync::mpsc;
 
 use crate::Error;
+use crate::overflow::Truncated;
 
 /// A piece of an answer.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub struct Done {
     pub context: Option<Vec<u32>>,
     /// Of the tokens that no piece of text came after.
     pub logprobs: Vec<Logprob>,
+    /// What did not fit into the context, if anything.
+    pub truncated: Option<Truncated>,
 }
 
 /// Why an answer ended.
@@ -84,6 +87,7 @@ pub struct Answer {
     splitter: Option<ThinkingSplitter>,
     /// The prompt's tokens, where the last event is to carry them.
     context: Option<Vec<u32>>,
+    truncated: Option<Truncated>,
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
@@ -98,12 +102,13 @@ impl Answer {
         request: runtime::Request,
         splitter: Option<ThinkingSplitter>,
         wants_context: bool,
+        truncated: Option<Truncated>,
         started_at: Instant,
     ) -> Self {
         let context = wants_context.then(|| request.prompt.clone());
         let events = lease.generate(request);
         let load_ns = lease.load_ns();
-        Self { lease: Some(lease), ..Self::of(events, splitter, context, load_ns, started_at) }
+        Self { lease: Some(lease), truncated, ..Self::of(events, splitter, context, load_ns, started_at) }
     }
 
     fn of(
@@ -114,7 +119,18 @@ impl Answer {
         started_at: Instant,
     ) -> Self {
         let ready = VecDeque::new();
-        Self { events, lease: None, splitter, context, load_ns, started_at, ready, logprobs: Vec::new(), ended: false }
+        Self {
+            events,
+            lease: None,
+            splitter,
+            context,
+            truncated: None,
+            load_ns,
+            started_at,
+            ready,
+            logprobs: Vec::new(),
+            ended: false,
+        }
     }
 
     /// The next piece; `None` after the last one.
@@ -190,7 +206,7 @@ impl Answer {
             tokens.extend(finish.tokens);
             tokens
         });
-        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs) }
+        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs), truncated: self.truncated }
     }
 }
 

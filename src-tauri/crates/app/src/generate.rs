@@ -8,8 +8,9 @@ use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use crate::catalog::Model;
-use crate::chat::{Conversation, Rendering, prepared};
+use crate::chat::{Conversation, Cut, Rendering, prepared};
 use crate::options::{self, Chosen};
+use crate::overflow::{Overflow, Truncated};
 use crate::{Answer, App, Error, Reply};
 
 /// A prompt that wants an answer.
@@ -31,8 +32,10 @@ pub struct Generate {
     pub think: Option<Think>,
     /// How long the model stays in memory afterwards; `None` leaves it to the settings.
     pub keep_alive: Option<KeepAlive>,
-    /// Never cut a prompt that does not fit.
+    /// Never cut a prompt that does not fit, and end the answer where the context does.
     pub no_shift: bool,
+    /// Refuse what does not fit, and leave nothing out of it.
+    pub whole: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
     /// Only tell the prompt's text, as the model would read it.
@@ -82,16 +85,19 @@ impl Generate {
                 messages.extend(model.messages.iter().cloned());
             }
             messages.push(prompt::Message::new("user", self.prompt));
-            conversation.render_to_fit(messages, true)?
+            conversation.render(&messages)?
         };
         if self.render_only {
             return Ok(Reply::Rendered(text));
         }
         let splitter = conversation.splitter(&text);
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
-        let request = conversation.request(tokens, chosen, self.no_shift)?;
+        let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
+        let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
+        let nothing = Truncated::none(Overflow::Prompt, conversation.context_tokens);
+        let truncated = Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.said(&conversation.model);
         let request = Request { logprobs: self.logprobs, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, started_at))))
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, truncated, started_at))))
     }
 }
 

@@ -28,6 +28,15 @@ pub(crate) fn files(count: u64) -> String {
     }
 }
 
+/// A number with its thousands apart: `999`, `12,304`.
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let (head, rest) = digits.split_at(digits.len() % 3);
+    let groups = rest.as_bytes().chunks(3).map(String::from_utf8_lossy);
+    let groups: Vec<_> = std::iter::once(head.into()).filter(|head: &std::borrow::Cow<'_, str>| !head.is_empty()).chain(groups).collect();
+    groups.join(",")
+}
+
 /// A moment as seen from now: `3 minutes ago`, `4 minutes from now`.
 pub(crate) fn relative(moment: Timestamp, now: SystemTime) -> String {
     match now.duration_since(moment.0) {
@@ -71,6 +80,12 @@ mod tests {
         check(2_000_000_000, "2 GB");
         check(1_500, "1.5 KB");
         assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"], "one is not two");
+    }
+
+    #[test]
+    fn counts() {
+        let texts = [0, 7, 999, 1_000, 12_304, 1_234_567].map(count);
+        assert_eq!(texts, ["0", "7", "999", "1,000", "12,304", "1,234,567"], "thousands are apart");
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod logins;
 mod logprobs;
 mod mirror;
 mod models;
+mod overflow;
 mod pulls;
 mod pushes;
 mod refusals;

@@ -57,6 +57,7 @@ fn use_case(request: GenerateRequest) -> Generate {
         think: request.think,
         keep_alive: request.keep_alive,
         no_shift: request.shift == Some(false),
+        whole: request.truncate == Some(false),
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
         render_only: request.debug_render_only == Some(true),
     }
@@ -80,6 +81,7 @@ impl Chunk {
             context: None,
             logprobs: Vec::new(),
             metrics: Metrics::default(),
+            truncated: None,
             debug_info: None,
         }
     }
@@ -100,6 +102,7 @@ impl Chunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
+            truncated: done.truncated.map(super::truncated),
             logprobs: super::logprobs(done.logprobs),
             context: done.context,
             ..self.piece(response, thinking)
