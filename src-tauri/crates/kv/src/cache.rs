@@ -20,11 +20,13 @@ use crate::trie::{NodeId, ROOT, Trie};
 
 mod keep;
 mod recall;
+mod shift;
 #[cfg(test)]
 mod tests;
 
 use self::keep::Keeper;
 pub use self::recall::{Recall, Recalled};
+pub use self::shift::ShiftError;
 
 /// One sequence of one cache. Never used again after it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -79,6 +81,8 @@ struct Sequence {
     node: NodeId,
     /// How many leading pages the trie knows: all full ones.
     published: usize,
+    /// Whether its rows are not those of its tokens, so that nobody else may have them: see [`Cache::shift`].
+    private: bool,
 }
 
 impl Sequence {
@@ -123,7 +127,7 @@ impl Cache {
     pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
         let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
         let usable = keys.len().saturating_sub(1);
-        let mut sequence = Sequence { keys: Vec::new(), pages: Vec::new(), node: ROOT, published: 0 };
+        let mut sequence = Sequence { keys: Vec::new(), pages: Vec::new(), node: ROOT, published: 0, private: false };
         let mut rest = &keys[..usable];
         while let Some((page_keys, after)) = rest.split_at_checked(PAGE_TOKENS)
             && let Some(child) = self.trie.child(sequence.node, page_keys)
@@ -213,7 +217,7 @@ impl Cache {
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");
-        while self.sequence(seq).tail().len() >= PAGE_TOKENS {
+        while !self.sequence(seq).private && self.sequence(seq).tail().len() >= PAGE_TOKENS {
             self.publish_page(seq);
         }
     }
@@ -345,7 +349,7 @@ impl Cache {
         let sequence = self.sequences.get(&seq).expect(OPEN);
         let parent = sequence.node;
         let keys: Arc<[Key]> = Arc::from(sequence.tail());
-        if keys.is_empty() || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len()) {
+        if keys.is_empty() || sequence.private || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len()) {
             return parent;
         }
         let page = sequence.pages[sequence.published];

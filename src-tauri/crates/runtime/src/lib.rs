@@ -10,6 +10,7 @@
 mod config;
 mod engine;
 mod error;
+mod full;
 mod keep_alive;
 mod loaded;
 mod logprobs;
@@ -22,6 +23,7 @@ mod sequence;
 pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
 pub use engine::{Engine, Lease, Loaded};
 pub use error::LoadError;
+pub use full::{Full, WhenFull};
 pub use keep_alive::KeepAlive;
 pub use request::{
     Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,

@@ -3,6 +3,7 @@
 //! A sequence has no prefill or decode phase of its own. It has a history (prompt, then generated tokens) of which a part
 //! has been computed; each step computes some of the rest, and the step that reaches the end yields a token.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,9 +13,13 @@ use cairn_tier::Place;
 use cairn_tokenizer::{Decoder, Tokenizer};
 use tokio::sync::mpsc;
 
+use crate::full::{Filled, Full};
 use crate::logprobs::Logprobs;
 use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Text};
 use crate::sampler::Sampler;
+
+/// The longest answer, in contexts, however often its context is filled: as with Ollama.
+const MOST_CONTEXTS: usize = 10;
 
 /// A request on its way to the scheduler.
 pub(crate) struct Job {
@@ -58,6 +63,10 @@ impl Listener {
         }
     }
 
+    fn ask(&self, full: Full) {
+        let _ = self.events.try_send(Event::Full(full));
+    }
+
     /// Sends the last event.
     pub(crate) fn end(&mut self, event: Event) {
         self.ended = true;
@@ -77,14 +86,21 @@ impl Drop for Listener {
 pub(crate) struct Sequence {
     pub(crate) seq: SeqId,
     job: Job,
-    /// Prompt and generated tokens.
+    /// Prompt and generated tokens, as far as they are in the context.
     history: Vec<u32>,
+    /// All generated tokens.
+    answer: Vec<u32>,
     /// How many of them have been computed, or came from the cache.
     computed: usize,
     cached: usize,
     /// What is coming from the tiers. Nothing is computed meanwhile.
     pub(crate) recall: Option<Recall>,
     recalled: Recalls,
+    /// Set while the context is full. Nothing is computed meanwhile.
+    pub(crate) full: Option<Filled>,
+    /// Whether the history still begins with the request's prompt.
+    whole: bool,
+    forgotten_tokens: usize,
     sampler: Sampler,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
@@ -101,10 +117,14 @@ impl Sequence {
         Self {
             seq,
             history: job.request.prompt.clone(),
+            answer: Vec::new(),
             computed: cached,
             cached,
             recall: None,
             recalled: Recalls::default(),
+            full: None,
+            whole: true,
+            forgotten_tokens: 0,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
             stop: StopFilter::new(&job.request.stop),
@@ -150,6 +170,7 @@ impl Sequence {
         let token = self.sampler.sample(logits, &self.history);
         self.first_token.get_or_insert_with(Instant::now);
         self.history.push(token);
+        self.answer.push(token);
         if self.tokenizer.is_end(token) {
             return self.end(FinishReason::Stop);
         }
@@ -164,10 +185,55 @@ impl Sequence {
             return self.finish(FinishReason::Stop);
         }
         let limit = self.job.request.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
-        if self.generated() >= limit || self.history.len() >= self.job.context_tokens {
+        if self.generated() >= limit.min(MOST_CONTEXTS * self.job.context_tokens) {
             return self.end(FinishReason::Length);
         }
-        false
+        self.history.len() >= self.job.context_tokens && !self.fill() && self.end(FinishReason::Length)
+    }
+
+    /// Takes note that the context is full. Returns whether the answer may go on.
+    fn fill(&mut self) -> bool {
+        match self.job.request.when_full.shift_after_tokens {
+            Some(keep_tokens) => {
+                self.full = Some(Filled::Shifts(keep_tokens));
+                true
+            }
+            None => self.ask(),
+        }
+    }
+
+    /// Asks for a shorter prompt. Returns whether there is anybody to ask.
+    pub(crate) fn ask(&mut self) -> bool {
+        if self.job.request.when_full.ask {
+            let (full, replies) = Full::new(self.generated());
+            self.full = Some(Filled::Waits(replies));
+            self.job.listener.ask(full);
+        }
+        self.job.request.when_full.ask
+    }
+
+    /// Goes on after another prompt. Returns whether that leaves room; if not, all is as it was.
+    pub(crate) fn replace(&mut self, prompt: Vec<u32>) -> bool {
+        if prompt.is_empty() || prompt.len() + self.generated() >= self.job.context_tokens {
+            return false;
+        }
+        self.history = prompt;
+        self.history.extend_from_slice(&self.answer);
+        self.whole = false;
+        true
+    }
+
+    /// Goes on without these tokens of its history, whose rows are gone.
+    pub(crate) fn forget(&mut self, gone: Range<usize>) {
+        self.computed -= gone.len();
+        self.forgotten_tokens += gone.len();
+        self.history.drain(gone);
+        self.whole = false;
+    }
+
+    /// Ends an answer whose context is full.
+    pub(crate) fn end_full(&mut self) {
+        self.end(FinishReason::Length);
     }
 
     /// Ends an answer that may have no tokens at all. Returns whether it was such a one.
@@ -180,11 +246,17 @@ impl Sequence {
         self.recall.is_some()
     }
 
+    /// Whether nothing of it is to be computed before something has come.
+    pub(crate) fn waits(&self) -> bool {
+        self.recalling() || self.full.is_some()
+    }
+
     /// Takes note that this many of the pending tokens came from a tier.
     pub(crate) fn recalled(&mut self, tokens: usize, place: Place) {
         self.computed += tokens;
         // A sequence that gave up its place and came back has had its prompt counted already.
-        let news = self.computed.min(self.job.request.prompt.len()).saturating_sub(self.cached);
+        let prompt_tokens = if self.whole { self.job.request.prompt.len() } else { 0 };
+        let news = self.computed.min(prompt_tokens).saturating_sub(self.cached);
         self.cached += news;
         *match place {
             Place::Ram => &mut self.recalled.ram_tokens,
@@ -211,7 +283,7 @@ impl Sequence {
     }
 
     fn generated(&self) -> usize {
-        self.history.len() - self.job.request.prompt.len()
+        self.answer.len()
     }
 
     /// Ends without a stop text: what was held back belongs to the answer.
@@ -239,7 +311,8 @@ impl Sequence {
             prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.recalled.ns),
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
-            tokens: self.history[self.job.request.prompt.len()..].to_vec(),
+            tokens: std::mem::take(&mut self.answer),
+            forgotten_tokens: self.forgotten_tokens,
         };
         self.job.listener.end(Event::Done(finish));
         true
