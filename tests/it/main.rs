@@ -16,6 +16,7 @@ mod libraries;
 mod logins;
 mod mirror;
 mod nearby;
+mod overflow;
 mod parity;
 mod pebble;
 mod pulls;

@@ -8,7 +8,7 @@ use cairn_runtime::{self as runtime, Logprob};
 use tokio::sync::mpsc;
 
 use crate::Error;
-use crate::overflow::Truncated;
+use crate::overflow::{Overflowing, Truncated};
 
 /// A piece of an answer.
 #[derive(Debug)]
@@ -87,7 +87,7 @@ pub struct Answer {
     splitter: Option<ThinkingSplitter>,
     /// The prompt's tokens, where the last event is to carry them.
     context: Option<Vec<u32>>,
-    truncated: Option<Truncated>,
+    overflow: Overflowing,
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
@@ -102,13 +102,13 @@ impl Answer {
         request: runtime::Request,
         splitter: Option<ThinkingSplitter>,
         wants_context: bool,
-        truncated: Option<Truncated>,
+        overflow: Overflowing,
         started_at: Instant,
     ) -> Self {
         let context = wants_context.then(|| request.prompt.clone());
         let events = lease.generate(request);
         let load_ns = lease.load_ns();
-        Self { lease: Some(lease), truncated, ..Self::of(events, splitter, context, load_ns, started_at) }
+        Self { lease: Some(lease), overflow, ..Self::of(events, splitter, context, load_ns, started_at) }
     }
 
     fn of(
@@ -124,7 +124,7 @@ impl Answer {
             lease: None,
             splitter,
             context,
-            truncated: None,
+            overflow: Overflowing::default(),
             load_ns,
             started_at,
             ready,
@@ -144,6 +144,7 @@ impl Answer {
             }
             match self.events.recv().await {
                 Some(runtime::Event::Text(said)) => self.push(said),
+                Some(runtime::Event::Full(full)) => self.overflow.make_room(full).await,
                 Some(runtime::Event::Done(finish)) => {
                     let rest = self.splitter.take().map(ThinkingSplitter::finish).unwrap_or_default();
                     self.tell(rest);
@@ -202,11 +203,12 @@ impl Answer {
             answer_tokens: finish.eval_tokens as u64,
             answer_ns: finish.eval_ns,
         };
+        self.overflow.forgot(finish.forgotten_tokens);
         let context = self.context.take().map(|mut tokens| {
             tokens.extend(finish.tokens);
             tokens
         });
-        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs), truncated: self.truncated }
+        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs), truncated: self.overflow.truncated }
     }
 }
 
@@ -224,6 +226,7 @@ mod tests {
             eval_tokens: 2,
             eval_ns: 30,
             tokens: vec![8, 9],
+            forgotten_tokens: 0,
         })
     }
 

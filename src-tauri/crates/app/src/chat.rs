@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 use cairn_prompt as prompt;
-use cairn_runtime::{Lease, Request};
+use cairn_runtime::{Lease, Request, WhenFull};
 use cairn_tokenizer::{Special, Tokenizer};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::catalog::Model;
 use crate::fit::{self, Fitted, Rendered};
 use crate::options::{self, Chosen};
-use crate::overflow::{Overflow, Truncated};
+use crate::overflow::{ContextShift, Overflow, Overflowing, Truncated, Turns};
 use crate::template::{self, Choice};
 use crate::{Answer, App, Error, Reply};
 
@@ -68,6 +68,12 @@ impl App {
         Rendering { now, go_template: self.settings.go_template }
     }
 
+    /// The options of a request, over its model's, over the settings'.
+    pub(crate) fn chosen(&self, model: &Model, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
+        let chosen = options::choose(&model.params, request)?;
+        Ok(Chosen { context_shift: chosen.context_shift.or(self.settings.context_shift), ..chosen })
+    }
+
     /// Computes the next message.
     ///
     /// # Errors
@@ -75,7 +81,7 @@ impl App {
     pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
         let started_at = Instant::now();
         let model = self.catalog.find(&chat.model)?;
-        let chosen = options::choose(&model.params, chat.options.as_ref())?;
+        let chosen = self.chosen(&model, chat.options.as_ref())?;
         if chat.messages.is_empty() {
             return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
         }
@@ -106,19 +112,32 @@ impl Chat {
             return Ok(Reply::Rendered(fitted.rendered.text));
         }
         let splitter = conversation.splitter(&fitted.rendered.text);
-        let keep_tokens = conversation.head_tokens(&fitted)?;
-        let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(keep_tokens) };
-        let (request, cut_tokens) = conversation.request(fitted.rendered.tokens, chosen, cut)?;
+        let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
+        let rope = chosen.context_shift == Some(ContextShift::Rope);
+        let head = match messages.iter().position(|message| message.role != "system") {
+            // What comes before all turns is to stay, whatever of them goes.
+            Some(first) if rope => conversation.head_tokens(&messages, &rendered.tokens, first)?,
+            _ if rendered.tokens.len() < conversation.context_tokens => 0,
+            _ => conversation.head_tokens(&messages, &rendered.tokens, messages.len().saturating_sub(1))?,
+        };
+        let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(head) };
+        let (request, cut_tokens) = conversation.request(rendered.tokens, chosen, cut)?;
         let truncated = Truncated {
-            turns: fitted.turns,
-            messages: fitted.dropped,
-            tokens: fitted.all_tokens - request.prompt.len(),
+            turns,
+            messages: dropped,
+            tokens: all_tokens - request.prompt.len(),
             cut_tokens,
             ..Truncated::none(Overflow::Prompt, conversation.context_tokens)
         };
-        let truncated = truncated.said(&conversation.model);
-        let request = Request { logprobs: self.logprobs, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, truncated, started_at))))
+        let when_full = WhenFull { ask: cut != Cut::Never, ..request.when_full };
+        let request = Request { logprobs: self.logprobs, when_full, ..request };
+        let overflow = Overflowing {
+            truncated: truncated.said(&conversation.model),
+            model: conversation.model.clone(),
+            context_tokens: conversation.context_tokens,
+            turns: Some(Turns::new(conversation, messages, request.prompt.len())),
+        };
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, overflow, started_at))))
     }
 }
 
@@ -207,14 +226,10 @@ impl Conversation {
         Ok(Rendered { tokens: self.encode(&text, true), text })
     }
 
-    /// The tokens before the last message's text, which are to stay when the text is too long by itself: the system message, most of
-    /// all. None where nothing needs to be cut, and where they would take more than half of the context.
-    fn head_tokens(&self, fitted: &Fitted) -> Result<usize, Error> {
-        let tokens = &fitted.rendered.tokens;
-        if tokens.len() < self.context_tokens {
-            return Ok(0);
-        }
-        let mut without = fitted.messages.clone();
+    /// How many of a conversation's tokens come before the text of one of its messages. None where they would take more than half of the
+    /// context, so that something of what follows them is left when they stay.
+    fn head_tokens(&self, messages: &[prompt::Message], tokens: &[u32], at: usize) -> Result<usize, Error> {
+        let mut without = messages[..messages.len().min(at + 1)].to_vec();
         if let Some(last) = without.last_mut() {
             last.content.clear();
         }
@@ -280,7 +295,12 @@ impl Conversation {
         let prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
         tracing::debug!(model = self.model, tokens = prompt.len(), "generate");
         let cut_tokens = all_tokens - prompt.len();
+        let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
+        let when_full = WhenFull {
+            shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(0)),
+            ..WhenFull::default()
+        };
         let Chosen { sampling, stop, max_tokens, .. } = chosen;
-        Ok((Request { prompt, sampling, stop, max_tokens, ..Request::default() }, cut_tokens))
+        Ok((Request { prompt, sampling, stop, max_tokens, logprobs: None, when_full }, cut_tokens))
     }
 }

@@ -9,6 +9,7 @@ use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_wire::OptionError;
 
+use crate::overflow::UnknownContextShift;
 use crate::{LoginError, PullError};
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
@@ -67,6 +68,9 @@ pub enum Error {
     /// An option names a type of the attention cache that there is not.
     #[error(transparent)]
     KvType(#[from] UnknownKvType),
+    /// An option names a way to go on in a full context that there is not.
+    #[error(transparent)]
+    ContextShift(#[from] UnknownContextShift),
     /// The prompt does not fit, and may not be cut.
     #[error(
         "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
@@ -304,6 +308,7 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::KvType(_)
+            | Self::ContextShift(_)
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase

@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 
 use crate::catalog::Model;
 use crate::chat::{Conversation, Cut, Rendering, prepared};
-use crate::options::{self, Chosen};
-use crate::overflow::{Overflow, Truncated};
+use crate::options::Chosen;
+use crate::overflow::{Overflow, Overflowing, Truncated};
 use crate::{Answer, App, Error, Reply};
 
 /// A prompt that wants an answer.
@@ -50,7 +50,7 @@ impl App {
     pub async fn generate(&self, generate: Generate) -> Result<Reply, Error> {
         let started_at = Instant::now();
         let model = self.catalog.find(&generate.model)?;
-        let chosen = options::choose(&model.params, generate.options.as_ref())?;
+        let chosen = self.chosen(&model, generate.options.as_ref())?;
         let unload = generate.prompt.is_empty() && generate.keep_alive == Some(KeepAlive::ZERO);
         if generate.raw && !unload && (generate.system.is_some() || !generate.context.is_empty()) {
             return Err(Error::RawWithTemplate);
@@ -95,9 +95,14 @@ impl Generate {
         let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
         let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
         let nothing = Truncated::none(Overflow::Prompt, conversation.context_tokens);
-        let truncated = Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.said(&conversation.model);
+        let overflow = Overflowing {
+            truncated: Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.said(&conversation.model),
+            context_tokens: conversation.context_tokens,
+            model: conversation.model,
+            turns: None,
+        };
         let request = Request { logprobs: self.logprobs, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, truncated, started_at))))
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, overflow, started_at))))
     }
 }
 

@@ -78,7 +78,7 @@ pub use load::Reply;
 pub use login::{LoggedIn, LoginAttempt, LoginError};
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
 pub use nearby::FoundPeer;
-pub use overflow::{Overflow, Truncated};
+pub use overflow::{ContextShift, Overflow, Truncated, UnknownContextShift};
 pub use places::{NoHome, Places, System};
 pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob, check_name};

@@ -105,3 +105,80 @@ async fn a_prompt_loses_its_middle_unless_it_may_not() {
     let (_, whole) = asked(&daemon, "/api/generate", &request).await;
     assert_eq!(whole["truncated"], Value::Null, "all of it fits: {whole}");
 }
+
+/// A model whose answers do not end by themselves: its tokens follow each other in pairs.
+fn endless(daemon: &Daemon) {
+    let spec = cairn_testkit::ModelSpec { vocab: 4096, ..cairn_testkit::tiny_qwen3() };
+    daemon.store("endless", &[("model", &cairn_testkit::write(&spec))]);
+}
+
+/// A conversation that fits into its context with room for 20 tokens of the answer, which is to have 120.
+async fn long_answer(daemon: &Daemon, more: Value) -> Value {
+    let mut request = chat(&conversation(8), 1024);
+    request["model"] = "endless".into();
+    let (_, heard) = asked(daemon, "/api/chat", &request).await;
+    let prompt = heard["prompt_eval_count"].as_u64().expect("a count");
+    request["options"]["num_ctx"] = (prompt + 20).into();
+    request["options"]["num_predict"] = 120.into();
+    for (name, value) in more.as_object().expect("an object") {
+        match name.as_str() {
+            "context_shift" => request["options"][name] = value.clone(),
+            _ => request[name] = value.clone(),
+        }
+    }
+    let (status, heard) = asked(daemon, "/api/chat", &request).await;
+    assert_eq!((status, &heard["done_reason"]), (200, &json!("length")), "{heard}");
+    assert_eq!(heard["prompt_eval_count"], prompt, "all of the conversation was read first: {heard}");
+    heard
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_goes_on_without_the_oldest_turns_unless_it_may_not() {
+    let daemon = Daemon::start();
+    endless(&daemon);
+    let heard = long_answer(&daemon, json!({})).await;
+    assert_eq!(heard["eval_count"], 120, "it goes on to its limit: {heard}");
+    let truncated = &heard["truncated"];
+    assert_eq!(truncated["reason"], "context_full", "{heard}");
+    let (turns, messages) = (truncated["turns"].as_u64(), truncated["messages"].as_u64());
+    assert!(turns > Some(1) && turns < Some(8) && messages == turns.map(|turns| 2 * turns), "whole turns: {heard}");
+    assert_eq!(truncated["cut_tokens"], Value::Null, "and nothing else: {heard}");
+    let whole = heard["message"]["content"].as_str().expect("a text").to_owned();
+    for (field, value) in [("shift", false), ("truncate", false)] {
+        let heard = long_answer(&daemon, json!({field: value})).await;
+        assert_eq!((&heard["eval_count"], &heard["truncated"]), (&json!(20), &Value::Null), "{field}: {heard}");
+        let begun = heard["message"]["content"].as_str().expect("a text");
+        assert!(whole.starts_with(begun), "up to there it is the same: {begun:?}, {whole:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_goes_on_with_moved_rows_where_that_is_asked_for() {
+    let daemon = Daemon::start();
+    endless(&daemon);
+    let heard = long_answer(&daemon, json!({"context_shift": "rope"})).await;
+    assert_eq!(heard["eval_count"], 120, "it goes on to its limit: {heard}");
+    let truncated = &heard["truncated"];
+    let cut = truncated["cut_tokens"].as_u64().expect("tokens were left out of the middle");
+    assert!(cut > 0 && cut.is_multiple_of(64), "by whole pages: {heard}");
+    let expected = json!({
+        "reason": "context_full", "turns": 0, "messages": 0, "tokens": cut, "cut_tokens": cut,
+        "context_tokens": truncated["context_tokens"]
+    });
+    assert_eq!(truncated, &expected, "and no turns");
+
+    let mut request = json!({
+        "model": "endless", "prompt": "the river", "raw": true, "stream": false,
+        "options": {"num_ctx": 256, "num_predict": 400, "temperature": 0}
+    });
+    let (_, plain) = asked(&daemon, "/api/generate", &request).await;
+    assert_eq!((&plain["done_reason"], &plain["truncated"]), (&json!("length"), &Value::Null), "it has no turns: {plain}");
+    assert!(plain["eval_count"].as_u64() < Some(256), "so it ends with its context: {plain}");
+    request["options"]["context_shift"] = "rope".into();
+    let (_, shifted) = asked(&daemon, "/api/generate", &request).await;
+    assert_eq!(shifted["eval_count"], 400, "it goes on: {shifted}");
+    request["options"]["context_shift"] = "slide".into();
+    let (status, refused) = asked(&daemon, "/api/generate", &request).await;
+    let said = json!({"error": "unknown context_shift \"slide\": it must be turns or rope"});
+    assert_eq!((status, refused), (400, said), "what would do");
+}
