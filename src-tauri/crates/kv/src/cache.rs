@@ -25,7 +25,7 @@ mod shift;
 mod tests;
 
 use self::keep::Keeper;
-pub use self::recall::{Recall, Recalled};
+pub use self::recall::{Lookup, Outcome, Recall, Recalled};
 pub use self::shift::ShiftError;
 
 /// One sequence of one cache. Never used again after it is closed.

@@ -14,11 +14,13 @@ pub mod cache;
 mod geometry;
 mod keeping;
 mod pool;
+mod recomputed;
 mod rotation;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Recall, Recalled, SeqId, ShiftError, Stats};
+pub use cache::{Cache, Error, Lookup, Outcome, Recall, Recalled, SeqId, ShiftError, Stats};
 pub use cairn_tier::End;
 pub use keeping::Keeping;
+pub use recomputed::{Because, Recomputed};
 pub use rotation::{Fixed, Rotation};

@@ -67,7 +67,7 @@ impl Scheduler {
         // The old rows stay cached as what they are; of the new ones those up to the first turn that went are found.
         self.cache.close(sequence.seq);
         let (seq, cached) = self.cache.open(sequence.history());
-        sequence.resume(seq, cached);
+        sequence.reopen(seq, cached);
         self.recall(sequence);
         true
     }
