@@ -16,7 +16,8 @@ fn a_question_that_is_too_long_says_what_went() {
     let output = home.run(&["run", "pebble", &question]);
     succeeded(&output);
     let said = text(&output.stderr);
-    let line = said.lines().find(|line| line.starts_with(LEFT_OUT)).unwrap_or_else(|| panic!("no line says it: {said}"));
+    let line =
+        said.lines().find(|line| line.starts_with(LEFT_OUT)).unwrap_or_else(|| panic!("no line says it: {said}"));
     assert!(line.ends_with(" tokens out of the middle."), "{line}");
     let output = home.run(&["run", "pebble", "How do I pull a model?"]);
     succeeded(&output);

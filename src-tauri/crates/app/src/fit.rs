@@ -84,7 +84,11 @@ fn starts(all: &[Message]) -> Vec<usize> {
     let mut starts: Vec<usize> = (first + 1..all.len()).filter(|&at| all[at].role == "user").collect();
     // Of the last turn the last message alone may be left; a tool's answer, with the message that called the tool.
     let end = all.len() - 1;
-    let end = if all[end].role == "tool" { all.iter().rposition(|message| message.role != "tool").unwrap_or(end) } else { end };
+    let end = if all[end].role == "tool" {
+        all.iter().rposition(|message| message.role != "tool").unwrap_or(end)
+    } else {
+        end
+    };
     if end > starts.last().copied().unwrap_or(first) && !is_system(&all[end]) {
         starts.push(end);
     }

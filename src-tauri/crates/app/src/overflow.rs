@@ -124,7 +124,7 @@ impl Overflowing {
             (turns, shortened)
         });
         match shortened.await {
-            Ok((turns, Ok(Some((prompt, truncated))))) => {
+            Ok((turns, Ok(Some(Shorter { prompt, truncated })))) => {
                 self.truncated = Truncated::and(self.truncated, truncated);
                 self.turns = Some(turns);
                 full.go_on(prompt);
@@ -154,6 +154,12 @@ pub(crate) struct Turns {
     tokens: usize,
 }
 
+/// A prompt in place of a longer one, and what went.
+pub(crate) struct Shorter {
+    prompt: Vec<u32>,
+    truncated: Option<Truncated>,
+}
+
 impl Turns {
     pub(crate) fn new(conversation: Conversation, messages: Vec<Message>, tokens: usize) -> Self {
         Self { conversation, messages, tokens }
@@ -161,7 +167,7 @@ impl Turns {
 
     /// A shorter prompt for an answer that has so many tokens, and what went: enough turns for a quarter of the context to be free, or as
     /// many as there are. None where nothing could go, or where that would leave no room.
-    pub(crate) fn shorten(&mut self, answer_tokens: usize) -> Result<Option<(Vec<u32>, Option<Truncated>)>, Error> {
+    pub(crate) fn shorten(&mut self, answer_tokens: usize) -> Result<Option<Shorter>, Error> {
         let context_tokens = self.conversation.context_tokens;
         let goal_tokens = (context_tokens - context_tokens / 4).saturating_sub(answer_tokens);
         let longest_tokens = context_tokens.saturating_sub(answer_tokens + 1).min(self.tokens.saturating_sub(1));
@@ -177,7 +183,7 @@ impl Turns {
             ..Truncated::none(Overflow::Answer, context_tokens)
         };
         (self.messages, self.tokens) = (fitted.messages, prompt.len());
-        Ok(Some((prompt, truncated.said(&self.conversation.model))))
+        Ok(Some(Shorter { prompt, truncated: truncated.said(&self.conversation.model) }))
     }
 }
 

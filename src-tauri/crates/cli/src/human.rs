@@ -33,7 +33,10 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let (head, rest) = digits.split_at(digits.len() % 3);
     let groups = rest.as_bytes().chunks(3).map(String::from_utf8_lossy);
-    let groups: Vec<_> = std::iter::once(head.into()).filter(|head: &std::borrow::Cow<'_, str>| !head.is_empty()).chain(groups).collect();
+    let groups: Vec<_> = std::iter::once(head.into())
+        .filter(|head: &std::borrow::Cow<'_, str>| !head.is_empty())
+        .chain(groups)
+        .collect();
     groups.join(",")
 }
 

@@ -349,7 +349,10 @@ impl Cache {
         let sequence = self.sequences.get(&seq).expect(OPEN);
         let parent = sequence.node;
         let keys: Arc<[Key]> = Arc::from(sequence.tail());
-        if keys.is_empty() || sequence.private || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len()) {
+        if keys.is_empty()
+            || sequence.private
+            || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len())
+        {
             return parent;
         }
         let page = sequence.pages[sequence.published];

@@ -56,7 +56,8 @@ impl Rotation {
     pub(crate) fn turn(&self, state: StateId, section: &mut [u8], used: usize, tokens: usize) {
         let Some(rope) = &self.ropes[state.0 as usize] else { return };
         let angle = |frequency: &f32| (-(tokens as f64) * f64::from(*frequency)).sin_cos();
-        let turns: Vec<(f32, f32)> = rope.inverse_frequencies.iter().map(angle).map(|(s, c)| (s as f32, c as f32)).collect();
+        let turns: Vec<(f32, f32)> =
+            rope.inverse_frequencies.iter().map(angle).map(|(s, c)| (s as f32, c as f32)).collect();
         let mut key = vec![0.0; self.head_dims[state.0 as usize]];
         let row_bytes = self.dtype.row_bytes(key.len());
         let mut encoded = Vec::with_capacity(row_bytes);

@@ -60,7 +60,10 @@ async fn whole_turns_are_left_out_and_what_was_is_told() {
     let (status, refused) = asked(&daemon, "/api/chat", &request).await;
     let text = refused["error"].as_str().unwrap_or_default();
     assert_eq!(status, 400, "nothing may be left out: {refused}");
-    assert!(text.starts_with("the prompt is longer than the context length currently available to the model"), "{text}");
+    assert!(
+        text.starts_with("the prompt is longer than the context length currently available to the model"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
@@ -68,7 +71,8 @@ async fn a_last_message_that_is_too_long_loses_its_middle_and_not_the_system_mes
     let daemon = Daemon::start();
     let long = "the river is all water and light and stone and paper and green house ".repeat(30);
     let system = json!({"role": "system", "content": "answer for the world"});
-    let messages = [system.clone(), json!({"role": "user", "content": "hello"}), json!({"role": "user", "content": long})];
+    let messages =
+        [system.clone(), json!({"role": "user", "content": "hello"}), json!({"role": "user", "content": long})];
     let (_, heard) = asked(&daemon, "/api/chat", &chat(&messages, 128)).await;
     let truncated = &heard["truncated"];
     assert_eq!((&truncated["turns"], &truncated["messages"]), (&json!(1), &json!(1)), "{heard}");
@@ -172,7 +176,11 @@ async fn an_answer_goes_on_with_moved_rows_where_that_is_asked_for() {
         "options": {"num_ctx": 256, "num_predict": 400, "temperature": 0}
     });
     let (_, plain) = asked(&daemon, "/api/generate", &request).await;
-    assert_eq!((&plain["done_reason"], &plain["truncated"]), (&json!("length"), &Value::Null), "it has no turns: {plain}");
+    assert_eq!(
+        (&plain["done_reason"], &plain["truncated"]),
+        (&json!("length"), &Value::Null),
+        "it has no turns: {plain}"
+    );
     assert!(plain["eval_count"].as_u64() < Some(256), "so it ends with its context: {plain}");
     request["options"]["context_shift"] = "rope".into();
     let (_, shifted) = asked(&daemon, "/api/generate", &request).await;

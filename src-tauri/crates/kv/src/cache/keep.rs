@@ -111,7 +111,10 @@ impl Cache {
             let payload =
                 geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
             let chunk = keeping.chunk(name, &keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
-            keeping.tiers.store(Offer { chunk, why, owner: None, recompute: costs.recompute(first..keys.len()) }).map(|_| ())
+            keeping
+                .tiers
+                .store(Offer { chunk, why, owner: None, recompute: costs.recompute(first..keys.len()) })
+                .map(|_| ())
         } else {
             Err(Refused::Full)
         };

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use cairn_tensor::{
-    Backend, Batch, Cpu, Kv, Limits, PageLayout, PlanId, Row, Rows, State, Team, Weight, WeightId,
-};
+use cairn_tensor::{Backend, Batch, Cpu, Kv, Limits, PageLayout, PlanId, Row, Rows, State, Team, Weight, WeightId};
 
 use super::*;
 use crate::cache::ShiftError;
@@ -56,7 +54,8 @@ impl Model {
 
     fn compute(&mut self, seq: SeqId, from: usize, tokens: &[u32]) {
         self.cache.reserve(&mut self.backend, seq, tokens.len()).expect("there is room");
-        let rows = tokens.iter().enumerate().map(|(at, &token)| Row::text(0, token, (from + at) as u32, false)).collect();
+        let rows =
+            tokens.iter().enumerate().map(|(at, &token)| Row::text(0, token, (from + at) as u32, false)).collect();
         let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], embeddings: Vec::new() };
         self.backend.run(self.plan, &batch).expect("the batch is within the limits");
         self.cache.advance(seq, tokens);

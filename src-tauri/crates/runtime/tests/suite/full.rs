@@ -1,9 +1,7 @@
 //! Answers that fill their context: who goes on, with what, and what others find of it.
 
 use cairn_gguf::DType;
-use cairn_runtime::{
-    Engine, EngineConfig, Event, Finish, FinishReason, Lease, LoadOptions, Request, Source, WhenFull,
-};
+use cairn_runtime::{Engine, EngineConfig, Event, Finish, FinishReason, Lease, LoadOptions, Request, Source, WhenFull};
 use tempfile::TempDir;
 
 use super::common::{answer, config, greedy, prompt};
@@ -63,7 +61,11 @@ async fn an_answer_goes_on_after_a_shorter_prompt_as_if_it_had_come_after_that()
 
     let (finish, text, asked) = told(&lease, asking(long.clone(), 150), |_| Some(short.clone())).await;
     assert_eq!((asked, finish.reason, finish.eval_tokens), (1, FinishReason::Length, 150), "it goes on to its limit");
-    assert_eq!((finish.prompt_tokens, finish.tokens.len()), (450, 150), "its own tokens, and those of its first prompt");
+    assert_eq!(
+        (finish.prompt_tokens, finish.tokens.len()),
+        (450, 150),
+        "its own tokens, and those of its first prompt"
+    );
     // The context was full with 62 tokens of the answer. From there on, it is what the short prompt and they lead to.
     let before = answer(lease.generate(greedy(long.clone(), 62))).await.expect("it answers");
     assert_eq!(finish.tokens[..62], before.tokens, "what came before is as it was");
@@ -132,6 +134,10 @@ async fn quantised_keys_are_shifted_once() {
     let when_full = WhenFull { shift_after_tokens: Some(1), ask: false };
     let (finish, ..) = told(&lease, Request { when_full, ..greedy(prompt(7, 400), 700) }, |_| None).await;
     // 511 computed tokens are seven whole pages: one is kept, and three of the other six go.
-    assert_eq!((finish.reason, finish.forgotten_tokens), (FinishReason::Length, 192), "then the context is full for good");
+    assert_eq!(
+        (finish.reason, finish.forgotten_tokens),
+        (FinishReason::Length, 192),
+        "then the context is full for good"
+    );
     assert_eq!(finish.eval_tokens, CONTEXT - 400 + 192, "the answer ends there");
 }
