@@ -297,7 +297,8 @@ impl Conversation {
         let cut_tokens = all_tokens - prompt.len();
         let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
         let when_full = WhenFull {
-            shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(0)),
+            // Where all is to be kept, nothing can go.
+            shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(self.context_tokens)),
             ..WhenFull::default()
         };
         let Chosen { sampling, stop, max_tokens, .. } = chosen;

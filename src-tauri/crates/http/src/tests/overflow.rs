@@ -96,7 +96,7 @@ async fn a_prompt_loses_its_middle_unless_it_may_not() {
     });
     let (_, heard) = asked(&daemon, "/api/generate", &request).await;
     let truncated = &heard["truncated"];
-    assert_eq!(heard["prompt_eval_count"], 36, "eight from the beginning, and half of what is left: {heard}");
+    assert_eq!(heard["prompt_eval_count"], 37, "the first token, eight more, and half of what is left: {heard}");
     assert_eq!(truncated["tokens"], truncated["cut_tokens"], "nothing but the middle: {heard}");
     assert_eq!(truncated["context_tokens"], 64, "{heard}");
     for field in ["truncate", "shift"] {
