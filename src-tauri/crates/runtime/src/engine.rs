@@ -18,6 +18,7 @@ use cairn_kv::Budget;
 use cairn_models::ModelFile;
 use cairn_tensor::cpu::{VariantError, variants};
 use cairn_tensor::{Team, UnevenHead};
+use cairn_tier::Owner;
 use tokio::sync::Notify;
 
 pub use self::lease::Lease;
@@ -208,6 +209,12 @@ impl Engine {
     pub fn check(&self, path: &Path) -> Result<(), LoadError> {
         let file = ModelFile::open(path)?;
         crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
+    }
+
+    /// Has what is kept for an owner, a chat that somebody opens, brought up from disk to RAM, as far as there is room. Returns how many
+    /// contexts that is.
+    pub fn prefetch(&self, owner: &Owner) -> usize {
+        self.0.config.kept.as_ref().map_or(0, |kept| kept.tiers.prefetch_owner(owner))
     }
 
     /// What was asked since the start of each model that was loaded then.

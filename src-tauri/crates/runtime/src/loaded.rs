@@ -22,6 +22,9 @@ use crate::scheduler::{BATCH_ROWS, Scheduler};
 use crate::sequence::Job;
 use crate::usage::Counters;
 
+/// Contexts that are brought up when a model is loaded, beside those that are pinned: the last ones that were talked in.
+const PREFETCHED: usize = 2;
+
 /// A loaded model as requests see it. Dropping the last reference ends its thread and frees its memory.
 pub(crate) struct LoadedModel {
     pub(crate) file: Arc<ModelFile>,
@@ -98,7 +101,10 @@ impl LoadedModel {
         let mut cache = Cache::new(layout, loading.budget);
         if let Some((kept, weights)) = loading.kept {
             let costs = Costs::of_weights(weights_bytes(&file));
-            cache.keep_in(keeping(kept, weights, &model.plan, &caps), costs);
+            let keeping = keeping(kept, weights, &model.plan, &caps);
+            // Weights come in as they are used, so the first prompt finds its rows in RAM by then.
+            keeping.tiers.prefetch_model(&keeping.fingerprint, PREFETCHED);
+            cache.keep_in(keeping, costs);
         }
         let rotation = Rotation::of(&model.plan, caps.kv_type);
         let plan = backend.prepare(model.plan, limits)?;

@@ -31,6 +31,8 @@ use crate::usage::Counters;
 pub(crate) const BATCH_ROWS: usize = 512;
 /// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
+/// Bytes that are copied for the tiers between two steps, so that running answers do not stall.
+const KEEP_BYTES: usize = 1 << 20;
 /// How long to sleep when every listener is behind.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -88,14 +90,23 @@ impl Scheduler {
             self.admit(&mut active);
             self.absorb(&mut active);
             self.make_space(&mut active);
-            // Only where nobody waits: copying a chunk takes as long as some tokens do.
-            keeping = active.is_empty() && self.cache.keep_one(self.backend.as_ref());
+            keeping = self.keep(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
                 self.fail(&mut active, &error);
                 break;
             }
         }
+    }
+
+    /// Copies what is due for the tiers: a whole chunk where nobody waits, else a little. Returns whether there was something.
+    fn keep(&mut self, answering: bool) -> bool {
+        let began = Instant::now();
+        let keeping = self.cache.keep_some(self.backend.as_ref(), if answering { KEEP_BYTES } else { usize::MAX });
+        if answering && keeping {
+            self.counters.count(|usage| usage.stalls.add(began.elapsed()));
+        }
+        keeping
     }
 
     /// Takes in new requests; waits for one when there is nothing to do. Returns whether more can come.

@@ -99,7 +99,10 @@ pub(super) struct Job {
     slots: Vec<Slot>,
     /// Slots that were taken.
     taken: usize,
+    /// Moves on while all that may be read ahead lies ready, since then the place keeps nobody waiting.
     deadline: Duration,
+    /// Since when that has been so.
+    ready_since: Option<Duration>,
     ended: Option<End>,
     /// Nobody takes what comes: it goes to RAM.
     ahead: bool,
@@ -117,6 +120,25 @@ impl Job {
                 _ => None,
             },
         }
+    }
+
+    /// Notes whether the reader is waited for from `now` on.
+    fn watch(&mut self, now: Duration) {
+        let ahead = self.slots.iter().skip(self.taken).take(AHEAD);
+        if !ahead.into_iter().all(|slot| matches!(slot, Slot::Ready(_))) {
+            self.ready_since = None;
+        } else if self.ready_since.is_none() {
+            self.ready_since = Some(now);
+        }
+    }
+
+    /// Notes that the next slot was taken.
+    fn took(&mut self, now: Duration) {
+        if let Some(since) = self.ready_since.take() {
+            self.deadline = self.deadline.saturating_add(now.saturating_sub(since));
+        }
+        self.taken += 1;
+        self.watch(now);
     }
 
     /// The first slot that is to be read from `place` now.
@@ -162,7 +184,7 @@ impl Restoring {
             None => End::Complete,
             Some(slot @ Slot::Ready(_)) => {
                 let Slot::Ready(restored) = std::mem::replace(slot, Slot::Taken) else { unreachable!("just matched") };
-                job.taken += 1;
+                job.took(now);
                 state.deliver(&self.inner.config, &restored, now, unix_s);
                 drop(state);
                 self.inner.work.notify_all();
@@ -200,7 +222,9 @@ impl State {
         let slots = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
         let number = self.next_job;
         self.next_job += 1;
-        self.jobs.insert(number, Job { asks, slots, taken: 0, deadline, ended: None, ahead });
+        let mut job = Job { asks, slots, taken: 0, deadline, ready_since: None, ended: None, ahead };
+        job.watch(now);
+        self.jobs.insert(number, job);
         number
     }
 
@@ -345,16 +369,22 @@ impl State {
         };
         if let Some(job) = self.jobs.get_mut(&job) {
             job.slots[index] = slot;
+            job.watch(now);
         }
         self.step_ahead(job);
         None
     }
 
-    /// What is to be read next from a place, the oldest restore first.
+    /// What is to be read next from a place: the oldest restore first, and what nobody waits for last and one at a time, so that a
+    /// thread is left for who comes and waits.
     fn next_read(&mut self, place: Place) -> Option<(u64, usize)> {
-        let (&job, index) =
-            self.jobs.iter().find_map(|(id, job)| Some((id, job.ended.is_none().then(|| job.due(place))??)))?;
-        Some((job, index))
+        let reads = |slot: &Slot| matches!(slot, Slot::Reading(from) if *from == place);
+        let reads_ahead = self.jobs.values().any(|job| job.ahead && job.slots.iter().any(reads));
+        let next = |ahead: bool| {
+            let mut jobs = self.jobs.iter().filter(move |(_, job)| job.ahead == ahead && job.ended.is_none());
+            jobs.find_map(|(&id, job)| Some((id, job.due(place)?)))
+        };
+        next(false).or_else(|| if reads_ahead { None } else { next(true) })
     }
 }
 
