@@ -3,7 +3,8 @@
 //! A sequence has no prefill or decode phase of its own. It has a history (prompt, then generated tokens) of which a part
 //! has been computed; each step computes some of the rest, and the step that reaches the end yields a token.
 
-use std::ops::Range;
+mod full;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -192,51 +193,6 @@ impl Sequence {
             return self.end(FinishReason::Length);
         }
         self.history.len() >= self.job.context_tokens && !self.fill() && self.end(FinishReason::Length)
-    }
-
-    /// Takes note that the context is full. Returns whether the answer may go on.
-    fn fill(&mut self) -> bool {
-        match self.job.request.when_full.shift_after_tokens {
-            Some(keep_tokens) => {
-                self.full = Some(Filled::Shifts(keep_tokens));
-                true
-            }
-            None => self.ask(),
-        }
-    }
-
-    /// Asks for a shorter prompt. Returns whether there is anybody to ask.
-    pub(crate) fn ask(&mut self) -> bool {
-        if self.job.request.when_full.ask {
-            let (full, replies) = Full::new(self.generated());
-            self.full = Some(Filled::Waits(replies));
-            self.job.listener.ask(full);
-        }
-        self.job.request.when_full.ask
-    }
-
-    /// Goes on after another prompt. Returns whether that leaves room; if not, all is as it was.
-    pub(crate) fn replace(&mut self, prompt: Vec<u32>) -> bool {
-        if prompt.is_empty() || prompt.len() + self.generated() >= self.job.context_tokens {
-            return false;
-        }
-        self.history = prompt;
-        self.history.extend_from_slice(&self.answer);
-        self.whole = false;
-        true
-    }
-
-    /// Goes on without these tokens of its history, whose rows are gone.
-    pub(crate) fn forget(&mut self, gone: Range<usize>) {
-        self.computed -= gone.len();
-        self.forgotten_tokens += gone.len();
-        self.history.drain(gone);
-        self.whole = false;
-    }
-
-    /// Ends an answer whose context is full.
-    pub(crate) fn end_full(&mut self) {
-        self.end(FinishReason::Length);
     }
 
     /// Ends an answer that may have no tokens at all. Returns whether it was such a one.
