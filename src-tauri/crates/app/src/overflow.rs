@@ -165,11 +165,11 @@ impl Turns {
         Self { conversation, messages, tokens }
     }
 
-    /// A shorter prompt for an answer that has so many tokens, and what went: enough turns for a quarter of the context to be free, or as
-    /// many as there are. None where nothing could go, or where that would leave no room.
+    /// A shorter prompt for an answer that has so many tokens, and what went: enough turns for half of what the answer leaves to be free,
+    /// so that this is not soon to be done again, or as many as there are. None where nothing could go, or where that would leave no room.
     pub(crate) fn shorten(&mut self, answer_tokens: usize) -> Result<Option<Shorter>, Error> {
         let context_tokens = self.conversation.context_tokens;
-        let goal_tokens = (context_tokens - context_tokens / 4).saturating_sub(answer_tokens);
+        let goal_tokens = context_tokens.saturating_sub(answer_tokens) / 2;
         let longest_tokens = context_tokens.saturating_sub(answer_tokens + 1).min(self.tokens.saturating_sub(1));
         let fitted = fit::shorter(&self.messages, goal_tokens, |kept| self.conversation.read(kept))?;
         let Some(fitted) = fitted.filter(|fitted| fitted.rendered.tokens.len() <= longest_tokens) else {
