@@ -17,6 +17,6 @@ mod pool;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Recall, Recalled, SeqId, Stats};
+pub use cache::{Cache, Error, Peek, Recall, Recalled, SeqId, Stats, Whose};
 pub use cairn_tier::End;
 pub use keeping::Keeping;

@@ -9,7 +9,7 @@ use cairn_tier::{Offer, Refused, StoreWhy};
 use super::Cache;
 use crate::geometry::{CHUNK_PAGES, Geometry};
 use crate::keeping::{Keeping, Marks, last_chunk};
-use crate::trie::{NodeId, ROOT};
+use crate::trie::NodeId;
 
 /// How long to wait when the tiers have no room.
 const PUT_OFF: Duration = Duration::from_secs(1);
@@ -25,8 +25,8 @@ pub(super) struct Keeper {
 }
 
 /// A prefix that ends where a trie node does.
-struct Path {
-    keys: Vec<Key>,
+pub(super) struct Path {
+    pub(super) keys: Vec<Key>,
     pages: Vec<PageId>,
 }
 
@@ -66,12 +66,7 @@ impl Cache {
     pub(super) fn mark(&mut self, end: NodeId) {
         let Some(keeper) = &mut self.keeper else { return };
         let now = keeper.keeping.tiers.clock().now();
-        let mut path = Vec::new();
-        let mut node = end;
-        while node != ROOT {
-            path.push(node);
-            node = self.trie.parent(node);
-        }
+        let path: Vec<NodeId> = self.trie.upwards(end).collect();
         for (above, &node) in path.iter().enumerate() {
             let pages = path.len() - above;
             if pages.is_multiple_of(CHUNK_PAGES) || (above == 0 && self.trie.is_leaf(node)) {
@@ -85,6 +80,7 @@ impl Cache {
         if let Some(keeper) = &mut self.keeper {
             keeper.marks.forget(node);
         }
+        self.owners.forget(node);
         let page = self.trie.remove(node);
         self.pool.set_node(page, None);
     }
@@ -99,7 +95,9 @@ impl Cache {
 
     fn offer(&mut self, backend: &dyn Backend, node: NodeId, why: StoreWhy) -> Result<(), Refused> {
         let Path { keys, pages } = self.path(node);
+        let mut owners = self.owners.of(node);
         let Some(Keeper { keeping, geometry, marks }) = &mut self.keeper else { return Ok(()) };
+        let keeping = keeping.within(self.spaces.name(self.trie.root_of(node)));
         let first = last_chunk(keys.len());
         let tokens = keys.len() - first;
         let name = keeping.name(&keys);
@@ -109,10 +107,16 @@ impl Cache {
             let payload =
                 geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
             let chunk = keeping.chunk(name, &keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
-            keeping.tiers.store(Offer { chunk, why, owner: None, recompute: RECOMPUTE }).map(|_| ())
+            let owner = owners.next().cloned();
+            keeping.tiers.store(Offer { chunk, why, owner, recompute: RECOMPUTE }).map(|_| ())
         } else {
             Err(Refused::Full)
         };
+        if result.is_ok() {
+            for owner in owners {
+                keeping.tiers.own(&name.0, owner);
+            }
+        }
         match &result {
             Err(Refused::Full) => marks.put_off(node, keeping.tiers.clock().now().saturating_add(PUT_OFF)),
             // Whatever else is wrong with it will be wrong again.
@@ -122,12 +126,11 @@ impl Cache {
     }
 
     /// What the prefix that ends at this node is made of.
-    fn path(&self, end: NodeId) -> Path {
-        let (mut keys, mut pages, mut node) = (Vec::new(), Vec::new(), end);
-        while node != ROOT {
+    pub(super) fn path(&self, end: NodeId) -> Path {
+        let (mut keys, mut pages) = (Vec::new(), Vec::new());
+        for node in self.trie.upwards(end) {
             pages.push(self.trie.page(node));
             keys.extend(self.trie.keys(node).iter().rev());
-            node = self.trie.parent(node);
         }
         keys.reverse();
         pages.reverse();

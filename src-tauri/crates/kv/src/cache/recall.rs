@@ -52,7 +52,8 @@ impl Cache {
         let keeper = self.keeper.as_ref()?;
         let usable = tokens.len().saturating_sub(1);
         let keys = tokens[..usable].iter().copied().map(Key::token).collect();
-        let coverage = keeper.keeping.tiers.find_after(&keeper.keeping.prefix(keys), have);
+        let keeping = keeper.keeping.within(self.sequence(seq).whose.space.as_deref());
+        let coverage = keeping.tiers.find_after(&keeping.prefix(keys), have);
         let end = coverage.tokens();
         if end <= have {
             keeper.keeping.tiers.touch(&coverage);
