@@ -16,6 +16,7 @@ use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::config::Kept;
+use crate::errand::Errand;
 use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
@@ -39,6 +40,9 @@ pub(crate) struct LoadedModel {
     pub(crate) long: bool,
     pub(crate) load_ns: u64,
     pub(crate) jobs: mpsc::Sender<Job>,
+    pub(crate) errands: mpsc::Sender<Errand>,
+    /// How its state is kept beyond its stay, if it is.
+    pub(crate) keeping: Option<Keeping>,
     pub(crate) queued: Arc<AtomicUsize>,
     alive: Arc<AtomicBool>,
 }
@@ -93,13 +97,15 @@ impl LoadedModel {
         let logits = model.plan.logits.expect("every family's plan ends in logits");
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
         let mut cache = Cache::new(layout, loading.budget);
-        if let Some((kept, weights)) = loading.kept {
-            cache.keep_in(keeping(kept, weights, &model.plan, &caps));
+        let keeping = loading.kept.map(|(kept, weights)| keeping(kept, weights, &model.plan, &caps));
+        if let Some(keeping) = &keeping {
+            cache.keep_in(keeping.clone());
         }
         let plan = backend.prepare(model.plan, limits)?;
 
         let file = Arc::new(file);
         let (jobs, inbox) = mpsc::channel();
+        let (errands, asked) = mpsc::channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let alive = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler {
@@ -116,6 +122,7 @@ impl LoadedModel {
             crowded: false,
             seeds: loading.seeds,
             inbox,
+            errands: asked,
             queued: Arc::clone(&queued),
             closing: loading.closing,
             alive: Arc::clone(&alive),
@@ -137,6 +144,8 @@ impl LoadedModel {
             threads,
             load_ns: started.elapsed().as_nanos() as u64,
             jobs,
+            errands,
+            keeping,
             queued,
             alive,
         })

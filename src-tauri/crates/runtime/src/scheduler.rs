@@ -21,6 +21,7 @@ use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 pub(crate) use self::recall::HAND_OVER;
+use crate::errand::Errand;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
@@ -52,6 +53,8 @@ pub(crate) struct Scheduler {
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
     pub(crate) inbox: Receiver<Job>,
+    /// What else is asked of it.
+    pub(crate) errands: Receiver<Errand>,
     /// Requests not yet begun, counted for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
     /// Set by the engine to end all work, and by the scheduler when it has ended.
@@ -72,6 +75,7 @@ impl Scheduler {
         let mut keeping = false;
         loop {
             let open = self.receive(active.is_empty() && !keeping);
+            self.run_errands();
             if !open && self.waiting.is_empty() && active.is_empty() {
                 break self.hand_over();
             }
@@ -125,7 +129,7 @@ impl Scheduler {
                     active.extend(self.begin(job));
                 }
                 Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open(sequence.history());
+                    let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
                     sequence.resume(seq, cached);
                     self.recall(&mut sequence);
                     active.push(*sequence);
@@ -162,7 +166,7 @@ impl Scheduler {
             // A backend refuses the whole batch, and with it everybody else's answer.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let (seq, cached) = self.cache.open(prompt);
+            let (seq, cached) = self.cache.open_for(prompt, &job.request.whose);
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
             if sequence.wants_nothing() {
                 self.cache.close(seq);
