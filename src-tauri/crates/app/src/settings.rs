@@ -88,6 +88,7 @@ pub const TABLE: &[Row] = &[
         "an eighth of the memory, 4G at most",
         "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
     ),
+    row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
     row("OLLAMA_KV_TIERING", "false", "Keeps computed prefixes on the disk too, where they outlive a restart"),
     row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them; naming one switches that on"),
     row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold"),

@@ -67,7 +67,7 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
             .ok()
     });
     let time = Time { began: Instant::now(), clock: clock.clone() };
-    let tiers = Tiers::open(Config { ssd, ..Config::new(ram_bytes) }, Arc::new(time));
+    let tiers = Tiers::open(Config { ssd, weigh: settings.weigh, ..Config::new(ram_bytes) }, Arc::new(time));
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
     tracing::info!(ram_bytes, folder = ?settings.folder, "computed prefixes are kept");
     Some(Kept { tiers: Arc::new(tiers), namespace: Namespace::new(&secret, "default") })

@@ -25,7 +25,7 @@ mod tests;
 mod whose;
 
 use self::keep::Keeper;
-pub use self::recall::{Recall, Recalled};
+pub use self::recall::{Lookup, Outcome, Recall, Recalled};
 use self::whose::{Owners, Spaces};
 pub use self::whose::{Peek, Whose};
 

@@ -1,8 +1,8 @@
 //! What a cache gives to the tiers, and under which names.
 //!
 //! Computed rows are offered when their prefix is used a second time, when their conversation has been idle for a while, when
-//! their pages are needed for something else, and when the model is unloaded. Each time one chunk is copied, by the thread that
-//! computes, between two steps. [`Marks`] remembers which chunks are still to be offered.
+//! their pages are needed for something else, and when the model is unloaded. They are copied by the thread that computes, between
+//! two steps, and where answers are running a little at a time. [`Marks`] remembers which chunks are still to be offered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Keeping {
         (id, parent): (ChunkId, ChunkHash),
         keys: &[Key],
         sections: Arc<[SectionShape]>,
-        payload: Arc<[u8]>,
+        payload: Vec<u8>,
         created_unix_s: u64,
     ) -> Chunk {
         let first = last_chunk(keys.len());
@@ -103,7 +103,7 @@ impl Keeping {
             created_unix_s,
             sections,
         };
-        Chunk { head: Arc::new(head), payload }
+        Chunk { head: Arc::new(head), payload: Arc::new(payload) }
     }
 }
 

@@ -14,9 +14,11 @@ pub mod cache;
 mod geometry;
 mod keeping;
 mod pool;
+mod recomputed;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Peek, Recall, Recalled, SeqId, Stats, Whose};
+pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SeqId, Stats, Whose};
 pub use cairn_tier::End;
 pub use keeping::Keeping;
+pub use recomputed::{Because, Recomputed};

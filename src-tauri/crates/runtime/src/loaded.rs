@@ -12,7 +12,7 @@ use cairn_kv::{Budget, Cache, Keeping};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
-use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
+use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::config::Kept;
@@ -21,6 +21,10 @@ use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
 use crate::sequence::Job;
+use crate::usage::Counters;
+
+/// Contexts that are brought up when a model is loaded, beside those that are pinned: the last ones that were talked in.
+const PREFETCHED: usize = 2;
 
 /// A loaded model as requests see it. Dropping the last reference ends its thread and frees its memory.
 pub(crate) struct LoadedModel {
@@ -62,6 +66,8 @@ pub(crate) struct Loading {
     pub(crate) closing: Arc<AtomicBool>,
     /// Where computed state is kept, and what the file's contents are.
     pub(crate) kept: Option<(Kept, WeightsDigest)>,
+    /// Where its use is counted.
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl LoadedModel {
@@ -99,7 +105,10 @@ impl LoadedModel {
         let mut cache = Cache::new(layout, loading.budget);
         let keeping = loading.kept.map(|(kept, weights)| keeping(kept, weights, &model.plan, &caps));
         if let Some(keeping) = &keeping {
-            cache.keep_in(keeping.clone());
+            let costs = Costs::of_weights(weights_bytes(&file));
+            // Weights come in as they are used, so the first prompt finds its rows in RAM by then.
+            keeping.tiers.prefetch_model(&keeping.fingerprint, PREFETCHED);
+            cache.keep_in(keeping.clone(), costs);
         }
         let plan = backend.prepare(model.plan, limits)?;
 
@@ -121,6 +130,7 @@ impl LoadedModel {
             waiting: VecDeque::new(),
             crowded: false,
             seeds: loading.seeds,
+            counters: loading.counters,
             inbox,
             errands: asked,
             queued: Arc::clone(&queued),

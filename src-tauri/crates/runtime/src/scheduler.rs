@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairn_kv::Cache;
 use cairn_models::ModelFile;
@@ -25,11 +25,14 @@ use crate::errand::Errand;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
+use crate::usage::Counters;
 
 /// Rows of a batch that carries nothing but prompts.
 pub(crate) const BATCH_ROWS: usize = 512;
 /// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
+/// Bytes that are copied for the tiers between two steps, so that running answers do not stall.
+const KEEP_BYTES: usize = 1 << 20;
 /// How long to sleep when every listener is behind.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -52,6 +55,8 @@ pub(crate) struct Scheduler {
     pub(crate) crowded: bool,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
+    /// What is asked of the model, for whoever reads metrics.
+    pub(crate) counters: Arc<Counters>,
     pub(crate) inbox: Receiver<Job>,
     /// What else is asked of it.
     pub(crate) errands: Receiver<Errand>,
@@ -85,14 +90,23 @@ impl Scheduler {
             }
             self.admit(&mut active);
             self.absorb(&mut active);
-            // Only where nobody waits: copying a chunk takes as long as some tokens do.
-            keeping = active.is_empty() && self.cache.keep_one(self.backend.as_ref());
+            keeping = self.keep(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
                 self.fail(&mut active, &error);
                 break;
             }
         }
+    }
+
+    /// Copies what is due for the tiers: a whole chunk where nobody waits, else a little. Returns whether there was something.
+    fn keep(&mut self, answering: bool) -> bool {
+        let began = Instant::now();
+        let keeping = self.cache.keep_some(self.backend.as_ref(), if answering { KEEP_BYTES } else { usize::MAX });
+        if answering && keeping {
+            self.counters.count(|usage| usage.stalls.add(began.elapsed()));
+        }
+        keeping
     }
 
     /// Takes in new requests; waits for one when there is nothing to do. Returns whether more can come.
@@ -130,7 +144,7 @@ impl Scheduler {
                 }
                 Waiting::Paused(mut sequence) => {
                     let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
-                    sequence.resume(seq, cached);
+                    sequence.reopen(seq, cached);
                     self.recall(&mut sequence);
                     active.push(*sequence);
                 }
@@ -167,6 +181,7 @@ impl Scheduler {
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
             let (seq, cached) = self.cache.open_for(prompt, &job.request.whose);
+            self.counters.count(|usage| usage.lookup(prompt_tokens, cached));
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
             if sequence.wants_nothing() {
                 self.cache.close(seq);
@@ -192,11 +207,17 @@ impl Scheduler {
             }
             return Ok(());
         }
+        let began = Instant::now();
         let run = self.backend.run(self.plan, batch);
+        let took = began.elapsed();
         // A file that changed under the mapping makes any result worthless, so that comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
+        if let [Part { index, tokens }] = parts[..] {
+            let from = active[index].computed();
+            self.cache.computed(from..from + tokens, took);
+        }
         let mut ended = Vec::new();
         let mut logit_row = 0;
         for Part { index, tokens } in parts {

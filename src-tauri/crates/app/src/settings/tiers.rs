@@ -14,6 +14,8 @@ pub struct TierSettings {
     pub folder: Option<PathBuf>,
     /// `OLLAMA_KV_TIER_LOCAL_GB`, in bytes.
     pub folder_bytes: Option<u64>,
+    /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
+    pub weigh: bool,
     /// What names chunks and seals them.
     pub secret_file: PathBuf,
 }
@@ -27,6 +29,7 @@ impl TierSettings {
             ram_bytes: read.parsed("CAIRN_KV_RAM", bytes),
             folder: on.then(|| folder.unwrap_or_else(|| places.cache.join("kv"))),
             folder_bytes: read.parsed("OLLAMA_KV_TIER_LOCAL_GB", gib),
+            weigh: read.text("CAIRN_KV_WEIGH").is_none_or(is_true),
             secret_file: places.data.join("kv-secret"),
         }
     }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::Tiers;
 use super::state::State;
 use super::status::{Event, Gone};
-use crate::catalog::{LOWER, PLACES};
+use crate::catalog::{Entry, LOWER, PLACES};
 use crate::chunk::ChunkId;
+use crate::identity::Fingerprint;
 use crate::owner::Owner;
 use crate::tier::Place;
 
@@ -75,6 +76,47 @@ impl Tiers {
         state.prefetch(&path, now);
         drop(state);
         self.inner.work.notify_all();
+    }
+
+    /// Brings up to RAM, as far as there is room, what a model that begins to load will be asked for first: what is pinned, and the
+    /// `most` contexts that were used last. Returns how many contexts that is.
+    pub fn prefetch_model(&self, fingerprint: &Fingerprint, most: usize) -> usize {
+        let theirs = |id: &ChunkId, _: &Entry| id.fingerprint == *fingerprint;
+        let pinned = self.prefetch_where(usize::MAX, |id, entry| theirs(id, entry) && entry.pinned);
+        pinned + self.prefetch_where(most, |id, entry| theirs(id, entry) && !entry.pinned)
+    }
+
+    /// Brings up to RAM, as far as there is room, what an owner has, the last used first: somebody opens a chat. Returns how many
+    /// contexts that is.
+    pub fn prefetch_owner(&self, owner: &Owner) -> usize {
+        self.prefetch_where(usize::MAX, |_, entry| entry.owners.contains(owner))
+    }
+
+    /// Brings up the longest contexts whose last chunk is such a one, at most `most`, the last used first.
+    fn prefetch_where(&self, most: usize, such: impl Fn(&ChunkId, &Entry) -> bool) -> usize {
+        let now = self.inner.clock.now();
+        let mut state = self.inner.lock();
+        let catalog = &state.catalog;
+        if catalog.shelf(Place::Ram).budget() == 0 {
+            return 0;
+        }
+        let goes_on = |id: &ChunkId| {
+            catalog.continuations(id).iter().any(|next| catalog.get(next).is_some_and(|entry| such(next, entry)))
+        };
+        let last = catalog.entries().filter(|(id, entry)| such(id, entry) && !goes_on(id));
+        let mut last: Vec<_> = last.map(|(id, entry)| (std::cmp::Reverse(entry.last_use), *id)).collect();
+        last.sort_unstable();
+        last.truncate(most);
+        for (_, id) in &last {
+            let path = state.path(id);
+            let below = |id: &ChunkId| state.catalog.get(id).is_some_and(|entry| entry.ram.is_none());
+            if path.iter().any(below) {
+                state.prefetch(&path, now);
+            }
+        }
+        drop(state);
+        self.inner.work.notify_all();
+        last.len()
     }
 
     /// Keeps a context from being evicted or forgotten, or lets it go again.

@@ -350,11 +350,16 @@ impl State {
         None
     }
 
-    /// What is to be read next from a place, the oldest restore first.
+    /// What is to be read next from a place: the oldest restore first, and what nobody waits for last and one at a time, so that a
+    /// thread is left for who comes and waits.
     fn next_read(&mut self, place: Place) -> Option<(u64, usize)> {
-        let (&job, index) =
-            self.jobs.iter().find_map(|(id, job)| Some((id, job.ended.is_none().then(|| job.due(place))??)))?;
-        Some((job, index))
+        let reads = |slot: &Slot| matches!(slot, Slot::Reading(from) if *from == place);
+        let reads_ahead = self.jobs.values().any(|job| job.ahead && job.slots.iter().any(reads));
+        let next = |ahead: bool| {
+            let mut jobs = self.jobs.iter().filter(move |(_, job)| job.ahead == ahead && job.ended.is_none());
+            jobs.find_map(|(&id, job)| Some((id, job.due(place)?)))
+        };
+        next(false).or_else(|| if reads_ahead { None } else { next(true) })
     }
 }
 
@@ -373,16 +378,21 @@ pub(super) fn run(inner: &Inner, place: Place) {
         let Some(job) = state.jobs.get_mut(&number) else { continue };
         job.slots[index] = Slot::Reading(place);
         let ask = job.asks[index].clone();
+        let began = inner.clock.now();
+        state.hand_mut(place).reading.begin(began);
         drop(state);
         let wanted = ask.wanted();
-        let began = inner.clock.now();
         let result = super::calmly(|| lower.tier.load(&wanted))
             .unwrap_or_else(|| Err(Miss::Tier(TierError::Failed("reading panicked".to_owned()))))
             .and_then(|chunk| Restored::verify(chunk, &wanted, place));
         let now = inner.clock.now();
         state = inner.lock();
-        if let Ok(restored) = &result {
-            state.counts.read(place, restored.chunk.head.payload_bytes(), now.saturating_sub(began));
+        let bytes = result.as_ref().ok().map(|restored| restored.chunk.head.payload_bytes());
+        if let Some(bytes) = bytes {
+            state.counts.read(place, bytes, now.saturating_sub(began));
+        }
+        if let Some((bytes, took)) = state.hand_mut(place).reading.end(bytes, now) {
+            state.rates.read(place, bytes, took);
         }
         let unclaimed = state.finish_read(number, index, place, result, now);
         if unclaimed.is_some() {
