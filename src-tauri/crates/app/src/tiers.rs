@@ -82,14 +82,23 @@ pub(crate) fn close(kept: &Kept) {
     kept.tiers.shut_down(HAND_OVER);
 }
 
-fn open_folder(folder: &Path, bytes: Option<u64>, secret: &[u8]) -> Result<Lower, String> {
+/// The folder, for whoever checks what is in it. Files of another secret than ours are damaged to it.
+pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<Ssd, String> {
+    files(folder, &secret(&RealDisk, &settings.secret_file)?)
+}
+
+fn files(folder: &Path, secret: &[u8]) -> Result<Ssd, String> {
     let keys = FileKeys::new(&Namespace::new(secret, "files"));
     let ssd = Ssd::open(Arc::new(RealDisk), folder, keys, SsdOptions::default(), || {
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce).expect("the system gave random numbers before");
         nonce
     });
-    let ssd = Arc::new(ssd.map_err(|error| error.to_string())?);
+    ssd.map_err(|error| error.to_string())
+}
+
+fn open_folder(folder: &Path, bytes: Option<u64>, secret: &[u8]) -> Result<Lower, String> {
+    let ssd = Arc::new(files(folder, secret)?);
     let free = ssd.free_bytes().map_err(|error| error.to_string())?;
     Ok(Lower::ssd(&ssd, bytes.unwrap_or_else(|| (free / FOLDER_SHARE).min(FOLDER_BYTES)), FLOOR_BYTES))
 }
