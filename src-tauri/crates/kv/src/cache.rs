@@ -24,7 +24,7 @@ mod recall;
 mod tests;
 
 use self::keep::Keeper;
-pub use self::recall::{Recall, Recalled};
+pub use self::recall::{Lookup, Outcome, Recall, Recalled};
 
 /// One sequence of one cache. Never used again after it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

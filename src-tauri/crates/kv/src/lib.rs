@@ -14,9 +14,11 @@ pub mod cache;
 mod geometry;
 mod keeping;
 mod pool;
+mod recomputed;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Recall, Recalled, SeqId, Stats};
+pub use cache::{Cache, Error, Lookup, Outcome, Recall, Recalled, SeqId, Stats};
 pub use cairn_tier::End;
 pub use keeping::Keeping;
+pub use recomputed::{Because, Recomputed};

@@ -18,7 +18,9 @@ mod request;
 mod sampler;
 mod scheduler;
 mod sequence;
+mod usage;
 
+pub use cairn_kv::{Because, Recomputed};
 pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
 pub use engine::{Engine, Lease, Loaded};
 pub use error::LoadError;
@@ -26,3 +28,4 @@ pub use keep_alive::KeepAlive;
 pub use request::{
     Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,
 };
+pub use usage::{BOUNDS, Histogram, Usage};

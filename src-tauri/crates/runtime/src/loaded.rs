@@ -12,7 +12,7 @@ use cairn_kv::{Budget, Cache, Keeping};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
-use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
+use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::config::Kept;
@@ -20,6 +20,7 @@ use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
 use crate::sequence::Job;
+use crate::usage::Counters;
 
 /// A loaded model as requests see it. Dropping the last reference ends its thread and frees its memory.
 pub(crate) struct LoadedModel {
@@ -58,6 +59,8 @@ pub(crate) struct Loading {
     pub(crate) closing: Arc<AtomicBool>,
     /// Where computed state is kept, and what the file's contents are.
     pub(crate) kept: Option<(Kept, WeightsDigest)>,
+    /// Where its use is counted.
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl LoadedModel {
@@ -94,7 +97,8 @@ impl LoadedModel {
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
         let mut cache = Cache::new(layout, loading.budget);
         if let Some((kept, weights)) = loading.kept {
-            cache.keep_in(keeping(kept, weights, &model.plan, &caps));
+            let costs = Costs::of_weights(weights_bytes(&file));
+            cache.keep_in(keeping(kept, weights, &model.plan, &caps), costs);
         }
         let plan = backend.prepare(model.plan, limits)?;
 
@@ -115,6 +119,7 @@ impl LoadedModel {
             waiting: VecDeque::new(),
             crowded: false,
             seeds: loading.seeds,
+            counters: loading.counters,
             inbox,
             queued: Arc::clone(&queued),
             closing: loading.closing,

@@ -1,5 +1,7 @@
 //! What is asked of a loaded model, and what comes back.
 
+use cairn_kv::Recomputed;
+
 /// One request for text.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -142,6 +144,10 @@ pub struct Recalls {
     pub remote_tokens: usize,
     /// Time from the lookup to the last chunk.
     pub ns: u64,
+    /// What computing these tokens would have taken, by what computing has taken lately.
+    pub recompute_ns: u64,
+    /// Prompt tokens that were computed after all, by why. The last one, which always is, does not count.
+    pub recomputed: Recomputed,
 }
 
 /// Why a request failed after it had been accepted.

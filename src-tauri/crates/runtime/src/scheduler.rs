@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cairn_kv::Cache;
 use cairn_models::ModelFile;
@@ -24,6 +24,7 @@ pub(crate) use self::recall::HAND_OVER;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
+use crate::usage::Counters;
 
 /// Rows of a batch that carries nothing but prompts.
 pub(crate) const BATCH_ROWS: usize = 512;
@@ -51,6 +52,8 @@ pub(crate) struct Scheduler {
     pub(crate) crowded: bool,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
+    /// What is asked of the model, for whoever reads metrics.
+    pub(crate) counters: Arc<Counters>,
     pub(crate) inbox: Receiver<Job>,
     /// Requests not yet begun, counted for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
@@ -126,7 +129,7 @@ impl Scheduler {
                 }
                 Waiting::Paused(mut sequence) => {
                     let (seq, cached) = self.cache.open(sequence.history());
-                    sequence.resume(seq, cached);
+                    sequence.reopen(seq, cached);
                     self.recall(&mut sequence);
                     active.push(*sequence);
                 }
@@ -163,6 +166,7 @@ impl Scheduler {
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
             let (seq, cached) = self.cache.open(prompt);
+            self.counters.count(|usage| usage.lookup(prompt_tokens, cached));
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
             if sequence.wants_nothing() {
                 self.cache.close(seq);
@@ -188,11 +192,17 @@ impl Scheduler {
             }
             return Ok(());
         }
+        let began = Instant::now();
         let run = self.backend.run(self.plan, batch);
+        let took = began.elapsed();
         // A file that changed under the mapping makes any result worthless, so that comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
+        if let [Part { index, tokens }] = parts[..] {
+            let from = active[index].computed();
+            self.cache.computed(from..from + tokens, took);
+        }
         let mut ended = Vec::new();
         let mut logit_row = 0;
         for Part { index, tokens } in parts {

@@ -4,9 +4,9 @@
 //! has been computed; each step computes some of the rest, and the step that reaches the end yields a token.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use cairn_kv::{Recall, SeqId};
+use cairn_kv::{Recall, Recomputed, SeqId};
 use cairn_prompt::StopFilter;
 use cairn_tier::Place;
 use cairn_tokenizer::{Decoder, Tokenizer};
@@ -85,6 +85,8 @@ pub(crate) struct Sequence {
     /// What is coming from the tiers. Nothing is computed meanwhile.
     pub(crate) recall: Option<Recall>,
     recalled: Recalls,
+    /// Whether it gave up its place once: its prompt has been counted then.
+    resumed: bool,
     sampler: Sampler,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
@@ -105,6 +107,7 @@ impl Sequence {
             cached,
             recall: None,
             recalled: Recalls::default(),
+            resumed: false,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
             stop: StopFilter::new(&job.request.stop),
@@ -180,8 +183,9 @@ impl Sequence {
         self.recall.is_some()
     }
 
-    /// Takes note that this many of the pending tokens came from a tier.
-    pub(crate) fn recalled(&mut self, tokens: usize, place: Place) {
+    /// Takes note that this many of the pending tokens came from a tier. Returns how many of them are news: tokens of the prompt that
+    /// had not been counted.
+    pub(crate) fn recalled(&mut self, tokens: usize, place: Place) -> usize {
         self.computed += tokens;
         // A sequence that gave up its place and came back has had its prompt counted already.
         let news = self.computed.min(self.job.request.prompt.len()).saturating_sub(self.cached);
@@ -192,9 +196,32 @@ impl Sequence {
             Place::Remote => &mut self.recalled.remote_tokens,
         } += news;
         self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+        news
     }
 
-    /// Goes on in a new place in the cache, which has the first `cached` tokens.
+    /// Takes note of what computing the recalled tokens would have taken.
+    pub(crate) fn spared(&mut self, recompute: Duration) {
+        if !self.resumed {
+            self.recalled.recompute_ns += recompute.as_nanos() as u64;
+        }
+    }
+
+    /// Takes note of tokens that are computed although they were looked for. Returns whether they count: those of a sequence that gave
+    /// up its place had been computed before.
+    pub(crate) fn recomputed(&mut self, tokens: Recomputed) -> bool {
+        if !self.resumed {
+            self.recalled.recomputed += tokens;
+        }
+        !self.resumed
+    }
+
+    /// Goes on in a new place in the cache, after it had given up its own.
+    pub(crate) fn reopen(&mut self, seq: SeqId, cached: usize) {
+        self.resumed = true;
+        self.resume(seq, cached);
+    }
+
+    /// Goes on in this place in the cache, which has the first `cached` tokens.
     pub(crate) fn resume(&mut self, seq: SeqId, cached: usize) {
         self.seq = seq;
         self.computed = cached;

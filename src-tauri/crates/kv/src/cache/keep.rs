@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use cairn_tensor::{Backend, PageId};
-use cairn_tier::Key;
-use cairn_tier::{Offer, Refused, StoreWhy};
+use cairn_tier::{Costs, Key, Offer, Refused, StoreWhy};
 
 use super::Cache;
 use crate::geometry::{CHUNK_PAGES, Geometry};
@@ -13,14 +12,14 @@ use crate::trie::{NodeId, ROOT};
 
 /// How long to wait when the tiers have no room.
 const PUT_OFF: Duration = Duration::from_secs(1);
-/// What computing a chunk is taken to cost.
-const RECOMPUTE: Duration = Duration::from_secs(1);
 
 /// A cache's way to the tiers.
 #[derive(Debug)]
 pub(super) struct Keeper {
     pub(super) keeping: Keeping,
     pub(super) geometry: Geometry,
+    /// What computing costs this model, and reading costs instead.
+    pub(super) costs: Costs,
     marks: Marks,
 }
 
@@ -31,10 +30,12 @@ struct Path {
 }
 
 impl Cache {
-    /// From now on, what is computed is kept in tiers, and looked for there.
-    pub fn keep_in(&mut self, keeping: Keeping) {
+    /// From now on, what is computed is kept in tiers, and looked for there. Where nothing was learnt of the model before, computing is
+    /// taken to cost what `costs` say.
+    pub fn keep_in(&mut self, keeping: Keeping, costs: Costs) {
         let geometry = Geometry::new(&self.layout);
-        self.keeper = Some(Keeper { keeping, geometry, marks: Marks::default() });
+        let costs = keeping.tiers.costs(&keeping.fingerprint).unwrap_or(costs);
+        self.keeper = Some(Keeper { keeping, geometry, costs, marks: Marks::default() });
     }
 
     /// Offers the next chunk that is due to the tiers: one whose prefix was used twice, or has been idle for 30 s. Copies one chunk at
@@ -50,10 +51,11 @@ impl Cache {
         true
     }
 
-    /// Offers all that has not been offered. While the tiers have no room, `wait` waits and says whether to go on.
+    /// Offers all that has not been offered, before the model goes. While the tiers have no room, `wait` waits and says whether to go on.
     pub fn keep_all(&mut self, backend: &dyn Backend, mut wait: impl FnMut() -> bool) {
-        let all = self.keeper.as_ref().map_or_else(Vec::new, |keeper| keeper.marks.all());
-        for node in all {
+        let Some(Keeper { keeping, costs, marks, .. }) = &self.keeper else { return };
+        keeping.tiers.remember_costs(keeping.fingerprint, costs.clone());
+        for node in marks.all() {
             while self.offer(backend, node, StoreWhy::Unload) == Err(Refused::Full) {
                 if !wait() {
                     return;
@@ -99,7 +101,7 @@ impl Cache {
 
     fn offer(&mut self, backend: &dyn Backend, node: NodeId, why: StoreWhy) -> Result<(), Refused> {
         let Path { keys, pages } = self.path(node);
-        let Some(Keeper { keeping, geometry, marks }) = &mut self.keeper else { return Ok(()) };
+        let Some(Keeper { keeping, geometry, costs, marks }) = &mut self.keeper else { return Ok(()) };
         let first = last_chunk(keys.len());
         let tokens = keys.len() - first;
         let name = keeping.name(&keys);
@@ -109,7 +111,7 @@ impl Cache {
             let payload =
                 geometry.capture(backend, &pages[pages.len() - tokens.div_ceil(cairn_tensor::PAGE_TOKENS)..], tokens);
             let chunk = keeping.chunk(name, &keys, geometry.sections(tokens), payload, keeping.tiers.clock().unix_s());
-            keeping.tiers.store(Offer { chunk, why, owner: None, recompute: RECOMPUTE }).map(|_| ())
+            keeping.tiers.store(Offer { chunk, why, owner: None, recompute: costs.recompute(first..keys.len()) }).map(|_| ())
         } else {
             Err(Refused::Full)
         };

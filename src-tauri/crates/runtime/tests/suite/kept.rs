@@ -31,7 +31,7 @@ fn tiers(folder: &Path) -> Arc<Tiers> {
     let config = Config {
         ssd: Some(Lower::ssd(&Arc::new(ssd), 1 << 30, 0)),
         min_tokens: 0,
-        min_recompute: Duration::ZERO,
+        weigh: false,
         ..Config::new(64 << 20)
     };
     let tiers = Tiers::open(config, Arc::new(Wall(Instant::now()))).expect("threads start");

@@ -373,16 +373,21 @@ pub(super) fn run(inner: &Inner, place: Place) {
         let Some(job) = state.jobs.get_mut(&number) else { continue };
         job.slots[index] = Slot::Reading(place);
         let ask = job.asks[index].clone();
+        let began = inner.clock.now();
+        state.hand_mut(place).reading.begin(began);
         drop(state);
         let wanted = ask.wanted();
-        let began = inner.clock.now();
         let result = super::calmly(|| lower.tier.load(&wanted))
             .unwrap_or_else(|| Err(Miss::Tier(TierError::Failed("reading panicked".to_owned()))))
             .and_then(|chunk| Restored::verify(chunk, &wanted, place));
         let now = inner.clock.now();
         state = inner.lock();
-        if let Ok(restored) = &result {
-            state.counts.read(place, restored.chunk.head.payload_bytes(), now.saturating_sub(began));
+        let bytes = result.as_ref().ok().map(|restored| restored.chunk.head.payload_bytes());
+        if let Some(bytes) = bytes {
+            state.counts.read(place, bytes, now.saturating_sub(began));
+        }
+        if let Some((bytes, took)) = state.hand_mut(place).reading.end(bytes, now) {
+            state.rates.read(place, bytes, took);
         }
         let unclaimed = state.finish_read(number, index, place, result, now);
         if unclaimed.is_some() {

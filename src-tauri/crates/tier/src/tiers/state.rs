@@ -13,6 +13,8 @@ use super::trace::Ghosts;
 use super::{Config, Kept, Offer, Refused, StoreWhy};
 use crate::catalog::{Catalog, LOWER};
 use crate::chunk::{Chunk, ChunkId, Group};
+use crate::cost::{Costs, Rates};
+use crate::identity::Fingerprint;
 use crate::index::Row;
 use crate::tier::Place;
 
@@ -56,6 +58,10 @@ pub(super) struct State {
     pub(super) trash: Vec<(Chunk, u64)>,
     pub(super) counts: Counts,
     pub(super) ghosts: Ghosts,
+    /// What reads have taken.
+    pub(super) rates: Rates,
+    /// What computing has taken, by model.
+    pub(super) costs: HashMap<Fingerprint, Costs>,
     /// Chunks of which the index has to learn something.
     pub(super) dirty: HashSet<ChunkId>,
     /// What the index knows of chunks that no scan has met yet.
@@ -80,6 +86,8 @@ impl State {
             trash: Vec::new(),
             counts: Counts::default(),
             ghosts: Ghosts::default(),
+            rates: Rates::default(),
+            costs: HashMap::new(),
             dirty: HashSet::new(),
             remembered,
             jobs: BTreeMap::new(),
@@ -218,7 +226,7 @@ impl State {
     pub(super) fn enqueue(&mut self, config: &Config, place: Place, id: &ChunkId, now: Duration) -> bool {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
-        let dear = entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
+        let dear = !config.weigh || entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
         if !(long && dear && self.hand(place).is_writable(now)) {
             return false;
         }

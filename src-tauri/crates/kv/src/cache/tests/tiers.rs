@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cairn_gguf::DType;
-use cairn_tier::{Clock, Config, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
+use cairn_tier::{Clock, Config, Costs, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
 
 use super::*;
 use crate::{Keeping, Recalled};
@@ -36,7 +36,8 @@ struct Place {
 impl Place {
     fn new(budget_pages: u64, ram_bytes: u64) -> Self {
         let clock = Arc::new(Hands::default());
-        let tiers = Tiers::open(Config::new(ram_bytes), Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
+        let config = Config { weigh: false, ..Config::new(ram_bytes) };
+        let tiers = Tiers::open(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
         let mut place =
             Self { world: World::new(budget_pages), budget_pages, tiers: Arc::new(tiers), clock, namespace: "me" };
         place.reload();
@@ -50,13 +51,14 @@ impl Place {
         }
         self.world.cache.keep_all(&self.world.backend, || false);
         self.world = World::new(self.budget_pages);
-        self.world.cache.keep_in(Keeping {
+        let keeping = Keeping {
             tiers: Arc::clone(&self.tiers),
             namespace: Namespace::new(b"secret", self.namespace),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
             class: NumericClass::new("slots//0").expect("the name is short"),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
-        });
+        };
+        self.world.cache.keep_in(keeping, Costs::new(Duration::from_millis(10)));
     }
 
     /// Opens a sequence, brings back what is kept, and computes the rest. Returns the tokens that came from the tiers.
@@ -64,7 +66,7 @@ impl Place {
         let World { backend, cache, .. } = &mut self.world;
         let (seq, _) = cache.open(tokens);
         let mut recalled = 0;
-        if let Some(mut recall) = cache.recall(seq, tokens, |_, _| Some(Duration::MAX)) {
+        if let Some(mut recall) = cache.recall(seq, tokens).recall {
             loop {
                 match cache.absorb(backend, seq, tokens, &mut recall) {
                     Recalled::Tokens(tokens, _) => recalled += tokens,
