@@ -110,7 +110,8 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     });
     let index = (ssd.is_some() || remote.is_some()).then(|| index_file(settings)).flatten();
     let lossy = settings.compress == Some(Compress::Compact);
-    let config = Config { ssd, remote, index, ttl: settings.ttl, lossy, ..Config::new(ram_bytes) };
+    let weigh = settings.weigh;
+    let config = Config { ssd, remote, index, ttl: settings.ttl, lossy, weigh, ..Config::new(ram_bytes) };
     let tiers = Tiers::open(config, time).map(Arc::new);
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
     watch::health(&tiers);

@@ -85,6 +85,8 @@ pub struct TierSettings {
     pub seals_remote: bool,
     /// `CAIRN_KV_DAILY_WRITE`, for the folder; none for no limit.
     pub daily_write_bytes: Option<u64>,
+    /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
+    pub weigh: bool,
     /// What names chunks and tells files that are ours.
     pub secret_file: PathBuf,
     /// What seals them, where no keychain has it.
@@ -161,6 +163,7 @@ impl TierSettings {
             seals_folder,
             seals_remote,
             daily_write_bytes: read.parsed("CAIRN_KV_DAILY_WRITE", daily).unwrap_or(Some(DAILY_WRITE_BYTES)),
+            weigh: read.text("CAIRN_KV_WEIGH").is_none_or(is_true),
             secret_file: places.data.join("kv-secret"),
             key_file: places.data.join("kv-key"),
             keychain,

@@ -147,7 +147,12 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         state.forget_unmet();
         state.answered(place);
     }
-    Err(error) => state.failed(place, inner.clock.now(), &error.to_string()),
+    // A place that cannot even be listed is not there.
+    Err(error) => {
+        let now = inner.clock.now();
+        state.hand_mut(place).away_until = Some(now + REST);
+        state.failed(place, now, &error.to_string());
+    }
     }
     let hand = state.hand_mut(place);
     hand.owns = owns;
