@@ -11,6 +11,7 @@
 mod answer;
 mod beyond;
 mod blobs;
+mod cache;
 mod catalog;
 mod chat;
 mod check;
@@ -57,11 +58,17 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
+pub use cache::{
+    CacheError, CacheLimits, CacheStatus, Checkup, KeptContext, LimitChange, LimitError, Limited, TracePrompt, Traced,
+    check_folder,
+};
 pub use cairn_registry::{
     Discovered, Gate, GateError, JoinProof, JoinRequest, Known, Login, PeerKey, Seal, Shelf, Variant,
 };
-pub use cairn_runtime::{Likely, Logprob};
+pub use cairn_runtime::{Likely, Logprob, Whose};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
+pub use cairn_tier::tiers::{Deleted as DeletedChunks, Flow, Health, PlaceStatus};
+pub use cairn_tier::{Owner, Place};
 pub use chat::{Chat, Message};
 pub use check::{Check, CheckEvent, Checked, Flawed};
 pub use clock::Clock;
@@ -129,6 +136,10 @@ pub struct App {
     kept: Option<Arc<cairn_runtime::Kept>>,
     /// Where the key is that seals them.
     tier_key: Option<KeyPlace>,
+    /// What is remembered of them beside.
+    book: Arc<cache::Book>,
+    /// Bytes of memory that this process may use.
+    memory_bytes: u64,
 }
 
 impl App {
@@ -138,6 +149,8 @@ impl App {
     /// # Errors
     /// When the settings ask for kernels that this machine cannot run, or for a type of the attention cache that there is not.
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
+        let settings = cache::Book::open(&settings).applied(settings);
+        let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
         let (kept, tier_key) =
             tiers::open(&settings.tiers, &machine, &clock).map(|opened| (opened.kept, opened.key)).unzip();
         let config = EngineConfig {
@@ -156,6 +169,7 @@ impl App {
         let mut app = Self::new(engine, settings, clock, seed);
         app.kept = kept.map(Arc::new);
         app.tier_key = tier_key.flatten();
+        app.memory_bytes = memory_bytes;
         app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)
@@ -168,6 +182,8 @@ impl App {
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
         let (lan, peers) = (Arc::default(), Peers::default());
         Self {
+            book: Arc::new(cache::Book::open(&settings)),
+            memory_bytes: 0,
             engine,
             catalog,
             pulls,

@@ -142,6 +142,12 @@ fn index_file(settings: &TierSettings) -> Option<PathBuf> {
     Some(file.clone())
 }
 
+/// The folder, for whoever checks what is in it. Files of another secret or key than ours are damaged to it.
+pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<Ssd, String> {
+    let seal = if settings.seals_folder { seal(settings).map(|(seal, _)| seal) } else { None };
+    files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })
+}
+
 /// The key that seals, which is made at the first need.
 fn seal(settings: &TierSettings) -> Option<(Vec<u8>, KeyPlace)> {
     let keychain = settings.keychain.then_some(&SystemKeychain as &dyn keys::Keychain);
@@ -150,11 +156,14 @@ fn seal(settings: &TierSettings) -> Option<(Vec<u8>, KeyPlace)> {
         .ok()
 }
 
-fn open_folder(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Result<Lower, String> {
+fn files(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Result<Ssd, String> {
     let keys = secrets.of("files", settings.seals_folder)?;
     let options = SsdOptions { packing: packing(settings.compress, Packing::Raw), ..SsdOptions::default() };
-    let ssd = Ssd::open(Arc::new(RealDisk), folder, keys, options, nonce).map_err(|error| error.to_string())?;
-    let ssd = Arc::new(ssd);
+    Ssd::open(Arc::new(RealDisk), folder, keys, options, nonce).map_err(|error| error.to_string())
+}
+
+fn open_folder(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Result<Lower, String> {
+    let ssd = Arc::new(files(folder, settings, secrets)?);
     let free = ssd.free_bytes().map_err(|error| error.to_string())?;
     let total = cairn_disk::total_bytes(folder).map_err(|error| error.to_string())?;
     let budget = settings.folder_bytes.unwrap_or_else(|| (free / FOLDER_SHARE).min(FOLDER_BYTES));

@@ -17,6 +17,7 @@ mod ndjson;
 mod ollama;
 mod server;
 mod v2;
+mod whose;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};

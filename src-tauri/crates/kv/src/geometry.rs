@@ -12,6 +12,25 @@ use cairn_tier::{SectionKind, SectionShape};
 /// Pages of a whole chunk.
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 
+/// Rows on their way out of pages: sections one after the other, and within each the pages.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    payload: Vec<u8>,
+    tokens: usize,
+    /// Bytes of the payload that have been copied.
+    written: usize,
+    /// How many pages of how many sections that is.
+    piece: usize,
+}
+
+impl Rows {
+    /// What was copied, when it is all.
+    pub(crate) fn into_payload(self) -> Vec<u8> {
+        debug_assert_eq!(self.written, self.payload.len(), "the copy is whole");
+        self.payload
+    }
+}
+
 /// A model's pages, and the chunks that are made of them.
 #[derive(Debug)]
 pub(crate) struct Geometry {
@@ -44,23 +63,36 @@ impl Geometry {
         self.parts().map(section).collect()
     }
 
-    /// Copies the rows of `tokens` tokens out of these pages. Slots after the last token become zero, since they may hold rows of
-    /// what was said in another conversation.
-    pub(crate) fn capture(&self, backend: &dyn Backend, pages: &[PageId], tokens: usize) -> Arc<[u8]> {
-        debug_assert_eq!(pages.len(), tokens.div_ceil(PAGE_TOKENS), "each page has a token");
-        let mut payload: Arc<[u8]> = std::iter::repeat_n(0, self.chunk_bytes(tokens) as usize).collect();
-        let mut out = Arc::get_mut(&mut payload).expect("nobody else has it yet");
-        for (state, kv) in self.parts() {
+    /// Room for the rows of so many tokens. Takes no time, since memory is given when it is first written.
+    pub(crate) fn begin(&self, tokens: usize) -> Rows {
+        Rows { payload: vec![0; self.chunk_bytes(tokens) as usize], tokens, written: 0, piece: 0 }
+    }
+
+    /// Copies more rows out of these pages, at least one page's of one section and not much more than `most_bytes`. Slots after the last
+    /// token become zero, since they may hold rows of what was said in another conversation. Returns whether all has been copied.
+    pub(crate) fn copy(&self, backend: &dyn Backend, pages: &[PageId], rows: &mut Rows, most_bytes: usize) -> bool {
+        debug_assert_eq!(pages.len(), rows.tokens.div_ceil(PAGE_TOKENS), "each page has a token");
+        let end = rows.written.saturating_add(most_bytes);
+        for (state, kv) in self.parts().skip(rows.piece / pages.len()) {
             let bytes = self.layout.section(state, kv).len();
-            let (section, rest) = out.split_at_mut(pages.len() * bytes);
-            for (&page, rows) in pages.iter().zip(section.chunks_exact_mut(bytes)) {
-                backend.read_section(page, state, kv, rows);
+            while let Some(&page) = pages.get(rows.piece % pages.len()) {
+                let out = &mut rows.payload[rows.written..][..bytes];
+                backend.read_section(page, state, kv, out);
+                rows.written += bytes;
+                rows.piece += 1;
+                let section_ends = rows.piece.is_multiple_of(pages.len());
+                if section_ends {
+                    self.clear(state, out, rows.tokens - (pages.len() - 1) * PAGE_TOKENS);
+                }
+                if rows.written >= end {
+                    return rows.written == rows.payload.len();
+                }
+                if section_ends {
+                    break;
+                }
             }
-            let last = &mut section[(pages.len() - 1) * bytes..];
-            self.clear(state, last, tokens - (pages.len() - 1) * PAGE_TOKENS);
-            out = rest;
         }
-        payload
+        true
     }
 
     /// Copies a chunk's page number `index` into a page of the backend. The chunk has the sections that [`Geometry::sections`]

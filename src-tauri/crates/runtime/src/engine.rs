@@ -18,6 +18,7 @@ use cairn_kv::Budget;
 use cairn_models::ModelFile;
 use cairn_tensor::cpu::{VariantError, variants};
 use cairn_tensor::{Team, UnevenHead};
+use cairn_tier::Owner;
 use tokio::sync::Notify;
 
 pub use self::lease::Lease;
@@ -200,6 +201,18 @@ impl Engine {
         }
     }
 
+    /// The models that are loaded.
+    pub(crate) fn models(&self) -> Vec<Arc<LoadedModel>> {
+        self.0.entries().values().map(|entry| Arc::clone(&entry.model)).collect()
+    }
+
+    /// Whether those still run that were unloaded.
+    pub(crate) fn handing_over(&self) -> Vec<Arc<AtomicBool>> {
+        let entries = self.0.entries();
+        let latest = self.0.latest.lock().expect("no code panics while it holds the lock");
+        latest.iter().filter(|(id, _)| !entries.contains_key(*id)).map(|(_, running)| Arc::clone(running)).collect()
+    }
+
     /// Says whether the model file at `path` could be loaded: its head, its vocabulary, and that its tensors are those of
     /// its family. Nothing of it stays in memory, and no other model gives way.
     ///
@@ -208,6 +221,12 @@ impl Engine {
     pub fn check(&self, path: &Path) -> Result<(), LoadError> {
         let file = ModelFile::open(path)?;
         crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
+    }
+
+    /// Has what is kept for an owner, a chat that somebody opens, brought up from disk to RAM, as far as there is room. Returns how many
+    /// contexts that is.
+    pub fn prefetch(&self, owner: &Owner) -> usize {
+        self.0.config.kept.as_ref().map_or(0, |kept| kept.tiers.prefetch_owner(owner))
     }
 
     /// What was asked since the start of each model that was loaded then.

@@ -21,6 +21,7 @@ use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 pub(crate) use self::recall::HAND_OVER;
+use crate::errand::Errand;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
@@ -30,6 +31,8 @@ use crate::usage::Counters;
 pub(crate) const BATCH_ROWS: usize = 512;
 /// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
+/// Bytes that are copied for the tiers between two steps, so that running answers do not stall.
+const KEEP_BYTES: usize = 1 << 20;
 /// How long to sleep when every listener is behind.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -55,6 +58,8 @@ pub(crate) struct Scheduler {
     /// What is asked of the model, for whoever reads metrics.
     pub(crate) counters: Arc<Counters>,
     pub(crate) inbox: Receiver<Job>,
+    /// What else is asked of it.
+    pub(crate) errands: Receiver<Errand>,
     /// Requests not yet begun, counted for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
     /// Set by the engine to end all work, and by the scheduler when it has ended.
@@ -75,6 +80,7 @@ impl Scheduler {
         let mut keeping = false;
         loop {
             let open = self.receive(active.is_empty() && !keeping);
+            self.run_errands();
             if !open && self.waiting.is_empty() && active.is_empty() {
                 break self.hand_over();
             }
@@ -84,14 +90,23 @@ impl Scheduler {
             }
             self.admit(&mut active);
             self.absorb(&mut active);
-            // Only where nobody waits: copying a chunk takes as long as some tokens do.
-            keeping = active.is_empty() && self.cache.keep_one(self.backend.as_ref());
+            keeping = self.keep(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
                 self.fail(&mut active, &error);
                 break;
             }
         }
+    }
+
+    /// Copies what is due for the tiers: a whole chunk where nobody waits, else a little. Returns whether there was something.
+    fn keep(&mut self, answering: bool) -> bool {
+        let began = Instant::now();
+        let keeping = self.cache.keep_some(self.backend.as_ref(), if answering { KEEP_BYTES } else { usize::MAX });
+        if answering && keeping {
+            self.counters.count(|usage| usage.stalls.add(began.elapsed()));
+        }
+        keeping
     }
 
     /// Takes in new requests; waits for one when there is nothing to do. Returns whether more can come.
@@ -128,7 +143,7 @@ impl Scheduler {
                     active.extend(self.begin(job));
                 }
                 Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open(sequence.history());
+                    let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
                     sequence.reopen(seq, cached);
                     self.recall(&mut sequence);
                     active.push(*sequence);
@@ -165,7 +180,7 @@ impl Scheduler {
             // A backend refuses the whole batch, and with it everybody else's answer.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let (seq, cached) = self.cache.open(prompt);
+            let (seq, cached) = self.cache.open_for(prompt, &job.request.whose);
             self.counters.count(|usage| usage.lookup(prompt_tokens, cached));
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
             if sequence.wants_nothing() {

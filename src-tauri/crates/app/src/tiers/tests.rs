@@ -76,7 +76,7 @@ fn store(opened: Opened) {
             created_unix_s: 1_800_000_000,
             sections: Arc::new([SectionShape { layer: 0, kind: SectionKind::Keys, bytes: 4096 }]),
         };
-        let chunk = Chunk { head: Arc::new(head), payload: Arc::from(ROW.repeat(4096 / ROW.len())) };
+        let chunk = Chunk { head: Arc::new(head), payload: Arc::new(ROW.repeat(4096 / ROW.len())) };
         let offer = Offer { chunk, why: StoreWhy::Idle, owner: None, recompute: Duration::from_secs(2) };
         opened.kept.tiers.store(offer).expect("there is room");
     }

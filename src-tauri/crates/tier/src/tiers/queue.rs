@@ -208,7 +208,11 @@ mod tests {
         spell.begin(at(10));
         spell.begin(at(11));
         assert_eq!(spell.end(Some(5), at(30)), None, "one still reads");
-        assert_eq!(spell.end(Some(7), at(31)), Some((12, at(21))), "both, from the first's beginning to the last's end");
+        assert_eq!(
+            spell.end(Some(7), at(31)),
+            Some((12, at(21))),
+            "both, from the first's beginning to the last's end"
+        );
         spell.begin(at(90));
         assert_eq!(spell.end(Some(3), at(95)), Some((3, at(5))), "the pause between does not count");
         spell.begin(at(100));

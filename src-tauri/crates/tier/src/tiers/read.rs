@@ -368,11 +368,16 @@ impl State {
         None
     }
 
-    /// What is to be read next from a place, the oldest restore first.
+    /// What is to be read next from a place: the oldest restore first, and what nobody waits for last and one at a time, so that a
+    /// thread is left for who comes and waits.
     fn next_read(&mut self, place: Place) -> Option<(u64, usize)> {
-        let (&job, index) =
-            self.jobs.iter().find_map(|(id, job)| Some((id, job.ended.is_none().then(|| job.due(place))??)))?;
-        Some((job, index))
+        let reads = |slot: &Slot| matches!(slot, Slot::Reading(from) if *from == place);
+        let reads_ahead = self.jobs.values().any(|job| job.ahead && job.slots.iter().any(reads));
+        let next = |ahead: bool| {
+            let mut jobs = self.jobs.iter().filter(move |(_, job)| job.ahead == ahead && job.ended.is_none());
+            jobs.find_map(|(&id, job)| Some((id, job.due(place)?)))
+        };
+        next(false).or_else(|| if reads_ahead { None } else { next(true) })
     }
 }
 

@@ -186,7 +186,7 @@ impl State {
     }
 
     /// Names an owner of a chunk and of all before it.
-    fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
+    pub(super) fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
         let mut next = *id;
         while let Some(entry) = self.catalog.get_mut(&next)
             && entry.owners.insert(owner.clone())

@@ -117,14 +117,7 @@ fn chain_before(prefix: &Prefix, position: usize) -> Chain {
 
 impl State {
     /// Why the chunk at a position, before which stands what `chain` names, is not found.
-    fn why(
-        &self,
-        prefix: &Prefix,
-        chain: Chain,
-        group: Group,
-        position: usize,
-        now: std::time::Duration,
-    ) -> Why {
+    fn why(&self, prefix: &Prefix, chain: Chain, group: Group, position: usize, now: std::time::Duration) -> Why {
         let first = position / CHUNK_TOKENS * CHUNK_TOKENS;
         let rest = &prefix.keys[first..prefix.keys.len().min(first + CHUNK_TOKENS)];
         let parent = ChunkId { fingerprint: prefix.fingerprint, hash: chain.last(), group };
