@@ -38,6 +38,8 @@ fn response(app: &App) -> CacheResponse {
     let dropped = tiers.dropped;
     CacheResponse {
         folder: folder.map(|folder| folder.display().to_string()),
+        remote: app.settings().tiers.remote.as_ref().map(ToString::to_string),
+        key: app.tier_key().map(|key| key.to_string()),
         cut_short: tiers.ends.missed + tiers.ends.deadline,
         dropped: dropped.queue_full + dropped.no_room + dropped.daily_cap + dropped.orphaned + dropped.failed,
         tiers: tiers.places.iter().map(tier).collect(),
@@ -57,7 +59,10 @@ fn tier(status: &PlaceStatus) -> CacheTier {
             Health::Away => "away",
         }
         .to_owned(),
-        reason: CacheStatus::reason(status.health).map(str::to_owned),
+        reason: CacheStatus::reason(status.health).map(|reason| match &status.trouble {
+            Some(trouble) => format!("{reason}: {trouble}"),
+            None => reason.to_owned(),
+        }),
         budget_bytes: status.budget_bytes,
         used_bytes: status.used_bytes,
         chunks: status.chunks as u64,
