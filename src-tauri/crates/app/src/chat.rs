@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 use cairn_prompt as prompt;
-use cairn_runtime::{Lease, Request, WhenFull};
+use cairn_runtime::{Lease, Request, WhenFull, Whose};
 use cairn_tokenizer::{Special, Tokenizer};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
@@ -35,6 +35,8 @@ pub struct Chat {
     pub no_shift: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
     /// Only tell the prompt's text, as the model would read it.
     pub render_only: bool,
 }
@@ -130,7 +132,7 @@ impl Chat {
             ..Truncated::none(Overflow::Prompt, conversation.context_tokens)
         };
         let when_full = WhenFull { ask: cut != Cut::Never, ..request.when_full };
-        let request = Request { logprobs: self.logprobs, when_full, ..request };
+        let request = Request { logprobs: self.logprobs, whose: self.whose, when_full, ..request };
         let overflow = Overflowing {
             truncated: truncated.said(&conversation.model),
             model: conversation.model.clone(),
@@ -302,6 +304,6 @@ impl Conversation {
             ..WhenFull::default()
         };
         let Chosen { sampling, stop, max_tokens, .. } = chosen;
-        Ok((Request { prompt, sampling, stop, max_tokens, logprobs: None, when_full }, cut_tokens))
+        Ok((Request { prompt, sampling, stop, max_tokens, when_full, ..Request::default() }, cut_tokens))
     }
 }

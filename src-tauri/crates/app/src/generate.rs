@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use cairn_prompt as prompt;
-use cairn_runtime::{Lease, Request};
+use cairn_runtime::{Lease, Request, Whose};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
@@ -38,6 +38,8 @@ pub struct Generate {
     pub whole: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
     /// Only tell the prompt's text, as the model would read it.
     pub render_only: bool,
 }
@@ -101,7 +103,7 @@ impl Generate {
             model: conversation.model,
             turns: None,
         };
-        let request = Request { logprobs: self.logprobs, ..request };
+        let request = Request { logprobs: self.logprobs, whose: self.whose, ..request };
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, overflow, started_at))))
     }
 }

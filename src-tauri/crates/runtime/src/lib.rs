@@ -9,6 +9,7 @@
 
 mod config;
 mod engine;
+mod errand;
 mod error;
 mod full;
 mod keep_alive;
@@ -21,9 +22,10 @@ mod scheduler;
 mod sequence;
 mod usage;
 
-pub use cairn_kv::{Because, Recomputed};
+pub use cairn_kv::{Because, Recomputed, Whose};
 pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
 pub use engine::{Engine, Lease, Loaded};
+pub use errand::Held;
 pub use error::LoadError;
 pub use full::{Full, WhenFull};
 pub use keep_alive::KeepAlive;

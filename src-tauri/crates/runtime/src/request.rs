@@ -1,6 +1,6 @@
 //! What is asked of a loaded model, and what comes back.
 
-use cairn_kv::Recomputed;
+use cairn_kv::{Recomputed, Whose};
 
 use crate::full::{Full, WhenFull};
 
@@ -19,6 +19,8 @@ pub struct Request {
     pub logprobs: Option<usize>,
     /// What to do when the context is full.
     pub when_full: WhenFull,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
 }
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,

@@ -66,7 +66,7 @@ impl Scheduler {
         }
         // The old rows stay cached as what they are; of the new ones those up to the first turn that went are found.
         self.cache.close(sequence.seq);
-        let (seq, cached) = self.cache.open(sequence.history());
+        let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
         sequence.reopen(seq, cached);
         self.recall(sequence);
         true
