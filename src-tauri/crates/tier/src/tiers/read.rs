@@ -124,8 +124,8 @@ impl Job {
 
     /// Notes whether the reader is waited for from `now` on.
     fn watch(&mut self, now: Duration) {
-        let ahead = self.slots.iter().skip(self.taken).take(AHEAD);
-        if !ahead.into_iter().all(|slot| matches!(slot, Slot::Ready(_))) {
+        let mut ahead = self.slots.iter().skip(self.taken).take(AHEAD);
+        if !ahead.all(|slot| matches!(slot, Slot::Ready(_))) {
             self.ready_since = None;
         } else if self.ready_since.is_none() {
             self.ready_since = Some(now);
