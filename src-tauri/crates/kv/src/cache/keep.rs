@@ -8,7 +8,7 @@ use cairn_tier::{ChunkHash, ChunkId, Costs, Key, Offer, Refused, StoreWhy};
 use super::Cache;
 use crate::geometry::{CHUNK_PAGES, Geometry, Rows};
 use crate::keeping::{Keeping, Marks, last_chunk};
-use crate::trie::{NodeId, ROOT};
+use crate::trie::NodeId;
 
 /// How long to wait when the tiers have no room.
 const PUT_OFF: Duration = Duration::from_secs(1);
@@ -42,8 +42,8 @@ struct Capture {
 }
 
 /// A prefix that ends where a trie node does.
-struct Path {
-    keys: Vec<Key>,
+pub(super) struct Path {
+    pub(super) keys: Vec<Key>,
     pages: Vec<PageId>,
 }
 
@@ -97,12 +97,7 @@ impl Cache {
     pub(super) fn mark(&mut self, end: NodeId) {
         let Some(keeper) = &mut self.keeper else { return };
         let now = keeper.keeping.tiers.clock().now();
-        let mut path = Vec::new();
-        let mut node = end;
-        while node != ROOT {
-            path.push(node);
-            node = self.trie.parent(node);
-        }
+        let path: Vec<NodeId> = self.trie.upwards(end).collect();
         for (above, &node) in path.iter().enumerate() {
             let pages = path.len() - above;
             if pages.is_multiple_of(CHUNK_PAGES) || (above == 0 && self.trie.is_leaf(node)) {
@@ -117,6 +112,7 @@ impl Cache {
             keeper.marks.forget(node);
             keeper.capture.take_if(|capture| capture.node == node);
         }
+        self.owners.forget(node);
         let page = self.trie.remove(node);
         self.pool.set_node(page, None);
     }
@@ -151,7 +147,7 @@ impl Cache {
         let Path { keys, mut pages } = self.path(node);
         let Some(Keeper { keeping, geometry, marks, capture, .. }) = &mut self.keeper else { return Ok(None) };
         let tokens = keys.len() - last_chunk(keys.len());
-        let name = keeping.name(&keys);
+        let name = keeping.within(self.spaces.name(self.trie.root_of(node))).name(&keys);
         if keeping.tiers.holds(&name.0) {
             marks.settle(node);
             return Ok(None);
@@ -179,7 +175,12 @@ impl Cache {
         let sections = geometry.sections(keys.len() - first);
         let chunk = keeping.chunk(name, &keys, sections, rows.into_payload(), keeping.tiers.clock().unix_s());
         let recompute = costs.recompute(first..keys.len());
-        let result = keeping.tiers.store(Offer { chunk, why, owner: None, recompute }).map(|_| ());
+        let mut owners = self.owners.of(node);
+        let owner = owners.next().cloned();
+        let result = keeping.tiers.store(Offer { chunk, why, owner, recompute }).map(|_| ());
+        for owner in owners.filter(|_| result.is_ok()) {
+            keeping.tiers.own(&name.0, owner);
+        }
         match &result {
             Err(Refused::Full) => marks.put_off(node, keeping.tiers.clock().now().saturating_add(PUT_OFF)),
             // Whatever else is wrong with it will be wrong again.
@@ -204,12 +205,11 @@ impl Cache {
     }
 
     /// What the prefix that ends at this node is made of.
-    fn path(&self, end: NodeId) -> Path {
-        let (mut keys, mut pages, mut node) = (Vec::new(), Vec::new(), end);
-        while node != ROOT {
+    pub(super) fn path(&self, end: NodeId) -> Path {
+        let (mut keys, mut pages) = (Vec::new(), Vec::new());
+        for node in self.trie.upwards(end) {
             pages.push(self.trie.page(node));
             keys.extend(self.trie.keys(node).iter().rev());
-            node = self.trie.parent(node);
         }
         keys.reverse();
         pages.reverse();

@@ -99,12 +99,13 @@ impl Cache {
     pub fn recall(&mut self, seq: SeqId, tokens: &[u32]) -> Lookup {
         let have = self.len(seq);
         let usable = tokens.len().saturating_sub(1);
+        let space = self.sequence(seq).whose.space.clone();
         let missing = |kept: usize, why| Recomputed::of(why, usable.saturating_sub(kept.max(have)));
         let Some(Keeper { keeping, costs, .. }) = &mut self.keeper else {
             return Lookup { recall: None, recomputed: missing(have, Because::Miss) };
         };
         let keys = tokens[..usable].iter().copied().map(Key::token).collect();
-        let coverage = keeping.tiers.find_after(&keeping.prefix(keys), have);
+        let coverage = keeping.tiers.find_after(&keeping.within(space.as_deref()).prefix(keys), have);
         let kept = coverage.tokens();
         let mut recomputed = match keeping.tiers.why(&coverage, have) {
             Why::OtherArithmetic(_) | Why::Rounded | Why::Suspect => missing(kept, Because::Incompatible),
