@@ -90,6 +90,11 @@ struct Sequence {
 }
 
 impl Sequence {
+    /// Whether others may find what it computes.
+    fn publishes(&self) -> bool {
+        !self.private && !self.whose.incognito
+    }
+
     /// Keys after the last full page.
     fn tail(&self) -> &[Key] {
         &self.keys[self.published * PAGE_TOKENS..]
@@ -231,8 +236,7 @@ impl Cache {
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");
-        let files = |sequence: &Sequence| !sequence.private && !sequence.whose.incognito;
-        while self.sequence(seq).tail().len() >= PAGE_TOKENS && files(self.sequence(seq)) {
+        while self.sequence(seq).publishes() && self.sequence(seq).tail().len() >= PAGE_TOKENS {
             self.publish_page(seq);
         }
     }
