@@ -85,6 +85,8 @@ impl Home {
             .env("CAIRN_HOME", self.folder.path())
             .env("OLLAMA_HOST", format!("127.0.0.1:{}", self.port))
             .env_remove("OLLAMA_MODELS")
+            // Only the journeys that are about it leave computed prefixes on the disk.
+            .env("OLLAMA_KV_TIERING", "0")
             .stdin(Stdio::null());
         for (name, value) in &self.env {
             command.env(name, value);

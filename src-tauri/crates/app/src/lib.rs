@@ -30,9 +30,11 @@ mod import;
 mod libraries;
 mod load;
 mod login;
+mod metrics;
 mod mirror;
 mod nearby;
 mod options;
+mod outside;
 mod pebble;
 mod places;
 mod ps;
@@ -82,6 +84,7 @@ pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use login::{LoggedIn, LoginAttempt, LoginError};
+pub use metrics::{Family, FamilyKind, Sample};
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
 pub use nearby::FoundPeer;
 pub use places::{NoHome, Places, System};
@@ -93,6 +96,7 @@ pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
+pub use tiers::KeyPlace;
 pub use trust::Invited;
 pub use verify::{DamagedTensor, Verified, verify};
 
@@ -134,6 +138,8 @@ pub struct App {
     book: Arc<cache::Book>,
     /// Bytes of memory that this process may use.
     memory_bytes: u64,
+    /// Where the key is that seals them.
+    tier_key: Option<KeyPlace>,
 }
 
 impl App {
@@ -145,7 +151,8 @@ impl App {
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
         let settings = cache::Book::open(&settings).applied(settings);
         let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
-        let kept = tiers::open(&settings.tiers, &machine, &clock);
+        let (kept, tier_key) =
+            tiers::open(&settings.tiers, &machine, &clock).map(|opened| (opened.kept, opened.key)).unzip();
         let config = EngineConfig {
             machine,
             kernel: settings.kernel.clone(),
@@ -162,6 +169,7 @@ impl App {
         let mut app = Self::new(engine, settings, clock, seed);
         app.kept = kept.map(Arc::new);
         app.memory_bytes = memory_bytes;
+        app.tier_key = tier_key.flatten();
         app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)
@@ -187,6 +195,7 @@ impl App {
             peers,
             present: None,
             kept: None,
+            tier_key: None,
             templates_told: Arc::default(),
         }
     }
@@ -217,6 +226,12 @@ impl App {
     /// When it cannot be read, or is no GGUF file.
     pub fn open(&self, path: &std::path::Path) -> Result<Opened, Error> {
         self.catalog.open(path)
+    }
+
+    /// Where the key is that seals files of the tiers; none where none are sealed.
+    #[must_use]
+    pub fn tier_key(&self) -> Option<KeyPlace> {
+        self.tier_key
     }
 
     /// Ends everything that runs and unloads every model.

@@ -1,6 +1,6 @@
 //! Who may ask: rules about the `Host` and `Origin` of a request, so that no web page talks to the daemon unasked.
 //!
-//! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` lets in only our own clients: from
+//! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` and `/metrics` let in only our own clients: from
 //! this machine, with the daemon's token, to a host that means this machine and our port. `/v2` is open to programs of
 //! this machine, to others only when its user shares models, and to no web page.
 
@@ -53,7 +53,7 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
 
 /// Lets a request through, or answers in its place.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
-    if request.uri().path().starts_with("/app/") {
+    if request.uri().path().starts_with("/app/") || request.uri().path() == crate::metrics::PATH {
         return own(&server, request, next).await;
     }
     let mut through_proxy = false;

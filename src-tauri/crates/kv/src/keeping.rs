@@ -58,7 +58,7 @@ impl Keeping {
             fingerprint: self.fingerprint,
             keys,
             class: Some(self.class.clone()),
-            lossy: false,
+            lossy: self.tiers.takes_lossy(),
             groups: Groups::FULL,
         }
     }

@@ -34,14 +34,17 @@ async fn status(State(server): State<Server>) -> Response {
 }
 
 fn response(app: &App) -> CacheResponse {
-    let Some(CacheStatus { tiers, folder }) = app.cache() else { return CacheResponse::default() };
+    let Some(status) = app.cache() else { return CacheResponse::default() };
+    let tiers = status.tiers;
     let dropped = tiers.dropped;
     CacheResponse {
-        folder: folder.map(|folder| folder.display().to_string()),
+        folder: status.folder.map(|folder| folder.display().to_string()),
+        prompt_tokens: status.prompt_tokens,
+        cached_tokens: status.cached_tokens,
+        saved_today_ms: u64::try_from(status.saved_today.as_millis()).unwrap_or(u64::MAX),
         cut_short: tiers.ends.missed + tiers.ends.deadline,
         dropped: dropped.queue_full + dropped.no_room + dropped.daily_cap + dropped.orphaned + dropped.failed,
         tiers: tiers.places.iter().map(tier).collect(),
-        ..CacheResponse::default()
     }
 }
 
@@ -57,7 +60,7 @@ fn tier(status: &PlaceStatus) -> CacheTier {
             Health::Away => "away",
         }
         .to_owned(),
-        reason: CacheStatus::reason(status.health).map(str::to_owned),
+        reason: status.trouble.clone().or_else(|| CacheStatus::reason(status.health).map(str::to_owned)),
         budget_bytes: status.budget_bytes,
         used_bytes: status.used_bytes,
         chunks: status.chunks as u64,

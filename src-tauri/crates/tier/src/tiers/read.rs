@@ -173,7 +173,7 @@ impl Restoring {
             Some(slot) if now >= job.deadline => {
                 // Where no thread was free to read it, the place kept them all waiting.
                 if let Slot::Due(place) | Slot::Reading(place) = *slot {
-                    state.failed(place, now);
+                    state.failed(place, now, "it kept somebody waiting for too long");
                 }
                 End::Deadline
             }
@@ -314,7 +314,7 @@ impl State {
         now: Duration,
     ) -> Option<Restored> {
         match &result {
-            Err(Miss::Tier(_)) => self.failed(place, now),
+            Err(Miss::Tier(error)) => self.failed(place, now, &error.to_string()),
             Err(Miss::Damaged(_)) => self.damaged(place, now),
             _ => self.answered(place),
         }

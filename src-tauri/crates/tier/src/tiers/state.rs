@@ -318,9 +318,10 @@ impl State {
     }
 
     /// Counts a failed call; a place that fails again and again is left alone for a while.
-    pub(super) fn failed(&mut self, place: Place, now: Duration) {
+    pub(super) fn failed(&mut self, place: Place, now: Duration, why: &str) {
         let hand = self.hand_mut(place);
         hand.failures += 1;
+        hand.trouble = Some(why.to_owned());
         if hand.failures >= FAILURES {
             hand.away_until = Some(now + REST);
         }
