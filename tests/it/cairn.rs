@@ -85,9 +85,11 @@ impl Home {
             .env("CAIRN_HOME", self.folder.path())
             .env("OLLAMA_HOST", format!("127.0.0.1:{}", self.port))
             .env_remove("OLLAMA_MODELS")
-            // Only the journeys that are about it leave computed prefixes on the disk.
-            .env("OLLAMA_KV_TIERING", "0")
             .stdin(Stdio::null());
+        // Only the journeys that are about it leave computed prefixes on the disk.
+        if !self.env.iter().any(|(name, _)| name.starts_with("OLLAMA_KV_TIER")) {
+            command.env("OLLAMA_KV_TIERING", "0");
+        }
         for (name, value) in &self.env {
             command.env(name, value);
         }

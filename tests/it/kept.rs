@@ -28,9 +28,9 @@ fn tokens(answer: &Value, field: &str) -> u64 {
 fn a_prompt_is_computed_once() {
     let home = Home::new();
     let folder = home.folder.path().join("kept");
+    let home = home.with("OLLAMA_KV_TIERING", "1").with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
     // A model as small as this one computes its prompts about as quickly as they are read.
     let home = home.with("CAIRN_KV_WEIGH", "0");
-    let home = home.with("OLLAMA_KV_TIERING", "1").with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
     let model = home.folder.path().join("m.gguf");
     cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &model).expect("the home is writable");
 
@@ -58,7 +58,7 @@ fn a_prompt_is_computed_once() {
 
 #[test]
 fn a_daemon_that_is_killed_finds_what_it_had_written() {
-    let home = Home::new().with("OLLAMA_KV_TIERING", "1");
+    let home = Home::new().with("CAIRN_KV_WEIGH", "0").with("OLLAMA_KV_TIERING", "1");
     let model = home.folder.path().join("m.gguf");
     cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &model).expect("the home is writable");
     let daemon = home.serve();

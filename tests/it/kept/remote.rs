@@ -177,13 +177,16 @@ fn end(mut daemon: Daemon<'_>) {
 /// A home whose prefixes are kept in a remote place alone.
 fn home(remote: &str) -> Home {
     let home = Home::new();
-    home.with("OLLAMA_KV_TIERING", "1").with("OLLAMA_KV_TIER_LOCAL_GB", "0").with("OLLAMA_KV_TIER_REMOTE", remote)
+    let home = home.with("CAIRN_KV_WEIGH", "0").with("OLLAMA_KV_TIERING", "1");
+    home.with("OLLAMA_KV_TIER_LOCAL_GB", "0").with("OLLAMA_KV_TIER_REMOTE", remote)
 }
 
 /// Starts a daemon, with a model.
 fn import(home: &Home) -> Daemon<'_> {
     let model = home.folder.path().join("m.gguf");
-    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &model).expect("the home is writable");
+    // Some work, so that it pays to ask a place that is well.
+    let spec = cairn_testkit::ModelSpec { layers: 6, context: 4096, ..cairn_testkit::tiny_llama() };
+    cairn_testkit::write_file(&spec, &model).expect("the home is writable");
     let daemon = home.serve();
     succeeded(&home.run(&["import", &model.to_string_lossy(), "m"]));
     daemon
@@ -197,9 +200,9 @@ fn computed(home: &Home, seed: u64) -> Value {
     answer
 }
 
-/// How much longer an answer may take than one that is computed, on a machine that is busy: what a recall may be waited for (50 ms and
-/// 1 ms for each of some 1,500 tokens), and then some. The places here keep everybody waiting for longer.
-const MARGIN: Duration = Duration::from_millis(1900);
+/// How much longer an answer may take than one that is computed: 100 ms, and what a machine that is busy with other things may add. The
+/// places here keep everybody waiting for longer.
+const MARGIN: Duration = Duration::from_millis(100 + 800);
 
 #[test]
 fn an_s3_server_keeps_what_was_computed_and_may_fail() {
@@ -226,8 +229,13 @@ fn an_s3_server_keeps_what_was_computed_and_may_fail() {
     let prompt = tokens(&restored, "prompt_eval_count");
     assert_eq!(tokens(&restored, "remote_tokens"), prompt - 1, "all of it comes from the server: {restored}");
     check(&restored, 1, "restored");
+    drop(daemon);
 
-    // It is slow, and then it is not.
+    // From here on it is asked where that pays. It is slow, and then it is not.
+    let home = home.with("CAIRN_KV_WEIGH", "1");
+    let forget = || drop(std::fs::remove_dir_all(home.folder.path().join("cache")));
+    let daemon = home.serve();
+    scanned(&home, 10.0);
     proxy.set(Mood::Late(Duration::from_secs(2)));
     let (computed, recompute) = ask(&daemon, 101);
     let (late, took) = ask(&daemon, 2);
@@ -252,7 +260,7 @@ fn an_s3_server_keeps_what_was_computed_and_may_fail() {
     }
 
     // And when it is well again, what it has is found.
-    forget();
+    let home = home.with("CAIRN_KV_WEIGH", "0");
     let daemon = home.serve();
     scanned(&home, 10.0);
     let (back, _) = ask(&daemon, 5);
@@ -268,6 +276,7 @@ fn a_share_that_hangs_keeps_nobody_waiting() {
     let home = home(&share.to_string_lossy());
     end(import(&home));
     let (first, second) = (computed(&home, 1), computed(&home, 2));
+    let home = home.with("CAIRN_KV_WEIGH", "1");
     let daemon = home.serve();
     scanned(&home, 4.0);
 
@@ -287,6 +296,7 @@ fn a_share_that_hangs_keeps_nobody_waiting() {
     drop(daemon);
 
     all.iter().for_each(|path| std::fs::rename(aside(path), path).expect("it is there"));
+    let home = home.with("CAIRN_KV_WEIGH", "0");
     let daemon = home.serve();
     scanned(&home, 4.0);
     let (back, _) = ask(&daemon, 2);

@@ -134,12 +134,12 @@ pub struct App {
     present: Option<Arc<Presence>>,
     /// Where computed prefixes are kept.
     kept: Option<Arc<cairn_runtime::Kept>>,
+    /// Where the key is that seals them.
+    tier_key: Option<KeyPlace>,
     /// What is remembered of them beside.
     book: Arc<cache::Book>,
     /// Bytes of memory that this process may use.
     memory_bytes: u64,
-    /// Where the key is that seals them.
-    tier_key: Option<KeyPlace>,
 }
 
 impl App {
@@ -168,8 +168,8 @@ impl App {
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
         let mut app = Self::new(engine, settings, clock, seed);
         app.kept = kept.map(Arc::new);
-        app.memory_bytes = memory_bytes;
         app.tier_key = tier_key.flatten();
+        app.memory_bytes = memory_bytes;
         app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)

@@ -88,7 +88,6 @@ pub const TABLE: &[Row] = &[
         "an eighth of the memory, 4G at most",
         "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
     ),
-    row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
     row(
         "OLLAMA_KV_TIERING",
         "true",
@@ -114,6 +113,7 @@ pub const TABLE: &[Row] = &[
         "true, unless CAIRN_HOME is set",
         "Whether the key for that is kept in the system's keychain, else in a file that only this user can read",
     ),
+    row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
     row("CAIRN_KV_DAILY_WRITE", "54G", "Bytes that are written to the folder on one day, to spare the disk; or none"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),

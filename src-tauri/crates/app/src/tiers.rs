@@ -94,8 +94,7 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
             return None;
         }
     };
-    let seals =
-        settings.folder.is_some() && settings.seals_folder || settings.remote.is_some() && settings.seals_remote;
+    let seals = settings.folder.is_some() && settings.seals_folder || settings.remote.is_some() && settings.seals_remote;
     let (seal, key) = seals.then(|| seal(settings)).flatten().unzip();
     let secrets = Secrets { secret, seal };
     let time: Arc<dyn cairn_tier::Clock> = Arc::new(Time { began: Instant::now(), clock: clock.clone() });
@@ -111,8 +110,8 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     });
     let index = (ssd.is_some() || remote.is_some()).then(|| index_file(settings)).flatten();
     let lossy = settings.compress == Some(Compress::Compact);
-    let config =
-        Config { ssd, remote, index, ttl: settings.ttl, lossy, weigh: settings.weigh, ..Config::new(ram_bytes) };
+    let weigh = settings.weigh;
+    let config = Config { ssd, remote, index, ttl: settings.ttl, lossy, weigh, ..Config::new(ram_bytes) };
     let tiers = Tiers::open(config, time).map(Arc::new);
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
     watch::health(&tiers);
@@ -143,18 +142,18 @@ fn index_file(settings: &TierSettings) -> Option<PathBuf> {
     Some(file.clone())
 }
 
+/// The folder, for whoever checks what is in it. Files of another secret or key than ours are damaged to it.
+pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<Ssd, String> {
+    let seal = if settings.seals_folder { seal(settings).map(|(seal, _)| seal) } else { None };
+    files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })
+}
+
 /// The key that seals, which is made at the first need.
 fn seal(settings: &TierSettings) -> Option<(Vec<u8>, KeyPlace)> {
     let keychain = settings.keychain.then_some(&SystemKeychain as &dyn keys::Keychain);
     keys::seal(&RealDisk, keychain, &settings.key_file)
         .map_err(|error| tracing::warn!(error, "no prefixes are kept encrypted: their key cannot be had"))
         .ok()
-}
-
-/// The folder, for whoever checks what is in it. Files of another secret than ours are damaged to it.
-pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<Ssd, String> {
-    let seal = if settings.seals_folder { seal(settings).map(|(seal, _)| seal) } else { None };
-    files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })
 }
 
 fn files(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Result<Ssd, String> {

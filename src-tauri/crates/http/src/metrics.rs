@@ -31,11 +31,13 @@ fn text(families: &[Family]) -> String {
         let kind = match family.kind {
             FamilyKind::Counter => "counter",
             FamilyKind::Gauge => "gauge",
+            FamilyKind::Histogram => "histogram",
         };
         let about = family.about.replace('\\', r"\\").replace('\n', r"\n");
         writeln!(text, "# HELP {0} {about}\n# TYPE {0} {kind}", family.name).expect(FITS);
         for sample in &family.samples {
             text.push_str(family.name);
+            text.push_str(sample.suffix);
             let labels: Vec<String> =
                 sample.labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
             if !labels.is_empty() {
@@ -61,6 +63,7 @@ mod tests {
     #[test]
     fn families_are_written_as_prometheus_reads_them() {
         let sample = |labels: &[(&'static str, &str)], value| Sample {
+            suffix: "",
             labels: labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
             value,
         };
@@ -68,11 +71,15 @@ mod tests {
         let families = [
             family("a_total", FamilyKind::Counter, vec![sample(&[("m", "a\\b\"c\nd"), ("t", "x")], 3.0)]),
             family("nothing", FamilyKind::Gauge, Vec::new()),
+            family("h", FamilyKind::Histogram, vec![Sample { suffix: "_sum", ..sample(&[], 1.5) }]),
             family("b", FamilyKind::Gauge, vec![sample(&[], 0.5), sample(&[("m", "é")], 1e15)]),
         ];
         let expected = r#"# HELP a_total What it \\ is.\nReally.
 # TYPE a_total counter
 a_total{m="a\\b\"c\nd",t="x"} 3
+# HELP h What it \\ is.\nReally.
+# TYPE h histogram
+h_sum 1.5
 # HELP b What it \\ is.\nReally.
 # TYPE b gauge
 b 0.5

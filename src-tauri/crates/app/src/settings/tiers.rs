@@ -71,8 +71,6 @@ pub struct TierSettings {
     pub folder: Option<PathBuf>,
     /// `OLLAMA_KV_TIER_LOCAL_GB`, in bytes.
     pub folder_bytes: Option<u64>,
-    /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
-    pub weigh: bool,
     /// `OLLAMA_KV_TIER_REMOTE`; none where `OLLAMA_KV_TIERING` is off.
     pub remote: Option<RemotePlace>,
     /// `OLLAMA_KV_TIER_REMOTE_GB`, in bytes.
@@ -87,6 +85,8 @@ pub struct TierSettings {
     pub seals_remote: bool,
     /// `CAIRN_KV_DAILY_WRITE`, for the folder; none for no limit.
     pub daily_write_bytes: Option<u64>,
+    /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
+    pub weigh: bool,
     /// What names chunks and tells files that are ours.
     pub secret_file: PathBuf,
     /// What seals them, where no keychain has it.

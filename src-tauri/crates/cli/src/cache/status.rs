@@ -25,6 +25,12 @@ pub(super) fn text(status: &CacheResponse) -> String {
     if let Some(folder) = &status.folder {
         text += &format!("folder: {folder}\n");
     }
+    if let Some(remote) = &status.remote {
+        text += &format!("remote: {remote}\n");
+    }
+    if let Some(key) = &status.key {
+        text += &format!("encrypted: with a key {key}\n");
+    }
     if status.prompt_tokens > 0 {
         let percent = status.cached_tokens as f64 / status.prompt_tokens as f64 * 100.0;
         let (cached, all) = (status.cached_tokens, status.prompt_tokens);

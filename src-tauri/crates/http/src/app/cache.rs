@@ -39,6 +39,8 @@ fn response(app: &App) -> CacheResponse {
     let dropped = tiers.dropped;
     CacheResponse {
         folder: status.folder.map(|folder| folder.display().to_string()),
+        remote: app.settings().tiers.remote.as_ref().map(ToString::to_string),
+        key: app.tier_key().map(|key| key.to_string()),
         prompt_tokens: status.prompt_tokens,
         cached_tokens: status.cached_tokens,
         saved_today_ms: u64::try_from(status.saved_today.as_millis()).unwrap_or(u64::MAX),
@@ -60,7 +62,10 @@ fn tier(status: &PlaceStatus) -> CacheTier {
             Health::Away => "away",
         }
         .to_owned(),
-        reason: status.trouble.clone().or_else(|| CacheStatus::reason(status.health).map(str::to_owned)),
+        reason: CacheStatus::reason(status.health).map(|reason| match &status.trouble {
+            Some(trouble) => format!("{reason}: {trouble}"),
+            None => reason.to_owned(),
+        }),
         budget_bytes: status.budget_bytes,
         used_bytes: status.used_bytes,
         chunks: status.chunks as u64,

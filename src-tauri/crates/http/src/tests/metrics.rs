@@ -40,7 +40,7 @@ fn sample(line: &str) -> Option<(&str, Vec<(String, String)>, f64)> {
 fn parse(text: &str) -> HashMap<String, f64> {
     let word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
     assert!(text.ends_with('\n'), "the last line ends");
-    let (mut current, mut seen, mut samples) = (String::new(), HashSet::new(), HashMap::new());
+    let (mut names, mut seen, mut samples) = (Vec::new(), HashSet::new(), HashMap::new());
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
@@ -51,11 +51,14 @@ fn parse(text: &str) -> HashMap<String, f64> {
             let kind = kind.unwrap_or_else(|| panic!("{name} has a type")).to_owned();
             assert!(["counter", "gauge", "histogram"].contains(&kind.as_str()), "{name}: {kind}");
             assert_eq!(kind == "counter", name.ends_with("_total"), "{name} says what it is");
-            current = name.to_owned();
+            let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
+            names = suffixes.iter().map(|suffix| format!("{name}{suffix}")).collect();
             continue;
         }
         let (name, labels, value) = sample(line).unwrap_or_else(|| panic!("{line:?} is a sample"));
-        assert_eq!(name, current, "{line:?} has a type");
+        assert!(names.iter().any(|known| known == name), "{line:?} has a type");
+        let buckets = name.ends_with("_bucket");
+        assert_eq!(buckets, labels.last().is_some_and(|(label, _)| label == "le"), "{line:?}");
         assert!(labels.iter().all(|(label, _)| word(label)), "{line:?}");
         assert!(value.is_finite() && value >= 0.0, "{line:?}");
         let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
@@ -66,7 +69,7 @@ fn parse(text: &str) -> HashMap<String, f64> {
 
 #[tokio::test]
 async fn the_tiers_tell_their_numbers() {
-    let daemon = Daemon::with(&[("CAIRN_KV_RAM", "10M")]);
+    let daemon = Daemon::with(&[("CAIRN_KV_RAM", "10M"), ("CAIRN_KV_WEIGH", "0")]);
     let answer = daemon.own("GET", "/metrics", "").await;
     let (head, body) = answer.split_once('\n').expect("a head and a body");
     assert_eq!(head, "200 text/plain; version=0.0.4; charset=utf-8", "Prometheus asks for this");
@@ -97,6 +100,12 @@ async fn the_tiers_tell_their_numbers() {
     }
     let after = parse(daemon.own("GET", "/metrics", "").await.split_once('\n').expect("a body").1);
     assert!(after["kvtier_hit_tokens_total tier=ram"] > 256.0, "what was unloaded came back: {after:?}");
+    let lookups = after["kvtier_lookup_tokens_total model=m:latest"];
+    assert!(lookups > 512.0, "both prompts were looked up: {after:?}");
+    assert!(after["kvtier_recomputed_tokens_total model=m:latest,reason=miss"] > 256.0, "one was computed: {after:?}");
+    assert_eq!(after["kvtier_restore_seconds_count tier=ram"], 1.0, "the other was restored: {after:?}");
+    let (one, all) = ("kvtier_restore_seconds_bucket tier=ram,le=60", "kvtier_restore_seconds_bucket tier=ram,le=+Inf");
+    assert_eq!((after[one], after[all]), (1.0, 1.0), "classes are sums: {after:?}");
     assert!(after["kvtier_used_bytes tier=ram"] > 0.0, "and is kept: {after:?}");
     for (name, before) in samples.iter().filter(|(name, _)| name.contains("_total ")) {
         assert!(after[name] >= *before, "{name} only grows");

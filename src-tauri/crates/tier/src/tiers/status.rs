@@ -250,7 +250,7 @@ impl State {
         }
     }
 
-    /// Tells of places whose health has changed.
+    /// Tells of places whose health has changed. All begin with being listed.
     pub(super) fn watch_health(&mut self, now: Duration) {
         for place in LOWER {
             if !self.hand(place).present {
@@ -258,7 +258,7 @@ impl State {
             }
             let health = self.health(place, now);
             let before = self.counts.health[place as usize].replace(health);
-            if before.is_some_and(|before| before != health) {
+            if before.unwrap_or(Health::Scanning) != health {
                 self.counts.tell(&Event::Health(place, health));
             }
         }

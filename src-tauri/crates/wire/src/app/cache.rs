@@ -25,6 +25,12 @@ pub struct CacheResponse {
     /// Path of the folder on this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
+    /// The place elsewhere: a path or an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<String>,
+    /// Where the key is that encrypts files, in words; none where none are encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Tokens of prompts that were asked since the daemon started.
     #[serde(default)]
     pub prompt_tokens: u64,
