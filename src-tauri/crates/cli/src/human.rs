@@ -20,24 +20,36 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// A count with a comma before every three digits: `12,304`.
+pub(crate) fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time to two digits or so: `180 ms`, `1.2 s`, `11 s`, `3 min`.
+pub(crate) fn roughly(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 0.0095 => format!("{:.1} ms", seconds * 1e3),
+        seconds if seconds < 0.9995 => format!("{:.0} ms", seconds * 1e3),
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
+    }
+}
+
 /// A number of files: `1 file`, `2 files`.
 pub(crate) fn files(count: u64) -> String {
     match count {
         1 => "1 file".to_owned(),
         count => format!("{count} files"),
     }
-}
-
-/// A number with its thousands apart: `999`, `12,304`.
-pub(crate) fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let (head, rest) = digits.split_at(digits.len() % 3);
-    let groups = rest.as_bytes().chunks(3).map(String::from_utf8_lossy);
-    let groups: Vec<_> = std::iter::once(head.into())
-        .filter(|head: &std::borrow::Cow<'_, str>| !head.is_empty())
-        .chain(groups)
-        .collect();
-    groups.join(",")
 }
 
 /// A moment as seen from now: `3 minutes ago`, `4 minutes from now`.
@@ -86,9 +98,15 @@ mod tests {
     }
 
     #[test]
-    fn counts() {
-        let texts = [0, 7, 999, 1_000, 12_304, 1_234_567].map(count);
-        assert_eq!(texts, ["0", "7", "999", "1,000", "12,304", "1,234,567"], "thousands are apart");
+    fn counts_and_rough_times() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_304, "12,304"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(count), text, "{count}");
+        }
+        for (us, text) in
+            [(5_000, "5.0 ms"), (180_400, "180 ms"), (1_234_000, "1.2 s"), (11_200_000, "11 s"), (180_000_000, "3 min")]
+        {
+            assert_eq!(roughly(Duration::from_micros(us)), text, "{us} us");
+        }
     }
 
     #[test]

@@ -7,16 +7,16 @@ use crate::human;
 /// What the model did not see.
 pub(super) fn text(truncated: &Truncated) -> String {
     let Truncated { turns, tokens, cut_tokens, context_tokens, .. } = *truncated;
-    let amount = |tokens: u64| format!("{} {}", human::count(tokens), if tokens == 1 { "token" } else { "tokens" });
+    let amount = |tokens: u64| format!("{} {}", human::thousands(tokens), if tokens == 1 { "token" } else { "tokens" });
     let oldest = match turns {
         0 => None,
         1 => Some("the oldest turn".to_owned()),
-        turns => Some(format!("the {} oldest turns", human::count(turns))),
+        turns => Some(format!("the {} oldest turns", human::thousands(turns))),
     };
     let oldest = oldest.map(|turns| format!("{turns} ({})", amount(tokens.saturating_sub(cut_tokens))));
     let middle = (cut_tokens > 0).then(|| format!("{} out of the middle", amount(cut_tokens)));
     let all: Vec<String> = oldest.into_iter().chain(middle).collect();
-    let context = human::count(context_tokens);
+    let context = human::thousands(context_tokens);
     format!("Left out, since {context} tokens of context have no room for it: {}.", all.join(", and "))
 }
 
