@@ -32,6 +32,8 @@ impl Home {
 
     fn open(&self, variables: &[(&str, &str)]) -> Opened {
         let home = [("CAIRN_HOME", self.0.path().to_str().expect("it is text")), ("CAIRN_KV_RAM", "8M")];
+        // However full the disk of the machine is that tests.
+        let home = [home[0], home[1], ("CAIRN_KV_RESERVE", "1M")];
         let env = Env::of(home.into_iter().chain(variables.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).expect("there is a home"));
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));
@@ -167,9 +169,7 @@ fn a_folder_is_for_its_user_alone_and_sealed_if_that_is_wanted() {
         assert_eq!(mode(home.path("cache/kv-index.redb")), 0o600, "what is remembered");
         assert!(files.iter().all(|path| mode(path.clone()) == 0o600), "the files");
     }
-    let rows = |path: &PathBuf| {
-        std::fs::read(path).expect("it is readable").windows(ROW.len()).any(|part| part == ROW)
-    };
+    let rows = |path: &PathBuf| std::fs::read(path).expect("it is readable").windows(ROW.len()).any(|part| part == ROW);
     assert!(files.iter().all(rows), "this machine's disk is trusted unless it is said not to be");
     let sealed = [("CAIRN_KV_ENCRYPT", "on")];
     store(home.open(&sealed));

@@ -139,20 +139,20 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
     }
     let mut state = inner.lock();
     match scanned {
-    Ok(()) => {
-        // Only this thread adds here, so what was not seen is gone.
-        let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
-        let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
-        gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
-        state.forget_unmet();
-        state.answered(place);
-    }
-    // A place that cannot even be listed is not there.
-    Err(error) => {
-        let now = inner.clock.now();
-        state.hand_mut(place).away_until = Some(now + REST);
-        state.failed(place, now, &error.to_string());
-    }
+        Ok(()) => {
+            // Only this thread adds here, so what was not seen is gone.
+            let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
+            let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
+            gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+            state.forget_unmet();
+            state.answered(place);
+        }
+        // A place that cannot even be listed is not there.
+        Err(error) => {
+            let now = inner.clock.now();
+            state.hand_mut(place).away_until = Some(now + REST);
+            state.failed(place, now, &error.to_string());
+        }
     }
     let hand = state.hand_mut(place);
     hand.owns = owns;
