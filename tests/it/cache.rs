@@ -22,7 +22,7 @@ impl Place {
     fn new() -> Self {
         let home = Home::new();
         let folder = home.folder.path().join("kept");
-        let home = home.with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
+        let home = tiered(home).with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
         Self { home, folder }
     }
 
@@ -80,6 +80,11 @@ impl Place {
     fn unload(&self) {
         succeeded(&self.home.run(&["stop", "m"]));
     }
+}
+
+/// With tiers, also for a model so small that computing is about as quick as they are.
+fn tiered(home: Home) -> Home {
+    home.with("OLLAMA_KV_TIERING", "1").with("CAIRN_KV_WEIGH", "0")
 }
 
 /// Some hundred words, of which every `seed` has others.
@@ -153,7 +158,7 @@ fn two_keys_find_nothing_of_each_other() {
     let home = Home::new();
     let reachable = format!("0.0.0.0:{}", home.port);
     let folder = home.folder.path().join("kept");
-    let place = Place { home: home.with("OLLAMA_HOST", reachable), folder };
+    let place = Place { home: tiered(home).with("OLLAMA_HOST", reachable), folder };
     let _daemon = place.serve();
     let prompt = words(4, 200);
     let cached = |key: &str| {
@@ -275,7 +280,6 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(status, expected, "{method} {path} {body}: {answer}");
         assert!(answer["error"].as_str().is_some_and(|error| !error.is_empty()), "it says why: {answer}");
     };
-    let models = place.home.folder.path().join("data/models");
     let limits = "/app/cache/limits";
     for body in ["", "{", "[]", "7", r#"{"ram_bytes":-1}"#, r#"{"ram_bytes":1e300}"#, r#"{"ram_bites":1}"#] {
         check("PUT", limits, body, 400);
@@ -311,8 +315,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         status["tiers"].as_array().expect("a list").iter().map(|tier| count(tier, "budget_bytes")).collect();
     assert_eq!(budgets, [100_000_000, 200_000_000], "a restart keeps them: {status}");
 
-    let free = Home::new();
-    let place = Place { folder: models, home: free };
+    let home = tiered(Home::new());
+    let place = Place { folder: home.folder.path().join("elsewhere"), home };
     let _daemon = place.serve();
     for folder in ["kv", "/tmp/../etc/kv", "/", "/proc/kv", ""] {
         check_folder(&place, folder, 400);
@@ -320,7 +324,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let library = place.home.folder.path().join("data/models/kv");
     check_folder(&place, &library.to_string_lossy(), 400);
     assert!(!library.exists(), "nothing is made in a library");
-    check_folder(&place, &place.home.folder.path().join("elsewhere").to_string_lossy(), 200);
+    check_folder(&place, &place.folder.to_string_lossy(), 200);
 }
 
 fn check_folder(place: &Place, folder: &str, expected: u16) {

@@ -68,6 +68,8 @@ pub struct Cost {
     pub recalled_tokens: [u64; 3],
     /// Bringing them back.
     pub recall_ns: u64,
+    /// What computing them would have taken, by what computing has taken lately.
+    pub recompute_ns: u64,
     /// Computing the others.
     pub prompt_ns: u64,
     /// Tokens of the answer.
@@ -182,6 +184,7 @@ impl Answer {
             recalled_tokens: [recalled.ram_tokens, recalled.ssd_tokens, recalled.remote_tokens]
                 .map(|tokens| tokens as u64),
             recall_ns: recalled.ns,
+            recompute_ns: recalled.recompute_ns,
             prompt_ns: finish.prompt_ns,
             answer_tokens: finish.eval_tokens as u64,
             answer_ns: finish.eval_ns,

@@ -99,6 +99,7 @@ fn metrics(cost: &Cost) -> Metrics {
         ssd_tokens,
         remote_tokens,
         restore_duration: cost.recall_ns,
+        recompute_duration: cost.recompute_ns,
     }
 }
 
