@@ -119,6 +119,11 @@ pub const TABLE: &[Row] = &[
         "Whether the key for that is kept in the system's keychain, else in a file that only this user can read",
     ),
     row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
+    row(
+        "CAIRN_KV_RESERVE",
+        "11G, or a twentieth of the disk where that is more",
+        "Bytes of the disk that the folder for prefixes leaves free",
+    ),
     row("CAIRN_KV_DAILY_WRITE", "54G", "Bytes that are written to the folder on one day, to spare the disk; or none"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),

@@ -32,7 +32,7 @@ const FOLDER_SHARE: u64 = 10;
 /// What the remote place holds of its own accord.
 const REMOTE_BYTES: u64 = 100 << 30;
 /// What stays free on the folder's disk: so much, and this share of it.
-const FLOOR_BYTES: u64 = 10 << 30;
+const FLOOR_BYTES: u64 = 11_000_000_000;
 const FLOOR_SHARE: u64 = 20;
 /// How long a shutdown waits for models to hand over what they have computed, and then for that to be written.
 const HAND_OVER: Duration = Duration::from_secs(1);
@@ -168,7 +168,8 @@ fn open_folder(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Res
     let free = ssd.free_bytes().map_err(|error| error.to_string())?;
     let total = cairn_disk::total_bytes(folder).map_err(|error| error.to_string())?;
     let budget = settings.folder_bytes.unwrap_or_else(|| (free / FOLDER_SHARE).min(FOLDER_BYTES));
-    let lower = Lower::ssd(&ssd, budget, (total / FLOOR_SHARE).max(FLOOR_BYTES));
+    let floor = settings.reserve_bytes.unwrap_or_else(|| (total / FLOOR_SHARE).max(FLOOR_BYTES));
+    let lower = Lower::ssd(&ssd, budget, floor);
     Ok(Lower { daily_bytes: settings.daily_write_bytes, ..lower })
 }
 

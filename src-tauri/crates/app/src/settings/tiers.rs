@@ -85,6 +85,8 @@ pub struct TierSettings {
     pub seals_remote: bool,
     /// `CAIRN_KV_DAILY_WRITE`, for the folder; none for no limit.
     pub daily_write_bytes: Option<u64>,
+    /// `CAIRN_KV_RESERVE`.
+    pub reserve_bytes: Option<u64>,
     /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
     pub weigh: bool,
     /// What names chunks and tells files that are ours.
@@ -163,6 +165,7 @@ impl TierSettings {
             seals_folder,
             seals_remote,
             daily_write_bytes: read.parsed("CAIRN_KV_DAILY_WRITE", daily).unwrap_or(Some(DAILY_WRITE_BYTES)),
+            reserve_bytes: read.parsed("CAIRN_KV_RESERVE", bytes),
             weigh: read.text("CAIRN_KV_WEIGH").is_none_or(is_true),
             secret_file: places.data.join("kv-secret"),
             key_file: places.data.join("kv-key"),
@@ -309,6 +312,7 @@ mod tests {
                 ("fo", [false, true], true),
             ],
         );
+        check("CAIRN_KV_RESERVE", |tiers| tiers.reserve_bytes, &[("1G", Some(1_000_000_000), false), ("", None, false)]);
         let cap = Some(DAILY_WRITE_BYTES);
         check(
             "CAIRN_KV_DAILY_WRITE",

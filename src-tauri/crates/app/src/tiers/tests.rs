@@ -32,6 +32,8 @@ impl Home {
 
     fn open(&self, variables: &[(&str, &str)]) -> Opened {
         let home = [("CAIRN_HOME", self.0.path().to_str().expect("it is text")), ("CAIRN_KV_RAM", "8M")];
+        // However full the disk of the machine is that tests.
+        let home = [home[0], home[1], ("CAIRN_KV_RESERVE", "1M")];
         let env = Env::of(home.into_iter().chain(variables.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).expect("there is a home"));
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000));

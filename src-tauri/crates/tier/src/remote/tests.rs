@@ -48,11 +48,12 @@ impl Home {
     }
 
     pub(super) fn open_over(&self, files: Arc<dyn Files>, keys: FileKeys) -> Remote {
-        let options = RemoteOptions {
-            answer: Duration::from_millis(300),
-            list: Duration::from_millis(600),
-            ..RemoteOptions::default()
-        };
+        self.open_waiting(files, keys, Duration::from_millis(300))
+    }
+
+    /// One whose calls may take so long.
+    pub(super) fn open_waiting(&self, files: Arc<dyn Files>, keys: FileKeys, answer: Duration) -> Remote {
+        let options = RemoteOptions { answer, list: 2 * answer, ..RemoteOptions::default() };
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as _;
         Remote::open(files, keys, options, clock, nonce()).expect("threads are to be had")
     }

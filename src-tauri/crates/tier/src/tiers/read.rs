@@ -17,8 +17,8 @@ use crate::tier::{Miss, TierError, Wanted};
 
 /// Chunks of one restore that are read or lie ready before they are taken.
 const AHEAD: usize = 4;
-/// How long the first chunk of a restore may take, however fast its place is.
-const FIRST: Duration = Duration::from_millis(50);
+/// How long the first chunk of a restore from far away may take at most.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// A chunk that was compared with what was asked for. There is no other way to make one.
 #[derive(Clone, Debug)]
@@ -236,14 +236,12 @@ impl State {
         number
     }
 
-    /// How long to wait for the first chunk: twice what it should take. A place that gives nothing until then gives nothing, however
-    /// long all of it may take, and who computes has lost next to nothing.
+    /// How long to wait for the first chunk of a remote place: twice what it should take. One that gives nothing until then is away,
+    /// however long all of it may take, and who computes has lost next to nothing.
     fn first_within(&self, asks: &[Ask], slots: &[Slot]) -> Duration {
-        let (Some(ask), Some(Slot::Due(place))) = (asks.first(), slots.first()) else { return Duration::MAX };
-        let mut bytes = [0; 3];
+        let (Some(ask), Some(Slot::Due(Place::Remote))) = (asks.first(), slots.first()) else { return Duration::MAX };
         // Of one that nobody listed, the length is not known.
-        bytes[*place as usize] = ask.step.bytes.unwrap_or(1);
-        self.rates.restore(bytes).saturating_mul(2).max(FIRST)
+        self.rates.restore([0, 0, ask.step.bytes.unwrap_or(1)]).saturating_mul(2).min(FIRST)
     }
 
     fn end_job(&mut self, number: u64) -> Option<Job> {
