@@ -142,13 +142,18 @@ fn metric(home: &Home, name: &str) -> Option<f64> {
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// Waits until the remote place is known to have so many chunks.
-fn scanned(home: &Home, chunks: f64) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while metric(home, "kvtier_chunks{tier=\"remote\"}").is_none_or(|found| found < chunks) {
-        assert!(Instant::now() < until, "the place is not scanned");
+/// Waits until a place has so many chunks.
+fn holds(home: &Home, tier: &str, chunks: f64) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while metric(home, &format!("kvtier_chunks{{tier=\"{tier}\"}}")).is_none_or(|found| found < chunks) {
+        assert!(Instant::now() < until, "{tier} has not {chunks} chunks");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Waits until the remote place is known to have so many chunks.
+fn scanned(home: &Home, chunks: f64) {
+    holds(home, "remote", chunks);
 }
 
 /// A prompt that shares nothing with those of other seeds, what the model says to it, and how long that took.
@@ -196,6 +201,9 @@ fn import(home: &Home) -> Daemon<'_> {
 fn computed(home: &Home, seed: u64) -> Value {
     let daemon = home.serve();
     let (answer, _) = ask(&daemon, seed);
+    // An unloaded model hands over what it computed; then there is all the time for that which the end has.
+    succeeded(&home.run(&["stop", "m"]));
+    holds(home, "ram", 2.0);
     end(daemon);
     answer
 }
