@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::tokens;
+use super::{recalled, tokens};
 use crate::cairn::{Daemon, Home, kill, program, succeeded};
 
 /// A server of S3 from PyPI, which ends with the test.
@@ -235,7 +235,7 @@ fn an_s3_server_keeps_what_was_computed_and_may_fail() {
     scanned(&home, 10.0);
     let (restored, _) = ask(&daemon, 1);
     let prompt = tokens(&restored, "prompt_eval_count");
-    assert_eq!(tokens(&restored, "remote_tokens"), prompt - 1, "all of it comes from the server: {restored}");
+    assert_eq!(recalled(&restored), prompt - 1, "all of it comes from the server: {restored}");
     check(&restored, 1, "restored");
     drop(daemon);
 
@@ -272,7 +272,7 @@ fn an_s3_server_keeps_what_was_computed_and_may_fail() {
     let daemon = home.serve();
     scanned(&home, 10.0);
     let (back, _) = ask(&daemon, 5);
-    assert!(tokens(&back, "remote_tokens") > 0, "it is back: {back}");
+    assert!(recalled(&back) > 0, "it is back: {back}");
     check(&back, 5, "it is back");
 }
 
@@ -308,7 +308,7 @@ fn a_share_that_hangs_keeps_nobody_waiting() {
     let daemon = home.serve();
     scanned(&home, 4.0);
     let (back, _) = ask(&daemon, 2);
-    assert!(tokens(&back, "remote_tokens") > 0, "it is back: {back}");
+    assert!(recalled(&back) > 0, "it is back: {back}");
     assert_eq!(back["response"], second["response"], "with the same answer: {back}");
 }
 
