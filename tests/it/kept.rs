@@ -24,6 +24,11 @@ fn tokens(answer: &Value, field: &str) -> u64 {
     answer[field].as_u64().unwrap_or_default()
 }
 
+/// Tokens that came from the tiers: some go up to RAM already while the model is loaded.
+fn recalled(answer: &Value) -> u64 {
+    ["ram_tokens", "ssd_tokens", "remote_tokens"].iter().map(|field| tokens(answer, field)).sum()
+}
+
 #[test]
 fn a_prompt_is_computed_once() {
     let home = Home::new();
@@ -51,7 +56,7 @@ fn a_prompt_is_computed_once() {
     drop(daemon);
     let daemon = home.serve();
     let restarted = ask(&daemon);
-    assert_eq!(tokens(&restarted, "ssd_tokens"), prompt - 1, "a restarted daemon finds it on the disk: {restarted}");
+    assert_eq!(recalled(&restarted), prompt - 1, "a restarted daemon finds it on the disk: {restarted}");
     assert_eq!(restarted["response"], first["response"], "and says the same");
     assert!(restarted["restore_duration"].as_u64() > Some(0), "how long that took is told: {restarted}");
 }
@@ -83,6 +88,6 @@ fn a_daemon_that_is_killed_finds_what_it_had_written() {
     drop(daemon);
     let daemon = home.serve();
     let restarted = ask(&daemon);
-    assert!(tokens(&restarted, "ssd_tokens") > 0, "what was written is found: {restarted}");
+    assert!(recalled(&restarted) > 0, "what was written is found: {restarted}");
     assert_eq!(restarted["response"], first["response"], "and says the same");
 }

@@ -312,7 +312,11 @@ mod tests {
                 ("fo", [false, true], true),
             ],
         );
-        check("CAIRN_KV_RESERVE", |tiers| tiers.reserve_bytes, &[("1G", Some(1_000_000_000), false), ("", None, false)]);
+        check(
+            "CAIRN_KV_RESERVE",
+            |tiers| tiers.reserve_bytes,
+            &[("1G", Some(1_000_000_000), false), ("", None, false)],
+        );
         let cap = Some(DAILY_WRITE_BYTES);
         check(
             "CAIRN_KV_DAILY_WRITE",
