@@ -115,14 +115,10 @@ impl Chat {
         }
         let splitter = conversation.splitter(&fitted.rendered.text);
         let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
-        let rope = chosen.context_shift == Some(ContextShift::Rope);
-        let head = match messages.iter().position(|message| message.role != "system") {
-            // What comes before all turns is to stay, whatever of them goes.
-            Some(first) if rope => conversation.head_tokens(&messages, &rendered.tokens, first)?,
-            _ if rendered.tokens.len() < conversation.context_tokens => 0,
-            _ => conversation.head_tokens(&messages, &rendered.tokens, messages.len().saturating_sub(1))?,
+        let cut = match self.whole || self.no_shift {
+            true => Cut::Never,
+            false => conversation.cut(&messages, &rendered.tokens, &chosen)?,
         };
-        let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(head) };
         let (request, cut_tokens) = conversation.request(rendered.tokens, chosen, cut)?;
         let truncated = Truncated {
             turns,
@@ -226,6 +222,18 @@ impl Conversation {
     pub(crate) fn read(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
         let text = self.render(messages)?;
         Ok(Rendered { tokens: self.encode(&text, true), text })
+    }
+
+    /// How a conversation that is read as these tokens may be cut.
+    pub(crate) fn cut(&self, messages: &[prompt::Message], tokens: &[u32], chosen: &Chosen) -> Result<Cut, Error> {
+        let rope = chosen.context_shift == Some(ContextShift::Rope);
+        let head_tokens = match messages.iter().position(|message| message.role != "system") {
+            // What comes before all turns is to stay, whatever of them goes.
+            Some(first) if rope => self.head_tokens(messages, tokens, first)?,
+            _ if tokens.len() < self.context_tokens => 0,
+            _ => self.head_tokens(messages, tokens, messages.len().saturating_sub(1))?,
+        };
+        Ok(Cut::After(head_tokens))
     }
 
     /// How many of a conversation's tokens come before the text of one of its messages. None where they would take more than half of the

@@ -8,7 +8,7 @@ use cairn_tier::Place;
 use cairn_tier::tiers::{Gone, Why};
 
 use crate::chat::{Conversation, Cut, Message};
-use crate::{App, Error, options};
+use crate::{App, Error};
 
 /// A prompt to look for.
 #[derive(Debug, Clone, Default)]
@@ -49,14 +49,14 @@ impl App {
     /// When there is no such model, it cannot be loaded, or the prompt cannot be rendered.
     pub async fn trace(&self, trace: TracePrompt) -> Result<Traced, Error> {
         let model = self.catalog.find(&trace.model)?;
-        let chosen = options::choose(&model.params, None)?;
+        let chosen = self.chosen(&model, None)?;
         let lease = self.lease(&model, &chosen, false, None).await?;
         let rendering = self.rendering();
         let look = move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, None)?;
-            let tokens = if trace.raw {
+            let (tokens, cut) = if trace.raw {
                 let text: String = trace.messages.into_iter().map(|message| message.content).collect();
-                conversation.encode(&text, true)
+                (conversation.encode(&text, true), Cut::After(0))
             } else {
                 let mut messages: Vec<prompt::Message> = model.messages.clone();
                 let is_system = |message: &Message| message.role.eq_ignore_ascii_case("system");
@@ -65,9 +65,11 @@ impl App {
                     messages.insert(0, prompt::Message::new("system", system));
                 }
                 messages.extend(trace.messages.into_iter().map(prompt::Message::from));
-                conversation.fit(messages, false)?.rendered.tokens
+                let fitted = conversation.fit(messages, false)?;
+                let cut = conversation.cut(&fitted.messages, &fitted.rendered.tokens, &chosen)?;
+                (fitted.rendered.tokens, cut)
             };
-            let tokens = conversation.request(tokens, chosen, Cut::After(0))?.0.prompt;
+            let tokens = conversation.request(tokens, chosen, cut)?.0.prompt;
             let held = lease.held(&tokens, None::<Arc<str>>);
             Ok(traced(&lease, &tokens, held))
         };
