@@ -21,6 +21,8 @@ const RAM_SHARE: u64 = 8;
 /// Most that the folder holds of its own accord, and its share of what is free.
 const FOLDER_BYTES: u64 = 20 << 30;
 const FOLDER_SHARE: u64 = 10;
+/// What may be written to the folder each day before it has come back: enough for most people, and a third of what a busy agent computes.
+const EARLY_BYTES: u64 = 8 << 30;
 /// What stays free on the folder's disk.
 const FLOOR_BYTES: u64 = 10 << 30;
 /// How long a shutdown waits for models to hand over what they have computed, and then for that to be written.
@@ -67,7 +69,8 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
             .ok()
     });
     let time = Time { began: Instant::now(), clock: clock.clone() };
-    let tiers = Tiers::open(Config { ssd, ..Config::new(ram_bytes) }, Arc::new(time));
+    let config = Config { ssd, early_bytes: Some(EARLY_BYTES), ..Config::new(ram_bytes) };
+    let tiers = Tiers::open(config, Arc::new(time));
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
     tracing::info!(ram_bytes, folder = ?settings.folder, "computed prefixes are kept");
     Some(Kept { tiers: Arc::new(tiers), namespace: Namespace::new(&secret, "default") })
