@@ -146,9 +146,7 @@ pub(super) fn written(trace: &Trace, folder: Folder, worth: Arc<dyn Worth>) -> (
         if next_day {
             early = 0;
         }
-        if next_day
-            && let Some(last) = folder.nightly
-        {
+        if next_day && let Some(last) = folder.nightly {
             let ids: Vec<ChunkId> = replay.catalog.shelf(Place::Ram).ids().collect();
             let mut only_here: Vec<_> =
                 ids.iter().copied().filter(|id| !replay.catalog.shelf(Place::Ssd).holds(id)).collect();
