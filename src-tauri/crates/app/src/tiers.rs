@@ -29,6 +29,8 @@ const RAM_SHARE: u64 = 8;
 /// Most that the folder holds of its own accord, and its share of what is free.
 const FOLDER_BYTES: u64 = 20 << 30;
 const FOLDER_SHARE: u64 = 10;
+/// What may be written to the folder each day before it has come back: enough for most people, and a third of what a busy agent computes.
+const EARLY_BYTES: u64 = 8 << 30;
 /// What the remote place holds of its own accord.
 const REMOTE_BYTES: u64 = 100 << 30;
 /// What stays free on the folder's disk: so much, and this share of it.
@@ -112,7 +114,16 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
     let index = (ssd.is_some() || remote.is_some()).then(|| index_file(settings)).flatten();
     let lossy = settings.compress == Some(Compress::Compact);
     let weigh = settings.weigh;
-    let config = Config { ssd, remote, index, ttl: settings.ttl, lossy, weigh, ..Config::new(ram_bytes) };
+    let config = Config {
+        ssd,
+        remote,
+        index,
+        ttl: settings.ttl,
+        lossy,
+        weigh,
+        early_bytes: Some(EARLY_BYTES),
+        ..Config::new(ram_bytes)
+    };
     let tiers = Tiers::open(config, time).map(Arc::new);
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
     watch::health(&tiers);

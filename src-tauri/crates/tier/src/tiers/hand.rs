@@ -1,6 +1,7 @@
 //! The thread that changes a place below RAM: it alone scans, writes and removes there, one thing after the other, so that what the
 //! catalog says of the place follows what happened to it.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queue::{Removal, Writable};
@@ -52,7 +53,8 @@ pub(super) fn run(inner: &Inner, place: Place) {
             return;
         }
         let now = inner.clock.now();
-        let Some(op) = state.choose(&inner.config, place, now, inner.clock.unix_s()) else {
+        let paused = state.closing.is_none() && inner.paused.load(Ordering::Relaxed);
+        let Some(op) = state.choose(&inner.config, place, now, inner.clock.unix_s(), paused) else {
             inner.done.notify_all();
             if state.closing == Some(Closing::Flush) {
                 return;
@@ -70,6 +72,7 @@ pub(super) fn run(inner: &Inner, place: Place) {
                 state
             }
             Op::Save(id, source) => {
+                cairn_disk::stand_back();
                 inner.write_owners(&id);
                 inner.promise_day(place);
                 let saved = save(inner, lower, &id, source);
@@ -167,7 +170,7 @@ impl State {
     }
 
     /// What a hand does next: removals first, since they make room.
-    fn choose(&mut self, config: &Config, place: Place, now: Duration, unix_s: u64) -> Option<Op> {
+    fn choose(&mut self, config: &Config, place: Place, now: Duration, unix_s: u64, paused: bool) -> Option<Op> {
         let lower = config.lower(place)?;
         let rescan = self.hand(place).scanned_at.is_none_or(|then| lower.rescan.is_some_and(|span| now >= then + span));
         if rescan {
@@ -183,7 +186,7 @@ impl State {
             if self.hand(place).owns && self.trim(config, place, now).removed > 0 {
                 continue;
             }
-            if !self.hand(place).is_writable(now) {
+            if paused || !self.hand(place).is_writable(now) {
                 return None;
             }
             let id = self.hand(place).queue.first()?;
