@@ -48,7 +48,7 @@ impl Receiving<'_> {
             return Err(WriteError::OtherContents { named: self.digest, found });
         }
         let layer = Layer { kind: LayerKind::Model, digest: found, size_bytes: self.size_bytes };
-        self.writer.keep(self.draft, &layer).map(drop)
+        self.writer.keep(self.draft, &layer, &mut |_| true).map(drop)
     }
 }
 
