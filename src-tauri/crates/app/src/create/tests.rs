@@ -203,3 +203,22 @@ async fn what_another_library_has_comes_along_if_it_is_sound() {
     let stray = sound.with_file_name(cairn_store::Digest::of(&[9; 300_000]).file_name());
     assert!(!stray.exists() && fixture.app.show("worse", false).is_err(), "nothing of it stays");
 }
+
+#[tokio::test]
+async fn words_that_nobody_could_read_again_are_refused() {
+    let fixture = fixture();
+    let long = "x".repeat((8 << 20) + 1);
+    let base = || of("m", "pebble");
+    let check = async |what: &str, request: Create| {
+        let error = create(&fixture, request).await.expect_err(what);
+        assert!(error.contains("too long"), "{what}: {error}");
+        assert!(fixture.app.show("m", false).is_err(), "{what}: there is no such model");
+    };
+    check("a system message", Create { system: Some(long.clone()), ..base() }).await;
+    check("a licence", Create { licenses: vec![long.clone()], ..base() }).await;
+    check("messages", Create { messages: vec![message("user", &long)], ..base() }).await;
+    check("options", Create { parameters: json!({"stop": [long]}).as_object().cloned(), ..base() }).await;
+    check("the description", Create { renderer: Some(long.clone()), ..base() }).await;
+    create(&fixture, Create { system: Some(long[1..].to_owned()), ..base() }).await.unwrap();
+    assert_eq!(fixture.app.show("m", false).unwrap().system.len(), long.len() - 1, "as long as can be read");
+}
