@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::import::tests::{Fixture, fixture};
+use crate::import::tests::{Fixture, fixture, fixture_with};
 
 async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String> {
     let mut events = fixture.app.create(create);
@@ -221,4 +221,21 @@ async fn words_that_nobody_could_read_again_are_refused() {
     check("the description", Create { renderer: Some(long.clone()), ..base() }).await;
     create(&fixture, Create { system: Some(long[1..].to_owned()), ..base() }).await.unwrap();
     assert_eq!(fixture.app.show("m", false).unwrap().system.len(), long.len() - 1, "as long as can be read");
+}
+
+#[tokio::test]
+async fn what_is_made_leaves_the_reserve_of_the_disk() {
+    let fixture = fixture_with(&[("CAIRN_DISK_RESERVE", "1000T")]);
+    let digest = cairn_store::Digest::of(b"GGUF").to_string();
+    let upload = fixture.app.upload::<&[u8]>(&digest, Some(4)).unwrap();
+    upload.write(b"GGUF").await;
+    let error = upload.end().await.expect_err("the disk has no such reserve").to_string();
+    assert!(error.contains("CAIRN_DISK_RESERVE"), "what is sent: {error}");
+    let path = fixture.file("one.gguf", 1);
+    let far = cairn_store::Library::new(fixture.folder.path().join("ollama"));
+    let writer = LibraryWriter::open(&far, &RealDisk).unwrap();
+    let layer = writer.bring(&path, false, &mut |_| true).unwrap().layer;
+    writer.save(&"far".parse().unwrap(), b"{}", &[layer], false).unwrap();
+    let error = create(&fixture, of("near", "far")).await.expect_err("a copy does not fit");
+    assert!(error.contains("CAIRN_DISK_RESERVE"), "what is copied: {error}");
 }
