@@ -339,6 +339,7 @@ impl Error {
             | Self::Quantise(_)
             | Self::Write(
                 WriteError::OtherContents { .. }
+                | WriteError::LongText { .. }
                 | WriteError::MovedLink { .. }
                 | WriteError::MovedProtected(_)
                 | WriteError::MovedFromClosed { .. },
