@@ -23,6 +23,7 @@ pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType
 pub use engine::{Engine, Lease, Loaded};
 pub use error::LoadError;
 pub use keep_alive::KeepAlive;
+pub use loaded::Device;
 pub use request::{
     Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,
 };

@@ -43,10 +43,14 @@ pub(crate) struct LoadedModel {
     alive: Arc<AtomicBool>,
 }
 
+/// What computes a model, made of the CPU backend that has its weights and the type of its pages.
+pub type Device = Arc<dyn Fn(Cpu) -> Box<dyn Backend> + Send + Sync>;
+
 /// What loading needs from the engine.
 pub(crate) struct Loading {
     pub(crate) variant: &'static Variant,
     pub(crate) team: Arc<Team>,
+    pub(crate) device: Device,
     pub(crate) budget: Arc<Budget>,
     pub(crate) parallel: usize,
     /// Tokens of context that the first request asks for.
@@ -87,7 +91,7 @@ impl LoadedModel {
         if let Some(why) = kv_refused {
             tracing::warn!(asked = loading.kv_type.name(), used = kv_type.name(), %why, "type of the KV cache refused");
         }
-        let mut backend = backend.with_kv_type(kv_type);
+        let mut backend = (loading.device)(backend.with_kv_type(kv_type));
         let caps = backend.caps();
         let layout = model.plan.page_layout(caps.kv_type);
         let logits = model.plan.logits.expect("every family's plan ends in logits");
@@ -105,7 +109,7 @@ impl LoadedModel {
         let scheduler = Scheduler {
             file: Arc::clone(&file),
             team: loading.team,
-            backend: Box::new(backend),
+            backend,
             plan,
             logits,
             vocabulary: model.hparams.vocab,
