@@ -118,6 +118,7 @@ impl LoadedModel {
             parallel: loading.parallel,
             waiting: VecDeque::new(),
             crowded: false,
+            short_since: None,
             seeds: loading.seeds,
             inbox,
             queued: Arc::clone(&queued),
