@@ -279,6 +279,11 @@ impl Cache {
         }
     }
 
+    /// Whether pools of other models have a part of the budget.
+    pub fn others_have_pages(&self) -> bool {
+        self.pool.budget().used() > self.pool.len() as u64 * self.pool.page_bytes()
+    }
+
     /// What the cache holds and has done.
     pub fn stats(&self) -> Stats {
         let (pages, cached_pages) = (self.pool.len(), self.trie.idle());

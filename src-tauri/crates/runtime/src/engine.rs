@@ -26,7 +26,7 @@ use self::lease::Timer;
 use crate::config::{EngineConfig, LoadOptions, ModelId, Source};
 use crate::error::LoadError;
 use crate::keep_alive::KeepAlive;
-use crate::loaded::{LoadedModel, Loading};
+use crate::loaded::{Device, LoadedModel, Loading};
 use crate::random::Random;
 use crate::scheduler::HAND_OVER;
 use crate::usage::{Counters, Usage};
@@ -65,6 +65,7 @@ pub struct Engine(Arc<Inner>);
 struct Inner {
     config: EngineConfig,
     variant: &'static Variant,
+    device: Device,
     budget: Arc<Budget>,
     entries: Mutex<HashMap<ModelId, Entry>>,
     /// Whether the latest load of each model still runs: after its entry has gone, it hands over what it has computed.
@@ -102,6 +103,11 @@ impl Engine {
     /// Starts an engine; nothing is loaded yet. Must be called inside a tokio runtime, which runs its timers. Fails when
     /// the kernel variant that is asked for does not run here.
     pub fn start(config: EngineConfig) -> Result<Self, VariantError> {
+        Self::start_on(config, Arc::new(|cpu| Box::new(cpu)))
+    }
+
+    /// As [`Engine::start`], with models that another device computes.
+    pub fn start_on(config: EngineConfig, device: Device) -> Result<Self, VariantError> {
         let config = EngineConfig { parallel: config.parallel.max(1), max_loaded: config.max_loaded.max(1), ..config };
         let features = &config.machine.cpu.features;
         let usable = variants(features, config.kernel.as_deref())?;
@@ -118,6 +124,7 @@ impl Engine {
             seeds: Mutex::new(Random::new(config.seed)),
             config,
             variant,
+            device,
             budget,
             entries: Mutex::default(),
             latest: Mutex::default(),
@@ -161,6 +168,7 @@ impl Engine {
         self.make_room(&id, &file, &options).await?;
         let loading = Loading {
             variant: inner.variant,
+            device: Arc::clone(&inner.device),
             team: self.team(self.threads(&options)).map_err(LoadError::Thread)?,
             budget: Arc::clone(&inner.budget),
             parallel: inner.config.parallel,

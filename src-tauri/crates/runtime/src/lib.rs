@@ -29,6 +29,7 @@ pub use errand::Held;
 pub use error::LoadError;
 pub use full::{Full, WhenFull};
 pub use keep_alive::KeepAlive;
+pub use loaded::Device;
 pub use request::{
     Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,
 };

@@ -51,10 +51,14 @@ pub(crate) struct LoadedModel {
     alive: Arc<AtomicBool>,
 }
 
+/// What computes a model, made of the CPU backend that has its weights and the type of its pages.
+pub type Device = Arc<dyn Fn(Cpu) -> Box<dyn Backend> + Send + Sync>;
+
 /// What loading needs from the engine.
 pub(crate) struct Loading {
     pub(crate) variant: &'static Variant,
     pub(crate) team: Arc<Team>,
+    pub(crate) device: Device,
     pub(crate) budget: Arc<Budget>,
     pub(crate) parallel: usize,
     /// Tokens of context that the first request asks for.
@@ -97,7 +101,7 @@ impl LoadedModel {
         if let Some(why) = kv_refused {
             tracing::warn!(asked = loading.kv_type.name(), used = kv_type.name(), %why, "type of the KV cache refused");
         }
-        let mut backend = backend.with_kv_type(kv_type);
+        let mut backend = (loading.device)(backend.with_kv_type(kv_type));
         let caps = backend.caps();
         let layout = model.plan.page_layout(caps.kv_type);
         let logits = model.plan.logits.expect("every family's plan ends in logits");
@@ -121,7 +125,7 @@ impl LoadedModel {
         let scheduler = Scheduler {
             file: Arc::clone(&file),
             team: loading.team,
-            backend: Box::new(backend),
+            backend,
             plan,
             logits,
             vocabulary: model.hparams.vocab,
@@ -131,6 +135,7 @@ impl LoadedModel {
             parallel: loading.parallel,
             waiting: VecDeque::new(),
             crowded: false,
+            short_since: None,
             seeds: loading.seeds,
             counters: loading.counters,
             inbox,

@@ -56,6 +56,8 @@ pub(crate) struct Scheduler {
     pub(crate) waiting: VecDeque<Waiting>,
     /// Set when pages ran out: nobody is admitted before an answer has ended, or its client has stopped reading.
     pub(crate) crowded: bool,
+    /// Since when a sequence that is alone has found no page.
+    pub(crate) short_since: Option<Instant>,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
     /// What is asked of the model, for whoever reads metrics.
@@ -212,6 +214,7 @@ impl Scheduler {
             return Ok(());
         }
         let began = Instant::now();
+        self.short_since = None;
         let run = self.backend.run(self.plan, batch);
         let took = began.elapsed();
         // A file that changed under the mapping makes any result worthless, so that comes first.
@@ -302,14 +305,24 @@ impl Scheduler {
         let Some(last) = active.len().checked_sub(1) else { return false };
         let mut sequence = active.remove(stalled.unwrap_or(last));
         self.cache.close(sequence.seq);
-        if active.is_empty() {
+        let alone = active.is_empty();
+        if alone && !self.pages_may_come() {
             sequence.fail(GenerateError::CacheFull(error.to_string()));
             return false;
         }
-        tracing::warn!(%error, "KV pages are short: an answer waits for another to end");
+        if !alone {
+            tracing::warn!(%error, "KV pages are short: an answer waits for another to end");
+        }
         self.crowded = true;
         self.waiting.push_front(Waiting::Paused(Box::new(sequence)));
-        true
+        !alone
+    }
+
+    /// Whether a sequence that is alone may still find pages: a model that was unloaded gives back its own when it has handed over
+    /// what it had computed, and by then another may have begun to answer.
+    fn pages_may_come(&mut self) -> bool {
+        let since = *self.short_since.get_or_insert_with(Instant::now);
+        self.cache.others_have_pages() && since.elapsed() < HAND_OVER
     }
 
     /// Ends all answers with an error; nothing of the failed step is kept.

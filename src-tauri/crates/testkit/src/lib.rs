@@ -21,6 +21,7 @@ pub mod presets;
 pub mod random;
 pub mod registry;
 pub mod spec;
+pub mod toy;
 pub mod vocabulary;
 pub mod weights;
 
