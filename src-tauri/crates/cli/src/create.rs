@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
 use cairn_convert::{Modelfile, Recipe};
@@ -22,6 +25,9 @@ use gather::{Found, Gathered};
 
 /// A Modelfile holds words; weights are in files of their own.
 const MAX_MODELFILE_BYTES: u64 = 8 << 20;
+
+/// Between two looks at how far a file was read.
+const SHOW_EVERY: Duration = Duration::from_millis(100);
 
 /// How steps are told.
 struct Told {
@@ -177,6 +183,22 @@ fn request(args: &args::Create, recipe: Recipe) -> CreateRequest {
     }
 }
 
+/// The digest of a file, and meanwhile how far it was read: that takes minutes for a large one.
+async fn hashed(path: &Path, size: u64, progress: &mut Progress) -> std::io::Result<String> {
+    let (path, done) = (path.to_owned(), Arc::new(AtomicU64::new(0)));
+    let read = Arc::clone(&done);
+    let mut reading =
+        tokio::task::spawn_blocking(move || gather::digest(&path, &mut |bytes| read.store(bytes, Ordering::Relaxed)));
+    let digest = loop {
+        match tokio::time::timeout(SHOW_EVERY, &mut reading).await {
+            Ok(digest) => break digest.expect("hashing does not panic"),
+            Err(_) => progress.show("hashing", done.load(Ordering::Relaxed), size),
+        }
+    };
+    progress.clear();
+    digest
+}
+
 /// Sends what the server does not have, and tells what everything is called there.
 async fn send_all(
     client: &Client,
@@ -186,9 +208,7 @@ async fn send_all(
     let mut sent = BTreeMap::new();
     for file in files {
         let size = file.path.metadata().with_context(|| file.path.display().to_string())?.len();
-        let reading = file.path.clone();
-        let digest =
-            tokio::task::spawn_blocking(move || gather::digest(&reading)).await.expect("hashing does not panic");
+        let digest = hashed(&file.path, size, &mut told.progress).await;
         let digest = digest.with_context(|| format!("could not read {}", file.path.display()))?;
         let mut copied = |completed: u64| {
             let status = format!("copying file {digest}");

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use crate::human;
+use crate::{human, terminal};
 
 /// Before it, nobody has begun to wonder.
 const SILENT: Duration = Duration::from_secs(1);
@@ -15,6 +15,10 @@ const REDRAW_EVERY: Duration = Duration::from_millis(100);
 const SAMPLES: usize = 50;
 /// Columns of the bar.
 const BAR_COLUMNS: usize = 24;
+/// Columns of the bar where there are few.
+const SHORT_BAR_COLUMNS: usize = 8;
+/// Columns of a stage, below which nobody knows what it is about; the bar goes first.
+const LEAST_STAGE_COLUMNS: usize = 7;
 
 /// A line that is redrawn.
 pub(crate) struct Progress {
@@ -55,7 +59,8 @@ impl Progress {
         }
         self.drawn = Some(now);
         // Nobody can be told when this fails.
-        let _ = write!(io::stderr(), "\r{}\x1b[K", line(stage, done, total, self.speed()));
+        let line = fitted(stage, done, total, self.speed(), terminal::width_of(&io::stderr()));
+        let _ = write!(io::stderr(), "\r{line}\x1b[K");
     }
 
     /// Bytes per second, once that can be told.
@@ -75,15 +80,49 @@ impl Progress {
 
 /// Ollama's form: the stage, percent, a bar, what is here of how much, and how long the rest takes.
 pub(crate) fn line(stage: &str, done: u64, total: u64, speed: Option<f64>) -> String {
-    let share = if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) };
-    let full = (share * BAR_COLUMNS as f64) as usize;
-    let bar = format!("{}{}", "█".repeat(full), " ".repeat(BAR_COLUMNS - full));
-    let mut line = format!("{stage} {:3.0}% ▕{bar}▏ {}/{}", share * 100.0, human::bytes(done), human::bytes(total));
+    let share = share(done, total);
+    let bar = bar(share, BAR_COLUMNS);
+    let mut line = format!("{stage} {:3.0}% {bar} {}/{}", share * 100.0, human::bytes(done), human::bytes(total));
     if let Some(speed) = speed.filter(|speed| *speed >= 1.0) {
         let left = total.saturating_sub(done) as f64 / speed;
         line += &format!("  {}/s  {}", human::bytes(speed as u64), eta(left));
     }
     line
+}
+
+/// The same in fewer columns than there are, because a line that is broken is not drawn over: without speed and time, then
+/// with a shorter bar and stage, then without a bar.
+fn fitted(stage: &str, done: u64, total: u64, speed: Option<f64>, columns: usize) -> String {
+    let fits = |line: &String| line.chars().count() < columns;
+    let whole = [speed, None].into_iter().map(|speed| line(stage, done, total, speed)).find(fits);
+    if let Some(whole) = whole {
+        return whole;
+    }
+    let share = share(done, total);
+    let percent = format!(" {:3.0}%", share * 100.0);
+    let sizes = format!("{percent} {} {}/{}", bar(share, SHORT_BAR_COLUMNS), human::bytes(done), human::bytes(total));
+    let room = |rest: &str| columns.saturating_sub(rest.chars().count() + 1);
+    match room(&sizes) >= LEAST_STAGE_COLUMNS {
+        true => format!("{}{sizes}", cut(stage, room(&sizes))),
+        false => format!("{}{percent}", cut(stage, room(&percent))),
+    }
+}
+
+/// The beginning of a text, in so many columns.
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns.saturating_sub(1)).chain(['…']).collect()
+}
+
+fn share(done: u64, total: u64) -> f64 {
+    if total == 0 { 1.0 } else { (done as f64 / total as f64).min(1.0) }
+}
+
+fn bar(share: f64, columns: usize) -> String {
+    let full = (share * columns as f64) as usize;
+    format!("▕{}{}▏", "█".repeat(full), " ".repeat(columns - full))
 }
 
 /// Time that is left, in two units at most.
@@ -111,5 +150,23 @@ mod tests {
         check(90.0, "1m30s");
         check(7_500.0, "2h05m");
         check(1e9, "99h+");
+    }
+
+    #[test]
+    fn a_line_fits_its_terminal() {
+        let digest = format!("copying file sha256:{}", "60b7e467".repeat(8));
+        let check = |stage: &str, columns: usize, expected: &str| {
+            let line = fitted(stage, 120_000_000, 240_000_000, Some(30_000_000.0), columns);
+            assert_eq!(line, expected, "{stage} in {columns} columns");
+            assert!(line.chars().count() < columns, "a full last column would begin another line: {line}");
+        };
+        let whole = "copying  50% ▕████████████            ▏ 120 MB/240 MB  30 MB/s  4s";
+        check("copying", 80, whole);
+        check("copying", 60, "copying  50% ▕████████████            ▏ 120 MB/240 MB");
+        check("copying", 40, "copying  50% ▕████    ▏ 120 MB/240 MB");
+        check("copying", 24, "copying  50%");
+        check("copying", 10, "cop…  50%");
+        check(&digest, 80, "copying file sha256:60b7e46760b7e46760b7e46760b7…  50% ▕████    ▏ 120 MB/240 MB");
+        check(&digest, 40, "copying …  50% ▕████    ▏ 120 MB/240 MB");
     }
 }

@@ -21,12 +21,21 @@ pub(crate) fn is_typed() -> bool {
 
 /// Columns of the terminal.
 pub(crate) fn width() -> usize {
-    #[cfg(unix)]
-    if let Ok(size) = rustix::termios::tcgetwinsize(io::stdout())
-        && size.ws_col > 0
-    {
-        return usize::from(size.ws_col);
+    width_of(&io::stdout())
+}
+
+/// Columns of the terminal that a stream leads to.
+#[cfg(unix)]
+pub(crate) fn width_of(stream: &impl std::os::fd::AsFd) -> usize {
+    match rustix::termios::tcgetwinsize(stream) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => DEFAULT_WIDTH,
     }
+}
+
+/// Columns of the terminal that a stream leads to.
+#[cfg(not(unix))]
+pub(crate) fn width_of<S>(_: &S) -> usize {
     DEFAULT_WIDTH
 }
 

@@ -102,15 +102,20 @@ fn common(paths: &[PathBuf]) -> PathBuf {
     folder
 }
 
-/// The digest of a file's contents, as `/api/blobs` has it.
-pub(super) fn digest(path: &Path) -> io::Result<String> {
+/// The digest of a file's contents, as `/api/blobs` has it. `watch` is told how many bytes were read.
+pub(super) fn digest(path: &Path, watch: &mut dyn FnMut(u64)) -> io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = sha2::Sha256::new();
     let mut piece = vec![0; PIECE_BYTES];
+    let mut read_bytes = 0;
     loop {
         match file.read(&mut piece) {
             Ok(0) => break,
-            Ok(count) => hash.update(&piece[..count]),
+            Ok(count) => {
+                hash.update(&piece[..count]);
+                read_bytes += count as u64;
+                watch(read_bytes);
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -189,6 +194,6 @@ mod tests {
         let path = folder.path().join("empty");
         std::fs::write(&path, b"").unwrap();
         let empty = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
-        assert_eq!(digest(&path).unwrap(), empty, "as FIPS 180-4's test vectors have it");
+        assert_eq!(digest(&path, &mut |_| {}).unwrap(), empty, "as FIPS 180-4's test vectors have it");
     }
 }
