@@ -157,6 +157,7 @@ impl Running {
                     return Ok(Answer { first, finish });
                 }
                 Event::Failed(error) => bail!(error),
+                Event::Full(_) => bail!("the context is full"),
             }
         }
     }

@@ -216,7 +216,7 @@ impl Others<'_> {
         let mut random = cairn_testkit::Random::new(7);
         let mut rows = vec![0; usize::from(SECTIONS) * BYTES as usize];
         random.fill(&mut rows);
-        let payload: Arc<[u8]> = rows.into();
+        let payload = Arc::new(rows);
         let mut number = 0;
         while !self.ended.load(Ordering::Relaxed) {
             let waiting: u64 = self.tiers.status().places.iter().map(|place| place.queued_bytes).sum();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use cairn_gguf::DType;
-use cairn_kv::{Budget, Cache, Keeping, Recalled};
+use cairn_kv::{Budget, Cache, Keeping, Recalled, SLICE_BYTES};
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Cpu, Kv, Limits, PAGE_TOKENS, PageLayout, StateId, Team};
 use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, SsdOptions, Tiers, WeightsDigest};
@@ -124,7 +124,7 @@ impl Pages {
         Ok(tokens as f64 * self.token_bytes() as f64 / seconds)
     }
 
-    /// Seconds of each step that gives rows to the tiers, while nobody waits for them: the time that an answer may have to wait.
+    /// Seconds of each step that gives rows to the tiers, as many at once as while others are answered: what an answer may have to wait.
     pub(crate) fn stalls(&mut self, tiers: &Arc<Tiers>, prompt: &[u32]) -> anyhow::Result<Vec<f64>> {
         self.hold(tiers, prompt)?;
         // A second use says that there may be a third.
@@ -134,7 +134,7 @@ impl Pages {
         let mut stalls = Vec::new();
         loop {
             let began = Instant::now();
-            if !self.cache.keep_one(&self.backend) {
+            if !self.cache.keep_some(&self.backend, SLICE_BYTES) {
                 break;
             }
             stalls.push(began.elapsed().as_secs_f64());

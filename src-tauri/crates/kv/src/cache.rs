@@ -26,6 +26,7 @@ mod tests;
 mod whose;
 
 use self::keep::Keeper;
+pub use self::keep::SLICE_BYTES;
 pub use self::recall::{Lookup, Outcome, Recall, Recalled};
 pub use self::shift::ShiftError;
 use self::whose::{Owners, Spaces};

@@ -19,7 +19,7 @@ mod rotation;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SeqId, ShiftError, Stats, Whose};
+pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SLICE_BYTES, SeqId, ShiftError, Stats, Whose};
 pub use cairn_tier::End;
 pub use keeping::Keeping;
 pub use recomputed::{Because, Recomputed};

@@ -32,8 +32,6 @@ use crate::usage::Counters;
 pub(crate) const BATCH_ROWS: usize = 512;
 /// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
-/// Bytes that are copied for the tiers between two steps, so that running answers do not stall.
-const KEEP_BYTES: usize = 1 << 20;
 /// How long to sleep when every listener is behind.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -108,7 +106,8 @@ impl Scheduler {
     /// Copies what is due for the tiers: a whole chunk where nobody waits, else a little. Returns whether there was something.
     fn keep(&mut self, answering: bool) -> bool {
         let began = Instant::now();
-        let keeping = self.cache.keep_some(self.backend.as_ref(), if answering { KEEP_BYTES } else { usize::MAX });
+        let keeping =
+            self.cache.keep_some(self.backend.as_ref(), if answering { cairn_kv::SLICE_BYTES } else { usize::MAX });
         if answering && keeping {
             self.counters.count(|usage| usage.stalls.add(began.elapsed()));
         }
@@ -120,14 +119,14 @@ impl Scheduler {
         if idle && self.waiting.is_empty() {
             // The time-out is there only to notice a shutdown.
             match self.inbox.recv_timeout(Duration::from_millis(200)) {
-                Ok(job) => self.waiting.push_back(Waiting::New(job)),
+                Ok(job) => self.waiting.push_back(Waiting::New(Box::new(job))),
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
         loop {
             match self.inbox.try_recv() {
-                Ok(job) => self.waiting.push_back(Waiting::New(job)),
+                Ok(job) => self.waiting.push_back(Waiting::New(Box::new(job))),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -146,7 +145,7 @@ impl Scheduler {
             match self.waiting.remove(next).expect("the position was just found, and places are added behind it") {
                 Waiting::New(job) => {
                     self.queued.fetch_sub(1, Ordering::Relaxed);
-                    active.extend(self.begin(job));
+                    active.extend(self.begin(*job));
                 }
                 Waiting::Paused(mut sequence) => {
                     let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
@@ -330,7 +329,7 @@ impl Scheduler {
         // Whoever is told now may ask again at once, and must then get a fresh load.
         self.alive.store(false, Ordering::Release);
         while let Ok(job) = self.inbox.try_recv() {
-            self.waiting.push_back(Waiting::New(job));
+            self.waiting.push_back(Waiting::New(Box::new(job)));
         }
         for waiting in self.waiting.drain(..) {
             match waiting {
@@ -348,7 +347,7 @@ impl Scheduler {
 /// A request without a place in the cache.
 pub(crate) enum Waiting {
     /// Not yet begun.
-    New(Job),
+    New(Box<Job>),
     /// Begun, and sent back when pages ran out.
     Paused(Box<Sequence>),
 }

@@ -4,8 +4,11 @@ use std::collections::{HashMap, HashSet};
 
 use super::*;
 
+/// A name, its labels, and the value.
+type Sample<'a> = (&'a str, Vec<(String, String)>, f64);
+
 /// A sample's name, its labels and its value; none where the line is not one.
-fn sample(line: &str) -> Option<(&str, Vec<(String, String)>, f64)> {
+fn sample(line: &str) -> Option<Sample<'_>> {
     let name_end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(name_end);
     let mut labels = Vec::new();

@@ -12,6 +12,8 @@ use crate::trie::NodeId;
 
 /// How long to wait when the tiers have no room.
 const PUT_OFF: Duration = Duration::from_secs(1);
+/// Bytes that are copied for the tiers between two steps, so that running answers do not stall.
+pub const SLICE_BYTES: usize = 1 << 20;
 
 /// A cache's way to the tiers.
 #[derive(Debug)]
