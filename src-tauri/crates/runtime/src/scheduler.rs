@@ -118,14 +118,14 @@ impl Scheduler {
         if idle && self.waiting.is_empty() {
             // The time-out is there only to notice a shutdown.
             match self.inbox.recv_timeout(Duration::from_millis(200)) {
-                Ok(job) => self.waiting.push_back(Waiting::New(job)),
+                Ok(job) => self.waiting.push_back(Waiting::New(Box::new(job))),
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
             }
         }
         loop {
             match self.inbox.try_recv() {
-                Ok(job) => self.waiting.push_back(Waiting::New(job)),
+                Ok(job) => self.waiting.push_back(Waiting::New(Box::new(job))),
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
             }
@@ -144,7 +144,7 @@ impl Scheduler {
             match self.waiting.remove(next).expect("the position was just found, and places are added behind it") {
                 Waiting::New(job) => {
                     self.queued.fetch_sub(1, Ordering::Relaxed);
-                    active.extend(self.begin(job));
+                    active.extend(self.begin(*job));
                 }
                 Waiting::Paused(mut sequence) => {
                     let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
@@ -317,7 +317,7 @@ impl Scheduler {
         // Whoever is told now may ask again at once, and must then get a fresh load.
         self.alive.store(false, Ordering::Release);
         while let Ok(job) = self.inbox.try_recv() {
-            self.waiting.push_back(Waiting::New(job));
+            self.waiting.push_back(Waiting::New(Box::new(job)));
         }
         for waiting in self.waiting.drain(..) {
             match waiting {
@@ -335,7 +335,7 @@ impl Scheduler {
 /// A request without a place in the cache.
 pub(crate) enum Waiting {
     /// Not yet begun.
-    New(Job),
+    New(Box<Job>),
     /// Begun, and sent back when pages ran out.
     Paused(Box<Sequence>),
 }
