@@ -30,7 +30,7 @@ const PROMPT: usize = 256;
 /// Pairs of prompts that are only computed.
 const PREFILLS: usize = 24;
 /// Tokens of these.
-const PREFILL: usize = 768;
+const PREFILL: usize = 512;
 const RAM_BYTES: u64 = 512 << 20;
 
 pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
