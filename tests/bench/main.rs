@@ -1,11 +1,13 @@
-//! Speed against others, in one run: `cargo xtask bench decode` against llama.cpp, `bench pull` against `curl`.
+//! Speed against others, in one run: `cargo xtask bench decode` against llama.cpp, `bench pull` against `curl`, `bench kv-...`
+//! against doing without.
 //!
-//! Cairn and the other take turns, because a shared machine changes its speed from minute to minute and only ratios of one
+//! Both ways take turns, because a shared machine changes its speed from minute to minute and only ratios of one
 //! run mean anything. Prints each ratio's minimum, median and maximum, and writes them with the machine's name to
 //! `target/bench/NAME.json`.
 
 mod decode;
 mod engine;
+mod kv;
 mod peer;
 mod pull;
 
@@ -15,7 +17,7 @@ use anyhow::{Context, bail};
 
 fn main() -> anyhow::Result<()> {
     let mut rounds = 5;
-    let mut tokens = 64;
+    let mut asked = kv::Asked::default();
     let mut mib = 2048;
     let mut folder = PathBuf::from("target/bench");
     let (mut peer, mut cairn) = (None, None);
@@ -25,25 +27,38 @@ fn main() -> anyhow::Result<()> {
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
         match flag.as_str() {
             "--rounds" => rounds = value.parse()?,
-            "--tokens" => tokens = value.parse()?,
+            "--tokens" => asked.tokens = Some(value.parse()?),
+            "--shape" => asked.shape = Some(value),
+            "--pairs" => asked.pairs = Some(value.parse()?),
             "--mib" => mib = value.parse()?,
             "--folder" => folder = value.into(),
             "--llama-bench" => peer = Some(PathBuf::from(value)),
             "--cairn" => cairn = Some(PathBuf::from(value)),
-            _ => bail!("{flag} is not known; there are --rounds, --tokens, --mib, --folder, --llama-bench, --cairn"),
+            _ => bail!(
+                "{flag} is not known; there are --rounds, --tokens, --mib, --shape, --pairs, --folder, --llama-bench, --cairn"
+            ),
         }
     }
     std::fs::create_dir_all(&folder)?;
     match bench.as_str() {
         "decode" => {
             let peer = peer.context("--llama-bench PATH is needed; `cargo xtask bench` builds it and passes it")?;
-            decode::run(&folder, &peer, rounds, tokens)
+            decode::run(&folder, &peer, rounds, asked.tokens.unwrap_or(64))
         }
         "pull" => {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
             pull::run(&folder, &cairn, rounds, mib)
         }
-        other => bail!("no bench is named {other:?}; there are: decode, pull"),
+        "kv-cold" => {
+            let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
+            kv::cold::run(&folder, &cairn, &asked)
+        }
+        "kv-overhead" => kv::overhead::run(&folder, &asked),
+        "kv-bandwidth" => kv::bandwidth::run(&folder, &asked),
+        "kv-ttft" => kv::ttft::run(&folder, &asked),
+        other => {
+            bail!("no bench is named {other:?}; there are: decode, pull, kv-overhead, kv-bandwidth, kv-ttft, kv-cold")
+        }
     }
 }
 

@@ -85,7 +85,13 @@ impl Home {
             .env("CAIRN_HOME", self.folder.path())
             .env("OLLAMA_HOST", format!("127.0.0.1:{}", self.port))
             .env_remove("OLLAMA_MODELS")
+            // However full the disk of the machine is that tests.
+            .env("CAIRN_KV_RESERVE", "1M")
             .stdin(Stdio::null());
+        // Only the journeys that are about it leave computed prefixes on the disk.
+        if !self.env.iter().any(|(name, _)| name.starts_with("OLLAMA_KV_TIER")) {
+            command.env("OLLAMA_KV_TIERING", "0");
+        }
         for (name, value) in &self.env {
             command.env(name, value);
         }

@@ -32,7 +32,10 @@ fn conversations() -> usize {
 #[test]
 fn conversations_at_once_through_the_ollama_package_are_never_mixed_up() {
     // A small budget for KV pages, so that the run is long enough to fill it and to evict.
-    let home = Home::new().with("CAIRN_KV_BUDGET", (24 << 20).to_string()).with("OLLAMA_NUM_PARALLEL", "8");
+    let home = Home::new()
+        .with("CAIRN_KV_BUDGET", (24 << 20).to_string())
+        .with("CAIRN_KV_RAM", "8M")
+        .with("OLLAMA_NUM_PARALLEL", "8");
     let daemon = home.serve();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients/chats.py");
     let output = Command::new(python())

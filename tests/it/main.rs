@@ -1,6 +1,7 @@
 //! Journeys, one module each, in one binary: they link once and share what they start.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod cairn;
 mod clients;
 mod connections;
@@ -16,6 +17,7 @@ mod libraries;
 mod logins;
 mod mirror;
 mod nearby;
+mod overflow;
 mod parity;
 mod pebble;
 mod pulls;

@@ -39,7 +39,8 @@ impl App {
         let (pieces, mut receiver) = mpsc::channel::<P>(WAITING_PIECES);
         let app = self.clone();
         let done = tokio::task::spawn_blocking(move || {
-            let writer = LibraryWriter::open(app.catalog.own_library(), &RealDisk)?;
+            let reserve_bytes = app.settings.downloads.reserve_bytes();
+            let writer = LibraryWriter::open(app.catalog.own_library(), &RealDisk)?.keeping_free(reserve_bytes);
             let mut receiving = writer.receive(digest, size_bytes)?;
             while let Some(piece) = receiver.blocking_recv() {
                 receiving.write(piece.as_ref())?;

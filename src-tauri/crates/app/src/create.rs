@@ -111,7 +111,8 @@ impl App {
         if of_model {
             self.fetch_base(&create.from, create.insecure, create.beyond, tell)?;
         }
-        let writer = LibraryWriter::open(library, &RealDisk)?;
+        let reserve_bytes = self.settings.downloads.reserve_bytes();
+        let writer = LibraryWriter::open(library, &RealDisk)?.keeping_free(reserve_bytes);
         let mut base = if of_model {
             self.base_of_model(&create.from, &writer, tell)?
         } else if let Some(files) = &create.files {

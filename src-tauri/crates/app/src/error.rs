@@ -7,9 +7,11 @@ use cairn_convert::file_type::UnknownFileType;
 use cairn_registry::{JoinError, KeyError, LookoutError, PeerKeyError, RollError};
 use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
+use cairn_tier::tiers::PinError;
 use cairn_wire::OptionError;
 
-use crate::{LoginError, PullError};
+use crate::overflow::UnknownContextShift;
+use crate::{CacheError, LimitError, LoginError, PullError};
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,12 @@ pub enum Error {
     /// An option names a type of the attention cache that there is not.
     #[error(transparent)]
     KvType(#[from] UnknownKvType),
+    /// An option names a way to go on in a full context that there is not.
+    #[error(transparent)]
+    ContextShift(#[from] UnknownContextShift),
+    /// Something about kept prefixes cannot be done.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The prompt does not fit, and may not be cut.
     #[error(
         "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
@@ -304,6 +312,7 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::KvType(_)
+            | Self::ContextShift(_)
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase
@@ -330,19 +339,29 @@ impl Error {
             | Self::Quantise(_)
             | Self::Write(
                 WriteError::OtherContents { .. }
+                | WriteError::LongText { .. }
                 | WriteError::MovedLink { .. }
                 | WriteError::MovedProtected(_)
                 | WriteError::MovedFromClosed { .. },
             )
+            | Self::Cache(
+                CacheError::Limit(LimitError::Bytes { .. } | LimitError::Folder { .. }) | CacheError::Ambiguous(_),
+            )
             | Self::File { .. } => Kind::BadRequest,
             Self::Beyond { .. } => Kind::Forbidden,
-            Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
+            Self::NotFound(_)
+            | Self::NoSource(_)
+            | Self::NoDownload(_)
+            | Self::Cache(CacheError::NoContext(_) | CacheError::Pin(PinError::Absent)) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
             | Self::OwnFile(_)
             | Self::DownloadDone(_)
+            | Self::Cache(
+                CacheError::Off | CacheError::Pin(PinError::Quota) | CacheError::Limit(LimitError::Environment(_)),
+            )
             | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
@@ -363,6 +382,7 @@ impl Error {
             | Self::Load(_)
             | Self::Generate(_)
             | Self::Engine(_)
+            | Self::Cache(CacheError::Folder(_) | CacheError::Limit(LimitError::Unwritten(_)))
             | Self::EngineGone => Kind::Internal,
         }
     }

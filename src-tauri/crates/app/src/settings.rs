@@ -16,7 +16,7 @@ use crate::{Env, Places};
 pub use address::Address;
 pub use downloads::{DownloadSettings, bytes};
 pub use mirror::{MirrorSettings, MirroredOrigin};
-pub use tiers::TierSettings;
+pub use tiers::{Compress, RemotePlace, TierSettings};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,13 +84,47 @@ pub const TABLE: &[Row] = &[
     ),
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
     row(
+        "CAIRN_CONTEXT_SHIFT",
+        "turns",
+        "What goes when an answer fills its context: a chat's oldest turns, or tokens without reading anew (rope)",
+    ),
+    row(
         "CAIRN_KV_RAM",
         "an eighth of the memory, 4G at most",
         "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
     ),
-    row("OLLAMA_KV_TIERING", "false", "Keeps computed prefixes on the disk too, where they outlive a restart"),
-    row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them; naming one switches that on"),
-    row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold"),
+    row(
+        "OLLAMA_KV_TIERING",
+        "true",
+        "Whether computed prefixes are kept on the disk and in a remote place too, where they outlive a restart",
+    ),
+    row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them on this machine"),
+    row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold; 0: no folder"),
+    row(
+        "OLLAMA_KV_TIER_REMOTE",
+        "none",
+        "A further place for them: a mounted share, or s3://, gs:// or az:// with credentials from the usual variables",
+    ),
+    row("OLLAMA_KV_TIER_REMOTE_GB", "100", "GiB that the remote place may hold"),
+    row(
+        "OLLAMA_KV_TIER_COMPRESS",
+        "off in the folder, on in the remote place",
+        "Whether they are stored smaller: off, on (without loss), or compact (rounded to 8 bits)",
+    ),
+    row("CAIRN_KV_TTL", "30d", "How long prefixes are kept that nobody uses; never: as long as there is room"),
+    row("CAIRN_KV_ENCRYPT", "remote", "Which of their files are encrypted: on (all), remote, or off"),
+    row(
+        "CAIRN_KV_KEYCHAIN",
+        "true, unless CAIRN_HOME is set",
+        "Whether the key for that is kept in the system's keychain, else in a file that only this user can read",
+    ),
+    row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
+    row(
+        "CAIRN_KV_RESERVE",
+        "11G, or a twentieth of the disk where that is more",
+        "Bytes of the disk that the folder for prefixes leaves free",
+    ),
+    row("CAIRN_KV_DAILY_WRITE", "54G", "Bytes that are written to the folder on one day, to spare the disk; or none"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
     row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
@@ -196,6 +230,8 @@ pub struct Settings {
     pub kernel: Option<String>,
     /// `OLLAMA_KV_CACHE_TYPE`.
     pub kv_cache_type: Option<String>,
+    /// `CAIRN_CONTEXT_SHIFT`.
+    pub context_shift: Option<crate::ContextShift>,
     /// `CAIRN_KV_BUDGET`, in bytes.
     pub kv_budget_bytes: Option<u64>,
     /// Where computed prefixes are kept.
@@ -245,6 +281,7 @@ impl Settings {
             go_template: read.text("OLLAMA_GO_TEMPLATE").map(is_true),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_cache_type: read.text("OLLAMA_KV_CACHE_TYPE").map(str::to_owned),
+            context_shift: read.parsed("CAIRN_CONTEXT_SHIFT", |text| crate::ContextShift::parse(text).ok()),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
             mirror: MirrorSettings::load(&mut read, places),
@@ -358,6 +395,7 @@ mod tests {
             ("OLLAMA_LLM_LIBRARY", "scalar"),
             ("CAIRN_HIDE_PEBBLE", "yes"),
             ("OLLAMA_GO_TEMPLATE", "false"),
+            ("CAIRN_CONTEXT_SHIFT", "Rope"),
             ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
         ]);
         assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "it and no other");
@@ -371,6 +409,7 @@ mod tests {
         assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
         assert!(settings.hide_pebble, "any word but false");
         assert_eq!((settings.go_template, load([]).go_template), (Some(false), None), "unset is neither");
+        assert_eq!(settings.context_shift, Some(crate::ContextShift::Rope), "in any letters");
         assert_eq!(settings.context_tokens, Some(8192), "blanks and quotes are no part of a value");
     }
 

@@ -1,5 +1,7 @@
 //! `cairn verify`: reads the contents of models, and tells which are damaged and what helps.
 
+use std::path::Path;
+
 use anyhow::bail;
 use cairn_wire::app::{FlawKind, FlawedContents, VerifiedModels, VerifyLine, VerifyRequest};
 
@@ -66,7 +68,18 @@ fn verdict(verified: &VerifiedModels) -> Result<String, String> {
         sentences.push(format!("{} of {contents} are not what their names say", verified.flawed.len()));
     }
     if !verified.skipped.is_empty() {
-        sentences.push(format!("{} manifests cannot be read; pull their models again", verified.skipped.len()));
+        let is_manifest = |path: &str| Path::new(path).components().any(|part| part.as_os_str() == "manifests");
+        let manifests = verified.skipped.iter().filter(|skipped| is_manifest(&skipped.path)).count();
+        match manifests {
+            0 => {}
+            1 => sentences.push("1 manifest cannot be read; pull its model again".to_owned()),
+            _ => sentences.push(format!("{manifests} manifests cannot be read; pull their models again")),
+        }
+        match verified.skipped.len() - manifests {
+            0 => {}
+            1 => sentences.push("1 library or folder cannot be read".to_owned()),
+            others => sentences.push(format!("{others} libraries or folders cannot be read")),
+        }
     }
     let own = |flawed: &&FlawedContents| flawed.own;
     let stays =
@@ -92,6 +105,8 @@ fn verdict(verified: &VerifiedModels) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use cairn_wire::app::SkippedFile;
+
     use super::*;
 
     #[test]
@@ -126,5 +141,16 @@ mod tests {
         check(flawed(true, FlawKind::Damaged, true), &["cairn pull m:latest"], "--discard");
         check(flawed(true, FlawKind::Missing, false), &["cairn pull m:latest"], "--discard");
         check(flawed(false, FlawKind::Damaged, false), &["/l is only read"], "cairn pull");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_told_with_what_it_is() {
+        let check = |path: &str, expected: &str| {
+            let skipped = vec![SkippedFile { path: path.to_owned(), reason: "it is no folder".to_owned() }];
+            let verified = VerifiedModels { models: 0, contents: 0, bytes: 0, flawed: Vec::new(), skipped };
+            assert_eq!(verdict(&verified), Err(expected.to_owned()), "{path}");
+        };
+        check("/l/manifests/h/n/m/t", "1 manifest cannot be read; pull its model again");
+        check("/l", "1 library or folder cannot be read");
     }
 }

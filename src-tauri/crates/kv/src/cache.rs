@@ -16,15 +16,20 @@ use cairn_tier::Key;
 
 use crate::budget::Budget;
 use crate::pool::Pool;
-use crate::trie::{NodeId, ROOT, Trie};
+use crate::trie::{NodeId, Trie};
 
 mod keep;
 mod recall;
+mod shift;
 #[cfg(test)]
 mod tests;
+mod whose;
 
 use self::keep::Keeper;
-pub use self::recall::{Recall, Recalled};
+pub use self::recall::{Lookup, Outcome, Recall, Recalled};
+pub use self::shift::ShiftError;
+use self::whose::{Owners, Spaces};
+pub use self::whose::{Peek, Whose};
 
 /// One sequence of one cache. Never used again after it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -77,11 +82,19 @@ struct Sequence {
     pages: Vec<PageId>,
     /// The trie node of the last full page.
     node: NodeId,
-    /// How many leading pages the trie knows: all full ones.
+    /// How many leading pages the trie knows: all full ones, or those that were found there.
     published: usize,
+    /// Whether its rows are not those of its tokens, so that nobody else may have them: see [`Cache::shift`].
+    private: bool,
+    whose: Whose,
 }
 
 impl Sequence {
+    /// Whether others may find what it computes.
+    fn publishes(&self) -> bool {
+        !self.private && !self.whose.incognito
+    }
+
     /// Keys after the last full page.
     fn tail(&self) -> &[Key] {
         &self.keys[self.published * PAGE_TOKENS..]
@@ -94,6 +107,8 @@ pub struct Cache {
     layout: PageLayout,
     /// None where nothing is kept beyond the pool.
     keeper: Option<Keeper>,
+    spaces: Spaces,
+    owners: Owners,
     pool: Pool,
     trie: Trie,
     sequences: HashMap<SeqId, Sequence>,
@@ -110,6 +125,8 @@ impl Cache {
             pool: Pool::new(&layout, budget),
             layout,
             keeper: None,
+            spaces: Spaces::default(),
+            owners: Owners::default(),
             trie: Trie::new(),
             sequences: HashMap::new(),
             next_seq: 0,
@@ -121,9 +138,15 @@ impl Cache {
     /// Starts a sequence that will hold `tokens` and returns how many of them are computed already: the longest known prefix, but
     /// never all, since the last token must run to give logits.
     pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
+        self.open_for(tokens, &Whose::default())
+    }
+
+    /// As [`Cache::open`], for somebody.
+    pub fn open_for(&mut self, tokens: &[u32], whose: &Whose) -> (SeqId, usize) {
         let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
         let usable = keys.len().saturating_sub(1);
-        let mut sequence = Sequence { keys: Vec::new(), pages: Vec::new(), node: ROOT, published: 0 };
+        let (node, whose) = (self.root(whose.space.as_ref()), whose.clone());
+        let mut sequence = Sequence { keys: Vec::new(), pages: Vec::new(), node, published: 0, private: false, whose };
         let mut rest = &keys[..usable];
         while let Some((page_keys, after)) = rest.split_at_checked(PAGE_TOKENS)
             && let Some(child) = self.trie.child(sequence.node, page_keys)
@@ -213,7 +236,7 @@ impl Cache {
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");
-        while self.sequence(seq).tail().len() >= PAGE_TOKENS {
+        while self.sequence(seq).publishes() && self.sequence(seq).tail().len() >= PAGE_TOKENS {
             self.publish_page(seq);
         }
     }
@@ -232,10 +255,13 @@ impl Cache {
         dropped.into_iter().for_each(|page| self.release(page));
     }
 
-    /// Ends a sequence. All that it computed stays cached until it is evicted.
+    /// Ends a sequence. All that it computed stays cached until it is evicted, unless nobody is to know of it.
     pub fn close(&mut self, seq: SeqId) {
-        let end = self.publish_tail(seq);
-        self.mark(end);
+        if !self.sequence(seq).whose.incognito {
+            let end = self.publish_tail(seq);
+            self.mark(end);
+            self.own(seq, end);
+        }
         self.discard(seq);
     }
 
@@ -350,7 +376,10 @@ impl Cache {
         let sequence = self.sequences.get(&seq).expect(OPEN);
         let parent = sequence.node;
         let keys: Arc<[Key]> = Arc::from(sequence.tail());
-        if keys.is_empty() || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len()) {
+        if keys.is_empty()
+            || sequence.private
+            || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len())
+        {
             return parent;
         }
         let page = sequence.pages[sequence.published];

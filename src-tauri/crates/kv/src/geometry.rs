@@ -12,6 +12,22 @@ use cairn_tier::{SectionKind, SectionShape};
 /// Pages of a whole chunk.
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 
+/// Rows on their way out of pages: sections one after the other, and within each the pages.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    payload: Vec<u8>,
+    tokens: usize,
+    /// How many pages of how many sections have been copied.
+    pieces: usize,
+}
+
+impl Rows {
+    /// What has been copied.
+    pub(crate) fn into_payload(self) -> Vec<u8> {
+        self.payload
+    }
+}
+
 /// A model's pages, and the chunks that are made of them.
 #[derive(Debug)]
 pub(crate) struct Geometry {
@@ -44,23 +60,31 @@ impl Geometry {
         self.parts().map(section).collect()
     }
 
-    /// Copies the rows of `tokens` tokens out of these pages. Slots after the last token become zero, since they may hold rows of
-    /// what was said in another conversation.
-    pub(crate) fn capture(&self, backend: &dyn Backend, pages: &[PageId], tokens: usize) -> Arc<[u8]> {
-        debug_assert_eq!(pages.len(), tokens.div_ceil(PAGE_TOKENS), "each page has a token");
-        let mut payload: Arc<[u8]> = std::iter::repeat_n(0, self.chunk_bytes(tokens) as usize).collect();
-        let mut out = Arc::get_mut(&mut payload).expect("nobody else has it yet");
-        for (state, kv) in self.parts() {
-            let bytes = self.layout.section(state, kv).len();
-            let (section, rest) = out.split_at_mut(pages.len() * bytes);
-            for (&page, rows) in pages.iter().zip(section.chunks_exact_mut(bytes)) {
-                backend.read_section(page, state, kv, rows);
+    /// Room for the rows of so many tokens. Takes no time: memory is given, and cleared, as it is written.
+    pub(crate) fn begin(&self, tokens: usize) -> Rows {
+        Rows { payload: Vec::with_capacity(self.chunk_bytes(tokens) as usize), tokens, pieces: 0 }
+    }
+
+    /// Copies more rows out of these pages, at least one page's of one section and not much more than `most_bytes`. Slots after the last
+    /// token become zero, since they may hold rows of what was said in another conversation. Returns whether all has been copied.
+    pub(crate) fn copy(&self, backend: &dyn Backend, pages: &[PageId], rows: &mut Rows, most_bytes: usize) -> bool {
+        debug_assert_eq!(pages.len(), rows.tokens.div_ceil(PAGE_TOKENS), "each page has a token");
+        let end = rows.payload.len().saturating_add(most_bytes);
+        let pieces = self.parts().flat_map(|part| (0..pages.len()).map(move |index| (part, index)));
+        for ((state, kv), index) in pieces.skip(rows.pieces) {
+            let begin = rows.payload.len();
+            if begin >= end {
+                return false;
             }
-            let last = &mut section[(pages.len() - 1) * bytes..];
-            self.clear(state, last, tokens - (pages.len() - 1) * PAGE_TOKENS);
-            out = rest;
+            rows.payload.resize(begin + self.layout.section(state, kv).len(), 0);
+            let out = &mut rows.payload[begin..];
+            backend.read_section(pages[index], state, kv, out);
+            if index + 1 == pages.len() {
+                self.clear(state, out, rows.tokens - index * PAGE_TOKENS);
+            }
+            rows.pieces += 1;
         }
-        payload
+        true
     }
 
     /// Copies a chunk's page number `index` into a page of the backend. The chunk has the sections that [`Geometry::sections`]

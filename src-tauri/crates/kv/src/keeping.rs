@@ -1,8 +1,8 @@
 //! What a cache gives to the tiers, and under which names.
 //!
 //! Computed rows are offered when their prefix is used a second time, when their conversation has been idle for a while, when
-//! their pages are needed for something else, and when the model is unloaded. Each time one chunk is copied, by the thread that
-//! computes, between two steps. [`Marks`] remembers which chunks are still to be offered.
+//! their pages are needed for something else, and when the model is unloaded. They are copied by the thread that computes, between
+//! two steps, and where answers are running a little at a time. [`Marks`] remembers which chunks are still to be offered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,14 +44,21 @@ impl std::fmt::Debug for Keeping {
 }
 
 impl Keeping {
+    /// The same for a space: what is kept for one is not found from another.
+    #[must_use]
+    pub fn within(&self, space: Option<&str>) -> Self {
+        let namespace = space.map_or_else(|| self.namespace.clone(), |name| self.namespace.within(name));
+        Self { namespace, ..self.clone() }
+    }
+
     /// What to look up for these keys.
-    pub(crate) fn prefix(&self, keys: Arc<[Key]>) -> Prefix {
+    pub fn prefix(&self, keys: Arc<[Key]>) -> Prefix {
         Prefix {
             namespace: self.namespace.clone(),
             fingerprint: self.fingerprint,
             keys,
             class: Some(self.class.clone()),
-            lossy: false,
+            lossy: self.tiers.takes_lossy(),
             groups: Groups::FULL,
         }
     }
@@ -67,13 +74,21 @@ impl Keeping {
         (ChunkId { fingerprint: self.fingerprint, hash: chain.peek(last), group: Group::Full }, parent)
     }
 
+    /// The names of all chunks of these keys.
+    pub(crate) fn names(&self, keys: &[Key]) -> Vec<ChunkId> {
+        let mut chain = Chain::new(&self.namespace, &self.fingerprint);
+        let name =
+            |chunk: &[Key]| ChunkId { fingerprint: self.fingerprint, hash: chain.push(chunk), group: Group::Full };
+        keys.chunks(CHUNK_TOKENS).map(name).collect()
+    }
+
     /// The last chunk of these keys, which has this name, from its rows.
     pub(crate) fn chunk(
         &self,
         (id, parent): (ChunkId, ChunkHash),
         keys: &[Key],
         sections: Arc<[SectionShape]>,
-        payload: Arc<[u8]>,
+        payload: Vec<u8>,
         created_unix_s: u64,
     ) -> Chunk {
         let first = last_chunk(keys.len());
@@ -88,7 +103,7 @@ impl Keeping {
             created_unix_s,
             sections,
         };
-        Chunk { head: Arc::new(head), payload }
+        Chunk { head: Arc::new(head), payload: Arc::new(payload) }
     }
 }
 

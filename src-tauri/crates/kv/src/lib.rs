@@ -14,9 +14,13 @@ pub mod cache;
 mod geometry;
 mod keeping;
 mod pool;
+mod recomputed;
+mod rotation;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Recall, Recalled, SeqId, Stats};
+pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SeqId, ShiftError, Stats, Whose};
 pub use cairn_tier::End;
 pub use keeping::Keeping;
+pub use recomputed::{Because, Recomputed};
+pub use rotation::{Fixed, Rotation};

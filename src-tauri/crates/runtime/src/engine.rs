@@ -6,7 +6,7 @@
 mod lease;
 mod room;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
@@ -18,6 +18,7 @@ use cairn_kv::Budget;
 use cairn_models::ModelFile;
 use cairn_tensor::cpu::{VariantError, variants};
 use cairn_tensor::{Team, UnevenHead};
+use cairn_tier::Owner;
 use tokio::sync::Notify;
 
 pub use self::lease::Lease;
@@ -28,9 +29,13 @@ use crate::keep_alive::KeepAlive;
 use crate::loaded::{Device, LoadedModel, Loading};
 use crate::random::Random;
 use crate::scheduler::HAND_OVER;
+use crate::usage::{Counters, Usage};
 
 /// Tokens of context for requests that ask for none.
 const DEFAULT_CONTEXT_TOKENS: u32 = 4096;
+
+/// Why a lock is never poisoned.
+const UNHARMED: &str = "no code panics while it holds the lock";
 
 /// A model as lists show it.
 #[derive(Clone, Debug)]
@@ -65,6 +70,8 @@ struct Inner {
     entries: Mutex<HashMap<ModelId, Entry>>,
     /// Whether the latest load of each model still runs: after its entry has gone, it hands over what it has computed.
     latest: Mutex<HashMap<ModelId, Arc<AtomicBool>>>,
+    /// What was asked of each model, loaded or not.
+    usage: Mutex<BTreeMap<ModelId, Arc<Counters>>>,
     /// By size. A team lives as long as a model uses it.
     teams: Mutex<HashMap<usize, Weak<Team>>>,
     /// Seeds the models' own sources of seeds.
@@ -121,6 +128,7 @@ impl Engine {
             budget,
             entries: Mutex::default(),
             latest: Mutex::default(),
+            usage: Mutex::default(),
             teams: Mutex::default(),
             loading: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
@@ -169,10 +177,11 @@ impl Engine {
             seeds: Random::new(inner.seeds.lock().expect("no code panics while it holds the seeds").next()),
             closing: Arc::clone(&inner.closing),
             kept: inner.config.kept.clone().zip(options.weights),
+            counters: Arc::clone(inner.usage.lock().expect(UNHARMED).entry(id.clone()).or_default()),
         };
         self.await_hand_over(&id).await;
         let model = blocking(move || LoadedModel::load(file, loading)).await??;
-        inner.latest.lock().expect("no code panics while it holds the lock").insert(id.clone(), model.running());
+        inner.latest.lock().expect(UNHARMED).insert(id.clone(), model.running());
         tracing::info!(%id, load_ms = model.load_ns / 1_000_000, variant = model.caps.variant, "model loaded");
         let load_ns = model.load_ns;
         let entry = Entry {
@@ -192,12 +201,24 @@ impl Engine {
 
     /// Waits until a model that was unloaded a moment ago has handed over what it had computed, so that its next load finds that.
     async fn await_hand_over(&self, id: &str) {
-        let latest = self.0.latest.lock().expect("no code panics while it holds the lock").remove(id);
+        let latest = self.0.latest.lock().expect(UNHARMED).remove(id);
         let Some(running) = latest else { return };
         let until = Instant::now() + HAND_OVER;
         while running.load(Ordering::Acquire) && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
+    }
+
+    /// The models that are loaded.
+    pub(crate) fn models(&self) -> Vec<Arc<LoadedModel>> {
+        self.0.entries().values().map(|entry| Arc::clone(&entry.model)).collect()
+    }
+
+    /// Whether those still run that were unloaded.
+    pub(crate) fn handing_over(&self) -> Vec<Arc<AtomicBool>> {
+        let entries = self.0.entries();
+        let latest = self.0.latest.lock().expect("no code panics while it holds the lock");
+        latest.iter().filter(|(id, _)| !entries.contains_key(*id)).map(|(_, running)| Arc::clone(running)).collect()
     }
 
     /// Says whether the model file at `path` could be loaded: its head, its vocabulary, and that its tensors are those of
@@ -208,6 +229,18 @@ impl Engine {
     pub fn check(&self, path: &Path) -> Result<(), LoadError> {
         let file = ModelFile::open(path)?;
         crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
+    }
+
+    /// Has what is kept for an owner, a chat that somebody opens, brought up from disk to RAM, as far as there is room. Returns how many
+    /// contexts that is.
+    pub fn prefetch(&self, owner: &Owner) -> usize {
+        self.0.config.kept.as_ref().map_or(0, |kept| kept.tiers.prefetch_owner(owner))
+    }
+
+    /// What was asked since the start of each model that was loaded then.
+    pub fn usage(&self) -> Vec<(ModelId, Usage)> {
+        let usage = self.0.usage.lock().expect(UNHARMED);
+        usage.iter().map(|(id, counters)| (id.clone(), counters.usage())).collect()
     }
 
     /// The loaded models, the one that stays longest first.

@@ -9,7 +9,9 @@
 
 mod config;
 mod engine;
+mod errand;
 mod error;
+mod full;
 mod keep_alive;
 mod loaded;
 mod logprobs;
@@ -18,12 +20,17 @@ mod request;
 mod sampler;
 mod scheduler;
 mod sequence;
+mod usage;
 
+pub use cairn_kv::{Because, Recomputed, Whose};
 pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
 pub use engine::{Engine, Lease, Loaded};
+pub use errand::Held;
 pub use error::LoadError;
+pub use full::{Full, WhenFull};
 pub use keep_alive::KeepAlive;
 pub use loaded::Device;
 pub use request::{
     Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,
 };
+pub use usage::{BOUNDS, Histogram, Usage};

@@ -8,18 +8,23 @@ use std::time::Instant;
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
-use cairn_kv::{Budget, Cache, Keeping};
+use cairn_kv::{Budget, Cache, Keeping, Rotation};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
-use cairn_tier::{Fingerprint, NumericClass, RowTypes, WeightsDigest};
+use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::config::Kept;
+use crate::errand::Errand;
 use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
 use crate::sequence::Job;
+use crate::usage::Counters;
+
+/// Contexts that are brought up when a model is loaded, beside those that are pinned: the last ones that were talked in.
+const PREFETCHED: usize = 2;
 
 /// A loaded model as requests see it. Dropping the last reference ends its thread and frees its memory.
 pub(crate) struct LoadedModel {
@@ -39,6 +44,9 @@ pub(crate) struct LoadedModel {
     pub(crate) long: bool,
     pub(crate) load_ns: u64,
     pub(crate) jobs: mpsc::Sender<Job>,
+    pub(crate) errands: mpsc::Sender<Errand>,
+    /// How its state is kept beyond its stay, if it is.
+    pub(crate) keeping: Option<Keeping>,
     pub(crate) queued: Arc<AtomicUsize>,
     alive: Arc<AtomicBool>,
 }
@@ -62,6 +70,8 @@ pub(crate) struct Loading {
     pub(crate) closing: Arc<AtomicBool>,
     /// Where computed state is kept, and what the file's contents are.
     pub(crate) kept: Option<(Kept, WeightsDigest)>,
+    /// Where its use is counted.
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl LoadedModel {
@@ -97,13 +107,19 @@ impl LoadedModel {
         let logits = model.plan.logits.expect("every family's plan ends in logits");
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
         let mut cache = Cache::new(layout, loading.budget);
-        if let Some((kept, weights)) = loading.kept {
-            cache.keep_in(keeping(kept, weights, &model.plan, &caps));
+        let keeping = loading.kept.map(|(kept, weights)| keeping(kept, weights, &model.plan, &caps));
+        if let Some(keeping) = &keeping {
+            let costs = Costs::of_weights(weights_bytes(&file));
+            // Weights come in as they are used, so the first prompt finds its rows in RAM by then.
+            keeping.tiers.prefetch_model(&keeping.fingerprint, PREFETCHED);
+            cache.keep_in(keeping.clone(), costs);
         }
+        let rotation = Rotation::of(&model.plan, caps.kv_type);
         let plan = backend.prepare(model.plan, limits)?;
 
         let file = Arc::new(file);
         let (jobs, inbox) = mpsc::channel();
+        let (errands, asked) = mpsc::channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let alive = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler {
@@ -114,13 +130,16 @@ impl LoadedModel {
             logits,
             vocabulary: model.hparams.vocab,
             cache,
+            rotation,
             tokenizer: Arc::clone(&tokenizer),
             parallel: loading.parallel,
             waiting: VecDeque::new(),
             crowded: false,
             short_since: None,
             seeds: loading.seeds,
+            counters: loading.counters,
             inbox,
+            errands: asked,
             queued: Arc::clone(&queued),
             closing: loading.closing,
             alive: Arc::clone(&alive),
@@ -142,6 +161,8 @@ impl LoadedModel {
             threads,
             load_ns: started.elapsed().as_nanos() as u64,
             jobs,
+            errands,
+            keeping,
             queued,
             alive,
         })

@@ -1,5 +1,9 @@
 //! What is asked of a loaded model, and what comes back.
 
+use cairn_kv::{Recomputed, Whose};
+
+use crate::full::{Full, WhenFull};
+
 /// One request for text.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -13,6 +17,10 @@ pub struct Request {
     pub max_tokens: Option<u32>,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// What to do when the context is full.
+    pub when_full: WhenFull,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
 }
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,
@@ -63,6 +71,8 @@ impl Default for Sampling {
 pub enum Event {
     /// The next piece of text.
     Text(Text),
+    /// The context is full, and a shorter prompt is wanted.
+    Full(Full),
     /// The end; nothing follows.
     Done(Finish),
     /// It failed; nothing follows.
@@ -129,6 +139,8 @@ pub struct Finish {
     pub eval_ns: u64,
     /// The generated token ids.
     pub tokens: Vec<u32>,
+    /// Tokens that were forgotten while it was being computed, without a new prompt.
+    pub forgotten_tokens: usize,
 }
 
 /// Prompt tokens that came back from the tiers.
@@ -142,6 +154,10 @@ pub struct Recalls {
     pub remote_tokens: usize,
     /// Time from the lookup to the last chunk.
     pub ns: u64,
+    /// What computing these tokens would have taken, by what computing has taken lately.
+    pub recompute_ns: u64,
+    /// Prompt tokens that were computed after all, by why. The last one, which always is, does not count.
+    pub recomputed: Recomputed,
 }
 
 /// Why a request failed after it had been accepted.

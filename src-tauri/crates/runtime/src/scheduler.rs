@@ -8,6 +8,7 @@
 //! comes, never what it says.
 
 mod recall;
+mod space;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,20 +16,24 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use cairn_kv::Cache;
+use cairn_kv::{Cache, Fixed, Rotation};
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 pub(crate) use self::recall::HAND_OVER;
+use crate::errand::Errand;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
+use crate::usage::Counters;
 
 /// Rows of a batch that carries nothing but prompts.
 pub(crate) const BATCH_ROWS: usize = 512;
 /// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
+/// Bytes that are copied for the tiers between two steps, so that running answers do not stall.
+const KEEP_BYTES: usize = 1 << 20;
 /// How long to sleep when every listener is behind.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -42,6 +47,8 @@ pub(crate) struct Scheduler {
     pub(crate) logits: BufferId,
     pub(crate) vocabulary: usize,
     pub(crate) cache: Cache,
+    /// How the model's keys are turned, if they can be.
+    pub(crate) rotation: Result<Rotation, Fixed>,
     pub(crate) tokenizer: Arc<Tokenizer>,
     /// Sequences that are computed at once; further requests wait.
     pub(crate) parallel: usize,
@@ -53,7 +60,11 @@ pub(crate) struct Scheduler {
     pub(crate) short_since: Option<Instant>,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
+    /// What is asked of the model, for whoever reads metrics.
+    pub(crate) counters: Arc<Counters>,
     pub(crate) inbox: Receiver<Job>,
+    /// What else is asked of it.
+    pub(crate) errands: Receiver<Errand>,
     /// Requests not yet begun, counted for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
     /// Set by the engine to end all work, and by the scheduler when it has ended.
@@ -74,6 +85,7 @@ impl Scheduler {
         let mut keeping = false;
         loop {
             let open = self.receive(active.is_empty() && !keeping);
+            self.run_errands();
             if !open && self.waiting.is_empty() && active.is_empty() {
                 break self.hand_over();
             }
@@ -83,14 +95,24 @@ impl Scheduler {
             }
             self.admit(&mut active);
             self.absorb(&mut active);
-            // Only where nobody waits: copying a chunk takes as long as some tokens do.
-            keeping = active.is_empty() && self.cache.keep_one(self.backend.as_ref());
+            self.make_space(&mut active);
+            keeping = self.keep(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
                 self.fail(&mut active, &error);
                 break;
             }
         }
+    }
+
+    /// Copies what is due for the tiers: a whole chunk where nobody waits, else a little. Returns whether there was something.
+    fn keep(&mut self, answering: bool) -> bool {
+        let began = Instant::now();
+        let keeping = self.cache.keep_some(self.backend.as_ref(), if answering { KEEP_BYTES } else { usize::MAX });
+        if answering && keeping {
+            self.counters.count(|usage| usage.stalls.add(began.elapsed()));
+        }
+        keeping
     }
 
     /// Takes in new requests; waits for one when there is nothing to do. Returns whether more can come.
@@ -127,8 +149,8 @@ impl Scheduler {
                     active.extend(self.begin(job));
                 }
                 Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open(sequence.history());
-                    sequence.resume(seq, cached);
+                    let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
+                    sequence.reopen(seq, cached);
                     self.recall(&mut sequence);
                     active.push(*sequence);
                 }
@@ -164,7 +186,8 @@ impl Scheduler {
             // A backend refuses the whole batch, and with it everybody else's answer.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let (seq, cached) = self.cache.open(prompt);
+            let (seq, cached) = self.cache.open_for(prompt, &job.request.whose);
+            self.counters.count(|usage| usage.lookup(prompt_tokens, cached));
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
             if sequence.wants_nothing() {
                 self.cache.close(seq);
@@ -191,11 +214,17 @@ impl Scheduler {
             return Ok(());
         }
         self.short_since = None;
+        let began = Instant::now();
         let run = self.backend.run(self.plan, batch);
+        let took = began.elapsed();
         // A file that changed under the mapping makes any result worthless, so that comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
+        if let [Part { index, tokens }] = parts[..] {
+            let from = active[index].computed();
+            self.cache.computed(from..from + tokens, took);
+        }
         let mut ended = Vec::new();
         let mut logit_row = 0;
         for Part { index, tokens } in parts {
@@ -225,10 +254,10 @@ impl Scheduler {
             let mut parts = Vec::with_capacity(active.len());
             batch.rows.clear();
             let mut starved = None;
-            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled() && !s.recalling());
+            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled() && !s.waits());
             let mut prompt_rows = if answering { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
             let shortest_first = {
-                let ready = |&i: &usize| !active[i].stalled() && !active[i].recalling();
+                let ready = |&i: &usize| !active[i].stalled() && !active[i].waits();
                 let mut order: Vec<usize> = (0..active.len()).filter(ready).collect();
                 order.sort_by_key(|&i| active[i].pending().len() > 1);
                 order

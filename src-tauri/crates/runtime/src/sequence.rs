@@ -3,18 +3,24 @@
 //! A sequence has no prefill or decode phase of its own. It has a history (prompt, then generated tokens) of which a part
 //! has been computed; each step computes some of the rest, and the step that reaches the end yields a token.
 
-use std::sync::Arc;
-use std::time::Instant;
+mod full;
 
-use cairn_kv::{Recall, SeqId};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cairn_kv::{Recall, Recomputed, SeqId, Whose};
 use cairn_prompt::StopFilter;
 use cairn_tier::Place;
 use cairn_tokenizer::{Decoder, Tokenizer};
 use tokio::sync::mpsc;
 
+use crate::full::{Filled, Full};
 use crate::logprobs::Logprobs;
 use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Text};
 use crate::sampler::Sampler;
+
+/// The longest answer, in contexts, however often its context is filled: as with Ollama.
+const MOST_CONTEXTS: usize = 10;
 
 /// A request on its way to the scheduler.
 pub(crate) struct Job {
@@ -58,6 +64,10 @@ impl Listener {
         }
     }
 
+    fn ask(&self, full: Full) {
+        let _ = self.events.try_send(Event::Full(full));
+    }
+
     /// Sends the last event.
     pub(crate) fn end(&mut self, event: Event) {
         self.ended = true;
@@ -77,14 +87,23 @@ impl Drop for Listener {
 pub(crate) struct Sequence {
     pub(crate) seq: SeqId,
     job: Job,
-    /// Prompt and generated tokens.
+    /// Prompt and generated tokens, as far as they are in the context.
     history: Vec<u32>,
+    /// All generated tokens.
+    answer: Vec<u32>,
     /// How many of them have been computed, or came from the cache.
     computed: usize,
     cached: usize,
     /// What is coming from the tiers. Nothing is computed meanwhile.
     pub(crate) recall: Option<Recall>,
     recalled: Recalls,
+    /// Set while the context is full. Nothing is computed meanwhile.
+    pub(crate) full: Option<Filled>,
+    /// Whether the history still begins with the request's prompt.
+    whole: bool,
+    forgotten_tokens: usize,
+    /// Whether it gave up its place once: its prompt has been counted then.
+    resumed: bool,
     sampler: Sampler,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
@@ -101,10 +120,15 @@ impl Sequence {
         Self {
             seq,
             history: job.request.prompt.clone(),
+            answer: Vec::new(),
             computed: cached,
             cached,
             recall: None,
             recalled: Recalls::default(),
+            full: None,
+            whole: true,
+            forgotten_tokens: 0,
+            resumed: false,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
             stop: StopFilter::new(&job.request.stop),
@@ -150,6 +174,7 @@ impl Sequence {
         let token = self.sampler.sample(logits, &self.history);
         self.first_token.get_or_insert_with(Instant::now);
         self.history.push(token);
+        self.answer.push(token);
         if self.tokenizer.is_end(token) {
             return self.end(FinishReason::Stop);
         }
@@ -164,10 +189,10 @@ impl Sequence {
             return self.finish(FinishReason::Stop);
         }
         let limit = self.job.request.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
-        if self.generated() >= limit || self.history.len() >= self.job.context_tokens {
+        if self.generated() >= limit.min(MOST_CONTEXTS * self.job.context_tokens) {
             return self.end(FinishReason::Length);
         }
-        false
+        self.history.len() >= self.job.context_tokens && !self.fill() && self.end(FinishReason::Length)
     }
 
     /// Ends an answer that may have no tokens at all. Returns whether it was such a one.
@@ -180,24 +205,61 @@ impl Sequence {
         self.recall.is_some()
     }
 
-    /// Takes note that this many of the pending tokens came from a tier.
-    pub(crate) fn recalled(&mut self, tokens: usize, place: Place) {
+    /// Whether nothing of it is to be computed before something has come.
+    pub(crate) fn waits(&self) -> bool {
+        self.recalling() || self.full.is_some()
+    }
+
+    /// Takes note that this many of the pending tokens came from a tier. Returns how many of them are news: tokens of the prompt that
+    /// had not been counted.
+    pub(crate) fn recalled(&mut self, tokens: usize, place: Place) -> usize {
         self.computed += tokens;
         // A sequence that gave up its place and came back has had its prompt counted already.
-        let news = self.computed.min(self.job.request.prompt.len()).saturating_sub(self.cached);
+        let prompt_tokens = if self.whole { self.job.request.prompt.len() } else { 0 };
+        let news = self.computed.min(prompt_tokens).saturating_sub(self.cached);
         self.cached += news;
         *match place {
             Place::Ram => &mut self.recalled.ram_tokens,
             Place::Ssd => &mut self.recalled.ssd_tokens,
             Place::Remote => &mut self.recalled.remote_tokens,
         } += news;
-        self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+        if news > 0 {
+            self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+        }
+        news
     }
 
-    /// Goes on in a new place in the cache, which has the first `cached` tokens.
+    /// Takes note of what computing the recalled tokens would have taken.
+    pub(crate) fn spared(&mut self, recompute: Duration) {
+        if !self.resumed {
+            self.recalled.recompute_ns += recompute.as_nanos() as u64;
+        }
+    }
+
+    /// Takes note of tokens that are computed although they were looked for. Returns whether they count: those of a sequence that gave
+    /// up its place had been computed before.
+    pub(crate) fn recomputed(&mut self, tokens: Recomputed) -> bool {
+        if !self.resumed {
+            self.recalled.recomputed += tokens;
+        }
+        !self.resumed
+    }
+
+    /// Goes on in a new place in the cache, after it had given up its own.
+    pub(crate) fn reopen(&mut self, seq: SeqId, cached: usize) {
+        self.resumed = true;
+        self.resume(seq, cached);
+    }
+
+    /// Goes on in this place in the cache, which has the first `cached` tokens.
     pub(crate) fn resume(&mut self, seq: SeqId, cached: usize) {
         self.seq = seq;
         self.computed = cached;
+    }
+
+    /// Whose it is.
+    pub(crate) fn whose(&self) -> &Whose {
+        &self.job.request.whose
     }
 
     /// All tokens so far, for a place in the cache.
@@ -211,7 +273,7 @@ impl Sequence {
     }
 
     fn generated(&self) -> usize {
-        self.history.len() - self.job.request.prompt.len()
+        self.answer.len()
     }
 
     /// Ends without a stop text: what was held back belongs to the answer.
@@ -239,7 +301,8 @@ impl Sequence {
             prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.recalled.ns),
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
-            tokens: self.history[self.job.request.prompt.len()..].to_vec(),
+            tokens: std::mem::take(&mut self.answer),
+            forgotten_tokens: self.forgotten_tokens,
         };
         self.job.listener.end(Event::Done(finish));
         true

@@ -13,7 +13,7 @@ use crate::{Config, Digest, Layer, LayerKind, Manifest, ModelRef};
 /// A manifest longer than this is none. Ollama's largest, of models in a thousand pieces, are below half a megabyte.
 const MAX_MANIFEST_BYTES: u64 = 8 << 20;
 /// A text layer (template, licence, config) longer than this is none.
-const MAX_TEXT_BYTES: u64 = 8 << 20;
+pub(crate) const MAX_TEXT_BYTES: u64 = 8 << 20;
 
 /// A folder with `manifests` and `blobs`.
 #[derive(Debug, Clone)]

@@ -197,7 +197,7 @@ impl LayerKind {
         Self::Other(CONFIG.to_owned())
     }
 
-    fn media_type(&self) -> std::borrow::Cow<'_, str> {
+    pub(crate) fn media_type(&self) -> std::borrow::Cow<'_, str> {
         let word = match self {
             Self::Model => "model",
             Self::Template => "template",

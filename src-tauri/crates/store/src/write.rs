@@ -18,6 +18,7 @@ use std::path::Path;
 
 use cairn_disk::{Disk, Lock, Mode};
 
+use crate::library::MAX_TEXT_BYTES;
 use crate::references::References;
 use crate::{Digest, Flaw, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
 pub use bring::{Brought, Progress, Stage, Way, digest_of};
@@ -82,10 +83,14 @@ impl<'a> LibraryWriter<'a> {
     /// Puts in the contents `bytes`, unless they are there.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// [`WriteError::LongText`] for a text that could not be read again, or when the disk refuses.
     pub fn put(&self, kind: LayerKind, bytes: &[u8]) -> Result<Layer, WriteError> {
         let layer = Layer { kind, digest: Digest::of(bytes), size_bytes: bytes.len() as u64 };
-        if !self.present(layer.digest, layer.size_bytes)? {
+        if layer.kind != LayerKind::Model && layer.size_bytes > MAX_TEXT_BYTES {
+            let (kind, size_bytes) = (layer.kind.media_type().into_owned(), layer.size_bytes);
+            return Err(WriteError::LongText { kind, size_bytes, most_bytes: MAX_TEXT_BYTES });
+        }
+        if !self.sound(layer.digest, layer.size_bytes, &mut |_| true)? {
             self.disk.write_atomic(&self.library.blob_path(&layer.digest), bytes, Mode::Shared)?;
         }
         Ok(layer)

@@ -88,7 +88,7 @@ fn chunks(dtype: DType, count: u32, layers: u16, elements: usize) -> Vec<Chunk> 
     let kinds = [SectionKind::Keys, SectionKind::Values];
     let sections: Arc<[SectionShape]> =
         (0..layers).flat_map(|layer| kinds.map(|kind| SectionShape { layer, kind, bytes })).collect();
-    let payload: Arc<[u8]> = rows.repeat(sections.len()).into();
+    let payload: Arc<Vec<u8>> = rows.repeat(sections.len()).into();
     let chunk = |at: u32| {
         let keys: Arc<[Key]> = (0..256).map(|token| Key::token(token + at)).collect();
         let parent = chain.last();

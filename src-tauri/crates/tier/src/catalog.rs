@@ -44,6 +44,8 @@ pub(crate) struct Entry {
     /// Restores that it is part of.
     pub(crate) leases: u32,
     pub(crate) hits: u32,
+    /// Hits after a pause.
+    pub(crate) returns: u32,
     /// Hits, of which half are forgotten every few hours: as of the last use.
     pub(crate) warmth: f64,
     pub(crate) last_use: u64,
@@ -71,6 +73,7 @@ impl Entry {
             last_use: self.last_use,
             last_use_at: self.last_use_at,
             hits: self.hits,
+            returns: self.returns,
             bytes: self.payload_bytes,
             recompute: self.recompute,
             owned: !self.owners.is_empty(),
@@ -204,8 +207,10 @@ impl Catalog {
     /// Counts that a chunk was of use once more; [`Catalog::touch`] is to follow.
     pub(crate) fn count_hit(&mut self, id: &ChunkId, now: Duration) {
         let Some(entry) = self.entries.get_mut(id) else { return };
+        let pause = now.saturating_sub(entry.last_use_at);
         entry.hits = entry.hits.saturating_add(1);
-        entry.warmth = worth::cooled(entry.warmth, now.saturating_sub(entry.last_use_at)) + 1.0;
+        entry.returns = entry.returns.saturating_add(u32::from(pause >= worth::PAUSE));
+        entry.warmth = worth::cooled(entry.warmth, pause) + 1.0;
     }
 
     /// Notes a use now.
@@ -298,6 +303,7 @@ impl Catalog {
                 pinned: false,
                 leases: 0,
                 hits: 0,
+                returns: 0,
                 warmth: 0.0,
                 last_use: stored.created_unix_s.min(FIRST_USE - 1),
                 last_use_at: Duration::ZERO,

@@ -140,6 +140,6 @@ impl ChunkHead {
 pub struct Chunk {
     /// What it is.
     pub head: Arc<ChunkHead>,
-    /// Its rows: [`ChunkHead::payload_bytes`] bytes.
-    pub payload: Arc<[u8]>,
+    /// Its rows: [`ChunkHead::payload_bytes`] bytes. A vector, since a long slice would have to be copied to be shared.
+    pub payload: Arc<Vec<u8>>,
 }

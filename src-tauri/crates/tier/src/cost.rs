@@ -51,23 +51,46 @@ pub struct Choice {
     pub recompute: Duration,
 }
 
-/// What one model's computing and all places cost on this machine. A new one knows nothing but what is common.
+/// What reading from each place costs on this machine. A new one knows nothing but what is common. It belongs to the places, so a model
+/// that is loaded later knows what others have learnt.
+#[derive(Clone, Debug)]
+pub struct Rates([Line; 3]);
+
+impl Default for Rates {
+    fn default() -> Self {
+        // Memory, a plain SSD and a home's network: seconds per call, and per byte.
+        let place = |latency: f64, bytes_per_s: f64| Line::new(latency, 1.0 / bytes_per_s);
+        Self([place(20e-6, 5e9), place(500e-6, 500e6), place(50e-3, 50e6)])
+    }
+}
+
+impl Rates {
+    /// Takes note of what reading so many bytes from a place took, without a pause.
+    pub fn read(&mut self, place: Place, bytes: u64, took: Duration) {
+        if bytes >= TELLING_BYTES {
+            self.0[place as usize].learn(1.0, bytes as f64, took.as_secs_f64());
+        }
+    }
+
+    /// What bringing these bytes back takes, one place after the other, as a prefix needs them.
+    pub fn restore(&self, bytes: [u64; 3]) -> Duration {
+        let of = |(line, &bytes): (&Line, &u64)| if bytes == 0 { 0.0 } else { line.at(1.0, bytes as f64) };
+        seconds(self.0.iter().zip(&bytes).map(of).sum())
+    }
+}
+
+/// What one model's computing costs on this machine, and what it costs to read instead.
 #[derive(Clone, Debug)]
 pub struct Costs {
     prefill: Line,
-    places: [Line; 3],
+    rates: Rates,
 }
 
 impl Costs {
     /// Before anything was measured, `token` is what computing one token at the beginning of a prompt is taken to cost.
     pub fn new(token: Duration) -> Self {
         let token = token.as_secs_f64().max(1e-7);
-        // Memory, a plain SSD and a home's network: seconds per call, and per byte.
-        let place = |latency: f64, bytes_per_s: f64| Line::new(latency, 1.0 / bytes_per_s);
-        Self {
-            prefill: Line::new(token, token / EVEN_DEPTH),
-            places: [place(20e-6, 5e9), place(500e-6, 500e6), place(50e-3, 50e6)],
-        }
+        Self { prefill: Line::new(token, token / EVEN_DEPTH), rates: Rates::default() }
     }
 
     /// As [`Costs::new`] for a model with weights of so many bytes: each token is taken to need every weight once.
@@ -86,9 +109,12 @@ impl Costs {
 
     /// Takes note of what a read of so many bytes from a place took.
     pub fn read(&mut self, place: Place, bytes: u64, took: Duration) {
-        if bytes >= TELLING_BYTES {
-            self.places[place as usize].learn(1.0, bytes as f64, took.as_secs_f64());
-        }
+        self.rates.read(place, bytes, took);
+    }
+
+    /// From here on, reading costs what others have learnt.
+    pub fn set_rates(&mut self, rates: Rates) {
+        self.rates = rates;
     }
 
     /// What computing these positions takes.
@@ -99,8 +125,7 @@ impl Costs {
 
     /// What bringing these bytes back takes, one place after the other, as a prefix needs them.
     pub fn restore(&self, bytes: [u64; 3]) -> Duration {
-        let of = |(line, &bytes): (&Line, &u64)| if bytes == 0 { 0.0 } else { line.at(1.0, bytes as f64) };
-        seconds(self.places.iter().zip(&bytes).map(of).sum())
+        self.rates.restore(bytes)
     }
 
     /// The candidate that saves the most time for a reader who has the first `have` tokens; none where computing is no worse, or
@@ -118,6 +143,13 @@ impl Costs {
     /// As [`Costs::choose`], among the ends that a coverage allows.
     pub fn choose_of(&self, have: usize, coverage: &Coverage) -> Option<Choice> {
         self.choose(have, candidates(have, coverage))
+    }
+
+    /// All that a coverage has, whatever that takes.
+    pub fn all_of(&self, have: usize, coverage: &Coverage) -> Option<Choice> {
+        let end = coverage.tokens();
+        let (restore, recompute) = (self.restore(coverage.bytes(have..end)), self.recompute(have..end));
+        (end > have).then_some(Choice { end, within: Duration::MAX, restore, recompute })
     }
 }
 

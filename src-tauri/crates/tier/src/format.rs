@@ -34,7 +34,6 @@ use crate::tier::Miss;
 
 pub use codec::{Packing, Workspace};
 pub use header::Header;
-pub(crate) use read::zeroed;
 pub use read::{Front, decode};
 pub use write::{Encoded, encode};
 

@@ -46,7 +46,7 @@
 //!         created_unix_s: 1_800_000_000,
 //!         sections: Arc::new([SectionShape { layer: 0, kind: SectionKind::Keys, bytes: 4096 }]),
 //!     };
-//!     let chunk = Chunk { head: Arc::new(head), payload: Arc::from([7; 4096]) };
+//!     let chunk = Chunk { head: Arc::new(head), payload: Arc::new(vec![7; 4096]) };
 //!     let owner = Owner::new("chat-12");
 //!     tiers.store(Offer { chunk, why: StoreWhy::Idle, owner, recompute: Duration::from_secs(2) })?;
 //! }
@@ -94,7 +94,7 @@ mod worth;
 
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 pub use clock::Clock;
-pub use cost::{Candidate, Choice, Costs};
+pub use cost::{Candidate, Choice, Costs, Rates};
 pub use coverage::{Coverage, Groups, Prefix, Step};
 pub use format::{Check, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
@@ -104,5 +104,5 @@ pub use policy::Aged;
 pub use remote::{Bucket, Files, Folder, Remote, RemoteOptions};
 pub use ssd::{Ssd, SsdOptions};
 pub use tier::{Miss, Place, Stored, Tier, TierError, Wanted};
-pub use tiers::{Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers};
+pub use tiers::{Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers, Trace};
 pub use worth::{Facts, LeastRecent, Worth};

@@ -41,7 +41,12 @@ impl Worth for Aged {
         facts.last_use.saturating_add_signed(lift as i64)
     }
 
+    /// A disk wears: most of what a conversation computes is used again within it, from RAM, and never afterwards. What lies on the
+    /// disk already has paid for that.
     fn deserves(&self, facts: &Facts, place: Place) -> bool {
-        LeastRecent.deserves(facts, place)
+        match place {
+            Place::Ssd => facts.returns > 0 || facts.owned || facts.pinned,
+            Place::Ram | Place::Remote => LeastRecent.deserves(facts, place),
+        }
     }
 }

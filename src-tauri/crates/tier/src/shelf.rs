@@ -140,6 +140,12 @@ impl Shelf {
         self.victims.iter().map(|&(_, id)| id)
     }
 
+    /// The one of these that was used longest ago, whether others here continue it or not.
+    pub(crate) fn oldest(&self, which: impl Fn(&ChunkId) -> bool) -> Option<ChunkId> {
+        let free = self.held.iter().filter(|(id, held)| !held.fixed && which(id));
+        free.min_by_key(|(id, held)| (held.rank, **id)).map(|(id, _)| *id)
+    }
+
     fn offer(&mut self, id: &ChunkId) {
         let Some(held) = self.held.get(id) else { return };
         if !held.fixed && (id.group == Group::Window || !self.children.contains_key(id)) {

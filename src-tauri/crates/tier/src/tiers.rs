@@ -23,9 +23,10 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trace;
+mod weigh;
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -53,8 +54,9 @@ pub use self::trace::{Trace, Why};
 pub const FLUSH: Duration = Duration::from_secs(2);
 /// How often threads without work look at the clock.
 const TICK: Duration = Duration::from_millis(100);
-/// Threads that read from each place below RAM.
-const READERS: usize = 2;
+/// Threads that read from each place below RAM: as many as a restore has chunks ahead, so that the place is busy while one of them
+/// makes room for its rows.
+const READERS: usize = 4;
 
 /// A place below RAM, and what it may be used for.
 #[derive(Clone)]
@@ -126,8 +128,16 @@ pub struct Config {
     pub min_tokens: u64,
     /// Prefixes that take less than this to compute are not written below RAM, where that is known.
     pub min_recompute: Duration,
+    /// Bytes that may be written to a place on one day (UTC) as soon as a conversation pauses or goes on, so that it outlives a
+    /// crash. Then, and for short prompts that came once, a chunk must have come back after a long pause. None sets no limit.
+    pub early_bytes: Option<u64>,
+    /// Whether chunks are brought back, and written below RAM, only where that is quicker than computing them. Proofs and tests want
+    /// all that is kept, however cheap.
+    pub weigh: bool,
     /// Chunks unused for longer are forgotten.
     pub ttl: Option<Duration>,
+    /// Whether rounded rows may be used: only where somebody asked for them to be rounded.
+    pub lossy: bool,
     /// What a chunk is worth.
     pub worth: Arc<dyn Worth>,
 }
@@ -144,7 +154,10 @@ impl Config {
             index: None,
             min_tokens: 512,
             min_recompute: Duration::from_millis(150),
+            early_bytes: None,
+            weigh: true,
             ttl: Some(Duration::from_secs(30 * 24 * 3600)),
+            lossy: false,
             worth: Arc::new(Aged),
         }
     }
@@ -222,6 +235,8 @@ struct Inner {
     done: Condvar,
     /// Set by a refused offer, so that RAM is trimmed.
     ram_wanted: AtomicBool,
+    /// See [`Tiers::pause`].
+    paused: AtomicBool,
 }
 
 impl Inner {
@@ -248,7 +263,10 @@ impl Tiers {
     /// Where the system gives no threads.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
         let (index, remembered) = remember::open(&config);
-        let state = State::new(&config, remembered);
+        let mut state = State::new(&config, remembered);
+        if let Some(index) = &index {
+            state.recall_days(index);
+        }
         let inner = Arc::new(Inner {
             config,
             clock,
@@ -257,6 +275,7 @@ impl Tiers {
             work: Condvar::new(),
             done: Condvar::new(),
             ram_wanted: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
         });
         let tiers = Self { inner, threads: Mutex::default() };
         tiers.start("tier-keeper".to_owned(), keep::run)?;
@@ -308,14 +327,26 @@ impl Tiers {
         self.inner.lock().catalog.places(id).next().is_some()
     }
 
+    /// Whether rounded rows may be used.
+    pub fn takes_lossy(&self) -> bool {
+        self.inner.config.lossy
+    }
+
     /// What tells the time here.
     pub fn clock(&self) -> &dyn Clock {
         self.inner.clock.as_ref()
     }
 
+    /// Has nobody copy rows for these tiers, and nothing written below RAM, until they are let go on. What is kept can be had all
+    /// the while.
+    pub fn pause(&self, paused: bool) {
+        self.inner.paused.store(paused, Ordering::Relaxed);
+        self.inner.work.notify_all();
+    }
+
     /// Whether a chunk of this many bytes would be kept now, so that nobody copies rows in vain.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.inner.lock().ram_fits(&self.inner.config, bytes)
+        !self.inner.paused.load(Ordering::Relaxed) && self.inner.lock().ram_fits(&self.inner.config, bytes)
     }
 
     /// Keeps a chunk. Never blocks: it is put into RAM, and written below by others when that is due.
@@ -329,7 +360,7 @@ impl Tiers {
         let result = state.store(&self.inner.config, offer, now, unix_s);
         drop(state);
         if result == Err(Refused::Full) {
-            self.inner.ram_wanted.store(true, std::sync::atomic::Ordering::Relaxed);
+            self.inner.ram_wanted.store(true, Ordering::Relaxed);
         }
         self.inner.work.notify_all();
         result
@@ -371,6 +402,7 @@ impl Tiers {
         drop(state);
         self.inner.work.notify_all();
         self.inner.write_index(true);
+        self.inner.write_days();
         let threads = std::mem::take(&mut *self.threads.lock().expect("as in lock"));
         if all_left {
             // They have nothing left to do but end, and to let go of the places.

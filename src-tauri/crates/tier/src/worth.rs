@@ -7,6 +7,9 @@ use crate::tier::Place;
 /// How long it takes until a hit counts half.
 const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
 
+/// Who comes back after this long comes back to something: what was used again at once may be of one conversation that then ends.
+pub(crate) const PAUSE: Duration = Duration::from_secs(30 * 60);
+
 /// What is left of `warmth` after some time.
 pub(crate) fn cooled(warmth: f64, after: Duration) -> f64 {
     warmth * (-after.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
@@ -21,6 +24,8 @@ pub struct Facts {
     pub last_use_at: Duration,
     /// How often it was brought back, or its rows were used where they still lay.
     pub hits: u32,
+    /// Hits that came after a pause of half an hour or longer.
+    pub returns: u32,
     /// Hits, of which half are forgotten every six hours, as of the last use.
     pub warmth: f64,
     /// How many chunks are kept in all, so that a policy can tell what is long ago.

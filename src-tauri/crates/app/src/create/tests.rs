@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::import::tests::{Fixture, fixture};
+use crate::import::tests::{Fixture, fixture, fixture_with};
 
 async fn create(fixture: &Fixture, create: Create) -> Result<Vec<String>, String> {
     let mut events = fixture.app.create(create);
@@ -202,4 +202,40 @@ async fn what_another_library_has_comes_along_if_it_is_sound() {
     assert!(error.contains("is damaged"), "{error}");
     let stray = sound.with_file_name(cairn_store::Digest::of(&[9; 300_000]).file_name());
     assert!(!stray.exists() && fixture.app.show("worse", false).is_err(), "nothing of it stays");
+}
+
+#[tokio::test]
+async fn words_that_nobody_could_read_again_are_refused() {
+    let fixture = fixture();
+    let long = "x".repeat((8 << 20) + 1);
+    let base = || of("m", "pebble");
+    let check = async |what: &str, request: Create| {
+        let error = create(&fixture, request).await.expect_err(what);
+        assert!(error.contains("too long"), "{what}: {error}");
+        assert!(fixture.app.show("m", false).is_err(), "{what}: there is no such model");
+    };
+    check("a system message", Create { system: Some(long.clone()), ..base() }).await;
+    check("a licence", Create { licenses: vec![long.clone()], ..base() }).await;
+    check("messages", Create { messages: vec![message("user", &long)], ..base() }).await;
+    check("options", Create { parameters: json!({"stop": [long]}).as_object().cloned(), ..base() }).await;
+    check("the description", Create { renderer: Some(long.clone()), ..base() }).await;
+    create(&fixture, Create { system: Some(long[1..].to_owned()), ..base() }).await.unwrap();
+    assert_eq!(fixture.app.show("m", false).unwrap().system.len(), long.len() - 1, "as long as can be read");
+}
+
+#[tokio::test]
+async fn what_is_made_leaves_the_reserve_of_the_disk() {
+    let fixture = fixture_with(&[("CAIRN_DISK_RESERVE", "1000T")]);
+    let digest = cairn_store::Digest::of(b"GGUF").to_string();
+    let upload = fixture.app.upload::<&[u8]>(&digest, Some(4)).unwrap();
+    upload.write(b"GGUF").await;
+    let error = upload.end().await.expect_err("the disk has no such reserve").to_string();
+    assert!(error.contains("CAIRN_DISK_RESERVE"), "what is sent: {error}");
+    let path = fixture.file("one.gguf", 1);
+    let far = cairn_store::Library::new(fixture.folder.path().join("ollama"));
+    let writer = LibraryWriter::open(&far, &RealDisk).unwrap();
+    let layer = writer.bring(&path, false, &mut |_| true).unwrap().layer;
+    writer.save(&"far".parse().unwrap(), b"{}", &[layer], false).unwrap();
+    let error = create(&fixture, of("near", "far")).await.expect_err("a copy does not fit");
+    assert!(error.contains("CAIRN_DISK_RESERVE"), "what is copied: {error}");
 }

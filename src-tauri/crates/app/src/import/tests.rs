@@ -16,12 +16,14 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) fn fixture() -> Fixture {
+    fixture_with(&[])
+}
+
+/// The same, with further variables of the environment.
+pub(crate) fn fixture_with(variables: &[(&str, &str)]) -> Fixture {
     let folder = tempfile::tempdir().unwrap();
-    let env = Env::of([
-        ("CAIRN_HOME", folder.path().to_str().unwrap()),
-        ("CAIRN_KERNEL", "scalar"),
-        ("CAIRN_STALL", "300ms"),
-    ]);
+    let usual = [("CAIRN_HOME", folder.path().to_str().unwrap()), ("CAIRN_KERNEL", "scalar"), ("CAIRN_STALL", "300ms")];
+    let env = Env::of(usual.into_iter().chain(variables.iter().copied()));
     let mut settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
     settings.linked_libraries.push(folder.path().join("ollama"));
     let clock = Clock::standing(SystemTime::UNIX_EPOCH);

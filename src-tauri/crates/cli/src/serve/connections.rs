@@ -2,7 +2,7 @@
 //!
 //! Whoever connects holds a file descriptor of this process, and there are few: a client that sends half of a request's head,
 //! or nothing, must not keep others out. So a head has [`HEAD_WITHIN`] to come, which also ends connections that nobody
-//! uses between requests; there are at most [`Limits::all`] connections, and of one address beyond this machine
+//! uses between requests; a body may pause for [`BODY_WITHIN`]; there are at most [`Limits::all`] connections, and of one address beyond this machine
 //! [`Limits::per_address`]. When a limit is reached, the oldest connection that waits for a request gives way to the new one;
 //! none is closed while it is answered.
 
@@ -27,10 +27,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::time::Sleep;
 use tower::ServiceExt;
 
 /// How long a request's head may take, from when one is waited for.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// How long a request's body may say nothing before its end.
+const BODY_WITHIN: Duration = Duration::from_secs(60);
 /// Connections at most, however many files may be open.
 const MAX_CONNECTIONS: usize = 4096;
 /// Connections of one address beyond this machine, at most.
@@ -44,6 +47,7 @@ const SAY_AGAIN: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone)]
 pub(super) struct Limits {
     head_within: Duration,
+    body_within: Duration,
     all: usize,
     per_address: usize,
     /// Reverse proxies, each of which speaks for many.
@@ -56,7 +60,7 @@ impl Limits {
         let files = open_files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX);
         let all = (files / 2).clamp(1, MAX_CONNECTIONS);
         let per_address = MAX_PER_ADDRESS.min(all.div_ceil(2));
-        Self { head_within: HEAD_WITHIN, all, per_address, proxies: proxies.to_vec() }
+        Self { head_within: HEAD_WITHIN, body_within: BODY_WITHIN, all, per_address, proxies: proxies.to_vec() }
     }
 
     /// Whose connections are counted together; `None` for those that only the limit of all holds for. A network of IPv6
@@ -115,10 +119,11 @@ fn answer(stream: TcpStream, peer: SocketAddr, router: Router, seat: Seat, limit
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection keeps small packets back");
     }
-    let held = Arc::clone(&seat.held);
+    let (held, body_within) = (Arc::clone(&seat.held), limits.body_within);
     let service = service_fn(move |mut request: Request<Incoming>| {
         let (router, working) = (router.clone(), Working::begin(&held));
         request.extensions_mut().insert(ConnectInfo(peer));
+        let request = request.map(|body| Asking::new(body, body_within));
         async move {
             let Ok(response) = router.oneshot(request).await;
             Ok::<_, Infallible>(response.map(|body| Answering { body, _working: working }))
@@ -230,6 +235,50 @@ impl Drop for Working {
     }
 }
 
+/// The body of a request, which may pause for so long and no longer.
+struct Asking {
+    body: Incoming,
+    within: Duration,
+    /// Runs while a piece is waited for.
+    patience: Option<Pin<Box<Sleep>>>,
+}
+
+impl Asking {
+    fn new(body: Incoming, within: Duration) -> Self {
+        Self { body, within, patience: None }
+    }
+}
+
+impl hyper::body::Body for Asking {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let this = self.get_mut();
+        if let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) {
+            this.patience = None;
+            return Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::new)));
+        }
+        let within = this.within;
+        let patience = this.patience.get_or_insert_with(|| Box::pin(tokio::time::sleep(within)));
+        match patience.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => {
+                let silent = format!("the rest of the request did not come within {within:?}");
+                Poll::Ready(Some(Err(axum::Error::new(io::Error::new(io::ErrorKind::TimedOut, silent)))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// The body of an answer, which is being answered until its end.
 struct Answering {
     body: axum::body::Body,
@@ -282,8 +331,9 @@ mod tests {
     use super::*;
 
     fn open(all: usize, per_address: usize) -> Open {
-        let proxies = vec!["10.0.0.5".parse().unwrap()];
-        Open { limits: Limits { head_within: HEAD_WITHIN, all, per_address, proxies }, table: Arc::default() }
+        let proxies = ["10.0.0.5".parse().unwrap()];
+        let limits = Limits { all, per_address, ..Limits::of(None, &proxies) };
+        Open { limits, table: Arc::default() }
     }
 
     async fn gave_way(seat: &Seat) -> bool {
@@ -352,6 +402,34 @@ mod tests {
         check(b"", "").await;
         check(b"GET / HTTP/1.1\r\nHost: x\r\n", "").await;
         check(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\r\n\r\nhere").await;
+        served.abort();
+    }
+
+    #[tokio::test]
+    async fn half_a_body_is_waited_for_no_longer_than_its_time() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let read = async |body: Bytes| format!("read {}", body.len());
+        let router = Router::new().route("/", axum::routing::post(read));
+        let limits = Limits { body_within: Duration::from_millis(400), ..Limits::of(None, &[]) };
+        let served = tokio::spawn(serve(listener, router, limits, std::future::pending()));
+        let check = async |pieces: &[&[u8]], status: &str, text: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            stream.write_all(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n").await.unwrap();
+            for piece in pieces {
+                tokio::time::sleep(Duration::from_millis(150)).await;
+                stream.write_all(piece).await.unwrap();
+            }
+            let mut heard = String::new();
+            let ended = tokio::time::timeout(Duration::from_secs(20), stream.read_to_string(&mut heard)).await;
+            assert!(ended.is_ok(), "it is closed after {pieces:?}");
+            assert!(heard.starts_with(status) && heard.contains(text), "{pieces:?}: {heard:?}");
+        };
+        check(&[b"bo"], "HTTP/1.1 400", "").await;
+        check(&[], "HTTP/1.1 400", "").await;
+        // Longer than that in all, and never silent for so long.
+        check(&[b"b", b"o", b"d", b"y"], "HTTP/1.1 200", "read 4").await;
         served.abort();
     }
 }

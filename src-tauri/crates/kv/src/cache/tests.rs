@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use super::*;
 
 mod tiers;
+mod whose;
 
 /// A backend that has only pages. A slot holds a digest of its token and of the slot before it, as real keys and values do, so
 /// that a right token after a wrong prefix is still seen as wrong.

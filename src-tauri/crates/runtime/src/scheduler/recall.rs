@@ -2,26 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use cairn_kv::Recalled;
+use cairn_kv::{Recall, Recalled, Recomputed};
 
 use super::Scheduler;
 use crate::sequence::Sequence;
 
-/// Fewer tokens than this are computed sooner than they are looked for.
-const MIN_TOKENS: usize = 64;
-/// How long a recall may take, whatever it brings.
-const PATIENCE: Duration = Duration::from_millis(50);
 /// How long an unloaded model may take to hand over what it has computed, and its next load waits for that.
 pub(crate) const HAND_OVER: Duration = Duration::from_secs(2);
 
 impl Scheduler {
-    /// Begins to bring back what the tiers have of a sequence beyond its pages.
+    /// Begins to bring back what the tiers have of a sequence beyond its pages, where that pays.
     pub(super) fn recall(&mut self, sequence: &mut Sequence) {
-        let patience = |have: usize, end: usize| {
-            let tokens = end - have;
-            (tokens >= MIN_TOKENS).then(|| PATIENCE + Duration::from_millis(tokens as u64))
-        };
-        sequence.recall = self.cache.recall(sequence.seq, sequence.history(), patience);
+        let lookup = self.cache.recall(sequence.seq, sequence.history());
+        self.recomputed(sequence, lookup.recomputed);
+        sequence.recall = lookup.recall;
         if sequence.recalling() {
             sequence.resume(sequence.seq, self.cache.len(sequence.seq));
         }
@@ -32,23 +26,42 @@ impl Scheduler {
         for sequence in active {
             let Some(mut recall) = sequence.recall.take() else { continue };
             match self.cache.absorb(self.backend.as_mut(), sequence.seq, sequence.history(), &mut recall) {
-                Recalled::Tokens(tokens, place) => sequence.recalled(tokens, place),
-                Recalled::Waiting => {}
-                Recalled::Ended(cairn_kv::End::Complete) => continue,
-                Recalled::Ended(end) => {
-                    tracing::info!(?end, "a recall ended early: the rest of the prompt is computed");
-                    continue;
+                Recalled::Tokens(tokens, place) => {
+                    let news = sequence.recalled(tokens, place);
+                    self.counters.count(|usage| usage.restored_tokens[place as usize] += news as u64);
+                    sequence.recall = Some(recall);
                 }
-                Recalled::NoPages(error) => {
-                    tracing::warn!(%error, "a recall found no pages: the rest of the prompt is computed");
-                    continue;
-                }
-                Recalled::Misfit => {
-                    tracing::warn!("a kept chunk does not fit this model: the rest of the prompt is computed");
-                    continue;
-                }
+                Recalled::Waiting => sequence.recall = Some(recall),
+                ended => self.end_recall(sequence, &recall, &ended),
             }
-            sequence.recall = Some(recall);
+        }
+    }
+
+    /// Says what came of a recall. What did not come is computed.
+    fn end_recall(&mut self, sequence: &mut Sequence, recall: &Recall, ended: &Recalled) {
+        let (outcome, choice) = (self.cache.outcome(sequence.seq, recall), recall.choice());
+        if let Some(farthest) = outcome.farthest {
+            sequence.spared(outcome.recompute);
+            self.counters.count(|usage| usage.restored(farthest, outcome.took, outcome.recompute));
+        }
+        let Some(because) = ended.because() else { return };
+        self.recomputed(sequence, Recomputed::of(because, outcome.left));
+        tracing::info!(
+            because = because.name(),
+            how = ?ended,
+            came_tokens = outcome.tokens,
+            left_tokens = outcome.left,
+            took_ms = outcome.took.as_millis() as u64,
+            expected_ms = choice.restore.as_millis() as u64,
+            allowed_ms = choice.within.as_millis() as u64,
+            "a recall ended early: the rest of the prompt is computed"
+        );
+    }
+
+    /// Counts tokens that are computed although they were looked for.
+    fn recomputed(&self, sequence: &mut Sequence, tokens: Recomputed) {
+        if sequence.recomputed(tokens) {
+            self.counters.count(|usage| usage.recomputed += tokens);
         }
     }
 

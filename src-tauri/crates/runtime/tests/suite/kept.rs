@@ -5,8 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_disk::RealDisk;
-use cairn_runtime::{Engine, EngineConfig, Finish, Kept, Lease, LoadOptions, Source};
-use cairn_tier::{Clock, Config, FileKeys, Lower, Namespace, Ssd, SsdOptions, Tiers, WeightsDigest};
+use cairn_runtime::{Because, Engine, EngineConfig, Finish, Kept, Lease, LoadOptions, Recalls, Source};
+use cairn_tier::{
+    Chunk, ChunkId, Clock, Config, FileKeys, Lower, Miss, Namespace, Place, Ssd, SsdOptions, Stored, Tier, TierError,
+    Tiers, Wanted, WeightsDigest,
+};
 use tempfile::TempDir;
 
 use super::common::{answer, config, greedy, model, prompt};
@@ -23,18 +26,23 @@ impl Clock for Wall {
     }
 }
 
-/// Tiers over RAM and a folder.
+/// Tiers over RAM and a folder, which bring back all that they have.
 fn tiers(folder: &Path) -> Arc<Tiers> {
+    open(folder, |tier| tier, |config| Config { weigh: false, ..config })
+}
+
+/// Tiers over RAM and what `slow` makes of a folder.
+fn open(
+    folder: &Path,
+    slow: impl FnOnce(Arc<dyn Tier>) -> Arc<dyn Tier>,
+    settings: impl FnOnce(Config) -> Config,
+) -> Arc<Tiers> {
     let keys = FileKeys::new(&Namespace::new(b"the secret of this test", "files"));
     let ssd =
         Ssd::open(Arc::new(RealDisk), folder, keys, SsdOptions::default(), || [0; 24]).expect("the folder is new");
-    let config = Config {
-        ssd: Some(Lower::ssd(&Arc::new(ssd), 1 << 30, 0)),
-        min_tokens: 0,
-        min_recompute: Duration::ZERO,
-        ..Config::new(64 << 20)
-    };
-    let tiers = Tiers::open(config, Arc::new(Wall(Instant::now()))).expect("threads start");
+    let lower = Lower::new(slow(Arc::new(ssd)), 1 << 30);
+    let config = Config { ssd: Some(lower), min_tokens: 0, min_recompute: Duration::ZERO, ..Config::new(64 << 20) };
+    let tiers = Tiers::open(settings(config), Arc::new(Wall(Instant::now()))).expect("threads start");
     assert!(tiers.settle(Duration::from_secs(10)), "an empty folder is soon read");
     Arc::new(tiers)
 }
@@ -79,6 +87,15 @@ async fn an_unloaded_model_comes_back_with_what_it_had_computed() {
     assert_eq!(again.recalled.ram_tokens, 899, "all but the last token came from RAM: {:?}", again.recalled);
     assert_eq!(again.cached_tokens, 899, "and is counted as cached");
     assert_eq!(again.tokens, first.tokens, "the answer is the same, token for token");
+    let Recalls { ns, recompute_ns, recomputed, .. } = again.recalled;
+    assert!(ns > 0 && recompute_ns > 0, "what it took and what it saved is told: {:?}", again.recalled);
+    assert_eq!(recomputed.reasons().count(), 0, "nothing was computed again");
+    assert_eq!(first.recalled.recomputed.tokens(Because::Miss), 899, "the first time, all was");
+    let usage = engine.usage().remove(0).1;
+    assert_eq!((usage.lookup_tokens, usage.page_tokens), (1800, 0), "two prompts, of which no page was left");
+    assert_eq!(usage.restored_tokens, [899, 0, 0], "the second came from RAM");
+    assert_eq!(usage.restores[0].counts.iter().sum::<u64>(), 1, "at once");
+    assert_eq!(usage.recomputed, first.recalled.recomputed, "the first was computed");
 
     // The conversation goes on from the answer.
     let longer: Vec<u32> =
@@ -118,4 +135,107 @@ async fn a_restarted_process_finds_it_on_the_disk() {
     let lease = engine.acquire("other".to_owned(), Source::File(other), options, None).await.expect("the model loads");
     let finish = answer(lease.generate(greedy(prompt(3, 1200), 4))).await.expect("it answers");
     assert_eq!(finish.cached_tokens, 0, "other weights, other rows");
+}
+
+/// A folder in which reading some chunks takes longer than anybody waits.
+struct Slow {
+    tier: Arc<dyn Tier>,
+    from_position: u64,
+}
+
+impl Tier for Slow {
+    fn place(&self) -> Place {
+        self.tier.place()
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
+        self.tier.scan(each)
+    }
+
+    fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
+        if wanted.first_position >= self.from_position {
+            std::thread::sleep(Duration::from_secs(2));
+        }
+        self.tier.load(wanted)
+    }
+
+    fn save(&self, chunk: &Chunk) -> Result<Stored, TierError> {
+        self.tier.save(chunk)
+    }
+
+    fn remove(&self, id: &ChunkId) -> Result<(), TierError> {
+        self.tier.remove(id)
+    }
+}
+
+/// Computes a prompt, and ends the process, so to say.
+async fn computed(path: &Path, kept: &Path, tokens: Vec<u32>) -> Finish {
+    let tiers = tiers(kept);
+    let engine = engine(Some(&tiers));
+    let holders = Arc::strong_count(&tiers);
+    let first = ask(&engine, path, tokens).await;
+    unload(&engine, &tiers, holders).await;
+    drop(engine);
+    Arc::into_inner(tiers).expect("the engine has ended").close(Duration::from_secs(10));
+    first
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_come_in_time_is_computed() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (path, kept) = (model(&folder, 8), folder.path().join("kept"));
+    let first = computed(&path, &kept, prompt(5, 1200)).await;
+    // Nothing is in RAM, and nothing is brought there ahead.
+    let slow = |tier| Arc::new(Slow { tier, from_position: 512 }) as Arc<dyn Tier>;
+    let tiers = open(&kept, slow, |config| Config { ram_bytes: 0, ..config });
+    let engine = engine(Some(&tiers));
+    let again = ask(&engine, &path, prompt(5, 1200)).await;
+    assert_eq!(again.tokens, first.tokens, "the answer is the same, token for token");
+    let Recalls { ssd_tokens, recomputed, .. } = again.recalled;
+    // On a machine that is busy with other things even the first two chunks may be late.
+    assert!(
+        ssd_tokens <= 512 && ssd_tokens.is_multiple_of(256),
+        "whole chunks that came in time: {:?}",
+        again.recalled
+    );
+    let late = recomputed.tokens(Because::Deadline) as usize;
+    assert_eq!(ssd_tokens + late, 1199, "the rest is computed, and it is said why: {recomputed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_that_is_loaded_has_its_last_context_brought_up() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (path, kept) = (model(&folder, 9), folder.path().join("kept"));
+    let first = computed(&path, &kept, prompt(6, 1200)).await;
+    let tiers = tiers(&kept);
+    let engine = engine(Some(&tiers));
+    let loaded = lease(&engine, &path).await;
+    let until = Instant::now() + Duration::from_secs(10);
+    while tiers.status().places[0].chunks < 5 && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let again = answer(loaded.generate(greedy(prompt(6, 1200), 24))).await.expect("it answers");
+    assert_eq!(again.recalled.ram_tokens, 1199, "it was in RAM by then: {:?}", again.recalled);
+    assert_eq!(again.tokens, first.tokens, "the answer is the same, token for token");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_due_is_kept_while_another_answers() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = model(&folder, 10);
+    let tiers = tiers(&folder.path().join("kept"));
+    let engine = engine(Some(&tiers));
+    let lease = lease(&engine, &path).await;
+    // Nobody reads this answer, so that it does not end; it has its place all the same. The other prompt's second use makes it due.
+    let busy = lease.generate(greedy(prompt(7, 40), 1500));
+    for _ in 0..2 {
+        answer(lease.generate(greedy(prompt(8, 900), 4))).await.expect("it answers");
+    }
+    let until = Instant::now() + Duration::from_secs(10);
+    while tiers.status().places[0].chunks < 3 && Instant::now() < until && !busy.is_closed() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let stalls = engine.usage()[0].1.stalls;
+    assert!(tiers.status().places[0].chunks >= 3, "three whole chunks are kept meanwhile");
+    assert!(stalls.counts.iter().sum::<u64>() > 0, "and how long the other waited is told: {stalls:?}");
 }

@@ -106,8 +106,10 @@ impl LibraryWriter<'_> {
         if let Err(source) = fill(&mut sink) {
             return Err(sink.failed.unwrap_or_else(|| WriteError::Source { path: path.to_owned(), source }));
         }
-        let layer = Layer { kind: LayerKind::Model, digest: Digest::of_hash(sink.hash), size_bytes: sink.done_bytes };
-        let present = self.keep(sink.draft, &layer)?;
+        let layer =
+            Layer { kind: LayerKind::Model, digest: Digest::of_hash(sink.hash.clone()), size_bytes: sink.done_bytes };
+        let Sink { draft, watch, .. } = sink;
+        let present = self.keep(draft, &layer, watch)?;
         Ok(Brought { layer, way: if present { Way::Present } else { Way::Copied { reason: reason.to_owned() } } })
     }
 
@@ -123,7 +125,7 @@ impl LibraryWriter<'_> {
             }
         };
         let layer = Layer { kind: LayerKind::Model, digest, size_bytes: source.size_bytes() };
-        let present = self.keep(draft, &layer)?;
+        let present = self.keep(draft, &layer, watch)?;
         Ok((digest, if present { Way::Present } else { way }))
     }
 
@@ -176,7 +178,7 @@ impl LibraryWriter<'_> {
         }
         let digest = self.digest(source, watch)?;
         source.check()?;
-        Ok(self.present(digest, source.size_bytes())?.then_some(digest))
+        Ok(self.sound(digest, source.size_bytes(), watch)?.then_some(digest))
     }
 
     /// The digest of a file.
@@ -198,6 +200,20 @@ impl LibraryWriter<'_> {
         }
     }
 
+    /// Whether contents are here already, as [`LibraryWriter::present`] has it, and are what their name says. They are read
+    /// for that, because whoever has them in another place may remove those next; damaged ones are taken out.
+    pub(super) fn sound(&self, digest: Digest, size_bytes: u64, watch: &mut Watch<'_>) -> Result<bool, WriteError> {
+        if !self.present(digest, size_bytes)? {
+            return Ok(false);
+        }
+        let mut read = |done_bytes| watch(Progress { stage: Stage::Hashing, done_bytes, total_bytes: size_bytes });
+        match self.library.check(&digest, Some(size_bytes), &mut read) {
+            None => Err(WriteError::Cancelled),
+            Some(Ok(())) => Ok(true),
+            Some(Err(_)) => self.discard(&digest).map(|_| false),
+        }
+    }
+
     pub(super) fn check_room(&self, need_bytes: u64) -> Result<(), WriteError> {
         let (folder, reserve_bytes) = (self.library.blobs(), self.reserve_bytes);
         match self.disk.free_bytes(&folder)? {
@@ -209,8 +225,8 @@ impl LibraryWriter<'_> {
     }
 
     /// Gives a whole draft its name. Returns whether the contents were there already.
-    pub(super) fn keep(&self, draft: Box<dyn Draft>, layer: &Layer) -> Result<bool, WriteError> {
-        if self.present(layer.digest, layer.size_bytes)? {
+    pub(super) fn keep(&self, draft: Box<dyn Draft>, layer: &Layer, watch: &mut Watch<'_>) -> Result<bool, WriteError> {
+        if self.sound(layer.digest, layer.size_bytes, watch)? {
             return Ok(true);
         }
         draft.keep(&self.library.blob_path(&layer.digest))?;
@@ -231,7 +247,7 @@ impl LibraryWriter<'_> {
             set_permissions(source, permissions)?;
         }
         let digest = self.digest(source, watch)?;
-        if self.present(digest, source.size_bytes())? {
+        if self.sound(digest, source.size_bytes(), watch)? {
             source.check()?;
             return Ok((digest, Way::Present));
         }

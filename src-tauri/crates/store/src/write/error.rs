@@ -46,6 +46,16 @@ pub enum WriteError {
         /// Where.
         folder: PathBuf,
     },
+    /// A text is longer than any that is read again.
+    #[error("a text of {} is too long for a model: {} at most ({kind})", size(*.size_bytes), size(*.most_bytes))]
+    LongText {
+        /// What it is for.
+        kind: String,
+        /// Bytes of it.
+        size_bytes: u64,
+        /// Bytes that are read at most.
+        most_bytes: u64,
+    },
     /// A hard link cannot lead from one file system to another.
     #[error(
         "{} and the store {} are on two file systems, which no hard link can span; without --link the file is copied",

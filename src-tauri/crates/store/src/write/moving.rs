@@ -75,7 +75,7 @@ impl LibraryWriter<'_> {
     fn link_to_move(&self, source: &Source, watch: &mut Watch<'_>) -> Result<(Digest, Way), WriteError> {
         let digest = self.digest(source, watch)?;
         source.check()?;
-        if self.present(digest, source.size_bytes())? {
+        if self.sound(digest, source.size_bytes(), watch)? {
             return Ok((digest, Way::Present));
         }
         // What was written just now may be in memory only, and nothing else of it will be left. Windows brings nothing to

@@ -6,6 +6,9 @@ use sha2::Digest as _;
 use super::{LibraryWriter, WriteError};
 use crate::{Digest, Layer, LayerKind};
 
+/// How much is written before the disk is asked again for room: others write to it, and not every sender says how much comes.
+const ASK_EVERY_BYTES: u64 = 64 << 20;
+
 /// Contents that are on their way. Dropping them leaves nothing.
 pub struct Receiving<'a> {
     writer: &'a LibraryWriter<'a>,
@@ -13,6 +16,8 @@ pub struct Receiving<'a> {
     hash: sha2::Sha256,
     digest: Digest,
     size_bytes: u64,
+    /// How much was there when the disk was last asked for room.
+    asked_at_bytes: u64,
 }
 
 impl LibraryWriter<'_> {
@@ -23,7 +28,7 @@ impl LibraryWriter<'_> {
     pub fn receive(&self, digest: Digest, size_bytes: Option<u64>) -> Result<Receiving<'_>, WriteError> {
         self.check_room(size_bytes.unwrap_or(0))?;
         let draft = self.draft()?;
-        Ok(Receiving { writer: self, draft, hash: sha2::Sha256::new(), digest, size_bytes: 0 })
+        Ok(Receiving { writer: self, draft, hash: sha2::Sha256::new(), digest, size_bytes: 0, asked_at_bytes: 0 })
     }
 }
 
@@ -35,6 +40,10 @@ impl Receiving<'_> {
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), WriteError> {
         self.hash.update(bytes);
         self.size_bytes += bytes.len() as u64;
+        if self.size_bytes - self.asked_at_bytes >= ASK_EVERY_BYTES {
+            self.writer.check_room(0)?;
+            self.asked_at_bytes = self.size_bytes;
+        }
         Ok(self.draft.write(bytes)?)
     }
 
@@ -48,7 +57,7 @@ impl Receiving<'_> {
             return Err(WriteError::OtherContents { named: self.digest, found });
         }
         let layer = Layer { kind: LayerKind::Model, digest: found, size_bytes: self.size_bytes };
-        self.writer.keep(self.draft, &layer).map(drop)
+        self.writer.keep(self.draft, &layer, &mut |_| true).map(drop)
     }
 }
 

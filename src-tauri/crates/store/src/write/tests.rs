@@ -284,3 +284,33 @@ fn a_disk_that_fails_anywhere_leaves_no_broken_model() {
         }
     }
 }
+
+#[test]
+fn damaged_contents_give_way_to_sound_ones_of_the_same_length() {
+    let check = |what: &str, bring: &dyn Fn(&Fixture, &LibraryWriter<'_>, &Path)| {
+        let fixture = fixture();
+        let writer = fixture.writer();
+        let blob = fixture.library.blob_path(&Digest::of(b"weights"));
+        fs::write(&blob, b"WEIGHTS").unwrap();
+        bring(&fixture, &writer, &fixture.file("file", b"weights"));
+        assert_eq!(fs::read(&blob).unwrap(), b"weights", "{what}: what was damaged is not taken for what was brought");
+    };
+    check("a copy", &|_, writer, path| drop(import(writer, path, "m", false).unwrap()));
+    check("a link", &|_, writer, path| drop(writer.bring(path, true, &mut |_| true).unwrap()));
+    check("a text", &|_, writer, _| drop(writer.put(LayerKind::System, b"weights").unwrap()));
+    check("contents that are sent", &|_, writer, _| {
+        let mut receiving = writer.receive(Digest::of(b"weights"), None).unwrap();
+        receiving.write(b"weights").unwrap();
+        receiving.keep().unwrap();
+    });
+    check("a file that goes", &|_, writer, path| {
+        let (brought, departing) = writer.bring_to_move(path, &mut |_| true).unwrap();
+        writer.save(&name("m"), b"{}", std::slice::from_ref(&brought.layer), false).unwrap();
+        departing.leave(writer, &brought.layer).unwrap();
+        assert!(!path.exists(), "it has gone, and was the only sound one");
+    });
+    check("contents that are made", &|_, writer, path| {
+        let mut fill = |out: &mut dyn std::io::Write| out.write_all(b"weights");
+        writer.produce(path, 7, "made", &mut fill, &mut |_| true).unwrap();
+    });
+}

@@ -131,8 +131,8 @@ pub fn decode(file: &[u8], keys: &FileKeys, wanted: &Wanted<'_>) -> Result<Chunk
     let front = file.get(..header.front_bytes()).ok_or(Miss::Damaged("ends within its front"))?;
     let front = Front::parse(header, front, keys)?;
     wanted.check(&front.head)?;
-    let mut payload = zeroed(front.head.payload_bytes() as usize);
-    let mut rest = Arc::get_mut(&mut payload).expect("nobody else has it yet");
+    let mut payload = vec![0; front.head.payload_bytes() as usize];
+    let mut rest = &mut payload[..];
     let mut work = Workspace::default();
     for (index, (shape, range)) in front.sections().enumerate() {
         let (rows, after) = rest.split_at_mut(shape.bytes as usize);
@@ -142,10 +142,5 @@ pub fn decode(file: &[u8], keys: &FileKeys, wanted: &Wanted<'_>) -> Result<Chunk
         front.open(index, &mut blocks.to_vec(), rows, &mut work)?;
     }
     front.check_trailer(file.get(file.len() - BLOCK_BYTES..).unwrap_or_default())?;
-    Ok(Chunk { head: front.head, payload })
-}
-
-/// A payload to be filled, without the copy that a vector would take.
-pub(crate) fn zeroed(len_bytes: usize) -> Arc<[u8]> {
-    std::iter::repeat_n(0, len_bytes).collect()
+    Ok(Chunk { head: front.head, payload: Arc::new(payload) })
 }

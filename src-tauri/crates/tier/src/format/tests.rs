@@ -209,12 +209,12 @@ fn sealed_sections_do_not_change_places() {
 #[test]
 fn a_chunk_that_does_not_fit_together_is_not_written() {
     let chunk = Sequence::new("me", 1, 6).chunk(40);
-    let none = |head: ChunkHead, payload: Arc<[u8]>, why: &str| {
+    let none = |head: ChunkHead, payload: Arc<Vec<u8>>, why: &str| {
         let chunk = Chunk { head: Arc::new(head), payload };
         assert!(encode(&chunk, Packing::Raw, &keys(), [0; NONCE_BYTES]).is_err(), "{why}");
     };
     let head = || (*chunk.head).clone();
-    none(head(), chunk.payload[1..].into(), "rows are missing");
+    none(head(), chunk.payload[1..].to_vec().into(), "rows are missing");
     none(ChunkHead { keys: Arc::new([]), ..head() }, Arc::clone(&chunk.payload), "no tokens");
     none(ChunkHead { keys: vec![Key::token(1); 257].into(), ..head() }, Arc::clone(&chunk.payload), "too many tokens");
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::trace::Trace;
 use crate::catalog::Catalog;
 use crate::tier::Stored;
+use crate::worth::PAUSE;
 use crate::{ChunkHash, ChunkId, Fingerprint, Flags, Group, NumericClass, Place, WeightsDigest, Worth};
 
 /// Bytes that stand for a chunk.
@@ -130,18 +131,22 @@ pub(super) struct Folder {
     pub(super) nightly: Option<usize>,
     /// Whether all that is new is written at once.
     pub(super) through: bool,
+    /// Chunks that may be written each day as soon as a conversation goes on.
+    pub(super) early: u64,
 }
 
 /// Chunks that RAM and a folder would have had, and chunks that were written.
 pub(super) fn written(trace: &Trace, folder: Folder, worth: Arc<dyn Worth>) -> (u64, u64) {
     let mut replay = Replay::new(trace, [folder.ram * CHUNK_BYTES, folder.ssd * CHUNK_BYTES, 0], worth);
-    let (mut hits, mut writes, mut day) = (0, 0, 0);
+    let (mut hits, mut writes, mut day, mut early) = (0, 0, 0, 0);
     let mut paths = HashMap::new();
     for request in &trace.requests {
         let today = request.at.as_secs() / (24 * 3600);
-        if today != std::mem::replace(&mut day, today)
-            && let Some(last) = folder.nightly
-        {
+        let next_day = today != std::mem::replace(&mut day, today);
+        if next_day {
+            early = 0;
+        }
+        if next_day && let Some(last) = folder.nightly {
             let ids: Vec<ChunkId> = replay.catalog.shelf(Place::Ram).ids().collect();
             let mut only_here: Vec<_> =
                 ids.iter().copied().filter(|id| !replay.catalog.shelf(Place::Ssd).holds(id)).collect();
@@ -181,19 +186,43 @@ pub(super) fn written(trace: &Trace, folder: Folder, worth: Arc<dyn Worth>) -> (
             }
             replay.catalog.touch(&id, request.at, 0);
         }
-        writes += replay.trim(Place::Ram, folder.ram, |replay, id| {
-            let deserves = replay
-                .catalog
-                .get(id)
-                .is_some_and(|entry| replay.catalog.worth().deserves(&replay.catalog.facts(entry), Place::Ssd));
-            if deserves { replay.write(paths[id]) } else { 0 }
-        });
+        for index in 0..chunks.len() {
+            let again = replay.catalog.get(&replay.id(Some(chunks[index]))).is_some_and(|entry| entry.hits > 0);
+            // What goes on is written with its last turn, since it is idle before it goes on again.
+            let goes_on = have > 0 && !folder.through;
+            if replay.deserves(&replay.id(Some(chunks[index]))) || (early < folder.early && (again || goes_on)) {
+                let more = replay.write((chunks, index));
+                (writes, early) = (writes + more, early + more);
+            }
+        }
+        while replay.catalog.shelf(Place::Ram).bytes() > folder.ram * CHUNK_BYTES {
+            let victim = replay.ram_victim(request.at);
+            if replay.deserves(&victim) {
+                writes += replay.write(paths[&victim]);
+            }
+            replay.catalog.drop_lower(Place::Ram, &victim);
+        }
         replay.trim(Place::Ssd, folder.ssd, |_, _| 0);
     }
     (hits, writes)
 }
 
 impl Replay {
+    fn deserves(&self, id: &ChunkId) -> bool {
+        let worth = self.catalog.worth();
+        self.catalog.get(id).is_some_and(|entry| worth.deserves(&self.catalog.facts(entry), Place::Ssd))
+    }
+
+    /// What leaves RAM next: as `tiers/keep.rs` has it.
+    fn ram_victim(&self, now: Duration) -> ChunkId {
+        let shelf = self.catalog.shelf(Place::Ram);
+        let copied = |id: &ChunkId| self.catalog.shelf(Place::Ssd).holds(id);
+        let last = shelf.victims().next().expect("what is held has an end");
+        let under_way = self.catalog.get(&last).is_some_and(|entry| now < entry.last_use_at + PAUSE);
+        let lost = !copied(&last) && !self.deserves(&last) && under_way;
+        Some(last).filter(|_| !lost).or_else(|| shelf.oldest(copied)).unwrap_or(last)
+    }
+
     /// Writes a chunk with all before it, and returns how many those are that were not there.
     fn write(&mut self, (chunks, index): (&[u32], usize)) -> u64 {
         let mut written = 0;

@@ -30,6 +30,9 @@ const fn gib(gib: u64) -> u64 {
     (gib << 30) / replay::CHUNK_BYTES
 }
 
+/// What may be written each day before it has come back.
+const EARLY_GIB: u64 = 8;
+
 /// Different chunks that are asked for.
 fn unique(trace: &Trace) -> u64 {
     let chunks = trace.requests.iter().flat_map(|request| &request.chunks);
@@ -84,6 +87,7 @@ fn facts() -> Facts {
         last_use: 10_000,
         last_use_at: Duration::from_secs(60),
         hits: 0,
+        returns: 0,
         warmth: 0.0,
         kept: 1000,
         bytes: 32 << 20,
@@ -119,21 +123,21 @@ fn worth_counts_a_little_and_recency_much() {
 fn a_folder_is_written_little_for_what_it_gives() {
     let trace = trace::desktop(1);
     let percent = |chunks| replay::percent(&trace, chunks);
-    let (alone, through) = {
-        let folder = replay::Folder { ram: 0, ssd: gib(8), nightly: None, through: true };
-        replay::written(&trace, folder, Arc::new(LeastRecent))
-    };
-    // A page pool of 4 GiB and as much of the RAM tier; each night 2 GiB can still be written.
-    for nightly in [None, Some(gib(2) as usize)] {
-        let folder = replay::Folder { ram: gib(8), ssd: gib(8), nightly, through: false };
+    let none = replay::Folder { ram: 0, ssd: gib(8), nightly: None, through: false, early: 0 };
+    let (alone, through) = replay::written(&trace, replay::Folder { through: true, ..none }, Arc::new(LeastRecent));
+    let shown = |chunks: u64| (chunks * replay::CHUNK_BYTES) >> 30;
+    println!("all at once, a folder of 8 GiB alone: {} GiB written, {:.2} %", shown(through), percent(alone));
+    // Each night all of RAM is lost but 2 GiB that can still be written, or nothing is.
+    let nights = [None, Some(gib(2) as usize)];
+    for (ram, nightly) in [2, 4, 8].into_iter().flat_map(|ram| nights.map(|nightly| (ram, nightly))) {
+        let folder = replay::Folder { ram: gib(ram), nightly, early: gib(EARLY_GIB), ..none };
         let (kept, written) = replay::written(&trace, folder, Arc::new(Aged));
-        let gib = |chunks: u64| (chunks * replay::CHUNK_BYTES) >> 30;
         println!(
-            "{} GiB written, {} GiB at once; {:.2} %, {:.2} %",
-            gib(written),
-            gib(through),
-            percent(kept),
-            percent(alone)
+            "with {ram} GiB of RAM, {}: {} GiB written ({:.0} %), {:.2} %",
+            if nightly.is_some() { "lost each night" } else { "always on" },
+            shown(written),
+            100.0 * written as f64 / through as f64,
+            percent(kept)
         );
         assert!(written * 10 <= through * 6, "{written} chunks were written instead of {through}");
         assert!(percent(kept) >= percent(alone) - 1.0, "{kept} chunks were there instead of {alone}");

@@ -10,7 +10,7 @@ use cairn_disk::{Blocks, Buffer, DiskError};
 
 use super::{Ssd, locked};
 use crate::chunk::Chunk;
-use crate::format::{BLOCK_BYTES, Front, Header, Workspace, zeroed};
+use crate::format::{BLOCK_BYTES, Front, Header, Workspace};
 use crate::tier::{Miss, Stored, TierError, Wanted};
 
 /// Bytes that are read at a time, where a section is no longer.
@@ -70,8 +70,8 @@ pub(super) fn read(
     let (header, front) = read_front(ssd, blocks)?;
     let front = front.ok_or(Miss::Other("it is sealed, and there is no key"))?;
     accept(&front)?;
-    let mut payload = zeroed(front.head().payload_bytes() as usize);
-    let pieces = pieces(&front, Arc::get_mut(&mut payload).expect("nobody else has it yet"), header.file_bytes);
+    let mut payload = vec![0; front.head().payload_bytes() as usize];
+    let pieces = pieces(&front, &mut payload, header.file_bytes);
     let threads = ssd.options.threads.clamp(1, pieces.len().max(1));
     let pieces = Mutex::new(pieces.into_iter());
     let work = || read_pieces(ssd, blocks, &front, &pieces);
@@ -82,7 +82,7 @@ pub(super) fn read(
     });
     read?;
     let stored = header.stored(blocks.room_bytes().map_err(TierError::from)?);
-    Ok((Chunk { head: front.head().clone(), payload }, stored))
+    Ok((Chunk { head: front.head().clone(), payload: Arc::new(payload) }, stored))
 }
 
 /// The first block, of a file as long as it says.

@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::Tiers;
 use super::state::State;
 use super::status::{Event, Gone};
-use crate::catalog::{LOWER, PLACES};
+use crate::catalog::{Entry, LOWER, PLACES};
 use crate::chunk::ChunkId;
+use crate::identity::Fingerprint;
 use crate::owner::Owner;
 use crate::tier::Place;
 
@@ -25,6 +26,8 @@ pub struct Context {
     pub bytes: u64,
     /// Where all of it is.
     pub places: Vec<Place>,
+    /// Bytes of its rows in each place that has some.
+    pub held: Vec<(Place, u64)>,
     /// Whose it is.
     pub owners: BTreeSet<Owner>,
     /// Whether it stays.
@@ -75,6 +78,47 @@ impl Tiers {
         self.inner.work.notify_all();
     }
 
+    /// Brings up to RAM, as far as there is room, what a model that begins to load will be asked for first: what is pinned, and the
+    /// `most` contexts that were used last. Returns how many contexts that is.
+    pub fn prefetch_model(&self, fingerprint: &Fingerprint, most: usize) -> usize {
+        let theirs = |id: &ChunkId, _: &Entry| id.fingerprint == *fingerprint;
+        let pinned = self.prefetch_where(usize::MAX, |id, entry| theirs(id, entry) && entry.pinned);
+        pinned + self.prefetch_where(most, |id, entry| theirs(id, entry) && !entry.pinned)
+    }
+
+    /// Brings up to RAM, as far as there is room, what an owner has, the last used first: somebody opens a chat. Returns how many
+    /// contexts that is.
+    pub fn prefetch_owner(&self, owner: &Owner) -> usize {
+        self.prefetch_where(usize::MAX, |_, entry| entry.owners.contains(owner))
+    }
+
+    /// Brings up the longest contexts whose last chunk is such a one, at most `most`, the last used first.
+    fn prefetch_where(&self, most: usize, such: impl Fn(&ChunkId, &Entry) -> bool) -> usize {
+        let now = self.inner.clock.now();
+        let mut state = self.inner.lock();
+        let catalog = &state.catalog;
+        if catalog.shelf(Place::Ram).budget() == 0 {
+            return 0;
+        }
+        let goes_on = |id: &ChunkId| {
+            catalog.continuations(id).iter().any(|next| catalog.get(next).is_some_and(|entry| such(next, entry)))
+        };
+        let last = catalog.entries().filter(|(id, entry)| such(id, entry) && !goes_on(id));
+        let mut last: Vec<_> = last.map(|(id, entry)| (std::cmp::Reverse(entry.last_use), *id)).collect();
+        last.sort_unstable();
+        last.truncate(most);
+        for (_, id) in &last {
+            let path = state.path(id);
+            let below = |id: &ChunkId| state.catalog.get(id).is_some_and(|entry| entry.ram.is_none());
+            if path.iter().any(below) {
+                state.prefetch(&path, now);
+            }
+        }
+        drop(state);
+        self.inner.work.notify_all();
+        last.len()
+    }
+
     /// Keeps a context from being evicted or forgotten, or lets it go again.
     ///
     /// # Errors
@@ -115,6 +159,13 @@ impl Tiers {
         drop(state);
         self.inner.work.notify_all();
         Ok(())
+    }
+
+    /// Notes that a chunk, with all before it, is this owner's too. Returns whether it is kept.
+    pub fn own(&self, id: &ChunkId, owner: &Owner) -> bool {
+        let mut state = self.inner.lock();
+        state.own(id, owner);
+        state.catalog.get(id).is_some()
     }
 
     /// Deletes a context, but for the part of it that others continue. Waits at most this long for it to be removed everywhere.
@@ -171,6 +222,21 @@ impl Tiers {
         Deleted { chunks, left: self.removed(within) }
     }
 
+    /// Empties one place; what others have too stays there. Waits at most this long for it to be removed.
+    pub fn clear_place(&self, place: Place, within: Duration) -> Deleted {
+        let mut state = self.inner.lock();
+        let there: Vec<ChunkId> = state.catalog.entries().map(|(id, _)| *id).collect();
+        let there: Vec<ChunkId> = there.into_iter().filter(|id| state.catalog.shelf(place).holds(id)).collect();
+        for id in &there {
+            match place {
+                Place::Ram => state.drop_ram(id, Gone::Deleted),
+                Place::Ssd | Place::Remote => state.remove_lower(place, id, Gone::Deleted),
+            }
+        }
+        drop(state);
+        Deleted { chunks: there.len(), left: self.removed(within) }
+    }
+
     /// Waits until nothing is left to be removed, but for what failed. Returns how much is left.
     fn removed(&self, within: Duration) -> usize {
         self.inner.work.notify_all();
@@ -199,11 +265,17 @@ impl State {
         let entry = self.catalog.get(last)?;
         let path = self.path(last);
         let everywhere = |place: &Place| path.iter().all(|id| self.catalog.shelf(*place).holds(id));
+        let bytes = |id: &ChunkId| Some(self.catalog.get(id)?.payload_bytes);
+        let held = |place: Place| {
+            let there = path.iter().filter(|id| self.catalog.shelf(place).holds(id));
+            (place, there.filter_map(bytes).sum::<u64>())
+        };
         Some(Context {
             last: *last,
             tokens: entry.first_position + u64::from(entry.tokens),
-            bytes: path.iter().filter_map(|id| Some(self.catalog.get(id)?.payload_bytes)).sum(),
+            bytes: path.iter().filter_map(bytes).sum(),
             places: PLACES.into_iter().filter(everywhere).collect(),
+            held: PLACES.into_iter().map(held).filter(|(_, bytes)| *bytes > 0).collect(),
             owners: entry.owners.clone(),
             pinned: entry.pinned,
             hits: entry.hits,

@@ -1,6 +1,7 @@
 //! The thread that changes a place below RAM: it alone scans, writes and removes there, one thing after the other, so that what the
 //! catalog says of the place follows what happened to it.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::queue::{Removal, Writable};
@@ -52,7 +53,8 @@ pub(super) fn run(inner: &Inner, place: Place) {
             return;
         }
         let now = inner.clock.now();
-        let Some(op) = state.choose(&inner.config, place, now, inner.clock.unix_s()) else {
+        let paused = state.closing.is_none() && inner.paused.load(Ordering::Relaxed);
+        let Some(op) = state.choose(&inner.config, place, now, inner.clock.unix_s(), paused) else {
             inner.done.notify_all();
             if state.closing == Some(Closing::Flush) {
                 return;
@@ -70,7 +72,9 @@ pub(super) fn run(inner: &Inner, place: Place) {
                 state
             }
             Op::Save(id, source) => {
+                cairn_disk::stand_back();
                 inner.write_owners(&id);
+                inner.promise_day(place);
                 let saved = save(inner, lower, &id, source);
                 let mut state = inner.lock();
                 state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
@@ -127,7 +131,6 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
     let mut found = Vec::new();
     let owns = calmly(|| (lower.owns)()).unwrap_or(false);
     let scanned = calmly(|| lower.tier.scan(&mut |stored| found.push(stored))).unwrap_or_else(panicked);
-    let complete = scanned.is_ok();
     for batch in found.chunks(BATCH) {
         let mut state = inner.lock();
         for stored in batch {
@@ -138,15 +141,21 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         }
     }
     let mut state = inner.lock();
-    if complete {
-        // Only this thread adds here, so what was not seen is gone.
-        let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
-        let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
-        gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
-        state.forget_unmet();
-        state.answered(place);
-    } else {
-        state.failed(place, inner.clock.now());
+    match scanned {
+        Ok(()) => {
+            // Only this thread adds here, so what was not seen is gone.
+            let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
+            let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
+            gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+            state.forget_unmet();
+            state.answered(place);
+        }
+        // A place that cannot even be listed is not there.
+        Err(error) => {
+            let now = inner.clock.now();
+            state.hand_mut(place).away_until = Some(now + REST);
+            state.failed(place, now, &error.to_string());
+        }
     }
     let hand = state.hand_mut(place);
     hand.owns = owns;
@@ -161,7 +170,7 @@ impl State {
     }
 
     /// What a hand does next: removals first, since they make room.
-    fn choose(&mut self, config: &Config, place: Place, now: Duration, unix_s: u64) -> Option<Op> {
+    fn choose(&mut self, config: &Config, place: Place, now: Duration, unix_s: u64, paused: bool) -> Option<Op> {
         let lower = config.lower(place)?;
         let rescan = self.hand(place).scanned_at.is_none_or(|then| lower.rescan.is_some_and(|span| now >= then + span));
         if rescan {
@@ -177,7 +186,7 @@ impl State {
             if self.hand(place).owns && self.trim(config, place, now).removed > 0 {
                 continue;
             }
-            if !self.hand(place).is_writable(now) {
+            if paused || !self.hand(place).is_writable(now) {
                 return None;
             }
             let id = self.hand(place).queue.first()?;
@@ -300,9 +309,9 @@ impl State {
                 self.dirty.insert(removal.id);
                 self.answered(place);
             }
-            Err(_) => {
+            Err(error) => {
                 self.hand_mut(place).removals.push_back(Removal { not_before: now + REST, ..removal });
-                self.failed(place, now);
+                self.failed(place, now, &error.to_string());
             }
         }
     }
@@ -340,7 +349,7 @@ impl State {
                 let waiting = hand.queue.clear();
                 hand.wanted = matches!(error, TierError::Full(_)).then_some(0).or(hand.wanted);
                 self.counts.dropped.failed += 1 + waiting as u64;
-                self.failed(place, now);
+                self.failed(place, now, &error.to_string());
             }
         }
     }
@@ -360,6 +369,7 @@ impl State {
         hand.damaged_at.push_back(now);
         if hand.damaged_at.len() >= DAMAGE_LIMIT {
             hand.writable = Writable::No;
+            hand.trouble = Some(format!("it gave {DAMAGE_LIMIT} damaged chunks within {} s", DAMAGE_SPAN.as_secs()));
             let waiting = hand.queue.clear();
             self.counts.dropped.failed += waiting as u64;
         }

@@ -19,6 +19,7 @@ const SWEEP: Duration = Duration::from_secs(600);
 
 /// Keeps order until the tiers are closed.
 pub(super) fn run(inner: &Inner) {
+    cairn_disk::stand_back();
     let (mut swept_at, mut written_at) = (None, inner.clock.now());
     let mut state = inner.lock();
     loop {
@@ -78,6 +79,14 @@ impl State {
                 self.trimming = false;
                 return;
             };
+            let lost = |id: &ChunkId| !copied(id) && !below.is_some_and(|place| self.deserves(id, place));
+            // A conversation longer than RAM would lose its end after each turn, and what is on the disk too can go instead.
+            let spare = || {
+                let shelf = self.catalog.shelf(Place::Ram);
+                let free = |id: &ChunkId| self.catalog.get(id).is_some_and(|entry| entry.leases == 0);
+                shelf.oldest(|id| copied(id) && free(id))
+            };
+            let id = Some(id).filter(|id| !(lost(id) && self.is_under_way(id, now))).or_else(spare).unwrap_or(id);
             if !copied(&id)
                 && let Some(place) = below
                 && self.deserves(&id, place)

@@ -77,6 +77,36 @@ pub(super) enum Writable {
     No,
 }
 
+/// Reads from a place that follow on each other or overlap. Together they tell what the place gives: of two reads at a time each takes
+/// longer than it would alone, and a pause between two is the reader's own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Spell {
+    /// Reads under way.
+    reads: usize,
+    since: Duration,
+    bytes: u64,
+    /// One gave nothing, so its time tells nothing.
+    spoilt: bool,
+}
+
+impl Spell {
+    /// A read begins.
+    pub(super) fn begin(&mut self, now: Duration) {
+        if self.reads == 0 {
+            *self = Self { since: now, ..Self::default() };
+        }
+        self.reads += 1;
+    }
+
+    /// A read gave so many bytes, or failed. Returns bytes and time of the spell that ends with it.
+    pub(super) fn end(&mut self, bytes: Option<u64>, now: Duration) -> Option<(u64, Duration)> {
+        self.reads = self.reads.saturating_sub(1);
+        self.bytes += bytes.unwrap_or(0);
+        self.spoilt |= bytes.is_none();
+        (self.reads == 0 && !self.spoilt).then(|| (self.bytes, now.saturating_sub(self.since)))
+    }
+}
+
 /// What the threads of a place below RAM have to do, and how they fared.
 #[derive(Debug)]
 pub(super) struct Hand {
@@ -91,6 +121,7 @@ pub(super) struct Hand {
     pub(super) saving_since: Duration,
     /// What is being written is to be removed as soon as it is there.
     pub(super) doomed: bool,
+    pub(super) reading: Spell,
     pub(super) removals: VecDeque<Removal>,
     /// Being removed now.
     pub(super) removing: Option<ChunkId>,
@@ -100,11 +131,15 @@ pub(super) struct Hand {
     /// Room for so many bytes is wanted, however full the place is.
     pub(super) wanted: Option<u64>,
     pub(super) failures: u32,
+    /// What went wrong last.
+    pub(super) trouble: Option<String>,
     pub(super) away_until: Option<Duration>,
     /// When damaged chunks were met of late.
     pub(super) damaged_at: VecDeque<Duration>,
     /// Day since 1970, and what was written on it.
     pub(super) written: (u64, u64),
+    /// What the index says was written that day: no less.
+    pub(super) promised: (u64, u64),
 }
 
 impl Hand {
@@ -117,15 +152,18 @@ impl Hand {
             saving: None,
             saving_since: Duration::ZERO,
             doomed: false,
+            reading: Spell::default(),
             removals: VecDeque::new(),
             removing: None,
             leaving_bytes: 0,
             writable: Writable::Yes,
             wanted: None,
             failures: 0,
+            trouble: None,
             away_until: None,
             damaged_at: VecDeque::new(),
             written: (0, 0),
+            promised: (0, 0),
         }
     }
 
@@ -156,5 +194,28 @@ impl Hand {
             Writable::From(then) => now >= then,
             Writable::No => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_at_a_time_are_measured_together() {
+        let at = Duration::from_millis;
+        let mut spell = Spell::default();
+        spell.begin(at(10));
+        spell.begin(at(11));
+        assert_eq!(spell.end(Some(5), at(30)), None, "one still reads");
+        assert_eq!(
+            spell.end(Some(7), at(31)),
+            Some((12, at(21))),
+            "both, from the first's beginning to the last's end"
+        );
+        spell.begin(at(90));
+        assert_eq!(spell.end(Some(3), at(95)), Some((3, at(5))), "the pause between does not count");
+        spell.begin(at(100));
+        assert_eq!(spell.end(None, at(900)), None, "a read that failed tells nothing of the rate");
     }
 }

@@ -17,6 +17,8 @@ use crate::tier::{Miss, TierError, Wanted};
 
 /// Chunks of one restore that are read or lie ready before they are taken.
 const AHEAD: usize = 4;
+/// How long the first chunk of a restore from far away may take at most.
+const FIRST: Duration = Duration::from_secs(1);
 
 /// A chunk that was compared with what was asked for. There is no other way to make one.
 #[derive(Clone, Debug)]
@@ -99,7 +101,12 @@ pub(super) struct Job {
     slots: Vec<Slot>,
     /// Slots that were taken.
     taken: usize,
+    /// Moves on while all that may be read ahead lies ready, since then the place keeps nobody waiting.
     deadline: Duration,
+    /// Since when that has been so.
+    ready_since: Option<Duration>,
+    /// Until when the first chunk is to be there.
+    first_by: Duration,
     ended: Option<End>,
     /// Nobody takes what comes: it goes to RAM.
     ahead: bool,
@@ -117,6 +124,25 @@ impl Job {
                 _ => None,
             },
         }
+    }
+
+    /// Notes whether the reader is waited for from `now` on.
+    fn watch(&mut self, now: Duration) {
+        let ahead = self.slots.iter().skip(self.taken).take(AHEAD);
+        if !ahead.into_iter().all(|slot| matches!(slot, Slot::Ready(_))) {
+            self.ready_since = None;
+        } else if self.ready_since.is_none() {
+            self.ready_since = Some(now);
+        }
+    }
+
+    /// Notes that the next slot was taken.
+    fn took(&mut self, now: Duration) {
+        if let Some(since) = self.ready_since.take() {
+            self.deadline = self.deadline.saturating_add(now.saturating_sub(since));
+        }
+        self.taken += 1;
+        self.watch(now);
     }
 
     /// The first slot that is to be read from `place` now.
@@ -142,7 +168,7 @@ impl Restoring {
         for ask in asks.iter().rev() {
             state.used(&inner.config, &ask.step.id, now, unix_s, false);
         }
-        let job = state.begin_job(asks, now, now.saturating_add(within), false);
+        let job = state.begin_job(asks, now, within, false);
         drop(state);
         inner.work.notify_all();
         Self { inner: Arc::clone(inner), job }
@@ -162,7 +188,7 @@ impl Restoring {
             None => End::Complete,
             Some(slot @ Slot::Ready(_)) => {
                 let Slot::Ready(restored) = std::mem::replace(slot, Slot::Taken) else { unreachable!("just matched") };
-                job.taken += 1;
+                job.took(now);
                 state.deliver(&self.inner.config, &restored, now, unix_s);
                 drop(state);
                 self.inner.work.notify_all();
@@ -170,10 +196,10 @@ impl Restoring {
             }
             Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
             Some(_) if closing => End::Closed,
-            Some(slot) if now >= job.deadline => {
+            Some(slot) if now >= job.deadline || index == 0 && now >= job.first_by => {
                 // Where no thread was free to read it, the place kept them all waiting.
                 if let Slot::Due(place) | Slot::Reading(place) = *slot {
-                    state.failed(place, now);
+                    state.failed(place, now, "it kept somebody waiting for too long");
                 }
                 End::Deadline
             }
@@ -196,12 +222,26 @@ impl Drop for Restoring {
 }
 
 impl State {
-    fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, deadline: Duration, ahead: bool) -> u64 {
-        let slots = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
+    fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, within: Duration, ahead: bool) -> u64 {
+        let slots: Vec<Slot> = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
+        let deadline = now.saturating_add(within);
+        // Who waits without end does so for the first chunk, too.
+        let first = if within == Duration::MAX { within } else { self.first_within(&asks, &slots).min(within) };
+        let first_by = now.saturating_add(first);
         let number = self.next_job;
         self.next_job += 1;
-        self.jobs.insert(number, Job { asks, slots, taken: 0, deadline, ended: None, ahead });
+        let mut job = Job { asks, slots, taken: 0, deadline, first_by, ready_since: None, ended: None, ahead };
+        job.watch(now);
+        self.jobs.insert(number, job);
         number
+    }
+
+    /// How long to wait for the first chunk of a remote place: twice what it should take. One that gives nothing until then is away,
+    /// however long all of it may take, and who computes has lost next to nothing.
+    fn first_within(&self, asks: &[Ask], slots: &[Slot]) -> Duration {
+        let (Some(ask), Some(Slot::Due(Place::Remote))) = (asks.first(), slots.first()) else { return Duration::MAX };
+        // Of one that nobody listed, the length is not known.
+        self.rates.restore([0, 0, ask.step.bytes.unwrap_or(1)]).saturating_mul(2).min(FIRST)
     }
 
     fn end_job(&mut self, number: u64) -> Option<Job> {
@@ -314,7 +354,7 @@ impl State {
         now: Duration,
     ) -> Option<Restored> {
         match &result {
-            Err(Miss::Tier(_)) => self.failed(place, now),
+            Err(Miss::Tier(error)) => self.failed(place, now, &error.to_string()),
             Err(Miss::Damaged(_)) => self.damaged(place, now),
             _ => self.answered(place),
         }
@@ -345,16 +385,22 @@ impl State {
         };
         if let Some(job) = self.jobs.get_mut(&job) {
             job.slots[index] = slot;
+            job.watch(now);
         }
         self.step_ahead(job);
         None
     }
 
-    /// What is to be read next from a place, the oldest restore first.
+    /// What is to be read next from a place: the oldest restore first, and what nobody waits for last and one at a time, so that a
+    /// thread is left for who comes and waits.
     fn next_read(&mut self, place: Place) -> Option<(u64, usize)> {
-        let (&job, index) =
-            self.jobs.iter().find_map(|(id, job)| Some((id, job.ended.is_none().then(|| job.due(place))??)))?;
-        Some((job, index))
+        let reads = |slot: &Slot| matches!(slot, Slot::Reading(from) if *from == place);
+        let reads_ahead = self.jobs.values().any(|job| job.ahead && job.slots.iter().any(reads));
+        let next = |ahead: bool| {
+            let mut jobs = self.jobs.iter().filter(move |(_, job)| job.ahead == ahead && job.ended.is_none());
+            jobs.find_map(|(&id, job)| Some((id, job.due(place)?)))
+        };
+        next(false).or_else(|| if reads_ahead { None } else { next(true) })
     }
 }
 
@@ -373,16 +419,21 @@ pub(super) fn run(inner: &Inner, place: Place) {
         let Some(job) = state.jobs.get_mut(&number) else { continue };
         job.slots[index] = Slot::Reading(place);
         let ask = job.asks[index].clone();
+        let began = inner.clock.now();
+        state.hand_mut(place).reading.begin(began);
         drop(state);
         let wanted = ask.wanted();
-        let began = inner.clock.now();
         let result = super::calmly(|| lower.tier.load(&wanted))
             .unwrap_or_else(|| Err(Miss::Tier(TierError::Failed("reading panicked".to_owned()))))
             .and_then(|chunk| Restored::verify(chunk, &wanted, place));
         let now = inner.clock.now();
         state = inner.lock();
-        if let Ok(restored) = &result {
-            state.counts.read(place, restored.chunk.head.payload_bytes(), now.saturating_sub(began));
+        let bytes = result.as_ref().ok().map(|restored| restored.chunk.head.payload_bytes());
+        if let Some(bytes) = bytes {
+            state.counts.read(place, bytes, now.saturating_sub(began));
+        }
+        if let Some((bytes, took)) = state.hand_mut(place).reading.end(bytes, now) {
+            state.rates.read(place, bytes, took);
         }
         let unclaimed = state.finish_read(number, index, place, result, now);
         if unclaimed.is_some() {

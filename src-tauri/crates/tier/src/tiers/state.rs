@@ -11,10 +11,13 @@ use super::read::Job;
 use super::status::{Counts, Gone};
 use super::trace::Ghosts;
 use super::{Config, Kept, Offer, Refused, StoreWhy};
-use crate::catalog::{Catalog, LOWER};
+use crate::catalog::{Catalog, Entry, LOWER};
 use crate::chunk::{Chunk, ChunkId, Group};
+use crate::cost::{Costs, Rates};
+use crate::identity::Fingerprint;
 use crate::index::Row;
 use crate::tier::Place;
+use crate::worth::PAUSE;
 
 /// Places are emptied when they are fuller than this, in percent of the budget...
 const HIGH_PERCENT: u64 = 95;
@@ -22,6 +25,8 @@ const HIGH_PERCENT: u64 = 95;
 const LOW_PERCENT: u64 = 85;
 /// How long a place that failed is left alone.
 pub(super) const REST: Duration = Duration::from_secs(60);
+/// Nobody wants to wait a second time for what takes this long.
+const DEAR: Duration = Duration::from_secs(60);
 /// Failed calls in a row after which a place is left alone.
 const FAILURES: u32 = 3;
 
@@ -56,6 +61,10 @@ pub(super) struct State {
     pub(super) trash: Vec<(Chunk, u64)>,
     pub(super) counts: Counts,
     pub(super) ghosts: Ghosts,
+    /// What reads have taken.
+    pub(super) rates: Rates,
+    /// What computing has taken, by model.
+    pub(super) costs: HashMap<Fingerprint, Costs>,
     /// Chunks of which the index has to learn something.
     pub(super) dirty: HashSet<ChunkId>,
     /// What the index knows of chunks that no scan has met yet.
@@ -80,6 +89,8 @@ impl State {
             trash: Vec::new(),
             counts: Counts::default(),
             ghosts: Ghosts::default(),
+            rates: Rates::default(),
+            costs: HashMap::new(),
             dirty: HashSet::new(),
             remembered,
             jobs: BTreeMap::new(),
@@ -166,7 +177,7 @@ impl State {
             self.own(&id, &owner);
         }
         let write_now = match why {
-            StoreWhy::Reused | StoreWhy::Idle => true,
+            StoreWhy::Reused | StoreWhy::Idle => self.is_early(config, &id, unix_s),
             StoreWhy::Evicted | StoreWhy::Unload => {
                 self.catalog.shelf(Place::Ram).budget() == 0 && self.deserves(&id, Place::Ssd)
             }
@@ -178,7 +189,7 @@ impl State {
     }
 
     /// Names an owner of a chunk and of all before it.
-    fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
+    pub(super) fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
         let mut next = *id;
         while let Some(entry) = self.catalog.get_mut(&next)
             && entry.owners.insert(owner.clone())
@@ -200,6 +211,24 @@ impl State {
         }
     }
 
+    /// Whether a chunk may be written before it has come back: while the day's allowance lasts, as a part of a conversation or of what
+    /// took very long.
+    fn is_early(&self, config: &Config, id: &ChunkId, unix_s: u64) -> bool {
+        let Some(limit) = config.early_bytes else { return true };
+        let Some((place, entry)) = self.below_ram().zip(self.catalog.get(id)) else { return false };
+        let (day, bytes) = self.hand(place).written;
+        let written = if day == unix_s / (24 * 3600) { bytes } else { 0 } + self.hand(place).queue.bytes();
+        let again = |entry: &Entry| entry.hits > 0 || entry.pinned || !entry.owners.is_empty();
+        let goes_on = || self.catalog.get(&entry.parent_id(id)).is_some_and(again);
+        let dear = entry.prefix_recompute >= DEAR;
+        self.deserves(id, place) || (written < limit && (dear || again(entry) || goes_on()))
+    }
+
+    /// Whether a chunk is part of a conversation that has not paused.
+    pub(super) fn is_under_way(&self, id: &ChunkId, now: Duration) -> bool {
+        self.catalog.get(id).is_some_and(|entry| now < entry.last_use_at.saturating_add(PAUSE))
+    }
+
     pub(super) fn deserves(&self, id: &ChunkId, place: Place) -> bool {
         self.catalog.get(id).is_some_and(|entry| self.catalog.worth().deserves(&self.catalog.facts(entry), place))
     }
@@ -218,7 +247,7 @@ impl State {
     pub(super) fn enqueue(&mut self, config: &Config, place: Place, id: &ChunkId, now: Duration) -> bool {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
-        let dear = entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
+        let dear = !config.weigh || entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
         if !(long && dear && self.hand(place).is_writable(now)) {
             return false;
         }
@@ -310,9 +339,10 @@ impl State {
     }
 
     /// Counts a failed call; a place that fails again and again is left alone for a while.
-    pub(super) fn failed(&mut self, place: Place, now: Duration) {
+    pub(super) fn failed(&mut self, place: Place, now: Duration, why: &str) {
         let hand = self.hand_mut(place);
         hand.failures += 1;
+        hand.trouble = Some(why.to_owned());
         if hand.failures >= FAILURES {
             hand.away_until = Some(now + REST);
         }
@@ -338,7 +368,7 @@ impl State {
             })
             .map(|(id, entry)| {
                 let facts = self.catalog.facts(entry);
-                ((!entry.pinned, !worth.deserves(&facts, place), entry.first_position), *id)
+                ((!entry.pinned, !worth.deserves(&facts, place), entry.hits == 0, entry.first_position), *id)
             })
             .collect();
         only_here.sort_unstable();

@@ -6,7 +6,7 @@ use super::status::Gone;
 use super::{State, Tiers};
 use crate::chunk::{ChunkId, Group, NumericClass};
 use crate::coverage::{Coverage, Prefix};
-use crate::identity::CHUNK_TOKENS;
+use crate::identity::{CHUNK_TOKENS, Chain};
 use crate::key::Key;
 use crate::tier::Place;
 
@@ -77,6 +77,16 @@ impl Ghosts {
 }
 
 impl Tiers {
+    /// Why a coverage ends where it does, for a reader who has its first `have` tokens.
+    pub fn why(&self, coverage: &Coverage, have: usize) -> Why {
+        let (prefix, position) = (coverage.prefix(), coverage.tokens().max(have));
+        if position >= prefix.keys.len() {
+            return Why::Whole;
+        }
+        let chain = chain_before(prefix, position);
+        self.inner.lock().why(prefix, chain, Group::Full, position, self.inner.clock.now())
+    }
+
     /// What is kept of a prefix and why it is not more, for people.
     pub fn trace(&self, prefix: &Prefix) -> Trace {
         let (coverage, chains) = (self.find(prefix), prefix.chains());
@@ -90,20 +100,25 @@ impl Tiers {
         let full_is_short = prefix.groups.full
             && Coverage::of(&state.catalog, &only_full, &chains, 0, away, |_| false).tokens() <= tokens;
         let group = if full_is_short || prefix.groups.window_tokens.is_none() { Group::Full } else { Group::Window };
-        let why = state.why(prefix, group, tokens, self.inner.clock.now());
+        let why = state.why(prefix, chain_before(prefix, tokens), group, tokens, self.inner.clock.now());
         drop(state);
         Trace { coverage, group, why }
     }
 }
 
+/// Names what comes before the chunk of a position.
+fn chain_before(prefix: &Prefix, position: usize) -> Chain {
+    let mut chain = prefix.chain();
+    prefix.keys[..position / CHUNK_TOKENS * CHUNK_TOKENS].chunks(CHUNK_TOKENS).for_each(|keys| {
+        chain.push(keys);
+    });
+    chain
+}
+
 impl State {
-    /// Why the chunk at a position is not found.
-    fn why(&self, prefix: &Prefix, group: Group, position: usize, now: std::time::Duration) -> Why {
-        let mut chain = prefix.chain();
+    /// Why the chunk at a position, before which stands what `chain` names, is not found.
+    fn why(&self, prefix: &Prefix, chain: Chain, group: Group, position: usize, now: std::time::Duration) -> Why {
         let first = position / CHUNK_TOKENS * CHUNK_TOKENS;
-        prefix.keys[..first].chunks(CHUNK_TOKENS).for_each(|keys| {
-            chain.push(keys);
-        });
         let rest = &prefix.keys[first..prefix.keys.len().min(first + CHUNK_TOKENS)];
         let parent = ChunkId { fingerprint: prefix.fingerprint, hash: chain.last(), group };
         let id = ChunkId { hash: chain.peek(rest), ..parent };

@@ -1,4 +1,4 @@
-//! `bench`: Cairn's speed as a ratio to another program's, both measured in one run.
+//! `bench`: Cairn's speed as a ratio to another program's, or to doing without, both measured in one run.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -9,22 +9,46 @@ use crate::{Repo, process, python, workspace};
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "bench",
-    about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl",
+    about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
+            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-policy [--shape NAME] [--tokens N]` with and without the tiers",
     run,
 };
 
+/// The tests of what the tiers decide are measures too: traces and machines that are made from a seed, replayed in no time.
+const POLICY: [&str; 11] = [
+    "test",
+    "--release",
+    "--package",
+    "cairn-tier",
+    "--lib",
+    "--",
+    "--nocapture",
+    "--test-threads=1",
+    "cost::",
+    "policy::",
+    "--quiet",
+];
+
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
+    if args.first().is_some_and(|name| name == "kv-policy") {
+        process::run(&mut process::cargo(repo, &POLICY))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let target = workspace::target_folder(repo)?;
     let mut bench = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "bench", "--"]);
     if args.is_empty() {
         bench.arg("decode");
     }
     bench.args(args).arg("--folder").arg(target.join("bench"));
-    if args.first().is_some_and(|name| name == "pull") {
-        process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
-        bench.arg("--cairn").arg(target.join("release/cairn"));
-    } else {
-        bench.arg("--llama-bench").arg(llama_bench(repo)?);
+    match args.first().map_or("decode", String::as_str) {
+        "pull" | "kv-cold" => {
+            process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
+            bench.arg("--cairn").arg(target.join("release/cairn"));
+        }
+        "decode" => {
+            bench.arg("--llama-bench").arg(llama_bench(repo)?);
+        }
+        _ => {}
     }
     process::run(&mut bench)?;
     Ok(ExitCode::SUCCESS)

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cairn_gguf::DType;
-use cairn_tier::{Clock, Config, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
+use cairn_tier::{Clock, Config, Costs, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
 
 use super::*;
-use crate::{Keeping, Recalled};
+use crate::{Because, Keeping, Recalled, Recomputed};
 
 /// A clock that tests turn.
 #[derive(Default)]
@@ -31,14 +31,28 @@ struct Place {
     tiers: Arc<Tiers>,
     clock: Arc<Hands>,
     namespace: &'static str,
+    class: &'static str,
+    /// What computing a token is taken to cost.
+    token: Duration,
 }
+
+/// A page's section, so that each step copies one.
+const STEP_BYTES: usize = 1;
 
 impl Place {
     fn new(budget_pages: u64, ram_bytes: u64) -> Self {
         let clock = Arc::new(Hands::default());
-        let tiers = Tiers::open(Config::new(ram_bytes), Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
-        let mut place =
-            Self { world: World::new(budget_pages), budget_pages, tiers: Arc::new(tiers), clock, namespace: "me" };
+        let config = Config { weigh: false, ..Config::new(ram_bytes) };
+        let tiers = Tiers::open(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
+        let mut place = Self {
+            world: World::new(budget_pages),
+            budget_pages,
+            tiers: Arc::new(tiers),
+            clock,
+            namespace: "me",
+            class: "slots//0",
+            token: Duration::from_millis(10),
+        };
         place.reload();
         place
     }
@@ -50,13 +64,14 @@ impl Place {
         }
         self.world.cache.keep_all(&self.world.backend, || false);
         self.world = World::new(self.budget_pages);
-        self.world.cache.keep_in(Keeping {
+        let keeping = Keeping {
             tiers: Arc::clone(&self.tiers),
             namespace: Namespace::new(b"secret", self.namespace),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
-            class: NumericClass::new("slots//0").expect("the name is short"),
+            class: NumericClass::new(self.class).expect("the name is short"),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
-        });
+        };
+        self.world.cache.keep_in(keeping, Costs::new(self.token));
     }
 
     /// Opens a sequence, brings back what is kept, and computes the rest. Returns the tokens that came from the tiers.
@@ -64,7 +79,7 @@ impl Place {
         let World { backend, cache, .. } = &mut self.world;
         let (seq, _) = cache.open(tokens);
         let mut recalled = 0;
-        if let Some(mut recall) = cache.recall(seq, tokens, |_, _| Some(Duration::MAX)) {
+        if let Some(mut recall) = cache.recall(seq, tokens).recall {
             loop {
                 match cache.absorb(backend, seq, tokens, &mut recall) {
                     Recalled::Tokens(tokens, _) => recalled += tokens,
@@ -84,7 +99,21 @@ impl Place {
     /// Time passes, and what is due is kept.
     fn rest(&mut self, seconds: u64) {
         self.clock.0.fetch_add(seconds, Ordering::Relaxed);
-        while self.world.cache.keep_one(&self.world.backend) {}
+        while self.world.cache.keep_some(&self.world.backend, usize::MAX) {}
+    }
+
+    /// Time passes, and of what is due a little is copied, so many times.
+    fn rest_busily(&mut self, seconds: u64, steps: usize) {
+        self.clock.0.fetch_add(seconds, Ordering::Relaxed);
+        for _ in 0..steps {
+            self.world.cache.keep_some(&self.world.backend, STEP_BYTES);
+        }
+    }
+
+    /// How much of a prompt the tiers have.
+    fn kept(&self, prompt: &[u32]) -> usize {
+        let keys = prompt.iter().copied().map(Key::token).collect();
+        self.tiers.find(&self.world.cache.keeper.as_ref().expect("it keeps").keeping.prefix(keys)).tokens()
     }
 }
 
@@ -134,20 +163,139 @@ fn idle_conversations_are_kept_while_their_pages_stay() {
     place.prompt(&tokens(0..600));
     place.world.close(0);
     place.rest(29);
-    let keeping = |place: &Place| {
-        let keys = tokens(0..600).into_iter().map(Key::token).collect();
-        let prefix = place.world.cache.keeper.as_ref().expect("it keeps").keeping.prefix(keys);
-        place.tiers.find(&prefix).tokens()
-    };
-    assert_eq!(keeping(&place), 0, "29 s are not idle");
+    assert_eq!(place.kept(&tokens(0..600)), 0, "29 s are not idle");
     place.rest(1);
-    assert_eq!(keeping(&place), 600, "30 s are");
+    assert_eq!(place.kept(&tokens(0..600)), 600, "30 s are");
+}
+
+#[test]
+fn a_chunk_is_copied_a_little_at_a_time_while_others_compute() {
+    let mut place = Place::new(64, 1 << 20);
+    place.prompt(&tokens(0..600));
+    place.world.close(0);
+    place.prompt(&tokens(9000..9100));
+    place.rest_busily(30, 1);
+    assert_eq!(place.kept(&tokens(0..600)), 0, "naming it is a step");
+    let mut steps = 1;
+    while place.kept(&tokens(0..600)) < 600 && steps < 100 {
+        place.rest_busily(0, 1);
+        steps += 1;
+        let index = place.world.open.len() - 1;
+        place.world.append(index, &[steps]);
+        place.world.check();
+    }
+    // Two whole chunks of eight pieces, a tail of two pages, and three names.
+    assert_eq!(steps, 2 * 8 + 4 + 3, "each step copies one piece");
+    place.reload();
+    assert_eq!(place.prompt(&tokens(0..601)), 600, "and what comes back is what was computed");
+}
+
+/// Begins to copy the prompt's only chunk, lets `interrupt` have its way, and tells what is kept then, and after more time.
+fn interrupted(interrupt: impl FnOnce(&mut Place)) -> [usize; 2] {
+    let mut place = Place::new(20, 1 << 20);
+    place.prompt(&tokens(0..256));
+    place.world.close(0);
+    place.rest_busily(30, 4);
+    assert_eq!(place.kept(&tokens(0..256)), 0, "it is half copied");
+    interrupt(&mut place);
+    let then = place.kept(&tokens(0..256));
+    place.rest(30);
+    let kept = [then, place.kept(&tokens(0..256))];
+    place.prompt(&tokens(0..300));
+    kept
+}
+
+#[test]
+fn a_copy_that_is_interrupted_is_whole_or_not_at_all() {
+    assert_eq!(interrupted(|_| {}), [0, 256], "it goes on later");
+    let evicted = interrupted(|place| {
+        place.prompt(&tokens(5000..6200));
+        place.world.close(0);
+    });
+    assert_eq!(evicted[0], 256, "the rest is copied before its pages are used for something else");
+    assert_eq!(interrupted(|place| place.world.cache.clear()), [0, 0], "what is forgotten is not kept");
+    let unloaded = interrupted(Place::reload);
+    assert_eq!(unloaded[0], 256, "the rest is copied when the model goes");
+    let continued = interrupted(|place| {
+        place.prompt(&tokens(0..700));
+        place.world.close(0);
+    });
+    assert_eq!(continued, [0, 256], "its pages stay as they are when others go on from them");
+}
+
+#[test]
+fn a_tail_that_is_being_copied_may_be_continued() {
+    let mut place = Place::new(20, 1 << 20);
+    place.prompt(&tokens(0..300));
+    place.world.close(0);
+    // The first chunk and its name, the tail's name, and one of its two pieces.
+    place.rest_busily(30, 1 + 8 + 1 + 1);
+    assert_eq!(place.kept(&tokens(0..300)), 256, "the tail is half copied");
+    place.prompt(&tokens(0..500));
+    place.world.close(0);
+    place.rest(30);
+    place.reload();
+    assert_eq!(place.prompt(&tokens(0..501)), 500, "all of it is kept");
+}
+
+#[test]
+fn only_what_is_quicker_to_bring_back_comes_back() {
+    let check = |token: Duration, weigh: bool, expected: (usize, Recomputed), why: &str| {
+        let mut place = Place::new(64, 1 << 20);
+        let config = Config { weigh, ..Config::new(1 << 20) };
+        let tiers = Tiers::open(config, Arc::clone(&place.clock) as Arc<dyn Clock>).expect("threads start");
+        place.tiers = Arc::new(tiers);
+        place.token = token;
+        place.reload();
+        place.prompt(&tokens(0..200));
+        place.reload();
+        let prompt = tokens(0..300);
+        let (seq, _) = place.world.cache.open(&prompt);
+        let lookup = place.world.cache.recall(seq, &prompt);
+        let end = lookup.recall.map_or(0, |recall| recall.choice().end);
+        assert_eq!((end, lookup.recomputed), expected, "{why}");
+    };
+    let miss = Recomputed::of(Because::Miss, 99);
+    let mut cheaper = miss;
+    cheaper += Recomputed::of(Because::Cheaper, 200);
+    check(Duration::from_millis(10), true, (200, miss), "computing is slow");
+    check(Duration::from_nanos(1), true, (0, cheaper), "computing is quick");
+    check(Duration::from_nanos(1), false, (200, miss), "computing is quick, and nobody asks");
+}
+
+#[test]
+fn rows_of_another_arithmetic_are_told_from_those_that_are_not_kept() {
+    let mut place = Place::new(64, 1 << 20);
+    place.prompt(&tokens(0..600));
+    place.class = "slots//1";
+    place.reload();
+    let prompt = tokens(0..600);
+    let (seq, _) = place.world.cache.open(&prompt);
+    let lookup = place.world.cache.recall(seq, &prompt);
+    assert!(lookup.recall.is_none(), "another arithmetic's rows do not come back");
+    assert_eq!(lookup.recomputed, Recomputed::of(Because::Incompatible, 599), "and it is said why");
+}
+
+#[test]
+fn an_end_says_why_the_rest_is_computed() {
+    let missed = |miss| Recalled::Ended(cairn_tier::End::Missed(miss));
+    for (ended, because) in [
+        (Recalled::Ended(cairn_tier::End::Complete), None),
+        (Recalled::Ended(cairn_tier::End::Deadline), Some(Because::Deadline)),
+        (missed(cairn_tier::Miss::Absent), Some(Because::Miss)),
+        (missed(cairn_tier::Miss::Damaged("torn")), Some(Because::Corrupt)),
+        (missed(cairn_tier::Miss::Other("another")), Some(Because::Incompatible)),
+        (Recalled::Misfit, Some(Because::Incompatible)),
+    ] {
+        assert_eq!(ended.because(), because, "{ended:?}");
+    }
 }
 
 #[derive(Clone, Debug)]
 enum Act {
     Step(Step),
     Rest(u64),
+    Busy(u64, usize),
     Reload,
     Drop,
 }
@@ -156,6 +304,7 @@ fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
         12 => step().prop_map(Act::Step),
         2 => (1u64..40).prop_map(Act::Rest),
+        4 => (1u64..40, 1usize..12).prop_map(|(seconds, steps)| Act::Busy(seconds, steps)),
         1 => Just(Act::Reload),
         1 => Just(Act::Drop),
     ]
@@ -198,6 +347,7 @@ proptest! {
                     place.world.cache.discard(seq);
                 }
                 Act::Rest(seconds) => place.rest(seconds),
+                Act::Busy(seconds, steps) => place.rest_busily(seconds, steps),
                 Act::Reload => place.reload(),
                 Act::Drop => place.world.cache.clear(),
                 Act::Step(_) => {}

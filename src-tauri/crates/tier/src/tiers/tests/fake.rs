@@ -91,7 +91,7 @@ impl Toy {
     }
 
     /// The rows that the chunk ending these keys must have.
-    pub(crate) fn rows(&self, keys_so_far: &[Key], group: Group) -> Arc<[u8]> {
+    pub(crate) fn rows(&self, keys_so_far: &[Key], group: Group) -> Arc<Vec<u8>> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.class.as_str().as_bytes());
         hasher.update(&[group as u8]);

@@ -184,3 +184,52 @@ fn a_context_can_be_brought_up_before_it_is_wanted() {
     assert_eq!(tiers.forget(&last, SOON).chunks, 12, "and nothing holds it there");
     assert_eq!(bench.ssd.len(), 0, "when it goes");
 }
+
+#[test]
+fn a_model_and_an_owner_have_theirs_brought_up() {
+    let bench = Bench::new();
+    let tiers = bench.open(bench.config());
+    let (ann, bob, cid) = (keys(1, 600), keys(2, 600), keys(3, 600));
+    for (prompt, owner) in [(&ann, "ann"), (&bob, "bob"), (&cid, "cid")] {
+        store_for(&bench, &tiers, prompt, Some(owner));
+    }
+    assert!(tiers.settle(SOON), "all of it is written");
+    let index = tempfile::tempdir().expect("a temporary folder");
+    tiers.close(SOON);
+    let reopen = |name: &str| {
+        let config = Config { index: Some(index.path().join(name)), ..bench.config() };
+        let tiers = bench.open(config);
+        // Uses say what was used last; owners and pins are not remembered without an index.
+        for prompt in [&ann, &bob, &cid] {
+            let coverage = bench.find(&tiers, prompt);
+            tiers.touch(&coverage);
+        }
+        tiers
+    };
+    let in_ram = |tiers: &Tiers, expected: usize| {
+        let began = std::time::Instant::now();
+        while tiers.status().places[0].chunks < expected && began.elapsed() < SOON {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        [&ann, &bob, &cid].map(|prompt| bench.restore(tiers, prompt).1[0])
+    };
+
+    let tiers = reopen("last");
+    assert_eq!(tiers.prefetch_model(&crate::Fingerprint::new(crate::WeightsDigest([9; 32]), []), 9), 0, "not theirs");
+    assert_eq!(tiers.prefetch_model(&bench.toy.fingerprint, 1), 1, "one was used last");
+    assert_eq!(in_ram(&tiers, 3), [Place::Ssd, Place::Ssd, Place::Ram], "the third");
+    tiers.close(SOON);
+
+    let tiers = reopen("pinned");
+    let last = bench.find(&tiers, &ann).steps(0..600).last().expect("it is kept").id;
+    tiers.pin(&last, true).expect("there is room for a pin");
+    assert_eq!(tiers.prefetch_model(&bench.toy.fingerprint, 0), 1, "one is pinned");
+    assert_eq!(in_ram(&tiers, 3), [Place::Ram, Place::Ssd, Place::Ssd], "the first");
+    tiers.close(SOON);
+
+    let tiers = reopen("owned");
+    store_for(&bench, &tiers, &bob, Some("bob"));
+    assert_eq!(tiers.prefetch_owner(&Owner::new("bob").expect("short")), 1, "one is theirs");
+    assert_eq!(tiers.prefetch_owner(&Owner::new("dan").expect("short")), 0, "nothing is theirs");
+    assert_eq!(in_ram(&tiers, 3), [Place::Ssd, Place::Ram, Place::Ssd], "the second");
+}

@@ -70,3 +70,25 @@ fn a_remote_place_that_lists_nothing_is_asked_by_name() {
     assert_eq!(bench.restore(&tiers, &prompt), (1024, vec![Place::Remote; 4], End::Complete), "it has them");
     assert_eq!(bench.restore(&tiers, &prompt).1, vec![Place::Ram; 4], "once from afar is enough");
 }
+
+#[test]
+fn a_remote_place_that_gives_nothing_is_given_up_long_before_all_is_due() {
+    let remote = FakePlace::new(Place::Remote);
+    let bench = Bench::new();
+    let lower = Lower::new(Arc::clone(&remote) as Arc<dyn crate::Tier>, 1 << 30);
+    let open = || bench.open(Config { ssd: None, remote: Some(lower.clone()), ..bench.config() });
+    let prompt = keys(1, 1024);
+    let tiers = open();
+    bench.store(&tiers, &prompt, StoreWhy::Idle);
+    tiers.close(SOON);
+    let tiers = open();
+    let coverage = bench.find(&tiers, &prompt);
+    assert_eq!(coverage.tokens(), 1024, "all is there");
+    remote.set_faults(|call| if call == "load" { Fault::Hang } else { Fault::None });
+    let mut restoring = tiers.restore(&coverage, 0..1024, SOON);
+    bench.clock.pass(Duration::from_millis(90));
+    assert!(matches!(restoring.try_next(), Next::Waiting), "a network takes its time");
+    bench.clock.pass(Duration::from_millis(30));
+    assert!(matches!(restoring.try_next(), Next::Ended(End::Deadline)), "but not more than twice its time");
+    remote.release();
+}
