@@ -47,6 +47,7 @@ impl Machinery {
                 ssd: Some(Lower::ssd(&ssd, 1 << 30, 0)),
                 min_tokens: 0,
                 min_recompute: Duration::ZERO,
+                weigh: false,
                 ..Config::new(ram_bytes)
             };
             let tiers = Tiers::open(config, Hands::new() as _).expect("threads are to be had");

@@ -148,6 +148,7 @@ impl World {
             index: setting.index.then(|| self.folder.join("index.redb")),
             min_tokens: 0,
             min_recompute: Duration::ZERO,
+            weigh: false,
             ..Config::new(setting.ram_bytes)
         };
         let tiers = Arc::new(Tiers::open(config, Arc::clone(&clock) as _).expect("threads are to be had"));
