@@ -5,3 +5,4 @@ mod hostile;
 mod kept;
 mod requests;
 mod stress;
+mod windows;
