@@ -86,6 +86,10 @@ impl Home {
             .env("OLLAMA_HOST", format!("127.0.0.1:{}", self.port))
             .env_remove("OLLAMA_MODELS")
             .stdin(Stdio::null());
+        // Only the journeys that are about it leave computed prefixes on the disk.
+        if !self.env.iter().any(|(name, _)| name.starts_with("OLLAMA_KV_TIER")) {
+            command.env("OLLAMA_KV_TIERING", "0");
+        }
         for (name, value) in &self.env {
             command.env(name, value);
         }

@@ -1,5 +1,10 @@
 //! What was said once need not be computed again: not after the model was unloaded, and not after the daemon was restarted.
 
+#[cfg(unix)]
+mod remote;
+
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::cairn::{Daemon, Home, kill, succeeded};
@@ -23,8 +28,9 @@ fn tokens(answer: &Value, field: &str) -> u64 {
 fn a_prompt_is_computed_once() {
     let home = Home::new();
     let folder = home.folder.path().join("kept");
+    let home = home.with("OLLAMA_KV_TIERING", "1").with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
     // A model as small as this one computes its prompts about as quickly as they are read.
-    let home = home.with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy()).with("CAIRN_KV_WEIGH", "0");
+    let home = home.with("CAIRN_KV_WEIGH", "0");
     let model = home.folder.path().join("m.gguf");
     cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &model).expect("the home is writable");
 
@@ -48,4 +54,35 @@ fn a_prompt_is_computed_once() {
     assert_eq!(tokens(&restarted, "ssd_tokens"), prompt - 1, "a restarted daemon finds it on the disk: {restarted}");
     assert_eq!(restarted["response"], first["response"], "and says the same");
     assert!(restarted["restore_duration"].as_u64() > Some(0), "how long that took is told: {restarted}");
+}
+
+#[test]
+fn a_daemon_that_is_killed_finds_what_it_had_written() {
+    let home = Home::new().with("CAIRN_KV_WEIGH", "0").with("OLLAMA_KV_TIERING", "1");
+    let model = home.folder.path().join("m.gguf");
+    cairn_testkit::write_file(&cairn_testkit::tiny_llama(), &model).expect("the home is writable");
+    let daemon = home.serve();
+    succeeded(&home.run(&["import", &model.to_string_lossy(), "m"]));
+    let first = ask(&daemon);
+    // What is used a second time is written at once.
+    succeeded(&home.run(&["stop", "m"]));
+    let again = ask(&daemon);
+    assert!(tokens(&again, "ram_tokens") > 0, "it is used again: {again}");
+    let kept = home.folder.path().join("cache/kv/v1");
+    let written = || {
+        let files = |folder: std::path::PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let folders = files(kept.clone()).flat_map(|model| files(model.path()));
+        folders.flat_map(|folder| files(folder.path())).count()
+    };
+    let until = Instant::now() + Duration::from_secs(20);
+    while written() < 2 {
+        assert!(Instant::now() < until, "it is written: {}", daemon.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(kill(daemon.child.id(), "-KILL"), "the daemon runs");
+    drop(daemon);
+    let daemon = home.serve();
+    let restarted = ask(&daemon);
+    assert!(tokens(&restarted, "ssd_tokens") > 0, "what was written is found: {restarted}");
+    assert_eq!(restarted["response"], first["response"], "and says the same");
 }

@@ -14,6 +14,7 @@ use cairn_store::{Digest, LayerKind, Libraries, Library, LibraryError, ModelRef,
 use serde_json::{Map, Value};
 
 use crate::create::{ADAPTER, PROJECTOR};
+use crate::outside::Outside;
 use crate::summary::{Details, Summary, capabilities};
 use crate::template::of_file;
 use crate::{Error, Settings, head, pebble};
@@ -26,7 +27,11 @@ pub(crate) struct Catalog {
     libraries: Libraries,
     hide_pebble: bool,
     pebble: Summary,
+    /// SHA-256 of its file.
+    pebble_weights: [u8; 32],
     opened: Mutex<HashMap<ModelRef, PathBuf>>,
+    /// What opened files' contents are.
+    outside: Outside,
     /// Of models that were asked for: what to call the engine's keys in `ps`.
     known: Mutex<HashMap<String, Summary>>,
 }
@@ -81,9 +86,10 @@ pub(crate) struct Model {
 impl Catalog {
     pub(crate) fn new(settings: &Settings, started_at: SystemTime) -> Self {
         let head = pebble::head();
+        let pebble_digest = Digest::of(pebble::file());
         let pebble = Summary {
             name: pebble::NAME.to_owned(),
-            digest: Digest::of(pebble::file()).hex(),
+            digest: pebble_digest.hex(),
             size_bytes: head.file_bytes,
             modified_at: started_at,
             details: Details::of_file(&head.gguf),
@@ -98,6 +104,8 @@ impl Catalog {
             ),
             hide_pebble: settings.hide_pebble,
             pebble,
+            pebble_weights: *pebble_digest.as_bytes(),
+            outside: Outside::new(settings.tiers.digests_file.clone()),
             opened: Mutex::default(),
             known: Mutex::default(),
         }
@@ -149,16 +157,36 @@ impl Catalog {
 
     fn look_up(&self, name: &ModelRef) -> Result<Option<Model>, Error> {
         if is_pebble(name) {
-            let summary = self.pebble.clone();
-            return Ok(Some(Model::bare(summary, self.pebble.digest.clone(), pebble::source())));
+            let model = Model::bare(self.pebble.clone(), self.pebble.digest.clone(), pebble::source());
+            return Ok(Some(Model { weights: Some(self.pebble_weights), ..model }));
         }
         let opened = lock(&self.opened).get(name).cloned();
         if let Some(path) = opened {
-            return opened_model(name, path).map(Some);
+            return self.opened_model(name, path).map(Some);
         }
         let found = self.libraries.find(name)?;
         found.map(|(library, stored)| stored_model(library, &stored)).transpose()
     }
+
+    fn opened_model(&self, name: &ModelRef, path: PathBuf) -> Result<Model, Error> {
+    let io = |error: std::io::Error| Error::File { path: path.clone(), reason: error.to_string() };
+    let modified_at = std::fs::metadata(&path).and_then(|found| found.modified()).map_err(io)?;
+    let head = head::read(&path)?;
+    // A digest of the contents would take seconds for a large file: a changed file has another time or length.
+    let identity = format!("{}\n{}\n{modified_at:?}", path.display(), head.file_bytes);
+    let digest = Digest::of(identity.as_bytes()).hex();
+    let summary = Summary {
+        name: name.to_string(),
+        digest: digest.clone(),
+        size_bytes: head.file_bytes,
+        modified_at,
+        details: Details::of_file(&head.gguf),
+        capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
+        origin: Some("file"),
+    };
+    let weights = self.outside.weights(&head.paths);
+    Ok(Model { weights, ..Model::bare(summary, digest, Source::File(path)) })
+}
 
     /// All libraries.
     pub(crate) fn libraries(&self) -> &Libraries {
@@ -249,25 +277,6 @@ fn opened_name(path: &Path, file: &Path) -> ModelRef {
     let digest = Digest::of(file.as_os_str().as_encoded_bytes()).hex();
     let tag = &digest[..8];
     format!("{OPENED_NAMESPACE}/{model}:{tag}").parse().expect("every character was chosen to be allowed")
-}
-
-fn opened_model(name: &ModelRef, path: PathBuf) -> Result<Model, Error> {
-    let io = |error: std::io::Error| Error::File { path: path.clone(), reason: error.to_string() };
-    let modified_at = std::fs::metadata(&path).and_then(|found| found.modified()).map_err(io)?;
-    let head = head::read(&path)?;
-    // A digest of the contents would take seconds for a large file: a changed file has another time or length.
-    let identity = format!("{}\n{}\n{modified_at:?}", path.display(), head.file_bytes);
-    let digest = Digest::of(identity.as_bytes()).hex();
-    let summary = Summary {
-        name: name.to_string(),
-        digest: digest.clone(),
-        size_bytes: head.file_bytes,
-        modified_at,
-        details: Details::of_file(&head.gguf),
-        capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
-        origin: Some("file"),
-    };
-    Ok(Model::bare(summary, digest, Source::File(path)))
 }
 
 fn stored_summary(library: &Library, model: &StoredModel) -> Summary {

@@ -3,7 +3,7 @@
 use std::time::{Instant, UNIX_EPOCH};
 
 use cairn_prompt as prompt;
-use cairn_runtime::{Lease, Request};
+use cairn_runtime::{Lease, Request, Whose};
 use cairn_tokenizer::Special;
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
@@ -32,6 +32,8 @@ pub struct Chat {
     pub no_shift: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
     /// Only tell the prompt's text, as the model would read it.
     pub render_only: bool,
 }
@@ -105,7 +107,7 @@ impl Chat {
         let splitter = conversation.splitter(&text);
         let prompt = conversation.encode(&text, true);
         let request = conversation.request(prompt, chosen, self.no_shift)?;
-        let request = Request { logprobs: self.logprobs, ..request };
+        let request = Request { logprobs: self.logprobs, whose: self.whose, ..request };
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, started_at))))
     }
 }
@@ -231,6 +233,6 @@ impl<'a> Conversation<'a> {
         let prompt = fit::prompt(tokens, context_tokens, chosen.keep_tokens, starts_with_bos, !no_shift)?;
         tracing::debug!(model = self.model.summary.name, tokens = prompt.len(), "generate");
         let Chosen { sampling, stop, max_tokens, .. } = chosen;
-        Ok(Request { prompt, sampling, stop, max_tokens, logprobs: None })
+        Ok(Request { prompt, sampling, stop, max_tokens, ..Request::default() })
     }
 }

@@ -7,9 +7,10 @@ use cairn_convert::file_type::UnknownFileType;
 use cairn_registry::{JoinError, KeyError, LookoutError, PeerKeyError, RollError};
 use cairn_runtime::{GenerateError, LoadError, UnknownKvType};
 use cairn_store::{DigestError, LibraryError, NameError, WriteError};
+use cairn_tier::tiers::PinError;
 use cairn_wire::OptionError;
 
-use crate::{LoginError, PullError};
+use crate::{CacheError, LimitError, LoginError, PullError};
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +68,9 @@ pub enum Error {
     /// An option names a type of the attention cache that there is not.
     #[error(transparent)]
     KvType(#[from] UnknownKvType),
+    /// Something about kept prefixes cannot be done.
+    #[error(transparent)]
+    Cache(#[from] CacheError),
     /// The prompt does not fit, and may not be cut.
     #[error(
         "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
@@ -334,15 +338,24 @@ impl Error {
                 | WriteError::MovedProtected(_)
                 | WriteError::MovedFromClosed { .. },
             )
+            | Self::Cache(
+                CacheError::Limit(LimitError::Bytes { .. } | LimitError::Folder { .. }) | CacheError::Ambiguous(_),
+            )
             | Self::File { .. } => Kind::BadRequest,
             Self::Beyond { .. } => Kind::Forbidden,
-            Self::NotFound(_) | Self::NoSource(_) | Self::NoDownload(_) => Kind::NotFound,
+            Self::NotFound(_)
+            | Self::NoSource(_)
+            | Self::NoDownload(_)
+            | Self::Cache(CacheError::NoContext(_) | CacheError::Pin(PinError::Absent)) => Kind::NotFound,
             Self::BuiltIn(_)
             | Self::ReadOnlyLibrary { .. }
             | Self::NameElsewhere { .. }
             | Self::OutsideStore(_)
             | Self::OwnFile(_)
             | Self::DownloadDone(_)
+            | Self::Cache(
+                CacheError::Off | CacheError::Pin(PinError::Quota) | CacheError::Limit(LimitError::Environment(_)),
+            )
             | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
@@ -363,6 +376,7 @@ impl Error {
             | Self::Load(_)
             | Self::Generate(_)
             | Self::Engine(_)
+            | Self::Cache(CacheError::Folder(_) | CacheError::Limit(LimitError::Unwritten(_)))
             | Self::EngineGone => Kind::Internal,
         }
     }

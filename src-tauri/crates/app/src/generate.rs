@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use cairn_prompt as prompt;
-use cairn_runtime::{Lease, Request};
+use cairn_runtime::{Lease, Request, Whose};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
@@ -35,6 +35,8 @@ pub struct Generate {
     pub no_shift: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
     /// Only tell the prompt's text, as the model would read it.
     pub render_only: bool,
 }
@@ -90,7 +92,7 @@ impl Generate {
         let splitter = conversation.splitter(&text);
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
         let request = conversation.request(tokens, chosen, self.no_shift)?;
-        let request = Request { logprobs: self.logprobs, ..request };
+        let request = Request { logprobs: self.logprobs, whose: self.whose, ..request };
         Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, started_at))))
     }
 }

@@ -11,6 +11,7 @@
 mod answer;
 mod beyond;
 mod blobs;
+mod cache;
 mod catalog;
 mod chat;
 mod check;
@@ -29,9 +30,11 @@ mod import;
 mod libraries;
 mod load;
 mod login;
+mod metrics;
 mod mirror;
 mod nearby;
 mod options;
+mod outside;
 mod pebble;
 mod places;
 mod ps;
@@ -55,11 +58,17 @@ use cairn_runtime::{Engine, EngineConfig};
 
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
+pub use cache::{
+    CacheError, CacheLimits, CacheStatus, Checkup, KeptContext, LimitChange, LimitError, Limited, TracePrompt, Traced,
+    check_folder,
+};
 pub use cairn_registry::{
     Discovered, Gate, GateError, JoinProof, JoinRequest, Known, Login, PeerKey, Seal, Shelf, Variant,
 };
-pub use cairn_runtime::{Likely, Logprob};
+pub use cairn_runtime::{Likely, Logprob, Whose};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
+pub use cairn_tier::tiers::{Deleted as DeletedChunks, Flow, Health, PlaceStatus};
+pub use cairn_tier::{Owner, Place};
 pub use chat::{Chat, Message};
 pub use check::{Check, CheckEvent, Checked, Flawed};
 pub use clock::Clock;
@@ -75,6 +84,7 @@ pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
 pub use load::Reply;
 pub use login::{LoggedIn, LoginAttempt, LoginError};
+pub use metrics::{Family, FamilyKind, Sample};
 pub use mirror::{BlobBytes, BlobReader, Client, MirrorCounts, Offer, OfferedManifest};
 pub use nearby::FoundPeer;
 pub use places::{NoHome, Places, System};
@@ -86,6 +96,7 @@ pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
+pub use tiers::KeyPlace;
 pub use trust::Invited;
 pub use verify::{DamagedTensor, Verified, verify};
 
@@ -123,6 +134,12 @@ pub struct App {
     present: Option<Arc<Presence>>,
     /// Where computed prefixes are kept.
     kept: Option<Arc<cairn_runtime::Kept>>,
+    /// Where the key is that seals them.
+    tier_key: Option<KeyPlace>,
+    /// What is remembered of them beside.
+    book: Arc<cache::Book>,
+    /// Bytes of memory that this process may use.
+    memory_bytes: u64,
 }
 
 impl App {
@@ -132,7 +149,10 @@ impl App {
     /// # Errors
     /// When the settings ask for kernels that this machine cannot run, or for a type of the attention cache that there is not.
     pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
-        let kept = tiers::open(&settings.tiers, &machine, &clock);
+        let settings = cache::Book::open(&settings).applied(settings);
+        let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
+        let (kept, tier_key) =
+            tiers::open(&settings.tiers, &machine, &clock).map(|opened| (opened.kept, opened.key)).unzip();
         let config = EngineConfig {
             machine,
             kernel: settings.kernel.clone(),
@@ -148,6 +168,8 @@ impl App {
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
         let mut app = Self::new(engine, settings, clock, seed);
         app.kept = kept.map(Arc::new);
+        app.tier_key = tier_key.flatten();
+        app.memory_bytes = memory_bytes;
         app.present = app.clear_up().map(Arc::new);
         app.pulls.restore();
         Ok(app)
@@ -160,6 +182,8 @@ impl App {
         let trust = Arc::new(Trust::new(settings.mirror.clients_file.clone()));
         let (lan, peers) = (Arc::default(), Peers::default());
         Self {
+            book: Arc::new(cache::Book::open(&settings)),
+            memory_bytes: 0,
             engine,
             catalog,
             pulls,
@@ -171,6 +195,7 @@ impl App {
             peers,
             present: None,
             kept: None,
+            tier_key: None,
             templates_told: Arc::default(),
         }
     }
@@ -201,6 +226,12 @@ impl App {
     /// When it cannot be read, or is no GGUF file.
     pub fn open(&self, path: &std::path::Path) -> Result<Opened, Error> {
         self.catalog.open(path)
+    }
+
+    /// Where the key is that seals files of the tiers; none where none are sealed.
+    #[must_use]
+    pub fn tier_key(&self) -> Option<KeyPlace> {
+        self.tier_key
     }
 
     /// Ends everything that runs and unloads every model.

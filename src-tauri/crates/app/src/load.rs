@@ -78,6 +78,9 @@ impl App {
         };
         let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
+        if let Some(fingerprint) = lease.fingerprint().filter(|_| lease.load_ns() > 0) {
+            self.book.learn(&fingerprint, &model.summary.name);
+        }
         if lease.load_ns() > 0 || self.templates_told.is_new(&model.summary) {
             template::log(model, lease.template(), self.settings.go_template);
         }

@@ -16,7 +16,7 @@ use crate::{Env, Places};
 pub use address::Address;
 pub use downloads::{DownloadSettings, bytes};
 pub use mirror::{MirrorSettings, MirroredOrigin};
-pub use tiers::TierSettings;
+pub use tiers::{Compress, RemotePlace, TierSettings};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,10 +88,33 @@ pub const TABLE: &[Row] = &[
         "an eighth of the memory, 4G at most",
         "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
     ),
+    row(
+        "OLLAMA_KV_TIERING",
+        "true",
+        "Whether computed prefixes are kept on the disk and in a remote place too, where they outlive a restart",
+    ),
+    row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them on this machine"),
+    row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold; 0: no folder"),
+    row(
+        "OLLAMA_KV_TIER_REMOTE",
+        "none",
+        "A further place for them: a mounted share, or s3://, gs:// or az:// with credentials from the usual variables",
+    ),
+    row("OLLAMA_KV_TIER_REMOTE_GB", "100", "GiB that the remote place may hold"),
+    row(
+        "OLLAMA_KV_TIER_COMPRESS",
+        "off in the folder, on in the remote place",
+        "Whether they are stored smaller: off, on (without loss), or compact (rounded to 8 bits)",
+    ),
+    row("CAIRN_KV_TTL", "30d", "How long prefixes are kept that nobody uses; never: as long as there is room"),
+    row("CAIRN_KV_ENCRYPT", "remote", "Which of their files are encrypted: on (all), remote, or off"),
+    row(
+        "CAIRN_KV_KEYCHAIN",
+        "true, unless CAIRN_HOME is set",
+        "Whether the key for that is kept in the system's keychain, else in a file that only this user can read",
+    ),
     row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
-    row("OLLAMA_KV_TIERING", "false", "Keeps computed prefixes on the disk too, where they outlive a restart"),
-    row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them; naming one switches that on"),
-    row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold"),
+    row("CAIRN_KV_DAILY_WRITE", "54G", "Bytes that are written to the folder on one day, to spare the disk; or none"),
     row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
     row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
     row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),

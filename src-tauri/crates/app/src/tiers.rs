@@ -1,28 +1,39 @@
 //! Where computed prefixes are kept beyond their model's stay in memory: the tiers, by the settings.
+//!
+//! What cannot be had is left out and said in one line of the log; the rest works.
 
-use std::io;
-use std::path::Path;
+mod keys;
+mod watch;
+
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use cairn_disk::{Disk, Mode, RealDisk};
+use cairn_disk::{Disk, RealDisk};
 use cairn_hardware::Machine;
 use cairn_runtime::Kept;
-use cairn_tier::{Config, FileKeys, Lower, Namespace, Ssd, SsdOptions, Tiers};
+use cairn_store::Digest;
+use cairn_tier::{
+    Bucket, Check, Config, FileKeys, Files, Folder, Lower, Namespace, Packing, Remote, RemoteOptions, Ssd, SsdOptions,
+    Tiers,
+};
 
 use crate::Clock;
-use crate::settings::TierSettings;
+use crate::settings::{Compress, RemotePlace, TierSettings};
+pub use keys::KeyPlace;
+use keys::SystemKeychain;
 
-/// Bytes of the secret that names chunks and seals them.
-const SECRET_BYTES: usize = 32;
 /// Most that RAM holds of its own accord, and its share of the memory.
 const RAM_BYTES: u64 = 4 << 30;
 const RAM_SHARE: u64 = 8;
 /// Most that the folder holds of its own accord, and its share of what is free.
 const FOLDER_BYTES: u64 = 20 << 30;
 const FOLDER_SHARE: u64 = 10;
-/// What stays free on the folder's disk.
+/// What the remote place holds of its own accord.
+const REMOTE_BYTES: u64 = 100 << 30;
+/// What stays free on the folder's disk: so much, and this share of it.
 const FLOOR_BYTES: u64 = 10 << 30;
+const FLOOR_SHARE: u64 = 20;
 /// How long a shutdown waits for models to hand over what they have computed, and then for that to be written.
 const HAND_OVER: Duration = Duration::from_secs(1);
 /// Who holds the tiers when no model is loaded: the engine and the app.
@@ -44,33 +55,74 @@ impl cairn_tier::Clock for Time {
     }
 }
 
-/// Opens the tiers; none where the settings want none. What cannot be had is left out and said.
-pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) -> Option<Kept> {
+/// The tiers, and where the key is that seals files of theirs.
+pub(crate) struct Opened {
+    pub(crate) kept: Kept,
+    pub(crate) key: Option<KeyPlace>,
+}
+
+/// What files are named and sealed with.
+struct Secrets {
+    /// Names chunks, and tells files that are ours.
+    secret: Vec<u8>,
+    /// Seals.
+    seal: Option<Vec<u8>>,
+}
+
+impl Secrets {
+    /// The keys of files in a place. Those of sealed ones hang on the key that seals: with it gone, they are nobody's.
+    fn of(&self, place: &str, seals: bool) -> Result<FileKeys, String> {
+        if !seals {
+            return Ok(FileKeys::new(&Namespace::new(&self.secret, place)));
+        }
+        let seal = self.seal.as_ref().ok_or("there is no key to encrypt with")?;
+        Ok(Remote::keys(&Namespace::new(seal, place)))
+    }
+}
+
+/// Opens the tiers; none where the settings want none.
+pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) -> Option<Opened> {
     let memory = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
     let ram_bytes = settings.ram_bytes.unwrap_or_else(|| (memory / RAM_SHARE).min(RAM_BYTES));
-    if ram_bytes == 0 && settings.folder.is_none() {
+    if ram_bytes == 0 && settings.folder.is_none() && settings.remote.is_none() {
         return None;
     }
-    let secret = match secret(&RealDisk, &settings.secret_file) {
+    let secret = match keys::secret(&RealDisk, &settings.secret_file) {
         Ok(secret) => secret,
         Err(error) => {
             tracing::warn!(%error, "computed prefixes are not kept: their secret cannot be had");
             return None;
         }
     };
+    let seals = settings.folder.is_some() && settings.seals_folder || settings.remote.is_some() && settings.seals_remote;
+    let (seal, key) = seals.then(|| seal(settings)).flatten().unzip();
+    let secrets = Secrets { secret, seal };
+    let time: Arc<dyn cairn_tier::Clock> = Arc::new(Time { began: Instant::now(), clock: clock.clone() });
     let ssd = settings.folder.as_ref().and_then(|folder| {
-        let opened = open_folder(folder, settings.folder_bytes, &secret);
-        opened
-            .map_err(
-                |error| tracing::warn!(folder = %folder.display(), error, "computed prefixes are kept in RAM only"),
-            )
+        open_folder(folder, settings, &secrets)
+            .map_err(|error| tracing::warn!(folder = %folder.display(), error, "no prefixes are kept in this folder"))
             .ok()
     });
-    let time = Time { began: Instant::now(), clock: clock.clone() };
-    let tiers = Tiers::open(Config { ssd, weigh: settings.weigh, ..Config::new(ram_bytes) }, Arc::new(time));
+    let remote = settings.remote.as_ref().and_then(|place| {
+        open_remote(place, settings, &secrets, &time)
+            .map_err(|error| tracing::warn!(%place, error, "no prefixes are kept in this remote place"))
+            .ok()
+    });
+    let index = (ssd.is_some() || remote.is_some()).then(|| index_file(settings)).flatten();
+    let lossy = settings.compress == Some(Compress::Compact);
+    let weigh = settings.weigh;
+    let config = Config { ssd, remote, index, ttl: settings.ttl, lossy, weigh, ..Config::new(ram_bytes) };
+    let tiers = Tiers::open(config, time).map(Arc::new);
     let tiers = tiers.map_err(|error| tracing::warn!(%error, "computed prefixes are not kept")).ok()?;
-    tracing::info!(ram_bytes, folder = ?settings.folder, "computed prefixes are kept");
-    Some(Kept { tiers: Arc::new(tiers), namespace: Namespace::new(&secret, "default") })
+    watch::health(&tiers);
+    tracing::info!(
+        ram_bytes,
+        folder = ?settings.folder,
+        remote = settings.remote.as_ref().map(tracing::field::display),
+        key = key.map(tracing::field::display),
+        "computed prefixes are kept"
+    );
+    Some(Opened { kept: Kept { tiers, namespace: Namespace::new(&secrets.secret, "default") }, key })
 }
 
 /// Waits until unloaded models have handed over what they had computed, and until that is written.
@@ -82,51 +134,80 @@ pub(crate) fn close(kept: &Kept) {
     kept.tiers.shut_down(HAND_OVER);
 }
 
-fn open_folder(folder: &Path, bytes: Option<u64>, secret: &[u8]) -> Result<Lower, String> {
-    let keys = FileKeys::new(&Namespace::new(secret, "files"));
-    let ssd = Ssd::open(Arc::new(RealDisk), folder, keys, SsdOptions::default(), || {
-        let mut nonce = [0; 24];
-        getrandom::fill(&mut nonce).expect("the system gave random numbers before");
-        nonce
-    });
-    let ssd = Arc::new(ssd.map_err(|error| error.to_string())?);
-    let free = ssd.free_bytes().map_err(|error| error.to_string())?;
-    Ok(Lower::ssd(&ssd, bytes.unwrap_or_else(|| (free / FOLDER_SHARE).min(FOLDER_BYTES)), FLOOR_BYTES))
+/// Where uses and owners are remembered; none where there is no room for it.
+fn index_file(settings: &TierSettings) -> Option<PathBuf> {
+    let file = &settings.index_file;
+    let made = file.parent().map_or(Ok(()), |folder| RealDisk.create_dir_all(folder));
+    made.map_err(|error| tracing::warn!(%error, "owners and pins of kept prefixes are forgotten at the end")).ok()?;
+    Some(file.clone())
 }
 
-/// The installation's secret, which is made at the first need.
-fn secret(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, String> {
-    match disk.read(path) {
-        Ok(secret) if secret.len() == SECRET_BYTES => return Ok(secret),
-        // What was kept under a secret that is lost cannot be read any more, and ages out.
-        Ok(_) => {
-            tracing::warn!(path = %path.display(), "the secret of the kept prefixes was damaged; a new one is made")
+/// The folder, for whoever checks what is in it. Files of another secret or key than ours are damaged to it.
+pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<Ssd, String> {
+    let seal = if settings.seals_folder { seal(settings).map(|(seal, _)| seal) } else { None };
+    files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })
+}
+
+/// The key that seals, which is made at the first need.
+fn seal(settings: &TierSettings) -> Option<(Vec<u8>, KeyPlace)> {
+    let keychain = settings.keychain.then_some(&SystemKeychain as &dyn keys::Keychain);
+    keys::seal(&RealDisk, keychain, &settings.key_file)
+        .map_err(|error| tracing::warn!(error, "no prefixes are kept encrypted: their key cannot be had"))
+        .ok()
+}
+
+fn files(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Result<Ssd, String> {
+    let keys = secrets.of("files", settings.seals_folder)?;
+    let options = SsdOptions { packing: packing(settings.compress, Packing::Raw), ..SsdOptions::default() };
+    Ssd::open(Arc::new(RealDisk), folder, keys, options, nonce).map_err(|error| error.to_string())
+}
+
+fn open_folder(folder: &Path, settings: &TierSettings, secrets: &Secrets) -> Result<Lower, String> {
+    let ssd = Arc::new(files(folder, settings, secrets)?);
+    let free = ssd.free_bytes().map_err(|error| error.to_string())?;
+    let total = cairn_disk::total_bytes(folder).map_err(|error| error.to_string())?;
+    let budget = settings.folder_bytes.unwrap_or_else(|| (free / FOLDER_SHARE).min(FOLDER_BYTES));
+    let lower = Lower::ssd(&ssd, budget, (total / FLOOR_SHARE).max(FLOOR_BYTES));
+    Ok(Lower { daily_bytes: settings.daily_write_bytes, ..lower })
+}
+
+fn open_remote(
+    place: &RemotePlace,
+    settings: &TierSettings,
+    secrets: &Secrets,
+    time: &Arc<dyn cairn_tier::Clock>,
+) -> Result<Lower, String> {
+    let keys = secrets.of("place", settings.seals_remote)?.checked(Check::Keyed);
+    let files: Arc<dyn Files> = match place {
+        RemotePlace::Folder(folder) => {
+            let name = Digest::of(folder.as_os_str().as_encoded_bytes()).hex();
+            Arc::new(Folder::new(folder).remembered_in(settings.shares_folder.join(name)))
         }
-        Err(error) if error.source.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(error.to_string()),
+        RemotePlace::Bucket { address, settings } => {
+            let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
+            Arc::new(Bucket::open(address, settings).map_err(|error| error.to_string())?)
+        }
+    };
+    let options = RemoteOptions { packing: packing(settings.compress, Packing::Lossless), ..RemoteOptions::default() };
+    let remote = Remote::open(files, keys, options, Arc::clone(time), nonce).map_err(|error| error.to_string())?;
+    // Whoever else has the secret and the key is this user, on another machine: what one evicts the other computes again.
+    Ok(Lower::remote(&Arc::new(remote), settings.remote_bytes.unwrap_or(REMOTE_BYTES), true))
+}
+
+fn packing(asked: Option<Compress>, otherwise: Packing) -> Packing {
+    match asked {
+        None => otherwise,
+        Some(Compress::Off) => Packing::Raw,
+        Some(Compress::On) => Packing::Lossless,
+        Some(Compress::Compact) => Packing::Compact,
     }
-    let mut secret = vec![0; SECRET_BYTES];
-    getrandom::fill(&mut secret).map_err(|error| format!("the system has no random numbers: {error}"))?;
-    if let Some(folder) = path.parent() {
-        disk.create_dir_all(folder).map_err(|error| error.to_string())?;
-    }
-    disk.write_atomic(path, &secret, Mode::Private).map_err(|error| error.to_string())?;
-    Ok(secret)
+}
+
+fn nonce() -> [u8; 24] {
+    let mut nonce = [0; 24];
+    getrandom::fill(&mut nonce).expect("the system gave random numbers before");
+    nonce
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_secret_stays_and_a_damaged_one_is_replaced() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("kv/secret");
-        let first = secret(&RealDisk, &path).expect("the folder is writable");
-        assert_eq!(secret(&RealDisk, &path), Ok(first.clone()), "it is made once");
-        std::fs::write(&path, b"short").expect("the folder is writable");
-        let second = secret(&RealDisk, &path).expect("the folder is writable");
-        assert_eq!(second.len(), SECRET_BYTES, "a damaged one is not used");
-        assert_ne!(second, first, "and the new one is another");
-    }
-}
+mod tests;

@@ -59,6 +59,8 @@ pub(crate) enum Verb {
     Du(Du),
     /// Remove files of the store that no model needs
     Gc(Gc),
+    /// Show what is kept of computed prompts, pin, drop or clear it, and say why a prompt was computed again
+    Cache(crate::cache::args::Cache),
     /// Read models of the store, and say which files of them are damaged
     Verify(Verify),
     /// Show what is in a GGUF file, or verify it

@@ -119,6 +119,16 @@ impl Client {
         self.send(self.http.post(self.url(path)).json(body)).await.map(drop)
     }
 
+    /// Asks for something to be deleted, and hears what was.
+    pub(crate) async fn delete_told<B: Serialize, T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &B,
+    ) -> anyhow::Result<T> {
+        let response = self.send(self.http.delete(self.url(path)).json(body)).await?;
+        response.json().await.context("the server's answer cannot be read")
+    }
+
     /// Asks for something to be deleted.
     pub(crate) async fn delete<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
         self.send(self.http.delete(self.url(path)).json(body)).await.map(drop)

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod cache;
 mod client;
 mod cp;
 mod create;
@@ -109,6 +110,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let done = match args.verb {
         None if args.version => runtime.block_on(version::print(&setting)),
         None => output::print(&args::help()),
+        Some(Verb::Cache(args)) => runtime.block_on(cache::cache(&setting, &args)),
         Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&setting, &args)),
         Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&setting, &args)),
         Some(Verb::Create(args)) => runtime.block_on(create::create(&setting, &args)),

@@ -101,7 +101,7 @@ fn load_keep_alive(keep_alive: Option<KeepAlive>) -> Option<KeepAlive> {
 }
 
 /// Standard input, if it is no terminal, and the prompt; `None` when there is neither.
-fn whole_prompt(prompt: &str) -> anyhow::Result<Option<String>> {
+pub(crate) fn whole_prompt(prompt: &str) -> anyhow::Result<Option<String>> {
     let mut piped = String::new();
     if !terminal::is_typed() {
         std::io::stdin().read_to_string(&mut piped).context("standard input cannot be read as text")?;

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub use blocks::{BLOCK_BYTES, Blocks, Buffer};
 pub use lock::{Claim, Lock, LockError, Presence};
 pub use partial::Partial;
-pub use real::RealDisk;
+pub use real::{RealDisk, total_bytes};
 
 /// What the stores ask of a disk.
 pub trait Disk: Send + Sync {

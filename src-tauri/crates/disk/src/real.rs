@@ -175,6 +175,14 @@ pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
+/// Bytes of the file system that holds `path`, used and free.
+///
+/// # Errors
+/// Whatever the system says.
+pub fn total_bytes(path: &Path) -> Result<u64, DiskError> {
+    fs4::total_space(path).map_err(failed(Step::AskFreeSpace, path))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,7 +277,9 @@ mod tests {
     #[test]
     fn free_space_is_told_for_folders_that_exist() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        assert!(RealDisk.free_bytes(folder.path()).expect("it is a file system") > 0, "tests need a little room");
+        let free = RealDisk.free_bytes(folder.path()).expect("it is a file system");
+        assert!(free > 0, "tests need a little room");
+        assert!(total_bytes(folder.path()).expect("as before") > free, "no more is free than there is");
         let error = RealDisk.free_bytes(&folder.path().join("missing")).expect_err("there is no such folder");
         assert_eq!(error.step, Step::AskFreeSpace, "the step is named");
     }

@@ -1,6 +1,6 @@
 //! Who may ask: rules about the `Host` and `Origin` of a request, so that no web page talks to the daemon unasked.
 //!
-//! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` lets in only our own clients: from
+//! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` and `/metrics` let in only our own clients: from
 //! this machine, with the daemon's token, to a host that means this machine and our port. `/v2` is open to programs of
 //! this machine, to others only when its user shares models, and to no web page.
 
@@ -45,6 +45,7 @@ const WINDOW_ORIGINS: [&str; 2] = ["tauri://localhost", "http://tauri.localhost"
 
 /// Headers that pages of allowed origins may send.
 const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Requested-With,OpenAI-Beta,\
+                               X-Cairn-Owner,X-Cairn-Incognito,\
                                x-stainless-lang,x-stainless-package-version,x-stainless-os,x-stainless-arch,\
                                x-stainless-retry-count,x-stainless-runtime,x-stainless-runtime-version,\
                                x-stainless-async,x-stainless-helper-method,x-stainless-poll-helper,\
@@ -52,7 +53,7 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
 
 /// Lets a request through, or answers in its place.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
-    if request.uri().path().starts_with("/app/") {
+    if request.uri().path().starts_with("/app/") || request.uri().path() == crate::metrics::PATH {
         return own(&server, request, next).await;
     }
     let mut through_proxy = false;

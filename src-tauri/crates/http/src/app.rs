@@ -1,6 +1,7 @@
 //! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
 
 mod attend;
+mod cache;
 mod discover;
 mod downloads;
 mod gc;
@@ -23,6 +24,7 @@ use crate::Server;
 pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(attend::routes())
+        .merge(cache::routes())
         .merge(discover::routes())
         .merge(downloads::routes())
         .merge(gc::routes())

@@ -1,4 +1,5 @@
-//! The daemon's HTTP interfaces: Ollama's under `/api`, our own clients' under `/app`, a registry under `/v2`.
+//! The daemon's HTTP interfaces: Ollama's under `/api`, our own clients' under `/app`, a registry under `/v2`, and numbers for
+//! Prometheus at `/metrics`.
 //!
 //! Every endpoint is one file: it parses, calls a use case of `cairn-app` and renders. What all of them share is here:
 //! who may ask ([`access`]), how bodies are read ([`body`]), how answers stream ([`ndjson`]) and how errors look
@@ -11,10 +12,12 @@ mod app;
 mod asker;
 mod body;
 mod error;
+mod metrics;
 mod ndjson;
 mod ollama;
 mod server;
 mod v2;
+mod whose;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
@@ -38,6 +41,7 @@ pub fn router(server: Server) -> Router {
     Router::new()
         .merge(ollama::routes())
         .merge(app::routes())
+        .merge(metrics::routes())
         .merge(v2::routes())
         .fallback(async || (StatusCode::NOT_FOUND, "404 page not found"))
         .method_not_allowed_fallback(async || wrong_method())

@@ -17,17 +17,20 @@ use cairn_tier::Key;
 use crate::budget::Budget;
 use crate::geometry;
 use crate::pool::Pool;
-use crate::trie::{NodeId, ROOT, Trie};
+use crate::trie::{NodeId, Trie};
 
 mod keep;
 mod publish;
 mod recall;
 #[cfg(test)]
 mod tests;
+mod whose;
 mod window;
 
 use self::keep::Keeper;
 pub use self::recall::{Lookup, Outcome, Recall, Recalled};
+use self::whose::{Owners, Spaces};
+pub use self::whose::{Peek, Whose};
 
 /// One sequence of one cache. Never used again after it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -80,12 +83,13 @@ struct Sequence {
     pages: Vec<PageId>,
     /// The trie node of the last full page.
     node: NodeId,
-    /// How many leading pages the trie knows: all full ones.
+    /// How many leading pages the trie knows: all full ones, or those that were found there.
     published: usize,
     /// While rows are brought back: how many leading tokens are of use, whatever else is there already.
     usable: Option<usize>,
     /// Where it began to be computed, and where its prompt ended: another may go on from there.
     turns: [usize; 2],
+    whose: Whose,
 }
 
 impl Sequence {
@@ -103,6 +107,8 @@ pub struct Cache {
     window_tokens: Option<usize>,
     /// None where nothing is kept beyond the pool.
     keeper: Option<Keeper>,
+    spaces: Spaces,
+    owners: Owners,
     pool: Pool,
     trie: Trie,
     sequences: HashMap<SeqId, Sequence>,
@@ -120,6 +126,8 @@ impl Cache {
             window_tokens: geometry::groups(&layout).window_tokens.map(|tokens| tokens as usize),
             layout,
             keeper: None,
+            spaces: Spaces::default(),
+            owners: Owners::default(),
             trie: Trie::new(),
             sequences: HashMap::new(),
             next_seq: 0,
@@ -131,8 +139,14 @@ impl Cache {
     /// Starts a sequence that will hold `tokens` and returns how many of them are computed already: the longest known prefix whose
     /// end all layers can go on from, but never all, since the last token must run to give logits.
     pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
+        self.open_for(tokens, &Whose::default())
+    }
+
+    /// As [`Cache::open`], for somebody.
+    pub fn open_for(&mut self, tokens: &[u32], whose: &Whose) -> (SeqId, usize) {
         let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
-        let known = self.known(&keys[..keys.len().saturating_sub(1)]);
+        let root = self.root(whose.space.as_ref());
+        let known = self.known(root, &keys[..keys.len().saturating_sub(1)]);
         let mut pages: Vec<PageId> = known.nodes.iter().map(|&node| self.trie.page(node)).collect();
         let cached = self.usable_end(&pages, known.tokens);
         pages.truncate(cached.div_ceil(PAGE_TOKENS));
@@ -140,20 +154,21 @@ impl Cache {
         let sequence = Sequence {
             keys: keys[..cached].to_vec(),
             pages,
-            node: published.checked_sub(1).map_or(ROOT, |last| known.nodes[last]),
+            node: published.checked_sub(1).map_or(root, |last| known.nodes[last]),
             published,
             usable: None,
             turns: [cached, tokens.len()],
+            whose: whose.clone(),
         };
         self.stats.lookup_tokens += tokens.len() as u64;
         self.stats.hit_tokens += cached as u64;
         (self.start(sequence), cached)
     }
 
-    /// The longest prefix of these keys that the trie knows, whether or not its pages have all rows.
-    fn known(&self, keys: &[Key]) -> Known {
+    /// The longest prefix of these keys that the trie knows below a root, whether or not its pages have all rows.
+    fn known(&self, root: NodeId, keys: &[Key]) -> Known {
         let (mut nodes, mut rest) = (Vec::new(), keys);
-        let last = |nodes: &[NodeId]| nodes.last().copied().unwrap_or(ROOT);
+        let last = |nodes: &[NodeId]| nodes.last().copied().unwrap_or(root);
         while let Some((page_keys, after)) = rest.split_at_checked(PAGE_TOKENS)
             && let Some(child) = self.trie.child(last(&nodes), page_keys)
         {
@@ -244,7 +259,7 @@ impl Cache {
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");
-        while self.sequence(seq).tail().len() >= PAGE_TOKENS {
+        while self.sequence(seq).tail().len() >= PAGE_TOKENS && !self.sequence(seq).whose.incognito {
             self.publish_page(seq);
         }
     }
@@ -272,11 +287,14 @@ impl Cache {
         dropped.into_iter().for_each(|page| self.release(page));
     }
 
-    /// Ends a sequence. All that it computed stays cached until it is evicted.
+    /// Ends a sequence. All that it computed stays cached until it is evicted, unless nobody is to know of it.
     pub fn close(&mut self, seq: SeqId) {
         self.abandon(seq);
-        let end = self.publish_tail(seq);
-        self.mark(seq, end);
+        if !self.sequence(seq).whose.incognito {
+            let end = self.publish_tail(seq);
+            self.mark(seq, end);
+            self.own(seq, end);
+        }
         self.discard(seq);
     }
 

@@ -146,9 +146,9 @@ impl Geometry {
     }
 }
 
-/// The groups of a model with these pages. Where all layers have a window they are kept as if they had none, since pages without
+/// The groups of a model with these pages: all state that it has is declared there. Where all layers have a window they are kept as if they had none, since pages without
 /// any row would have to stand for what lies before it. Of several windows the longest counts.
-pub(crate) fn groups(layout: &PageLayout) -> Groups {
+pub fn groups(layout: &PageLayout) -> Groups {
     let windows = layout.kinds.iter().map(|kind| match kind {
         StateKind::Full => None,
         StateKind::Window(tokens) => Some(u64::from(*tokens)),

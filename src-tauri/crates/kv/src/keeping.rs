@@ -32,6 +32,8 @@ pub struct Keeping {
     pub class: NumericClass,
     /// How rows are written.
     pub rows: RowTypes,
+    /// Which state the model keeps, see [`groups`](crate::groups).
+    pub groups: Groups,
 }
 
 impl std::fmt::Debug for Keeping {
@@ -44,15 +46,22 @@ impl std::fmt::Debug for Keeping {
 }
 
 impl Keeping {
+    /// The same for a space: what is kept for one is not found from another.
+    #[must_use]
+    pub fn within(&self, space: Option<&str>) -> Self {
+        let namespace = space.map_or_else(|| self.namespace.clone(), |name| self.namespace.within(name));
+        Self { namespace, ..self.clone() }
+    }
+
     /// What to look up for these keys.
-    pub(crate) fn prefix(&self, keys: Arc<[Key]>, groups: Groups) -> Prefix {
+    pub fn prefix(&self, keys: Arc<[Key]>) -> Prefix {
         Prefix {
             namespace: self.namespace.clone(),
             fingerprint: self.fingerprint,
             keys,
             class: Some(self.class.clone()),
-            lossy: false,
-            groups,
+            lossy: self.tiers.takes_lossy(),
+            groups: self.groups,
         }
     }
 
@@ -65,6 +74,14 @@ impl Keeping {
         });
         let parent = chain.last();
         (ChunkId { fingerprint: self.fingerprint, hash: chain.peek(last), group }, parent)
+    }
+
+    /// The names of all chunks of these keys.
+    pub(crate) fn names(&self, keys: &[Key]) -> Vec<ChunkId> {
+        let mut chain = Chain::new(&self.namespace, &self.fingerprint);
+        let name =
+            |chunk: &[Key]| ChunkId { fingerprint: self.fingerprint, hash: chain.push(chunk), group: Group::Full };
+        keys.chunks(CHUNK_TOKENS).map(name).collect()
     }
 
     /// The last chunk of these keys, which has this name, from its rows.

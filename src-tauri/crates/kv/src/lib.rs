@@ -18,7 +18,8 @@ mod recomputed;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Lookup, Outcome, Recall, Recalled, SeqId, Stats};
+pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SeqId, Stats, Whose};
 pub use cairn_tier::End;
+pub use geometry::groups;
 pub use keeping::Keeping;
 pub use recomputed::{Because, Recomputed};

@@ -20,6 +20,8 @@ pub(crate) struct NodeId(u32);
 
 /// The empty prefix. It names no page and is never idle.
 pub(crate) const ROOT: NodeId = NodeId(0);
+/// What a root names in place of a page.
+const NO_PAGE: PageId = PageId(u32::MAX);
 
 #[derive(Debug)]
 struct Node {
@@ -42,14 +44,47 @@ pub(crate) struct Trie {
 
 impl Trie {
     pub(crate) fn new() -> Self {
-        let root = Node {
-            parent: ROOT,
-            keys: Arc::from([]),
-            page: PageId(u32::MAX),
-            children: BTreeMap::new(),
-            idle_since: None,
-        };
-        Self { nodes: vec![root], vacant: Vec::new(), leaves: BTreeSet::new(), idle: 0 }
+        let mut trie = Self { nodes: Vec::new(), vacant: Vec::new(), leaves: BTreeSet::new(), idle: 0 };
+        let root = trie.add_root();
+        debug_assert_eq!(root, ROOT, "the first node");
+        trie
+    }
+
+    /// An empty prefix of its own: nothing below it is found below another root.
+    pub(crate) fn add_root(&mut self) -> NodeId {
+        let (keys, children) = (Arc::from([]), BTreeMap::new());
+        self.add(Node { parent: ROOT, keys, page: NO_PAGE, children, idle_since: None })
+    }
+
+    /// Removes a root that nothing is below, and that no sequence begins at.
+    pub(crate) fn remove_root(&mut self, id: NodeId) {
+        debug_assert!(id != ROOT && self.is_root(id) && self.is_leaf(id), "nothing may become unreachable");
+        self.vacant.push(id);
+    }
+
+    pub(crate) fn is_root(&self, id: NodeId) -> bool {
+        self.page(id) == NO_PAGE
+    }
+
+    /// A node, its parent, and so on, without the root.
+    pub(crate) fn upwards(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+        std::iter::successors(Some(id), |&id| Some(self.parent(id))).take_while(|&id| !self.is_root(id))
+    }
+
+    /// The root that a node is below.
+    pub(crate) fn root_of(&self, id: NodeId) -> NodeId {
+        self.upwards(id).last().map_or(id, |top| self.parent(top))
+    }
+
+    /// A node and all that continues it, each after its parent.
+    pub(crate) fn subtree(&self, id: NodeId) -> Vec<NodeId> {
+        let mut found = vec![id];
+        let mut next = 0;
+        while let Some(&id) = found.get(next) {
+            found.extend(self.node(id).children.values());
+            next += 1;
+        }
+        found
     }
 
     /// Nodes whose page no sequence holds; all of them can be evicted, leaves first.
@@ -102,16 +137,7 @@ impl Trie {
     pub(crate) fn insert(&mut self, parent: NodeId, keys: &[Key], page: PageId) -> NodeId {
         let keys: Arc<[Key]> = Arc::from(keys);
         let node = Node { parent, keys: Arc::clone(&keys), page, children: BTreeMap::new(), idle_since: None };
-        let id = match self.vacant.pop() {
-            Some(id) => {
-                *self.node_mut(id) = node;
-                id
-            }
-            None => {
-                self.nodes.push(node);
-                NodeId(self.nodes.len() as u32 - 1)
-            }
-        };
+        let id = self.add(node);
         let replaced = self.node_mut(parent).children.insert(keys, id);
         debug_assert!(replaced.is_none(), "the caller looks for the child before it adds one");
         id
@@ -151,6 +177,19 @@ impl Trie {
     /// The idle leaf that has been unused for longest.
     pub(crate) fn oldest(&self) -> Option<NodeId> {
         self.leaves.first().map(|&(_, id)| id)
+    }
+
+    fn add(&mut self, node: Node) -> NodeId {
+        match self.vacant.pop() {
+            Some(id) => {
+                *self.node_mut(id) = node;
+                id
+            }
+            None => {
+                self.nodes.push(node);
+                NodeId(self.nodes.len() as u32 - 1)
+            }
+        }
     }
 
     fn node(&self, id: NodeId) -> &Node {

@@ -201,6 +201,18 @@ impl Engine {
         }
     }
 
+    /// The models that are loaded.
+    pub(crate) fn models(&self) -> Vec<Arc<LoadedModel>> {
+        self.0.entries().values().map(|entry| Arc::clone(&entry.model)).collect()
+    }
+
+    /// Whether those still run that were unloaded.
+    pub(crate) fn handing_over(&self) -> Vec<Arc<AtomicBool>> {
+        let entries = self.0.entries();
+        let latest = self.0.latest.lock().expect("no code panics while it holds the lock");
+        latest.iter().filter(|(id, _)| !entries.contains_key(*id)).map(|(_, running)| Arc::clone(running)).collect()
+    }
+
     /// Says whether the model file at `path` could be loaded: its head, its vocabulary, and that its tensors are those of
     /// its family. Nothing of it stays in memory, and no other model gives way.
     ///

@@ -9,6 +9,7 @@
 
 mod config;
 mod engine;
+mod errand;
 mod error;
 mod keep_alive;
 mod loaded;
@@ -20,9 +21,10 @@ mod scheduler;
 mod sequence;
 mod usage;
 
-pub use cairn_kv::{Because, Recomputed};
+pub use cairn_kv::{Because, Recomputed, Whose};
 pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
 pub use engine::{Engine, Lease, Loaded};
+pub use errand::Held;
 pub use error::LoadError;
 pub use keep_alive::KeepAlive;
 pub use request::{

@@ -16,6 +16,7 @@ use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
 use crate::config::Kept;
+use crate::errand::Errand;
 use crate::error::LoadError;
 use crate::random::Random;
 use crate::scheduler::{BATCH_ROWS, Scheduler};
@@ -43,6 +44,9 @@ pub(crate) struct LoadedModel {
     pub(crate) long: bool,
     pub(crate) load_ns: u64,
     pub(crate) jobs: mpsc::Sender<Job>,
+    pub(crate) errands: mpsc::Sender<Errand>,
+    /// How its state is kept beyond its stay, if it is.
+    pub(crate) keeping: Option<Keeping>,
     pub(crate) queued: Arc<AtomicUsize>,
     alive: Arc<AtomicBool>,
 }
@@ -99,17 +103,18 @@ impl LoadedModel {
         let logits = model.plan.logits.expect("every family's plan ends in logits");
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
         let mut cache = Cache::new(layout, loading.budget);
-        if let Some((kept, weights)) = loading.kept {
+        let keeping = loading.kept.map(|(kept, weights)| keeping(kept, weights, &model.plan, &caps));
+        if let Some(keeping) = &keeping {
             let costs = Costs::of_weights(weights_bytes(&file));
-            let keeping = keeping(kept, weights, &model.plan, &caps);
             // Weights come in as they are used, so the first prompt finds its rows in RAM by then.
             keeping.tiers.prefetch_model(&keeping.fingerprint, PREFETCHED);
-            cache.keep_in(keeping, costs);
+            cache.keep_in(keeping.clone(), costs);
         }
         let plan = backend.prepare(model.plan, limits)?;
 
         let file = Arc::new(file);
         let (jobs, inbox) = mpsc::channel();
+        let (errands, asked) = mpsc::channel();
         let queued = Arc::new(AtomicUsize::new(0));
         let alive = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler {
@@ -127,6 +132,7 @@ impl LoadedModel {
             seeds: loading.seeds,
             counters: loading.counters,
             inbox,
+            errands: asked,
             queued: Arc::clone(&queued),
             closing: loading.closing,
             alive: Arc::clone(&alive),
@@ -148,6 +154,8 @@ impl LoadedModel {
             threads,
             load_ns: started.elapsed().as_nanos() as u64,
             jobs,
+            errands,
+            keeping,
             queued,
             alive,
         })
@@ -166,6 +174,7 @@ fn keeping(kept: Kept, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> Keep
         fingerprint: Fingerprint::new(weights, facts.iter().map(|(name, value)| (*name, value.as_bytes()))),
         class: NumericClass::new(&class).expect("names of backends and variants are short"),
         rows,
+        groups: cairn_kv::groups(&plan.page_layout(caps.kv_type)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is asked of a loaded model, and what comes back.
 
-use cairn_kv::Recomputed;
+use cairn_kv::{Recomputed, Whose};
 
 /// One request for text.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Request {
     pub max_tokens: Option<u32>,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: Whose,
 }
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,

@@ -21,6 +21,7 @@ use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
 pub(crate) use self::recall::HAND_OVER;
+use crate::errand::Errand;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
@@ -57,6 +58,8 @@ pub(crate) struct Scheduler {
     /// What is asked of the model, for whoever reads metrics.
     pub(crate) counters: Arc<Counters>,
     pub(crate) inbox: Receiver<Job>,
+    /// What else is asked of it.
+    pub(crate) errands: Receiver<Errand>,
     /// Requests not yet begun, counted for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
     /// Set by the engine to end all work, and by the scheduler when it has ended.
@@ -77,6 +80,7 @@ impl Scheduler {
         let mut keeping = false;
         loop {
             let open = self.receive(active.is_empty() && !keeping);
+            self.run_errands();
             if !open && self.waiting.is_empty() && active.is_empty() {
                 break self.hand_over();
             }
@@ -139,7 +143,7 @@ impl Scheduler {
                     active.extend(self.begin(job));
                 }
                 Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open(sequence.history());
+                    let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
                     sequence.reopen(seq, cached);
                     self.recall(&mut sequence);
                     active.push(*sequence);
@@ -176,7 +180,7 @@ impl Scheduler {
             // A backend refuses the whole batch, and with it everybody else's answer.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let (seq, cached) = self.cache.open(prompt);
+            let (seq, cached) = self.cache.open_for(prompt, &job.request.whose);
             self.counters.count(|usage| usage.lookup(prompt_tokens, cached));
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
             if sequence.wants_nothing() {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cairn_kv::{Recall, Recomputed, SeqId};
+use cairn_kv::{Recall, Recomputed, SeqId, Whose};
 use cairn_prompt::StopFilter;
 use cairn_tier::Place;
 use cairn_tokenizer::{Decoder, Tokenizer};
@@ -225,6 +225,11 @@ impl Sequence {
     pub(crate) fn resume(&mut self, seq: SeqId, cached: usize) {
         self.seq = seq;
         self.computed = cached;
+    }
+
+    /// Whose it is.
+    pub(crate) fn whose(&self) -> &Whose {
+        &self.job.request.whose
     }
 
     /// All tokens so far, for a place in the cache.

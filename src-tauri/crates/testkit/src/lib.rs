@@ -26,12 +26,14 @@ pub mod weights;
 
 mod faulty_disk;
 mod file;
+mod hooked_disk;
 mod split;
 mod token_server;
 
 pub use families::Family;
 pub use faulty_disk::FaultyDisk;
 pub use file::{metadata, write, write_file, write_sparse};
+pub use hooked_disk::{Change, HookedDisk};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
 pub use random::Random;
 pub use spec::{ModelSpec, RopeScaling, Types};

@@ -70,6 +70,12 @@ impl Namespace {
         Self(*hasher.finalize().as_bytes())
     }
 
+    /// The namespace of this name inside of this one. It shares nothing with it, nor with those of other names.
+    #[must_use]
+    pub fn within(&self, name: &str) -> Self {
+        Self::new(&self.derive("namespace within"), name)
+    }
+
     /// A key for another use in this namespace, such as sealing what is stored.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
@@ -161,6 +167,14 @@ mod tests {
         chain.last()
     }
 
+    /// The chain of the test below, in a namespace within another.
+    fn within(outer: &str, inner: &str) -> ChunkHash {
+        let fingerprint = Fingerprint::new(WeightsDigest([1; 32]), [("arch", b"llama".as_slice())]);
+        let mut chain = Chain::new(&Namespace::new(b"s", outer).within(inner), &fingerprint);
+        chain.push(&keys(&[1, 2]));
+        chain.push(&keys(&[3]))
+    }
+
     #[test]
     fn a_name_depends_on_all_that_decides_the_rows() {
         let same = name(b"s", "me", 1, &[&[1, 2], &[3]]);
@@ -168,6 +182,8 @@ mod tests {
         for (other, why) in [
             (name(b"t", "me", 1, &[&[1, 2], &[3]]), "another installation"),
             (name(b"s", "you", 1, &[&[1, 2], &[3]]), "another namespace"),
+            (within("me", "you"), "a namespace within"),
+            (within("me", "me"), "a namespace of the same name within"),
             (name(b"s", "me", 2, &[&[1, 2], &[3]]), "other weights"),
             (name(b"s", "me", 1, &[&[1, 2], &[4]]), "another token"),
             (name(b"s", "me", 1, &[&[1], &[2, 3]]), "other borders"),

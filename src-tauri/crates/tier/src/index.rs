@@ -13,9 +13,12 @@ use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
 use crate::chunk::{ChunkId, Group};
 use crate::identity::{ChunkHash, Fingerprint};
 use crate::owner::Owner;
+use crate::tier::Place;
 
 /// The number rises with each change of what a row is; older tables are left alone and stay unread.
 const CHUNKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("chunks 1");
+/// What was written to each place on one day: the day since 1970, and bytes.
+const WRITTEN: TableDefinition<'_, u8, (u64, u64)> = TableDefinition::new("written 1");
 /// Bytes of a row before its owners.
 const FIXED_BYTES: usize = 29;
 const PINNED: u8 = 1;
@@ -45,6 +48,12 @@ impl Index {
     /// # Errors
     /// Where another process has it, or none can be made.
     pub(crate) fn open(path: &Path) -> Result<Self, redb::Error> {
+        // Owners' names are nobody else's business.
+        let mut options = std::fs::OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(path)?;
         let database = match Database::create(path) {
             Ok(database) => database,
             Err(DatabaseError::DatabaseAlreadyOpen) => return Err(DatabaseError::DatabaseAlreadyOpen.into()),
@@ -72,6 +81,23 @@ impl Index {
             }
         }
         Ok(rows)
+    }
+
+    /// The day on which a place was last written to, and how many bytes that day.
+    pub(crate) fn written(&self, place: Place) -> Result<Option<(u64, u64)>, redb::Error> {
+        let read = self.database.begin_read()?;
+        match read.open_table(WRITTEN) {
+            Ok(table) => Ok(table.get(place as u8)?.map(|row| row.value())),
+            Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes how much was written to a place on a day; it is on the disk when this returns.
+    pub(crate) fn write_written(&self, place: Place, day: (u64, u64)) -> Result<(), redb::Error> {
+        let write = self.database.begin_write()?;
+        drop(write.open_table(WRITTEN)?.insert(place as u8, day)?);
+        Ok(write.commit()?)
     }
 
     /// Writes rows, and removes those that are none. With `durable` they are on the disk when this returns.

@@ -132,6 +132,8 @@ pub struct Config {
     pub weigh: bool,
     /// Chunks unused for longer are forgotten.
     pub ttl: Option<Duration>,
+    /// Whether rounded rows may be used: only where somebody asked for them to be rounded.
+    pub lossy: bool,
     /// What a chunk is worth.
     pub worth: Arc<dyn Worth>,
 }
@@ -150,6 +152,7 @@ impl Config {
             min_recompute: Duration::from_millis(150),
             weigh: true,
             ttl: Some(Duration::from_secs(30 * 24 * 3600)),
+            lossy: false,
             worth: Arc::new(Aged),
         }
     }
@@ -253,7 +256,10 @@ impl Tiers {
     /// Where the system gives no threads.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
         let (index, remembered) = remember::open(&config);
-        let state = State::new(&config, remembered);
+        let mut state = State::new(&config, remembered);
+        if let Some(index) = &index {
+            state.recall_days(index);
+        }
         let inner = Arc::new(Inner {
             config,
             clock,
@@ -343,6 +349,11 @@ impl Tiers {
         self.inner.lock().catalog.places(id).next().is_some()
     }
 
+    /// Whether rounded rows may be used.
+    pub fn takes_lossy(&self) -> bool {
+        self.inner.config.lossy
+    }
+
     /// What tells the time here.
     pub fn clock(&self) -> &dyn Clock {
         self.inner.clock.as_ref()
@@ -406,6 +417,7 @@ impl Tiers {
         drop(state);
         self.inner.work.notify_all();
         self.inner.write_index(true);
+        self.inner.write_days();
         let threads = std::mem::take(&mut *self.threads.lock().expect("as in lock"));
         if all_left {
             // They have nothing left to do but end, and to let go of the places.

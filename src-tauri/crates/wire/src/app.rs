@@ -1,5 +1,6 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
+mod cache;
 mod discover;
 mod downloads;
 mod libraries;
@@ -12,6 +13,11 @@ mod upkeep;
 use serde::{Deserialize, Serialize};
 
 use crate::{KeepAlive, Timestamp};
+pub use cache::{
+    CacheClear, CacheContext, CacheContexts, CacheDeleted, CacheFsck, CacheLimit, CacheLimits, CacheLimitsChange,
+    CacheOwner, CachePrefetched, CacheResponse, CacheTier, CacheTrace, CacheTraceRequest, CacheWhich, DamagedChunk,
+    TierName, TierTokens,
+};
 pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,

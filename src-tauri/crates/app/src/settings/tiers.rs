@@ -1,36 +1,361 @@
 //! Settings of the tiers that keep computed prefixes.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
+
+use cairn_wire::go_duration;
 
 use super::{Reader, bytes, is_true};
 use crate::{Env, Places};
+
+/// How long prefixes are kept that nobody uses, unless the settings say otherwise.
+const TTL: Duration = Duration::from_secs(30 * 24 * 3600);
+/// Bytes that the folder is written on one day, unless the settings say otherwise: what a disk endures for years.
+const DAILY_WRITE_BYTES: u64 = 54_000_000_000;
+/// What addresses of buckets begin with, and whose credentials they need.
+const BUCKETS: [(&str, &str); 9] = [
+    ("s3", "s3"),
+    ("s3a", "s3"),
+    ("gs", "gs"),
+    ("az", "az"),
+    ("azure", "az"),
+    ("abfs", "az"),
+    ("abfss", "az"),
+    ("http", "dav"),
+    ("https", "dav"),
+];
+/// What the usual programs of these clouds read from the environment, under the names that buckets have for it.
+const CREDENTIALS: &[(&str, &[Credential])] = &[
+    (
+        "s3",
+        &[
+            ("access_key_id", &["AWS_ACCESS_KEY_ID"]),
+            ("secret_access_key", &["AWS_SECRET_ACCESS_KEY"]),
+            ("token", &["AWS_SESSION_TOKEN"]),
+            ("region", &["AWS_REGION", "AWS_DEFAULT_REGION"]),
+            ("endpoint", &["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"]),
+        ],
+    ),
+    (
+        "gs",
+        &[
+            ("application_credentials", &["GOOGLE_APPLICATION_CREDENTIALS"]),
+            ("service_account", &["GOOGLE_SERVICE_ACCOUNT"]),
+            ("service_account_key", &["GOOGLE_SERVICE_ACCOUNT_KEY"]),
+        ],
+    ),
+    (
+        "az",
+        &[
+            ("account_name", &["AZURE_STORAGE_ACCOUNT_NAME", "AZURE_STORAGE_ACCOUNT"]),
+            ("access_key", &["AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_KEY"]),
+            ("sas_token", &["AZURE_STORAGE_SAS_TOKEN"]),
+            ("client_id", &["AZURE_CLIENT_ID"]),
+            ("client_secret", &["AZURE_CLIENT_SECRET"]),
+            ("tenant_id", &["AZURE_TENANT_ID"]),
+            ("endpoint", &["AZURE_STORAGE_ENDPOINT"]),
+        ],
+    ),
+];
+
+/// A setting of a bucket, and the variables that say it, the first one first.
+type Credential = (&'static str, &'static [&'static str]);
 
 /// Where computed prefixes are kept when their pages or their model leave memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierSettings {
     /// `CAIRN_KV_RAM`.
     pub ram_bytes: Option<u64>,
-    /// `OLLAMA_KV_TIER_LOCAL`, where `OLLAMA_KV_TIERING` is on.
+    /// `OLLAMA_KV_TIER_LOCAL`; none where `OLLAMA_KV_TIERING` is off, or it may hold nothing.
     pub folder: Option<PathBuf>,
     /// `OLLAMA_KV_TIER_LOCAL_GB`, in bytes.
     pub folder_bytes: Option<u64>,
+    /// `OLLAMA_KV_TIER_REMOTE`; none where `OLLAMA_KV_TIERING` is off.
+    pub remote: Option<RemotePlace>,
+    /// `OLLAMA_KV_TIER_REMOTE_GB`, in bytes.
+    pub remote_bytes: Option<u64>,
+    /// `OLLAMA_KV_TIER_COMPRESS`; unset leaves it to each place.
+    pub compress: Option<Compress>,
+    /// `CAIRN_KV_TTL`; none keeps prefixes as long as there is room.
+    pub ttl: Option<Duration>,
+    /// `CAIRN_KV_ENCRYPT`: whether files in the folder are sealed.
+    pub seals_folder: bool,
+    /// `CAIRN_KV_ENCRYPT`: whether files elsewhere are sealed.
+    pub seals_remote: bool,
+    /// `CAIRN_KV_DAILY_WRITE`, for the folder; none for no limit.
+    pub daily_write_bytes: Option<u64>,
     /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
     pub weigh: bool,
-    /// What names chunks and seals them.
+    /// What names chunks and tells files that are ours.
     pub secret_file: PathBuf,
+    /// What seals them, where no keychain has it.
+    pub key_file: PathBuf,
+    /// `CAIRN_KV_KEYCHAIN`.
+    pub keychain: bool,
+    /// What is remembered of chunks beyond what their files say.
+    pub index_file: PathBuf,
+    /// What is known of files outside the libraries, so that their prefixes are found again.
+    pub digests_file: PathBuf,
+    /// Which shares have been used, so that one that is not mounted is not taken for an empty one.
+    pub shares_folder: PathBuf,
+}
+
+/// How rows are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compress {
+    /// As they are.
+    Off,
+    /// Smaller without loss.
+    On,
+    /// Rounded to 8 bits.
+    Compact,
+}
+
+/// A place that is not on this machine.
+#[derive(Clone, PartialEq, Eq)]
+pub enum RemotePlace {
+    /// A folder, where a server's share is mounted.
+    Folder(PathBuf),
+    /// A bucket.
+    Bucket {
+        /// Such as `s3://bucket/folder`.
+        address: String,
+        /// Keys, region and endpoint, under `object_store`'s names. Secret.
+        settings: Vec<(&'static str, String)>,
+    },
+}
+
+impl fmt::Display for RemotePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => folder.display().fmt(f),
+            Self::Bucket { address, .. } => f.write_str(address),
+        }
+    }
+}
+
+impl fmt::Debug for RemotePlace {
+    /// Without what opens it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RemotePlace({self})")
+    }
 }
 
 impl TierSettings {
     pub(super) fn load(read: &mut Reader<'_>, env: &Env, places: &Places) -> Self {
-        let folder = env.full_path("OLLAMA_KV_TIER_LOCAL");
-        let on = read.text("OLLAMA_KV_TIERING").map_or(folder.is_some(), is_true);
-        let gib = |text: &str| text.parse::<u64>().ok()?.checked_mul(1 << 30);
+        let on = read.text("OLLAMA_KV_TIERING").is_none_or(is_true);
+        let folder = env.full_path("OLLAMA_KV_TIER_LOCAL").unwrap_or_else(|| places.cache.join("kv"));
+        let remote = read.parsed("OLLAMA_KV_TIER_REMOTE", |text| remote(text, env));
+        let folder_bytes = read.parsed("OLLAMA_KV_TIER_LOCAL_GB", gib);
+        let [seals_folder, seals_remote] = read.parsed("CAIRN_KV_ENCRYPT", seals).unwrap_or([false, true]);
+        // Where one folder has all that is Cairn's, the key is there too.
+        let keychain = read.parsed("CAIRN_KV_KEYCHAIN", switch).unwrap_or(env.path("CAIRN_HOME").is_none());
         Self {
             ram_bytes: read.parsed("CAIRN_KV_RAM", bytes),
-            folder: on.then(|| folder.unwrap_or_else(|| places.cache.join("kv"))),
-            folder_bytes: read.parsed("OLLAMA_KV_TIER_LOCAL_GB", gib),
+            index_file: places.cache.join("kv-index.redb"),
+            folder: (on && folder_bytes != Some(0)).then_some(folder),
+            folder_bytes,
+            remote: remote.filter(|_| on),
+            remote_bytes: read.parsed("OLLAMA_KV_TIER_REMOTE_GB", gib),
+            compress: read.parsed("OLLAMA_KV_TIER_COMPRESS", Compress::parse),
+            ttl: read.parsed("CAIRN_KV_TTL", ttl).unwrap_or(Some(TTL)),
+            seals_folder,
+            seals_remote,
+            daily_write_bytes: read.parsed("CAIRN_KV_DAILY_WRITE", daily).unwrap_or(Some(DAILY_WRITE_BYTES)),
             weigh: read.text("CAIRN_KV_WEIGH").is_none_or(is_true),
             secret_file: places.data.join("kv-secret"),
+            key_file: places.data.join("kv-key"),
+            keychain,
+            digests_file: places.cache.join("file-digests.json"),
+            shares_folder: places.data.join("kv-shares"),
+        }
+    }
+}
+
+impl Compress {
+    fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "compact" => Some(Self::Compact),
+            "lossless" => Some(Self::On),
+            word => switch(word).map(|on| if on { Self::On } else { Self::Off }),
+        }
+    }
+}
+
+/// A word for yes or for no. A slip of the pen here would cost privacy or exactness, so other words are neither.
+fn switch(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "t" | "true" | "on" | "yes" => Some(true),
+        "0" | "f" | "false" | "off" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether the folder is sealed, and the remote place.
+fn seals(text: &str) -> Option<[bool; 2]> {
+    if text.eq_ignore_ascii_case("remote") { Some([false, true]) } else { switch(text).map(|on| [on; 2]) }
+}
+
+fn gib(text: &str) -> Option<u64> {
+    let gib: f64 = text.parse().ok()?;
+    // More than this nobody has.
+    (0.0..1e9).contains(&gib).then_some((gib * f64::from(1 << 30)) as u64)
+}
+
+/// Bytes; none where there is no limit.
+fn daily(text: &str) -> Option<Option<u64>> {
+    if text.eq_ignore_ascii_case("none") { Some(None) } else { bytes(text).map(Some) }
+}
+
+/// `30d`, `12h30m`; none for ever.
+fn ttl(text: &str) -> Option<Option<Duration>> {
+    const DAY: u64 = 24 * 3600;
+    if text.eq_ignore_ascii_case("never") || text.starts_with('-') {
+        return Some(None);
+    }
+    let days = text.strip_suffix('d').map(|days| days.parse::<u64>().ok()?.checked_mul(DAY).map(Duration::from_secs));
+    let ttl = match days {
+        Some(ttl) => ttl?,
+        None => Duration::from_nanos(u64::try_from(go_duration::parse(text).ok()?).ok()?),
+    };
+    (!ttl.is_zero()).then_some(Some(ttl))
+}
+
+/// A folder, or a bucket's address with what opens it.
+fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return env.full_path("OLLAMA_KV_TIER_REMOTE").map(RemotePlace::Folder);
+    };
+    let &(_, kind) = BUCKETS.iter().find(|(known, _)| scheme.eq_ignore_ascii_case(known))?;
+    let known = CREDENTIALS.iter().find(|(of, _)| *of == kind).map(|(_, known)| *known).unwrap_or_default();
+    let said = |names: &[&str]| names.iter().find_map(|name| env.text(name)).map(str::to_owned);
+    let mut settings: Vec<(&str, String)> =
+        known.iter().filter_map(|(name, variables)| Some((*name, said(variables)?))).collect();
+    // Whoever names an endpoint without TLS means it.
+    if settings.iter().any(|(name, value)| *name == "endpoint" && value.starts_with("http://")) {
+        settings.push(("allow_http", "true".to_owned()));
+    }
+    (!rest.trim_matches('/').is_empty()).then(|| RemotePlace::Bucket { address: text.to_owned(), settings })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::places::System;
+    use crate::settings::Settings;
+
+    fn load(variables: &[(&str, &str)]) -> Settings {
+        let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
+        Settings::load(&Env::of(variables.iter().copied()), &places)
+    }
+
+    /// What is read of a variable, and whether a warning names it.
+    fn check<T: PartialEq + fmt::Debug>(name: &str, field: fn(&TierSettings) -> T, cases: &[(&str, T, bool)]) {
+        for (value, expected, warns) in cases {
+            let settings = load(&[(name, value)]);
+            assert_eq!(field(&settings.tiers), *expected, "{name}={value}");
+            let warned = settings.warnings.iter().any(|warning| warning.contains(name));
+            assert_eq!(warned, *warns, "{name}={value}: {:?}", settings.warnings);
+        }
+    }
+
+    #[test]
+    fn prefixes_are_kept_on_the_disk_unless_that_is_switched_off() {
+        let folder = |variables: &[(&str, &str)]| load(variables).tiers.folder;
+        assert_eq!(folder(&[]), Some("/h/.cache/cairn/kv".into()), "a folder that may be thrown away");
+        assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL", "/k")]), Some("/k".into()), "another one");
+        assert_eq!(folder(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_LOCAL", "/k")]), None, "off is off");
+        assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL_GB", "0")]), None, "a folder that may hold nothing is none");
+        let off = load(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_REMOTE", "/k")]).tiers;
+        assert_eq!(off.remote, None, "elsewhere too");
+    }
+
+    #[test]
+    fn values_are_read_and_bad_ones_are_told() {
+        const DAY: u64 = 24 * 3600;
+        let ttl = |days| Some(Duration::from_secs(days * DAY));
+        check("OLLAMA_KV_TIER_LOCAL_GB", |tiers| tiers.folder_bytes, &[("2", Some(2 << 30), false), ("x", None, true)]);
+        let half = Some(1 << 29);
+        check("OLLAMA_KV_TIER_REMOTE_GB", |tiers| tiers.remote_bytes, &[("0.5", half, false), ("-1", None, true)]);
+        check(
+            "OLLAMA_KV_TIER_COMPRESS",
+            |tiers| tiers.compress,
+            &[
+                ("on", Some(Compress::On), false),
+                ("0", Some(Compress::Off), false),
+                ("Compact", Some(Compress::Compact), false),
+                ("compcat", None, true),
+            ],
+        );
+        check(
+            "CAIRN_KV_TTL",
+            |tiers| tiers.ttl,
+            &[
+                ("7d", ttl(7), false),
+                ("48h", ttl(2), false),
+                ("never", None, false),
+                ("0", ttl(30), true),
+                ("soon", ttl(30), true),
+            ],
+        );
+        check(
+            "CAIRN_KV_ENCRYPT",
+            |tiers| [tiers.seals_folder, tiers.seals_remote],
+            &[
+                ("on", [true, true], false),
+                ("off", [false, false], false),
+                ("remote", [false, true], false),
+                ("fo", [false, true], true),
+            ],
+        );
+        let cap = Some(DAILY_WRITE_BYTES);
+        check(
+            "CAIRN_KV_DAILY_WRITE",
+            |tiers| tiers.daily_write_bytes,
+            &[("2G", Some(2_000_000_000), false), ("none", None, false), ("much", cap, true)],
+        );
+        assert!(load(&[]).tiers.keychain && !load(&[("CAIRN_HOME", "/x")]).tiers.keychain, "one folder has all");
+        assert!(load(&[("CAIRN_HOME", "/x"), ("CAIRN_KV_KEYCHAIN", "1")]).tiers.keychain, "unless it is asked for");
+    }
+
+    #[test]
+    fn a_remote_place_is_a_folder_or_a_bucket_with_the_usual_credentials() {
+        let remote = |variables: &[(&str, &str)]| load(variables).tiers.remote;
+        let place = |value| ("OLLAMA_KV_TIER_REMOTE", value);
+        assert_eq!(remote(&[place("/mnt/nas")]), Some(RemotePlace::Folder("/mnt/nas".into())), "a folder");
+        for wrong in ["s3://", "ftp://host/x", "://"] {
+            assert_eq!(remote(&[place(wrong)]), None, "{wrong}");
+            assert_eq!(load(&[place(wrong)]).warnings.len(), 1, "{wrong} is told");
+        }
+        let bucket = remote(&[
+            place("s3://b/f"),
+            ("AWS_ACCESS_KEY_ID", "me"),
+            ("AWS_SECRET_ACCESS_KEY", "hush"),
+            ("AWS_DEFAULT_REGION", "eu-1"),
+            ("AWS_ENDPOINT_URL", "http://nas:9000"),
+            ("AZURE_CLIENT_ID", "another cloud's"),
+        ]);
+        let Some(RemotePlace::Bucket { address, settings }) = &bucket else { panic!("{bucket:?} is a bucket") };
+        assert_eq!(address, "s3://b/f", "as it was given");
+        let expected = [
+            ("access_key_id", "me"),
+            ("secret_access_key", "hush"),
+            ("region", "eu-1"),
+            ("endpoint", "http://nas:9000"),
+            ("allow_http", "true"),
+        ];
+        assert_eq!(*settings, expected.map(|(name, value)| (name, value.to_owned())), "its cloud's, and no other's");
+        assert!(!format!("{bucket:?}").contains("hush"), "secrets are not shown");
+        let all = [
+            ("gs://b", "GOOGLE_APPLICATION_CREDENTIALS", "application_credentials"),
+            ("az://b", "AZURE_STORAGE_ACCOUNT", "account_name"),
+        ];
+        for (address, variable, name) in all {
+            let Some(RemotePlace::Bucket { settings, .. }) = remote(&[place(address), (variable, "v")]) else {
+                panic!("{address} is a bucket")
+            };
+            assert_eq!(settings, [(name, "v".to_owned())], "{address}");
         }
     }
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{App, Chat, Done, Error, Event, Message, Reply, Said};
+use cairn_app::{App, Chat, Done, Error, Event, Message, Reply, Said, Whose};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, Metrics, ReplyMessage};
 
@@ -13,13 +13,18 @@ use super::Whole;
 use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
 use crate::body::Body;
 use crate::error::{ApiError, json};
+use crate::whose::For;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/chat", post(chat))
 }
 
-async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) -> Result<Response, ApiError> {
+async fn chat(
+    State(server): State<Server>,
+    For(whose): For,
+    Body(request): Body<ChatRequest>,
+) -> Result<Response, ApiError> {
     check_top_logprobs(request.top_logprobs)?;
     refuse(&[
         (any(request.tools.as_ref()), "calling tools"),
@@ -29,7 +34,7 @@ async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) ->
     ])?;
     let streams = request.stream.unwrap_or(true);
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
-    let answer = match server.app().chat(use_case(request)).await? {
+    let answer = match server.app().chat(use_case(request, whose)).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
@@ -42,7 +47,7 @@ async fn chat(State(server): State<Server>, Body(request): Body<ChatRequest>) ->
     Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
 }
 
-fn use_case(request: ChatRequest) -> Chat {
+fn use_case(request: ChatRequest, whose: Whose) -> Chat {
     let message = |message: cairn_wire::ollama::Message| Message {
         role: message.role,
         content: message.content,
@@ -57,6 +62,7 @@ fn use_case(request: ChatRequest) -> Chat {
         whole: request.truncate == Some(false),
         no_shift: request.shift == Some(false),
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
+        whose,
         render_only: request.debug_render_only == Some(true),
     }
 }

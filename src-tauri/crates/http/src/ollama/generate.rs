@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{App, Done, Error, Event, Generate, Reply, Said};
+use cairn_app::{App, Done, Error, Event, Generate, Reply, Said, Whose};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
@@ -13,13 +13,18 @@ use super::Whole;
 use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
 use crate::body::Body;
 use crate::error::{ApiError, json};
+use crate::whose::For;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/api/generate", post(generate))
 }
 
-async fn generate(State(server): State<Server>, Body(request): Body<GenerateRequest>) -> Result<Response, ApiError> {
+async fn generate(
+    State(server): State<Server>,
+    For(whose): For,
+    Body(request): Body<GenerateRequest>,
+) -> Result<Response, ApiError> {
     check_top_logprobs(request.top_logprobs)?;
     let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     if request.raw == Some(true) && says(&request.template) {
@@ -33,7 +38,7 @@ async fn generate(State(server): State<Server>, Body(request): Body<GenerateRequ
     ])?;
     let streams = request.stream.unwrap_or(true);
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
-    let answer = match server.app().generate(use_case(request)).await? {
+    let answer = match server.app().generate(use_case(request, whose)).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
@@ -46,7 +51,7 @@ async fn generate(State(server): State<Server>, Body(request): Body<GenerateRequ
     Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
 }
 
-fn use_case(request: GenerateRequest) -> Generate {
+fn use_case(request: GenerateRequest, whose: Whose) -> Generate {
     Generate {
         model: request.model,
         prompt: request.prompt,
@@ -58,6 +63,7 @@ fn use_case(request: GenerateRequest) -> Generate {
         keep_alive: request.keep_alive,
         no_shift: request.shift == Some(false),
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
+        whose,
         render_only: request.debug_render_only == Some(true),
     }
 }

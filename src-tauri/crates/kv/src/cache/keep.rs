@@ -9,7 +9,7 @@ use super::window::Anchors;
 use super::{Cache, SeqId, Sequence};
 use crate::geometry::{CHUNK_PAGES, Geometry, Rows};
 use crate::keeping::{Keeping, Marks, last_chunk};
-use crate::trie::{NodeId, ROOT};
+use crate::trie::NodeId;
 
 /// How long to wait when the tiers have no room.
 const PUT_OFF: Duration = Duration::from_secs(1);
@@ -43,8 +43,8 @@ struct Capture {
 }
 
 /// A prefix that ends where a trie node does.
-struct Path {
-    keys: Vec<Key>,
+pub(super) struct Path {
+    pub(super) keys: Vec<Key>,
     pages: Vec<PageId>,
 }
 
@@ -53,6 +53,7 @@ impl Cache {
     /// taken to cost what `costs` say.
     pub fn keep_in(&mut self, keeping: Keeping, costs: Costs) {
         let geometry = Geometry::new(&self.layout);
+        assert_eq!(keeping.groups, geometry.groups(), "all state that a model has is declared, and kept");
         let costs = keeping.tiers.costs(&keeping.fingerprint).unwrap_or(costs);
         self.keeper = Some(Keeper { keeping, geometry, costs, marks: Marks::default(), capture: None });
     }
@@ -100,12 +101,7 @@ impl Cache {
         let anchors = Anchors { window_tokens: self.window_tokens, turns: [turns[0], turns[1], keys.len()] };
         let Some(keeper) = &mut self.keeper else { return };
         let now = keeper.keeping.tiers.clock().now();
-        let mut path = Vec::new();
-        let mut node = end;
-        while node != ROOT {
-            path.push(node);
-            node = self.trie.parent(node);
-        }
+        let path: Vec<NodeId> = self.trie.upwards(end).collect();
         for (above, &node) in path.iter().enumerate() {
             let pages = path.len() - above;
             if pages.is_multiple_of(CHUNK_PAGES) || (above == 0 && self.trie.is_leaf(node)) {
@@ -124,6 +120,7 @@ impl Cache {
             keeper.marks.forget(node);
             keeper.capture.take_if(|capture| capture.node == node);
         }
+        self.owners.forget(node);
         let page = self.trie.remove(node);
         self.pool.set_node(page, None);
     }
@@ -161,7 +158,7 @@ impl Cache {
         let Some(Keeper { keeping, geometry, marks, capture, .. }) = &mut self.keeper else { return Ok(None) };
         let Some(group) = marks.open(node) else { return Ok(None) };
         let tokens = keys.len() - last_chunk(keys.len());
-        let name = keeping.name(group, &keys);
+        let name = keeping.within(self.spaces.name(self.trie.root_of(node))).name(group, &keys);
         if keeping.tiers.holds(&name.0) {
             marks.settle(node, group);
             return Ok(None);
@@ -193,7 +190,12 @@ impl Cache {
         let sections = geometry.sections(group, keys.len() - first);
         let chunk = keeping.chunk(name, &keys, sections, rows.into_payload(), keeping.tiers.clock().unix_s());
         let recompute = costs.recompute(first..keys.len());
-        let result = keeping.tiers.store(Offer { chunk, why, owner: None, recompute }).map(|_| ());
+        let mut owners = self.owners.of(node);
+        let owner = owners.next().cloned();
+        let result = keeping.tiers.store(Offer { chunk, why, owner, recompute }).map(|_| ());
+        for owner in owners.filter(|_| result.is_ok()) {
+            keeping.tiers.own(&name.0, owner);
+        }
         match &result {
             Err(Refused::Full) => marks.put_off(node, keeping.tiers.clock().now().saturating_add(PUT_OFF)),
             // Whatever else is wrong with it will be wrong again.
@@ -218,12 +220,11 @@ impl Cache {
     }
 
     /// What the prefix that ends at this node is made of.
-    fn path(&self, end: NodeId) -> Path {
-        let (mut keys, mut pages, mut node) = (Vec::new(), Vec::new(), end);
-        while node != ROOT {
+    pub(super) fn path(&self, end: NodeId) -> Path {
+        let (mut keys, mut pages) = (Vec::new(), Vec::new());
+        for node in self.trie.upwards(end) {
             pages.push(self.trie.page(node));
             keys.extend(self.trie.keys(node).iter().rev());
-            node = self.trie.parent(node);
         }
         keys.reverse();
         pages.reverse();

@@ -19,7 +19,6 @@ use cairn_tier::{Choice, End, Group, Key, Miss, Next, Place, Restored, Restoring
 use super::keep::Keeper;
 use super::{Cache, Error, Known, SeqId};
 use crate::recomputed::{Because, Recomputed};
-use crate::trie::ROOT;
 
 /// Why a recall finds what it was begun with.
 const KEEPS: &str = "a recall is begun by a cache that keeps";
@@ -111,15 +110,19 @@ impl Cache {
     pub fn recall(&mut self, seq: SeqId, tokens: &[u32]) -> Lookup {
         let have = self.len(seq);
         let usable = tokens.len().saturating_sub(1);
+        let space = self.sequence(seq).whose.space.clone();
         let missing = |kept: usize, why| Recomputed::of(why, usable.saturating_sub(kept.max(have)));
         let keys: Vec<Key> = tokens[..usable].iter().copied().map(Key::token).collect();
-        let known = self.window_tokens.map(|_| self.known(&keys)).filter(|known| known.tokens > have);
+        let known = self
+            .window_tokens
+            .map(|_| self.known(self.trie.root_of(self.sequence(seq).node), &keys))
+            .filter(|known| known.tokens > have);
         let in_memory = known.as_ref().map_or(have, |known| known.tokens);
         let held = self.held(seq, in_memory);
-        let Some(Keeper { keeping, geometry, costs, .. }) = &mut self.keeper else {
+        let Some(Keeper { keeping, costs, .. }) = &mut self.keeper else {
             return Lookup { recall: None, recomputed: missing(have, Because::Miss) };
         };
-        let coverage = keeping.tiers.find_after(&keeping.prefix(keys.into(), geometry.groups()), held);
+        let coverage = keeping.tiers.find_after(&keeping.within(space.as_deref()).prefix(keys.into()), held);
         let kept = coverage.tokens();
         let mut recomputed = match keeping.tiers.why(&coverage, have) {
             Why::OtherArithmetic(_) | Why::Rounded | Why::Suspect => missing(kept, Because::Incompatible),
@@ -182,7 +185,9 @@ impl Cache {
         let sequence = self.sequence_mut(seq);
         sequence.keys.extend(tokens[first * PAGE_TOKENS..].iter().copied().map(Key::token));
         sequence.published = tokens.len() / PAGE_TOKENS;
-        sequence.node = sequence.published.checked_sub(1).map_or(ROOT, |last| known.nodes[last]);
+        if let Some(last) = sequence.published.checked_sub(1) {
+            sequence.node = known.nodes[last];
+        }
     }
 
     /// Brings the next chunk that has arrived into the sequence, without waiting for one.

@@ -9,6 +9,7 @@ use super::*;
 
 mod slots;
 mod tiers;
+mod whose;
 mod windows;
 
 /// A cache, its backend, and what each open sequence must contain.

@@ -1,9 +1,9 @@
 //! Downloads that are shared, ordered, stopped and resumed.
 
-use std::path::Path;
 use std::time::Duration;
 
-use cairn_disk::{Blocks, DiskError, Draft, Mode, Partial, RealDisk};
+use cairn_disk::RealDisk;
+use cairn_testkit::HookedDisk;
 
 use super::*;
 use crate::download::tests::{Home, config, contents, ms, run, wanted};
@@ -128,7 +128,7 @@ async fn pause_resume_cancel_discard() {
 async fn a_failed_one_is_resumed_and_a_full_disk_says_what_is_needed() {
     let (home, contents) = (Home::new(), contents(LEN, 5));
     drop(home.downloads(RealDisk, config()));
-    let disk = Small::new(200_000);
+    let disk = HookedDisk::small(200_000);
     let downloads = home.downloads(disk.clone(), Config { reserve_bytes: 50_000, ..config() });
     let source = Fake::good("nas", &contents);
     let error = run(&downloads, wanted(&contents, &[&source])).await.expect_err("there is no room");
@@ -137,11 +137,11 @@ async fn a_failed_one_is_resumed_and_a_full_disk_says_what_is_needed() {
     assert_eq!(source.opened(), 0, "nothing was begun");
 
     // Somebody else fills the disk meanwhile.
-    disk.set(800_000);
+    disk.set_free(800_000);
     let filled = disk.clone();
     let source = Fake::scripted("nas", &contents, move |number, asked| {
         if number == 2 {
-            filled.set(40_000);
+            filled.set_free(40_000);
         }
         Ok(Answer { chunk: 4 << 10, pace: ms(5), ..Answer::good(asked) })
     });
@@ -154,7 +154,7 @@ async fn a_failed_one_is_resumed_and_a_full_disk_says_what_is_needed() {
         matches!(row.error, Some(DownloadError::NoSpace { .. })) && row.progress.phase == Phase::Failed,
         "it says so"
     );
-    disk.set(1_000_000);
+    disk.set_free(1_000_000);
     let sent = source.sent_bytes();
     assert!(sent > 0 && downloads.resume(share.id()), "it can go on");
     share.done().await.expect("there is room now");
@@ -305,74 +305,6 @@ fn a_runtime_that_goes_away_leaves_what_can_be_resumed() {
     let twice = source.sent_bytes() - LEN as u64;
     assert!(twice <= most, "{twice} bytes were fetched twice, {most} are allowed");
     assert_eq!(home.files(), ["ready/blob"], "one file, and nothing beside it");
-}
-
-/// A disk that says how much room it has.
-#[derive(Clone)]
-struct Small(Arc<std::sync::atomic::AtomicU64>);
-
-impl Small {
-    fn new(free_bytes: u64) -> Self {
-        Self(Arc::new(free_bytes.into()))
-    }
-
-    fn set(&self, free_bytes: u64) {
-        self.0.store(free_bytes, std::sync::atomic::Ordering::SeqCst);
-    }
-}
-
-impl Disk for Small {
-    fn free_bytes(&self, _: &Path) -> Result<u64, DiskError> {
-        Ok(self.0.load(std::sync::atomic::Ordering::SeqCst))
-    }
-
-    fn read(&self, path: &Path) -> Result<Vec<u8>, DiskError> {
-        RealDisk.read(path)
-    }
-
-    fn write_atomic(&self, path: &Path, bytes: &[u8], mode: Mode) -> Result<(), DiskError> {
-        RealDisk.write_atomic(path, bytes, mode)
-    }
-
-    fn create_dir_all(&self, path: &Path) -> Result<(), DiskError> {
-        RealDisk.create_dir_all(path)
-    }
-
-    fn draft(&self, folder: &Path, mode: Mode) -> Result<Box<dyn Draft>, DiskError> {
-        RealDisk.draft(folder, mode)
-    }
-
-    fn remove_dead_drafts(&self, folder: &Path) -> Result<usize, DiskError> {
-        RealDisk.remove_dead_drafts(folder)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        RealDisk.link(from, to)
-    }
-
-    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError> {
-        RealDisk.partial(path, mode)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
-        RealDisk.rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> Result<(), DiskError> {
-        RealDisk.remove(path)
-    }
-
-    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
-        RealDisk.open_blocks(path)
-    }
-
-    fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
-        RealDisk.sync_folder(path)
-    }
-
-    fn touch(&self, path: &Path) -> Result<(), DiskError> {
-        RealDisk.touch(path)
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

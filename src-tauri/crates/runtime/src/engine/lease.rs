@@ -23,7 +23,7 @@ const EVENTS: usize = 32;
 pub struct Lease {
     pub(super) engine: Engine,
     pub(super) id: ModelId,
-    pub(super) model: Arc<LoadedModel>,
+    pub(crate) model: Arc<LoadedModel>,
     pub(super) context_tokens: u32,
     pub(super) load_ns: u64,
 }

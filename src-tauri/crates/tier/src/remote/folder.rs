@@ -1,5 +1,8 @@
 //! A folder on a file server. Any call may hang there for as long as the server is away.
 //!
+//! Where a server is not mounted, its mount point is an empty folder of this machine. So a share gets a marker, a file in its root,
+//! with the first chunk, and this machine remembers it: a folder without its marker is away, and not empty.
+//!
 //! There are no locks, because file servers' locks hang or are not there. A file is written under a name of its own in `v1/drafts/` and
 //! linked to its name, which fails where there is one; where links are not to be had it is renamed, which does no harm, since files
 //! of one name are as good as each other. Drafts of machines that went away are removed a day later, by the server's own clock.
@@ -8,7 +11,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Once;
+use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::files::{Files, Listed};
@@ -16,6 +19,8 @@ use crate::tier::TierError;
 
 /// Threads: what the design allows for a place that hangs.
 const THREADS: usize = 4;
+/// The file in a share's root by which the share is known again.
+const MARKER: &str = "cairn-kv-share";
 /// A draft this much older than one of now has been left behind.
 const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 
@@ -24,12 +29,61 @@ const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 pub struct Folder {
     root: PathBuf,
     sweep: Once,
+    /// Where this machine remembers what the marker says.
+    remembered: Option<PathBuf>,
+    /// What the marker said, once that is known.
+    marker: Mutex<Option<Vec<u8>>>,
 }
 
 impl Folder {
     /// The folder at `root`, which must be there when it is used: where a server is mounted. It is not touched yet.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), sweep: Once::new() }
+        Self { root: root.to_owned(), sweep: Once::new(), remembered: None, marker: Mutex::default() }
+    }
+
+    /// Has the share's marker remembered in a file of this machine, whose folder is made where there is none.
+    #[must_use]
+    pub fn remembered_in(self, file: PathBuf) -> Self {
+        Self { remembered: Some(file), ..self }
+    }
+
+    /// Makes sure that the share is mounted. One that never was used has no marker yet, and gets one with this text.
+    fn mounted(&self, new_marker: Option<&str>) -> std::io::Result<()> {
+        fs::read_dir(&self.root)?;
+        let Some(remembered) = &self.remembered else { return Ok(()) };
+        let path = self.root.join(MARKER);
+        let mut known = self.marker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if known.is_none() {
+            known = none_if_absent(fs::read(remembered))?;
+        }
+        let found = none_if_absent(fs::read(&path))?;
+        let away = |what: &str| {
+            let how = format!("if it is to be used as it is, remove {}", remembered.display());
+            std::io::Error::new(ErrorKind::HostUnreachable, format!("{what} ({how})"))
+        };
+        let marker = match (known, found, new_marker) {
+            (Some(known), Some(found), _) if known == found => known,
+            (Some(_), Some(_), _) => return Err(away("another share is mounted here than before")),
+            (Some(_), None, _) => return Err(away("the share is not mounted")),
+            (None, Some(found), _) => found,
+            (None, None, None) => return Ok(()),
+            (None, None, Some(text)) => {
+                let made = new_file(&path).and_then(|mut file| file.write_all(text.as_bytes()).and(file.sync_all()));
+                match made {
+                    // Another machine was faster.
+                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                    made => made?,
+                }
+                fs::read(&path)?
+            }
+        };
+        let mut held = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.is_none() {
+            remembered.parent().map_or(Ok(()), make_folder)?;
+            fs::write(remembered, &marker)?;
+            *held = Some(marker);
+        }
+        Ok(())
     }
 
     fn drafts(&self) -> PathBuf {
@@ -39,14 +93,10 @@ impl Folder {
     /// Writes a file under a passing name.
     fn write(&self, file: &[u8], draft: &str) -> std::io::Result<PathBuf> {
         // Where the mount is gone, nothing is to be written in its place.
-        fs::read_dir(&self.root)?;
+        self.mounted(Some(draft))?;
         make_folder(&self.drafts())?;
         let path = self.drafts().join(draft);
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut made = options.open(&path)?;
+        let mut made = new_file(&path)?;
         let written = made.write_all(file).and_then(|()| made.metadata()?.modified());
         if written.is_err() {
             // It is of no use; if it cannot be removed either, it is swept later.
@@ -96,7 +146,7 @@ impl Files for Folder {
     fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, _within: Duration) -> Result<(), TierError> {
         let version = self.root.join("v1");
         let mut listed = || -> std::io::Result<()> {
-            fs::read_dir(&self.root)?;
+            self.mounted(None)?;
             for model in entries(&version)?.into_iter().filter(|entry| entry.file_name() != "drafts") {
                 for part in folders_in(&model.path())? {
                     for file in entries(&part.path())? {
@@ -132,8 +182,10 @@ impl Files for Folder {
         };
         match read() {
             Ok(bytes) => Ok(Some(bytes)),
-            // Where the mount is gone, so is the folder of all files: that is not an absent chunk.
-            Err(error) if error.kind() == ErrorKind::NotFound && self.root.is_dir() => Ok(None),
+            // Where the mount is gone, so are all files: that is not an absent chunk.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.mounted(None).map(|()| None).map_err(|error| failed(&self.root, &error))
+            }
             Err(error) => Err(failed(&path, &error)),
         }
     }
@@ -156,11 +208,29 @@ impl Files for Folder {
         let removed = match fs::remove_file(&path) {
             // The name is not to come back after a power cut of the server.
             Ok(()) => path.parent().map_or(Ok(()), sync_folder),
-            Err(error) if error.kind() == ErrorKind::NotFound && self.root.is_dir() => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => self.mounted(None),
             Err(error) => Err(error),
         };
         removed.map_err(|error| failed(&path, &error))
     }
+}
+
+/// Nothing where there is no such file.
+fn none_if_absent<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A file that was not there, for this user only.
+fn new_file(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 fn make_folder(path: &Path) -> std::io::Result<()> {

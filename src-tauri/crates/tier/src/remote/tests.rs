@@ -141,6 +141,44 @@ fn a_listing_goes_stale_and_is_made_anew() {
 }
 
 #[test]
+fn a_share_that_is_not_mounted_is_away_and_not_empty() {
+    let home = Home::new();
+    let (mount, remembered) = (home.folder.path().join("mount"), home.folder.path().join("ours/share"));
+    let (server, empty) = (home.folder.path().join("server"), home.folder.path().join("empty"));
+    std::fs::create_dir(&mount).expect("the folder is writable");
+    let open = || {
+        let folder = Folder::new(&mount).remembered_in(remembered.clone());
+        home.open_over(Arc::new(folder), shared())
+    };
+    let chunk = &chunks(1)[0];
+    assert_eq!(scanned(&open()), [], "a new share is empty");
+    let remote = open();
+    remote.save(chunk).expect("it is written");
+    comes_back(&open(), chunk, "a restarted daemon knows the share");
+
+    // The share goes, and its mount point shows.
+    let swap = |from: &std::path::Path, to: &std::path::Path| std::fs::rename(from, to).expect("both are there");
+    swap(&mount, &server);
+    std::fs::create_dir(&mount).expect("the folder is writable");
+    for remote in [remote, open()] {
+        let missed = remote.load(&wanted(chunk)).expect_err("it is not there");
+        assert!(matches!(missed, Miss::Tier(TierError::Away(_))), "{missed:?} is not an absent chunk");
+        let refused = remote.save(&chunks(2)[0]).expect_err("nothing is written in its place");
+        assert!(refused.to_string().contains("not mounted"), "{refused}");
+        assert!(remote.scan(&mut |_| {}).is_err(), "and its chunks are not lost");
+    }
+    assert_eq!(std::fs::read_dir(&mount).expect("it is there").count(), 0, "nothing lies in the mount point");
+
+    // Another share in its place is not it either.
+    std::fs::write(mount.join("cairn-kv-share"), "another").expect("the folder is writable");
+    let missed = open().load(&wanted(chunk)).expect_err("it is not there");
+    assert!(matches!(missed, Miss::Tier(TierError::Away(_))), "{missed:?}");
+    swap(&mount, &empty);
+    swap(&server, &mount);
+    comes_back(&open(), chunk, "it is back");
+}
+
+#[test]
 fn names_are_those_of_the_ssd_tier_and_nothing_else_is_one() {
     let chunk = &chunks(1)[0];
     let home = Home::new();

@@ -28,6 +28,8 @@ pub struct Context {
     pub bytes: u64,
     /// Where all of it is.
     pub places: Vec<Place>,
+    /// Bytes of its rows in each place that has some.
+    pub held: Vec<(Place, u64)>,
     /// Whose it is.
     pub owners: BTreeSet<Owner>,
     /// Whether it stays.
@@ -168,6 +170,13 @@ impl Tiers {
         Ok(())
     }
 
+    /// Notes that a chunk, with all before it, is this owner's too. Returns whether it is kept.
+    pub fn own(&self, id: &ChunkId, owner: &Owner) -> bool {
+        let mut state = self.inner.lock();
+        state.own(id, owner);
+        state.catalog.get(id).is_some()
+    }
+
     /// Deletes a context, but for the part of it that others continue. Waits at most this long for it to be removed everywhere.
     pub fn forget(&self, last: &ChunkId, within: Duration) -> Deleted {
         let mut state = self.inner.lock();
@@ -224,6 +233,21 @@ impl Tiers {
         Deleted { chunks, left: self.removed(within) }
     }
 
+    /// Empties one place; what others have too stays there. Waits at most this long for it to be removed.
+    pub fn clear_place(&self, place: Place, within: Duration) -> Deleted {
+        let mut state = self.inner.lock();
+        let there: Vec<ChunkId> = state.catalog.entries().map(|(id, _)| *id).collect();
+        let there: Vec<ChunkId> = there.into_iter().filter(|id| state.catalog.shelf(place).holds(id)).collect();
+        for id in &there {
+            match place {
+                Place::Ram => state.drop_ram(id, Gone::Deleted),
+                Place::Ssd | Place::Remote => state.remove_lower(place, id, Gone::Deleted),
+            }
+        }
+        drop(state);
+        Deleted { chunks: there.len(), left: self.removed(within) }
+    }
+
     /// Waits until nothing is left to be removed, but for what failed. Returns how much is left.
     fn removed(&self, within: Duration) -> usize {
         self.inner.work.notify_all();
@@ -257,13 +281,19 @@ impl State {
     fn context(&self, last: &ChunkId) -> Option<Context> {
         let entry = self.catalog.get(last)?;
         let path = self.path(last);
-        let bytes = |id: &ChunkId| Some(self.catalog.get(id)?.payload_bytes);
+        let all = self.with_windows(path.iter().copied());
         let everywhere = |place: &Place| path.iter().all(|id| self.catalog.shelf(*place).holds(id));
+        let bytes = |id: &ChunkId| Some(self.catalog.get(id)?.payload_bytes);
+        let held = |place: Place| {
+            let there = all.iter().filter(|id| self.catalog.shelf(place).holds(id));
+            (place, there.filter_map(bytes).sum::<u64>())
+        };
         Some(Context {
             last: *last,
             tokens: entry.first_position + u64::from(entry.tokens),
-            bytes: self.with_windows(path.iter().copied()).iter().filter_map(bytes).sum(),
+            bytes: all.iter().filter_map(bytes).sum(),
             places: PLACES.into_iter().filter(everywhere).collect(),
+            held: PLACES.into_iter().map(held).filter(|(_, bytes)| *bytes > 0).collect(),
             owners: entry.owners.clone(),
             pinned: entry.pinned,
             hits: entry.hits,

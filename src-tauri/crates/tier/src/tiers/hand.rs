@@ -71,6 +71,7 @@ pub(super) fn run(inner: &Inner, place: Place) {
             }
             Op::Save(id, source) => {
                 inner.write_owners(&id);
+                inner.promise_day(place);
                 let saved = save(inner, lower, &id, source);
                 let mut state = inner.lock();
                 state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
@@ -127,7 +128,6 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
     let mut found = Vec::new();
     let owns = calmly(|| (lower.owns)()).unwrap_or(false);
     let scanned = calmly(|| lower.tier.scan(&mut |stored| found.push(stored))).unwrap_or_else(panicked);
-    let complete = scanned.is_ok();
     for batch in found.chunks(BATCH) {
         let mut state = inner.lock();
         for stored in batch {
@@ -138,15 +138,21 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         }
     }
     let mut state = inner.lock();
-    if complete {
-        // Only this thread adds here, so what was not seen is gone.
-        let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
-        let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
-        gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
-        state.forget_unmet();
-        state.answered(place);
-    } else {
-        state.failed(place, inner.clock.now());
+    match scanned {
+        Ok(()) => {
+            // Only this thread adds here, so what was not seen is gone.
+            let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
+            let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
+            gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+            state.forget_unmet();
+            state.answered(place);
+        }
+        // A place that cannot even be listed is not there.
+        Err(error) => {
+            let now = inner.clock.now();
+            state.hand_mut(place).away_until = Some(now + REST);
+            state.failed(place, now, &error.to_string());
+        }
     }
     let hand = state.hand_mut(place);
     hand.owns = owns;
@@ -300,9 +306,9 @@ impl State {
                 self.dirty.insert(removal.id);
                 self.answered(place);
             }
-            Err(_) => {
+            Err(error) => {
                 self.hand_mut(place).removals.push_back(Removal { not_before: now + REST, ..removal });
-                self.failed(place, now);
+                self.failed(place, now, &error.to_string());
             }
         }
     }
@@ -340,7 +346,7 @@ impl State {
                 let waiting = hand.queue.clear();
                 hand.wanted = matches!(error, TierError::Full(_)).then_some(0).or(hand.wanted);
                 self.counts.dropped.failed += 1 + waiting as u64;
-                self.failed(place, now);
+                self.failed(place, now, &error.to_string());
             }
         }
     }
@@ -360,6 +366,7 @@ impl State {
         hand.damaged_at.push_back(now);
         if hand.damaged_at.len() >= DAMAGE_LIMIT {
             hand.writable = Writable::No;
+            hand.trouble = Some(format!("it gave {DAMAGE_LIMIT} damaged chunks within {} s", DAMAGE_SPAN.as_secs()));
             let waiting = hand.queue.clear();
             self.counts.dropped.failed += waiting as u64;
         }

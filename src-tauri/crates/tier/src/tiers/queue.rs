@@ -131,11 +131,15 @@ pub(super) struct Hand {
     /// Room for so many bytes is wanted, however full the place is.
     pub(super) wanted: Option<u64>,
     pub(super) failures: u32,
+    /// What went wrong last.
+    pub(super) trouble: Option<String>,
     pub(super) away_until: Option<Duration>,
     /// When damaged chunks were met of late.
     pub(super) damaged_at: VecDeque<Duration>,
     /// Day since 1970, and what was written on it.
     pub(super) written: (u64, u64),
+    /// What the index says was written that day: no less.
+    pub(super) promised: (u64, u64),
 }
 
 impl Hand {
@@ -155,9 +159,11 @@ impl Hand {
             writable: Writable::Yes,
             wanted: None,
             failures: 0,
+            trouble: None,
             away_until: None,
             damaged_at: VecDeque::new(),
             written: (0, 0),
+            promised: (0, 0),
         }
     }
 

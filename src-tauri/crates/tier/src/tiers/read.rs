@@ -17,6 +17,8 @@ use crate::tier::{Miss, TierError, Wanted};
 
 /// Chunks of one restore that are read or lie ready before they are taken.
 const AHEAD: usize = 4;
+/// How long the first chunk of a restore may take, however fast its place is.
+const FIRST: Duration = Duration::from_millis(50);
 
 /// A chunk that was compared with what was asked for. There is no other way to make one.
 #[derive(Clone, Debug)]
@@ -100,6 +102,8 @@ pub(super) struct Job {
     /// Slots that were taken.
     taken: usize,
     deadline: Duration,
+    /// Until when the first chunk is to be there.
+    first_by: Duration,
     ended: Option<End>,
     /// Nobody takes what comes: it goes to RAM.
     ahead: bool,
@@ -142,7 +146,7 @@ impl Restoring {
         for ask in asks.iter().rev() {
             state.used(&inner.config, &ask.step.id, now, unix_s, false);
         }
-        let job = state.begin_job(asks, now, now.saturating_add(within), false);
+        let job = state.begin_job(asks, now, within, false);
         drop(state);
         inner.work.notify_all();
         Self { inner: Arc::clone(inner), job }
@@ -170,10 +174,10 @@ impl Restoring {
             }
             Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
             Some(_) if closing => End::Closed,
-            Some(slot) if now >= job.deadline => {
+            Some(slot) if now >= job.deadline || index == 0 && now >= job.first_by => {
                 // Where no thread was free to read it, the place kept them all waiting.
                 if let Slot::Due(place) | Slot::Reading(place) = *slot {
-                    state.failed(place, now);
+                    state.failed(place, now, "it kept somebody waiting for too long");
                 }
                 End::Deadline
             }
@@ -196,12 +200,26 @@ impl Drop for Restoring {
 }
 
 impl State {
-    fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, deadline: Duration, ahead: bool) -> u64 {
-        let slots = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
+    fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, within: Duration, ahead: bool) -> u64 {
+        let slots: Vec<Slot> = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
+        let deadline = now.saturating_add(within);
+        // Who waits without end does so for the first chunk, too.
+        let first = if within == Duration::MAX { within } else { self.first_within(&asks, &slots).min(within) };
+        let first_by = now.saturating_add(first);
         let number = self.next_job;
         self.next_job += 1;
-        self.jobs.insert(number, Job { asks, slots, taken: 0, deadline, ended: None, ahead });
+        self.jobs.insert(number, Job { asks, slots, taken: 0, deadline, first_by, ended: None, ahead });
         number
+    }
+
+    /// How long to wait for the first chunk: twice what it should take. A place that gives nothing until then gives nothing, however
+    /// long all of it may take, and who computes has lost next to nothing.
+    fn first_within(&self, asks: &[Ask], slots: &[Slot]) -> Duration {
+        let (Some(ask), Some(Slot::Due(place))) = (asks.first(), slots.first()) else { return Duration::MAX };
+        let mut bytes = [0; 3];
+        // Of one that nobody listed, the length is not known.
+        bytes[*place as usize] = ask.step.bytes.unwrap_or(1);
+        self.rates.restore(bytes).saturating_mul(2).max(FIRST)
     }
 
     fn end_job(&mut self, number: u64) -> Option<Job> {
@@ -318,7 +336,7 @@ impl State {
         now: Duration,
     ) -> Option<Restored> {
         match &result {
-            Err(Miss::Tier(_)) => self.failed(place, now),
+            Err(Miss::Tier(error)) => self.failed(place, now, &error.to_string()),
             Err(Miss::Damaged(_)) => self.damaged(place, now),
             _ => self.answered(place),
         }

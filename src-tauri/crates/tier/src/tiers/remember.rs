@@ -21,7 +21,40 @@ pub(super) fn open(config: &Config) -> (Option<Index>, HashMap<ChunkId, Row>) {
     (index, rows)
 }
 
+/// Bytes that a place is said to have been written before it was, so that the index is not written with each chunk.
+const PROMISE_BYTES: u64 = 64 << 20;
+
 impl Inner {
+    /// Has the index say that so much was written today, and a little more, before it is. After a crash the rest of it counts as
+    /// written: a day's limit holds.
+    pub(super) fn promise_day(&self, place: Place) {
+        let Some(index) = &self.index else { return };
+        let cap = self.config.lower(place).and_then(|lower| lower.daily_bytes);
+        let mut state = self.lock();
+        let hand = state.hand_mut(place);
+        let (day, bytes) = (hand.written.0, hand.written.1 + hand.saving.map_or(0, |(_, bytes)| bytes));
+        if hand.promised.0 == day && bytes <= hand.promised.1 {
+            return;
+        }
+        hand.promised = (day, bytes.saturating_add(PROMISE_BYTES).min(cap.unwrap_or(u64::MAX).max(bytes)));
+        let promised = hand.promised;
+        drop(state);
+        // It may fail: then a restart counts anew.
+        let _ = index.write_written(place, promised);
+    }
+
+    /// Has the index say what was written, and no more.
+    pub(super) fn write_days(&self) {
+        let Some(index) = &self.index else { return };
+        for place in LOWER {
+            let written = self.lock().hand(place).written;
+            if written.0 > 0 {
+                // As above.
+                let _ = index.write_written(place, written);
+            }
+        }
+    }
+
     /// Writes what has changed, without the lock. The index may fail: then a restart forgets what it would have said.
     pub(super) fn write_index(&self, durable: bool) {
         let Some(index) = &self.index else { return };
@@ -60,6 +93,16 @@ impl State {
             });
         }
         leaving.contains(id).then(|| Row { doomed: true, ..Row::default() })
+    }
+
+    /// What was written of late.
+    pub(super) fn recall_days(&mut self, index: &Index) {
+        for place in LOWER {
+            if let Ok(Some(written)) = index.written(place) {
+                let hand = self.hand_mut(place);
+                (hand.written, hand.promised) = (written, written);
+            }
+        }
     }
 
     /// What is to be removed.

@@ -186,7 +186,7 @@ impl State {
     }
 
     /// Names an owner of a chunk and of all before it, and of the windows beside them.
-    fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
+    pub(super) fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
         let mut next = *id;
         while let Some(entry) = self.catalog.get_mut(&next)
             && entry.owners.insert(owner.clone())
@@ -323,9 +323,10 @@ impl State {
     }
 
     /// Counts a failed call; a place that fails again and again is left alone for a while.
-    pub(super) fn failed(&mut self, place: Place, now: Duration) {
+    pub(super) fn failed(&mut self, place: Place, now: Duration, why: &str) {
         let hand = self.hand_mut(place);
         hand.failures += 1;
+        hand.trouble = Some(why.to_owned());
         if hand.failures >= FAILURES {
             hand.away_until = Some(now + REST);
         }

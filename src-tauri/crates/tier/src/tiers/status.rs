@@ -34,6 +34,8 @@ pub struct Flow {
     pub evicted_chunks: u64,
     /// See [`Flow::evicted_chunks`].
     pub evicted_bytes: u64,
+    /// Bytes that left, for each reason by [`Gone`]'s order.
+    pub gone_bytes: [u64; Gone::COUNT],
     /// Chunks that were damaged.
     pub damaged: u64,
     /// Chunks that were listed and not there.
@@ -58,12 +60,14 @@ pub enum Health {
 }
 
 /// A place now.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct PlaceStatus {
     /// Which.
     pub place: Place,
     /// How it is.
     pub health: Health,
+    /// Why it is not well, where it is not.
+    pub trouble: Option<String>,
     /// Bytes that it may hold.
     pub budget_bytes: u64,
     /// Bytes that it holds, with what is on its way in or out.
@@ -136,6 +140,11 @@ pub enum Gone {
     Lost,
 }
 
+impl Gone {
+    /// Reasons that there are.
+    pub const COUNT: usize = 6;
+}
+
 /// What happens in the tiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -188,6 +197,7 @@ impl Counts {
 
     pub(super) fn gone(&mut self, place: Place, bytes: u64, why: Gone) {
         let flow = self.flow(place);
+        flow.gone_bytes[why as usize] += bytes;
         match why {
             Gone::Evicted => {
                 flow.evicted_chunks += 1;
@@ -240,7 +250,7 @@ impl State {
         }
     }
 
-    /// Tells of places whose health has changed.
+    /// Tells of places whose health has changed. All begin with being listed.
     pub(super) fn watch_health(&mut self, now: Duration) {
         for place in LOWER {
             if !self.hand(place).present {
@@ -248,7 +258,7 @@ impl State {
             }
             let health = self.health(place, now);
             let before = self.counts.health[place as usize].replace(health);
-            if before.is_some_and(|before| before != health) {
+            if before.unwrap_or(Health::Scanning) != health {
                 self.counts.tell(&Event::Health(place, health));
             }
         }
@@ -264,9 +274,12 @@ impl Tiers {
         let places = PLACES.into_iter().filter(present).map(|place| {
             let hand = (place != Place::Ram).then(|| state.hand(place));
             let shelf = state.catalog.shelf(place);
+            let health = state.health(place, now);
+            let ill = !matches!(health, Health::Up | Health::Scanning);
             PlaceStatus {
                 place,
-                health: state.health(place, now),
+                health,
+                trouble: hand.filter(|_| ill).and_then(|hand| hand.trouble.clone()),
                 budget_bytes: shelf.budget(),
                 used_bytes: if place == Place::Ram { state.ram_used() } else { state.used_bytes(place) },
                 chunks: shelf.len(),

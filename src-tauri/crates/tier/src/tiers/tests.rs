@@ -7,6 +7,7 @@ mod faults;
 mod folder;
 mod people;
 mod remote;
+mod rows;
 mod windows;
 
 use std::sync::Arc;

@@ -30,9 +30,10 @@ pub const VERB: Verb = Verb {
 /// Runs them all. The programs are built first: journeys start them, and cargo builds for a test only what it links.
 pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
-    python::CLIENTS.python(repo)?;
+    let python = python::CLIENTS.python(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
-    run(&mut process::cargo(repo, &["test", "--workspace", "--no-fail-fast"])).map(drop)
+    let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);
+    run(tests.env("CAIRN_MOTO_PYTHON", python)).map(drop)
 }
 
 /// Runs `cargo test`, passing on what it prints, and adds up its results.

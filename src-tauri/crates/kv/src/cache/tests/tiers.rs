@@ -76,6 +76,7 @@ impl Place {
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
             class: NumericClass::new(self.class).expect("the name is short"),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
+            groups: crate::groups(&layout(self.window)),
         };
         self.world.cache.keep_in(keeping, Costs::new(self.token));
     }
@@ -120,7 +121,7 @@ impl Place {
     fn kept(&self, prompt: &[u32]) -> usize {
         let keys = prompt.iter().copied().map(Key::token).collect();
         let keeper = self.world.cache.keeper.as_ref().expect("it keeps");
-        self.tiers.find(&keeper.keeping.prefix(keys, keeper.geometry.groups())).tokens()
+        self.tiers.find(&keeper.keeping.prefix(keys)).tokens()
     }
 }
 

@@ -1,0 +1,132 @@
+//! Why a prompt would not be found computed, or not all of it: what is kept of it, and where it parts from that.
+
+use std::sync::Arc;
+
+use cairn_prompt as prompt;
+use cairn_runtime::{Held, Lease};
+use cairn_tier::Place;
+use cairn_tier::tiers::{Gone, Why};
+
+use crate::chat::{Conversation, Message};
+use crate::{App, Error, options};
+
+/// A prompt to look for.
+#[derive(Debug, Clone, Default)]
+pub struct TracePrompt {
+    /// The model's name.
+    pub model: String,
+    /// A conversation.
+    pub messages: Vec<Message>,
+    /// The first message goes in as it is, without the model's template.
+    pub raw: bool,
+}
+
+/// What is kept of a prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Tokens of the prompt.
+    pub tokens: usize,
+    /// Of these, tokens whose rows the loaded model has in memory.
+    pub memory_tokens: usize,
+    /// Tokens that the tiers have.
+    pub kept_tokens: usize,
+    /// Of these, tokens by tier.
+    pub places: Vec<(Place, usize)>,
+    /// A word for why it is not more: `whole`, `changed`, `never`, ...
+    pub reason: &'static str,
+    /// Where it changed.
+    pub changed_at: Option<usize>,
+    /// What is kept there; none where what is kept ends.
+    pub kept_text: Option<String>,
+    /// What was asked for there.
+    pub asked_text: Option<String>,
+}
+
+impl App {
+    /// Looks for a prompt as a request would, without computing anything. Brings the model into memory, for its tokenizer.
+    ///
+    /// # Errors
+    /// When there is no such model, it cannot be loaded, or the prompt cannot be rendered.
+    pub async fn trace(&self, trace: TracePrompt) -> Result<Traced, Error> {
+        let model = self.catalog.find(&trace.model)?;
+        let chosen = options::choose(&model.params, None)?;
+        let lease = self.lease(&model, &chosen, false, None).await?;
+        let rendering = self.rendering();
+        let look = move || {
+            let conversation = Conversation::new(&model, &lease, rendering, &trace.model, None)?;
+            let text = if trace.raw {
+                trace.messages.into_iter().map(|message| message.content).collect()
+            } else {
+                let mut messages: Vec<prompt::Message> = model.messages.clone();
+                let is_system = |message: &Message| message.role.eq_ignore_ascii_case("system");
+                let has_system = trace.messages.first().is_some_and(is_system);
+                if let Some(system) = model.system.as_ref().filter(|_| !has_system) {
+                    messages.insert(0, prompt::Message::new("system", system));
+                }
+                messages.extend(trace.messages.into_iter().map(prompt::Message::from));
+                conversation.render_to_fit(messages, false)?
+            };
+            let tokens = conversation.request(conversation.encode(&text, true), chosen, false)?.prompt;
+            let held = lease.held(&tokens, None::<Arc<str>>);
+            Ok(traced(&lease, &tokens, held))
+        };
+        match tokio::task::spawn_blocking(look).await {
+            Ok(traced) => traced,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The daemon is ending.
+            Err(_) => Err(Error::EngineGone),
+        }
+    }
+}
+
+fn traced(lease: &Lease, tokens: &[u32], held: Held) -> Traced {
+    let text = |id: u32| String::from_utf8_lossy(lease.tokenizer().piece_with_special(id)).into_owned();
+    let asked = |at: usize| tokens.get(at).copied().map(text);
+    let Held { memory_tokens, memory_next, tiers } = held;
+    let kept_tokens = tiers.as_ref().map_or(0, |trace| trace.coverage.tokens());
+    let places = tiers.as_ref().map_or_else(Vec::new, |trace| {
+        let mut places: Vec<(Place, usize)> = Vec::new();
+        for step in trace.coverage.steps(0..kept_tokens) {
+            match places.iter_mut().find(|(place, _)| *place == step.place) {
+                Some((_, tokens)) => *tokens += step.rows,
+                None => places.push((step.place, step.rows)),
+            }
+        }
+        places
+    });
+    let known = Traced { tokens: tokens.len(), memory_tokens, kept_tokens, places, ..Traced::default() };
+    let changed = |at: usize, kept: Option<u32>| Traced {
+        reason: "changed",
+        changed_at: Some(at),
+        kept_text: kept.map(text),
+        asked_text: asked(at),
+        ..known.clone()
+    };
+    // The last token is always computed.
+    if known.memory_tokens.max(known.kept_tokens) + 1 >= tokens.len() {
+        return Traced { reason: "whole", ..known };
+    }
+    if memory_tokens >= kept_tokens && memory_next.is_some() {
+        return changed(memory_tokens, memory_next);
+    }
+    let reason = match tiers.map(|trace| trace.why) {
+        Some(Why::Changed { at, kept, .. }) if at >= memory_tokens => {
+            return changed(at, kept.and_then(cairn_tier::Key::as_token));
+        }
+        None if memory_tokens == 0 => "not_kept",
+        _ if memory_tokens > kept_tokens => "ends",
+        None => "not_kept",
+        Some(Why::Whole) => "whole",
+        Some(Why::OtherArithmetic(_)) => "other_arithmetic",
+        Some(Why::Rounded) => "rounded",
+        Some(Why::Suspect) => "suspect",
+        Some(Why::Away(_)) => "away",
+        Some(Why::Gone(Gone::Evicted)) => "evicted",
+        Some(Why::Gone(Gone::Expired)) => "expired",
+        Some(Why::Gone(Gone::Deleted)) => "deleted",
+        Some(Why::Gone(Gone::Damaged | Gone::Lost | Gone::Replaced)) => "lost",
+        Some(Why::NeverStored | Why::Changed { .. }) if kept_tokens > 0 => "ends",
+        Some(Why::NeverStored | Why::Changed { .. }) => "never",
+    };
+    Traced { reason, ..known }
+}

@@ -1,0 +1,133 @@
+//! `cairn cache`: what is kept of computed prompts.
+
+pub(crate) mod args;
+mod fsck;
+mod status;
+mod top;
+mod trace;
+
+use anyhow::bail;
+use cairn_wire::app::{CacheClear, CacheContexts, CacheDeleted, CacheOwner, CacheWhich, TierName};
+
+use crate::client::Client;
+use crate::{Setting, daemon, output, terminal};
+use args::{CacheVerb, Clear, Drop, Which};
+
+pub(crate) async fn cache(setting: &Setting, args: &args::Cache) -> anyhow::Result<()> {
+    if let Some(CacheVerb::Fsck(fsck)) = &args.verb {
+        return fsck::fsck(setting, fsck.fix, fsck.json || args.json).await;
+    }
+    let client = daemon::reach(setting).await?;
+    client.must_be_ours("what is kept of prompts")?;
+    let json = args.json;
+    match &args.verb {
+        None => status::print(&client, json).await,
+        Some(CacheVerb::Status(args)) => status::print(&client, json || args.json).await,
+        Some(CacheVerb::Top(args)) => top::top(setting, &client, args.limit, json || args.json).await,
+        Some(CacheVerb::Pin(which)) => pin(&client, "pin", which, json).await,
+        Some(CacheVerb::Unpin(which)) => pin(&client, "unpin", which, json).await,
+        Some(CacheVerb::Drop(which)) => drop_some(&client, which, json).await,
+        Some(CacheVerb::Trace(args)) => trace::trace(&client, args, json).await,
+        Some(CacheVerb::Clear(args)) => clear(&client, args, json).await,
+        Some(CacheVerb::Fsck(_)) => unreachable!("it was done above, since it needs no daemon"),
+    }
+}
+
+async fn pin(client: &Client, verb: &str, which: &Which, json: bool) -> anyhow::Result<()> {
+    let mut after = CacheContexts::default();
+    for context in &which.contexts {
+        after = client.post(&format!("/app/cache/{verb}"), &CacheWhich { context: context.clone() }).await?;
+    }
+    match (json || which.json, verb) {
+        (true, _) => output::json(&after),
+        (false, "pin") => output::print("pinned; it stays until `cairn cache unpin`\n"),
+        (false, _) => output::print("unpinned; it goes when room is needed\n"),
+    }
+}
+
+async fn drop_some(client: &Client, which: &Drop, json: bool) -> anyhow::Result<()> {
+    let mut all = CacheDeleted::default();
+    let mut add = |deleted: CacheDeleted| {
+        all.chunks += deleted.chunks;
+        all.left = deleted.left;
+    };
+    if let Some(owner) = &which.owner {
+        add(client.delete_told("/app/cache/owner", &CacheOwner { owner: owner.clone() }).await?);
+    }
+    for context in &which.contexts {
+        add(client.post("/app/cache/drop", &CacheWhich { context: context.clone() }).await?);
+    }
+    deleted(&all, json || which.json)
+}
+
+async fn clear(client: &Client, args: &Clear, json: bool) -> anyhow::Result<()> {
+    let tier = args.tier.as_deref().map(tier).transpose()?;
+    if !args.yes && terminal::is_typed() {
+        let what =
+            tier.map_or_else(|| "everything that is kept".to_owned(), |tier| format!("what {} has", label(tier)));
+        output::note(&format!("Delete {what}? Prompts will be computed again. [y/N]"));
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+            bail!("nothing was deleted");
+        }
+    }
+    deleted(&client.post("/app/cache/clear", &CacheClear { tier }).await?, json || args.json)
+}
+
+fn deleted(deleted: &CacheDeleted, json: bool) -> anyhow::Result<()> {
+    match json {
+        true => output::json(deleted),
+        false => output::print(&said(deleted)),
+    }
+}
+
+fn said(deleted: &CacheDeleted) -> String {
+    let chunks = match deleted.chunks {
+        0 => "nothing was kept of it".to_owned(),
+        1 => "deleted 1 chunk".to_owned(),
+        chunks => format!("deleted {chunks} chunks"),
+    };
+    match deleted.left {
+        0 => format!("{chunks}\n"),
+        left => format!("{chunks}; {left} of their files could not be removed yet, which the daemon tries again\n"),
+    }
+}
+
+fn tier(name: &str) -> anyhow::Result<TierName> {
+    Ok(match name.to_ascii_lowercase().as_str() {
+        "ram" => TierName::Ram,
+        "ssd" => TierName::Ssd,
+        "remote" => TierName::Remote,
+        _ => bail!("there is no tier {name:?}: it is ram, ssd or remote"),
+    })
+}
+
+/// What people call a tier.
+fn label(tier: TierName) -> &'static str {
+    match tier {
+        TierName::Ram => "RAM",
+        TierName::Ssd => "SSD",
+        TierName::Remote => "remote",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_deleted_and_what_is_left_is_said() {
+        let check =
+            |chunks, left, text: &str| assert_eq!(said(&CacheDeleted { chunks, left }), text, "{chunks} {left}");
+        check(0, 0, "nothing was kept of it\n");
+        check(1, 0, "deleted 1 chunk\n");
+        check(5, 2, "deleted 5 chunks; 2 of their files could not be removed yet, which the daemon tries again\n");
+    }
+
+    #[test]
+    fn tiers_have_names() {
+        assert_eq!(tier("SSD").ok(), Some(TierName::Ssd), "in capitals too");
+        assert!(tier("disk").is_err_and(|error| error.to_string().contains("ram, ssd or remote")), "others have none");
+    }
+}

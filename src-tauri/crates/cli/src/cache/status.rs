@@ -1,0 +1,144 @@
+//! `cairn cache status`: how full each tier is, as bars, and what it has done.
+
+use cairn_wire::app::{CacheResponse, CacheTier};
+
+use super::label;
+use crate::client::Client;
+use crate::{human, output};
+
+/// Columns of a bar.
+const BAR: usize = 24;
+
+pub(super) async fn print(client: &Client, json: bool) -> anyhow::Result<()> {
+    let status: CacheResponse = client.get("/app/cache").await?;
+    match json {
+        true => output::json(&status),
+        false => output::print(&text(&status)),
+    }
+}
+
+pub(super) fn text(status: &CacheResponse) -> String {
+    if status.tiers.is_empty() {
+        return "nothing is kept: the settings leave the tiers out (CAIRN_KV_RAM, OLLAMA_KV_TIERING)\n".to_owned();
+    }
+    let mut text: String = status.tiers.iter().map(tier).collect();
+    if let Some(folder) = &status.folder {
+        text += &format!("folder: {folder}\n");
+    }
+    if let Some(remote) = &status.remote {
+        text += &format!("remote: {remote}\n");
+    }
+    if let Some(key) = &status.key {
+        text += &format!("encrypted: with a key {key}\n");
+    }
+    if status.prompt_tokens > 0 {
+        let percent = status.cached_tokens as f64 / status.prompt_tokens as f64 * 100.0;
+        let (cached, all) = (status.cached_tokens, status.prompt_tokens);
+        text += &format!("hit rate: {percent:.0}% ({cached} of {all} prompt tokens were not computed again)\n");
+    }
+    if status.saved_today_ms > 0 {
+        text += &format!("saved today: {}\n", saved(status.saved_today_ms));
+    }
+    if status.dropped > 0 {
+        text += &format!("not written down, for lack of room or time: {} chunks\n", status.dropped);
+    }
+    if status.cut_short > 0 {
+        text += &format!("restores that ended early: {}\n", status.cut_short);
+    }
+    text
+}
+
+fn tier(tier: &CacheTier) -> String {
+    let bytes = human::bytes;
+    let bar = bar(tier.used_bytes, tier.budget_bytes);
+    let (used, budget) = (bytes(tier.used_bytes), bytes(tier.budget_bytes));
+    let mut text = format!("{:<7}{bar} {used} of {budget}, {} chunks\n", label(tier.tier), tier.chunks);
+    let flows = [
+        (tier.stored_bytes, "in"),
+        (tier.restored_bytes, "back"),
+        (tier.evicted_bytes, "evicted"),
+        (tier.queued_bytes, "waiting to be written"),
+        (tier.written_today_bytes, "written today"),
+    ];
+    let flows: Vec<String> =
+        flows.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{} {what}", bytes(*count))).collect();
+    if !flows.is_empty() {
+        text += &format!("       {}\n", flows.join(", "));
+    }
+    if let Some(reason) = &tier.reason {
+        text += &format!("       {}: {reason}\n", tier.health.replace('_', " "));
+    }
+    text
+}
+
+/// How full something is, in eighths of a column.
+fn bar(used: u64, budget: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let part = (used as f64 / budget.max(1) as f64).min(1.0);
+    let eighths = (part * (BAR * 8) as f64).round() as usize;
+    let full = format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8]);
+    format!("[{full:<BAR$}]")
+}
+
+fn saved(ms: u64) -> String {
+    match ms / 1000 {
+        0 => format!("{ms} ms"),
+        seconds @ 1..120 => format!("{seconds} s"),
+        seconds @ 120..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cairn_wire::app::TierName;
+
+    #[test]
+    fn a_bar_is_as_full_as_its_tier() {
+        let check = |used, budget, expected: &str| {
+            let bar = bar(used, budget);
+            assert_eq!(bar.trim_matches(['[', ']']).trim_end(), expected, "{used} of {budget}");
+            assert_eq!(bar.chars().count(), BAR + 2, "it has its width: {bar}");
+        };
+        check(0, 100, "");
+        check(50, 100, "████████████");
+        check(100, 100, "████████████████████████");
+        check(300, 100, "████████████████████████");
+        check(1, 192, "▏");
+        check(0, 0, "");
+    }
+
+    #[test]
+    fn every_tier_is_told_with_what_is_wrong() {
+        let tier = CacheTier {
+            tier: TierName::Ssd,
+            health: "read_only".to_owned(),
+            reason: Some("it is full".to_owned()),
+            budget_bytes: 20_000_000_000,
+            used_bytes: 5_000_000_000,
+            chunks: 7,
+            queued_bytes: 0,
+            stored_bytes: 6_000_000_000,
+            restored_bytes: 0,
+            hit_tokens: 0,
+            evicted_bytes: 1_000_000_000,
+            written_today_bytes: 0,
+            read_bytes_per_second: None,
+            damaged: 0,
+        };
+        let status = CacheResponse {
+            tiers: vec![tier],
+            folder: Some("/k".to_owned()),
+            prompt_tokens: 200,
+            cached_tokens: 150,
+            saved_today_ms: 2_460_000,
+            ..CacheResponse::default()
+        };
+        let expected = "SSD    [██████                  ] 5 GB of 20 GB, 7 chunks\n       \
+                        6 GB in, 1 GB evicted\n       read only: it is full\nfolder: /k\n\
+                        hit rate: 75% (150 of 200 prompt tokens were not computed again)\nsaved today: 41 min\n";
+        assert_eq!(text(&status), expected, "what is zero is left out");
+        assert!(text(&CacheResponse::default()).contains("CAIRN_KV_RAM"), "what to do is said");
+    }
+}

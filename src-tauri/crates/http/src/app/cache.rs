@@ -1,0 +1,92 @@
+//! `GET /app/cache`: the tiers that keep computed prefixes. What their user wants of them is in the files beside.
+
+mod contexts;
+mod delete;
+mod events;
+mod fsck;
+mod limits;
+mod trace;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use cairn_app::{App, CacheStatus, Health, Place, PlaceStatus};
+use cairn_wire::app::{CacheResponse, CacheTier, TierName};
+
+use crate::Server;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new()
+        .route("/app/cache", get(status))
+        .merge(contexts::routes())
+        .merge(delete::routes())
+        .merge(events::routes())
+        .merge(fsck::routes())
+        .merge(limits::routes())
+        .merge(trace::routes())
+}
+
+async fn status(State(server): State<Server>) -> Response {
+    json(StatusCode::OK, &response(server.app()))
+}
+
+fn response(app: &App) -> CacheResponse {
+    let Some(CacheStatus { tiers, folder }) = app.cache() else { return CacheResponse::default() };
+    let dropped = tiers.dropped;
+    CacheResponse {
+        folder: folder.map(|folder| folder.display().to_string()),
+        remote: app.settings().tiers.remote.as_ref().map(ToString::to_string),
+        key: app.tier_key().map(|key| key.to_string()),
+        cut_short: tiers.ends.missed + tiers.ends.deadline,
+        dropped: dropped.queue_full + dropped.no_room + dropped.daily_cap + dropped.orphaned + dropped.failed,
+        tiers: tiers.places.iter().map(tier).collect(),
+        ..CacheResponse::default()
+    }
+}
+
+fn tier(status: &PlaceStatus) -> CacheTier {
+    let flow = status.flow;
+    CacheTier {
+        tier: name(status.place),
+        health: match status.health {
+            Health::Up => "up",
+            Health::Scanning => "scanning",
+            Health::ReadOnly => "read_only",
+            Health::Suspect => "suspect",
+            Health::Away => "away",
+        }
+        .to_owned(),
+        reason: CacheStatus::reason(status.health).map(|reason| match &status.trouble {
+            Some(trouble) => format!("{reason}: {trouble}"),
+            None => reason.to_owned(),
+        }),
+        budget_bytes: status.budget_bytes,
+        used_bytes: status.used_bytes,
+        chunks: status.chunks as u64,
+        queued_bytes: status.queued_bytes,
+        stored_bytes: flow.stored_bytes,
+        restored_bytes: flow.restored_bytes,
+        hit_tokens: flow.hit_tokens,
+        evicted_bytes: flow.evicted_bytes,
+        written_today_bytes: status.written_today_bytes,
+        read_bytes_per_second: flow.read_bytes_per_s,
+        damaged: flow.damaged,
+    }
+}
+
+fn name(place: Place) -> TierName {
+    match place {
+        Place::Ram => TierName::Ram,
+        Place::Ssd => TierName::Ssd,
+        Place::Remote => TierName::Remote,
+    }
+}
+
+/// Does what waits for disks, away from the threads that serve clients.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "it ended half-way"))
+}

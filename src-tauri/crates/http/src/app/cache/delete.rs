@@ -1,0 +1,47 @@
+//! What is to go: `POST /app/cache/drop` a context, `DELETE /app/cache/owner`, `POST /app/cache/clear`. Each is answered when the
+//! files have been removed.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::{delete, post};
+use cairn_app::{DeletedChunks, Place};
+use cairn_wire::app::{CacheClear, CacheDeleted, CacheOwner, CacheWhich, TierName};
+
+use super::blocking;
+use super::contexts::owner;
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new()
+        .route("/app/cache/drop", post(context))
+        .route("/app/cache/owner", delete(owned))
+        .route("/app/cache/clear", post(clear))
+}
+
+async fn context(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
+    let app = server.app().clone();
+    Ok(deleted(blocking(move || app.drop_context(&which.context)).await??))
+}
+
+async fn owned(State(server): State<Server>, Body(asked): Body<CacheOwner>) -> Result<Response, ApiError> {
+    let (app, owner) = (server.app().clone(), owner(&asked)?);
+    Ok(deleted(blocking(move || app.forget_owner(&owner)).await?))
+}
+
+async fn clear(State(server): State<Server>, Body(asked): Body<CacheClear>) -> Result<Response, ApiError> {
+    let app = server.app().clone();
+    let place = asked.tier.map(|tier| match tier {
+        TierName::Ram => Place::Ram,
+        TierName::Ssd => Place::Ssd,
+        TierName::Remote => Place::Remote,
+    });
+    Ok(deleted(blocking(move || app.clear_cache(place)).await?))
+}
+
+fn deleted(deleted: DeletedChunks) -> Response {
+    json(StatusCode::OK, &CacheDeleted { chunks: deleted.chunks as u64, left: deleted.left as u64 })
+}

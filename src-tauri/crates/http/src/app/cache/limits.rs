@@ -1,0 +1,47 @@
+//! `/app/cache/limits`: how much the tiers may take, and where.
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use cairn_app::{CacheLimits, LimitChange, Limited};
+use cairn_wire::app::{self as wire, CacheLimit, CacheLimitsChange};
+
+use super::blocking;
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/cache/limits", get(limits).put(change))
+}
+
+async fn limits(State(server): State<Server>) -> Response {
+    json(StatusCode::OK, &told(server.app().cache_limits()))
+}
+
+async fn change(State(server): State<Server>, Body(asked): Body<CacheLimitsChange>) -> Result<Response, ApiError> {
+    let change = LimitChange {
+        ram_bytes: asked.ram_bytes,
+        folder: asked.folder.map(Into::into),
+        folder_bytes: asked.folder_bytes,
+    };
+    let app = server.app().clone();
+    let limits = blocking(move || app.set_cache_limits(change)).await??;
+    Ok(json(StatusCode::OK, &told(limits)))
+}
+
+fn told(limits: CacheLimits) -> wire::CacheLimits {
+    let CacheLimits { ram_bytes, folder, folder_bytes, at_next_start } = limits;
+    wire::CacheLimits {
+        ram_bytes: limit(ram_bytes, |bytes| bytes),
+        folder: limit(folder, |folder| folder.display().to_string()),
+        folder_bytes: limit(folder_bytes, |bytes| bytes),
+        at_next_start,
+    }
+}
+
+fn limit<T, U>(limit: Limited<T>, told: impl FnOnce(T) -> U) -> CacheLimit<U> {
+    CacheLimit { value: limit.value.map(told), variable: limit.variable.map(str::to_owned) }
+}
