@@ -22,7 +22,7 @@ impl Place {
     fn new() -> Self {
         let home = Home::new();
         let folder = home.folder.path().join("kept");
-        let home = home.with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
+        let home = tiered(home).with("OLLAMA_KV_TIER_LOCAL", folder.to_string_lossy());
         Self { home, folder }
     }
 
@@ -67,6 +67,19 @@ impl Place {
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
     }
 
+    /// The first line of the stream of events.
+    fn first_event(&self) -> Value {
+        let file = std::fs::read(self.home.folder.path().join("run/daemon.json")).expect("the daemon has written it");
+        let file: Value = serde_json::from_slice(&file).expect("it is JSON");
+        let (port, token) = (self.home.port, file["token"].as_str().expect("it has a token"));
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the daemon listens");
+        let head = "GET /app/cache/events HTTP/1.1";
+        write!(stream, "{head}\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n").expect("it reads");
+        let lines = std::io::BufRead::lines(std::io::BufReader::new(stream));
+        let line = lines.map_while(Result::ok).find(|line| line.starts_with('{')).expect("a line comes");
+        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+    }
+
     fn cache(&self, words: &[&str]) -> String {
         succeeded(&self.home.run(&[&["cache"], words].concat()))
     }
@@ -80,6 +93,11 @@ impl Place {
     fn unload(&self) {
         succeeded(&self.home.run(&["stop", "m"]));
     }
+}
+
+/// With tiers, also for a model so small that computing is about as quick as they are.
+fn tiered(home: Home) -> Home {
+    home.with("OLLAMA_KV_TIERING", "1").with("CAIRN_KV_WEIGH", "0")
 }
 
 /// Some hundred words, of which every `seed` has others.
@@ -153,7 +171,7 @@ fn two_keys_find_nothing_of_each_other() {
     let home = Home::new();
     let reachable = format!("0.0.0.0:{}", home.port);
     let folder = home.folder.path().join("kept");
-    let place = Place { home: home.with("OLLAMA_HOST", reachable), folder };
+    let place = Place { home: tiered(home).with("OLLAMA_HOST", reachable), folder };
     let _daemon = place.serve();
     let prompt = words(4, 200);
     let cached = |key: &str| {
@@ -222,8 +240,15 @@ fn a_trace_names_the_token_that_changed() {
         assert_ne!(kept, asked, "they differ: {traced}");
         place.unload();
     }
-    let never = place.home.run_with_input(&["cache", "trace", "m", "--raw"], "zzz");
-    assert!(succeeded(&never).contains("nothing that begins like this is kept"), "a prompt may be piped");
+    let piped = place.home.run_with_input(&["cache", "trace", "m", "--raw"], &prompt);
+    assert!(
+        succeeded(&piped).contains("changed at token") || succeeded(&piped).contains("all of it"),
+        "a prompt may be piped"
+    );
+    let messages = json!([{"role": "user", "content": "hello"}]).to_string();
+    let chat = place.home.run_with_input(&["cache", "trace", "m", "--chat"], &messages);
+    assert!(succeeded(&chat).contains("prompt tokens"), "and so may a conversation");
+    refused(&place.home.run_with_input(&["cache", "trace", "m", "--chat"], "hello"), "neither a list of messages");
 }
 
 fn kind(where_it_is: &str) -> &'static str {
@@ -240,6 +265,9 @@ fn contexts_are_pinned_and_dropped_by_their_ids() {
     let context =
         place.contexts().into_iter().find(|context| context["owners"] == json!(["chat-12"])).expect("it is kept");
     let id = context["id"].as_str().expect("it has one");
+    let first = place.first_event();
+    let tiers: Vec<&Value> = first["tiers"].as_array().expect("a list").iter().map(|tier| &tier["tier"]).collect();
+    assert_eq!(tiers, ["ram", "ssd"], "whoever listens hears at once how it is: {first}");
     assert_eq!(context["model"], "m:latest", "its model's name is known: {context}");
     assert!(count(&context, "ram_bytes") > 0 && count(&context, "tokens") > 256, "{context}");
     place.cache(&["pin", &id[..6]]);
@@ -275,9 +303,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         assert_eq!(status, expected, "{method} {path} {body}: {answer}");
         assert!(answer["error"].as_str().is_some_and(|error| !error.is_empty()), "it says why: {answer}");
     };
-    let models = place.home.folder.path().join("data/models");
     let limits = "/app/cache/limits";
-    for body in ["", "{", "[]", "7", r#"{"ram_bytes":-1}"#, r#"{"ram_bytes":1e300}"#, r#"{"ram_bites":1}"#] {
+    for body in ["", "{", "7", r#"{"ram_bytes":-1}"#, r#"{"ram_bytes":1e300}"#, r#"{"ram_bites":1}"#] {
         check("PUT", limits, body, 400);
     }
     for bytes in ["1", "18446744073709551615"] {
@@ -311,8 +338,8 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         status["tiers"].as_array().expect("a list").iter().map(|tier| count(tier, "budget_bytes")).collect();
     assert_eq!(budgets, [100_000_000, 200_000_000], "a restart keeps them: {status}");
 
-    let free = Home::new();
-    let place = Place { folder: models, home: free };
+    let home = tiered(Home::new());
+    let place = Place { folder: home.folder.path().join("elsewhere"), home };
     let _daemon = place.serve();
     for folder in ["kv", "/tmp/../etc/kv", "/", "/proc/kv", ""] {
         check_folder(&place, folder, 400);
@@ -320,7 +347,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     let library = place.home.folder.path().join("data/models/kv");
     check_folder(&place, &library.to_string_lossy(), 400);
     assert!(!library.exists(), "nothing is made in a library");
-    check_folder(&place, &place.home.folder.path().join("elsewhere").to_string_lossy(), 200);
+    check_folder(&place, &place.folder.to_string_lossy(), 200);
 }
 
 fn check_folder(place: &Place, folder: &str, expected: u16) {

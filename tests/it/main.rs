@@ -17,6 +17,7 @@ mod libraries;
 mod logins;
 mod mirror;
 mod nearby;
+mod overflow;
 mod parity;
 mod pebble;
 mod pulls;

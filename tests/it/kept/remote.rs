@@ -119,7 +119,8 @@ impl Proxy {
             match mood {
                 Mood::Late(span) => std::thread::sleep(span),
                 Mood::Fail => {
-                    let refusal = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+                    let refusal =
+                        b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
                     client.write_all(refusal).ok()?;
                     client.shutdown(Shutdown::Both).ok()?;
                     return to_server.shutdown(Shutdown::Both).ok();

@@ -8,6 +8,7 @@ use cairn_runtime::{self as runtime, Logprob};
 use tokio::sync::mpsc;
 
 use crate::Error;
+use crate::overflow::{Overflowing, Truncated};
 
 /// A piece of an answer.
 #[derive(Debug)]
@@ -42,6 +43,8 @@ pub struct Done {
     pub context: Option<Vec<u32>>,
     /// Of the tokens that no piece of text came after.
     pub logprobs: Vec<Logprob>,
+    /// What did not fit into the context, if anything.
+    pub truncated: Option<Truncated>,
 }
 
 /// Why an answer ended.
@@ -68,6 +71,8 @@ pub struct Cost {
     pub recalled_tokens: [u64; 3],
     /// Bringing them back.
     pub recall_ns: u64,
+    /// What computing them would have taken, by what computing has taken lately.
+    pub recompute_ns: u64,
     /// Computing the others.
     pub prompt_ns: u64,
     /// Tokens of the answer.
@@ -84,6 +89,7 @@ pub struct Answer {
     splitter: Option<ThinkingSplitter>,
     /// The prompt's tokens, where the last event is to carry them.
     context: Option<Vec<u32>>,
+    overflow: Overflowing,
     load_ns: u64,
     started_at: Instant,
     ready: VecDeque<Event>,
@@ -98,12 +104,13 @@ impl Answer {
         request: runtime::Request,
         splitter: Option<ThinkingSplitter>,
         wants_context: bool,
+        overflow: Overflowing,
         started_at: Instant,
     ) -> Self {
         let context = wants_context.then(|| request.prompt.clone());
         let events = lease.generate(request);
         let load_ns = lease.load_ns();
-        Self { lease: Some(lease), ..Self::of(events, splitter, context, load_ns, started_at) }
+        Self { lease: Some(lease), overflow, ..Self::of(events, splitter, context, load_ns, started_at) }
     }
 
     fn of(
@@ -114,7 +121,18 @@ impl Answer {
         started_at: Instant,
     ) -> Self {
         let ready = VecDeque::new();
-        Self { events, lease: None, splitter, context, load_ns, started_at, ready, logprobs: Vec::new(), ended: false }
+        Self {
+            events,
+            lease: None,
+            splitter,
+            context,
+            overflow: Overflowing::default(),
+            load_ns,
+            started_at,
+            ready,
+            logprobs: Vec::new(),
+            ended: false,
+        }
     }
 
     /// The next piece; `None` after the last one.
@@ -128,6 +146,7 @@ impl Answer {
             }
             match self.events.recv().await {
                 Some(runtime::Event::Text(said)) => self.push(said),
+                Some(runtime::Event::Full(full)) => self.overflow.make_room(full).await,
                 Some(runtime::Event::Done(finish)) => {
                     let rest = self.splitter.take().map(ThinkingSplitter::finish).unwrap_or_default();
                     self.tell(rest);
@@ -182,15 +201,17 @@ impl Answer {
             recalled_tokens: [recalled.ram_tokens, recalled.ssd_tokens, recalled.remote_tokens]
                 .map(|tokens| tokens as u64),
             recall_ns: recalled.ns,
+            recompute_ns: recalled.recompute_ns,
             prompt_ns: finish.prompt_ns,
             answer_tokens: finish.eval_tokens as u64,
             answer_ns: finish.eval_ns,
         };
+        self.overflow.forgot(finish.forgotten_tokens);
         let context = self.context.take().map(|mut tokens| {
             tokens.extend(finish.tokens);
             tokens
         });
-        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs) }
+        Done { reason, cost, context, logprobs: std::mem::take(&mut self.logprobs), truncated: self.overflow.truncated }
     }
 }
 
@@ -208,6 +229,7 @@ mod tests {
             eval_tokens: 2,
             eval_ns: 30,
             tokens: vec![8, 9],
+            forgotten_tokens: 0,
         })
     }
 

@@ -8,7 +8,7 @@ mod fsck;
 mod limits;
 mod trace;
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use cairn_tier::tiers::{Context, Deleted, Health, PinError, Status};
 use cairn_tier::{ChunkId, Owner, Place};
@@ -21,6 +21,7 @@ use crate::{App, Error};
 
 /// How long a deletion may take until what is left of it is only told.
 const DELETION: Duration = Duration::from_secs(30);
+const DAY_S: u64 = 24 * 3600;
 /// Letters of a context's id, and the fewest that name one.
 const ID_LETTERS: usize = 16;
 const LEAST_ID_LETTERS: usize = 4;
@@ -66,6 +67,12 @@ pub struct CacheStatus {
     pub tiers: Status,
     /// Where the folder is.
     pub folder: Option<std::path::PathBuf>,
+    /// Tokens of all prompts since the daemon started.
+    pub prompt_tokens: u64,
+    /// Of these, tokens that need not be computed.
+    pub cached_tokens: u64,
+    /// What restoring has saved since the day (UTC) or the daemon began.
+    pub saved_today: Duration,
 }
 
 impl App {
@@ -73,7 +80,17 @@ impl App {
     #[must_use]
     pub fn cache(&self) -> Option<CacheStatus> {
         let kept = self.kept.as_ref()?;
-        Some(CacheStatus { tiers: kept.tiers.status(), folder: self.settings.tiers.folder.clone() })
+        let usage = self.engine.usage();
+        let saved = usage.iter().map(|(_, usage)| usage.saved).sum();
+        let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let cached = usage.iter().map(|(_, usage)| usage.page_tokens + usage.restored_tokens.iter().sum::<u64>());
+        Some(CacheStatus {
+            tiers: kept.tiers.status(),
+            folder: self.settings.tiers.folder.clone(),
+            prompt_tokens: usage.iter().map(|(_, usage)| usage.lookup_tokens).sum(),
+            cached_tokens: cached.sum(),
+            saved_today: self.book.saved_today(since.as_secs() / DAY_S, saved),
+        })
     }
 
     /// The kept contexts, the last used first, at most `limit`.

@@ -169,24 +169,24 @@ impl Catalog {
     }
 
     fn opened_model(&self, name: &ModelRef, path: PathBuf) -> Result<Model, Error> {
-    let io = |error: std::io::Error| Error::File { path: path.clone(), reason: error.to_string() };
-    let modified_at = std::fs::metadata(&path).and_then(|found| found.modified()).map_err(io)?;
-    let head = head::read(&path)?;
-    // A digest of the contents would take seconds for a large file: a changed file has another time or length.
-    let identity = format!("{}\n{}\n{modified_at:?}", path.display(), head.file_bytes);
-    let digest = Digest::of(identity.as_bytes()).hex();
-    let summary = Summary {
-        name: name.to_string(),
-        digest: digest.clone(),
-        size_bytes: head.file_bytes,
-        modified_at,
-        details: Details::of_file(&head.gguf),
-        capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
-        origin: Some("file"),
-    };
-    let weights = self.outside.weights(&head.paths);
-    Ok(Model { weights, ..Model::bare(summary, digest, Source::File(path)) })
-}
+        let io = |error: std::io::Error| Error::File { path: path.clone(), reason: error.to_string() };
+        let modified_at = std::fs::metadata(&path).and_then(|found| found.modified()).map_err(io)?;
+        let head = head::read(&path)?;
+        // A digest of the contents would take seconds for a large file: a changed file has another time or length.
+        let identity = format!("{}\n{}\n{modified_at:?}", path.display(), head.file_bytes);
+        let digest = Digest::of(identity.as_bytes()).hex();
+        let summary = Summary {
+            name: name.to_string(),
+            digest: digest.clone(),
+            size_bytes: head.file_bytes,
+            modified_at,
+            details: Details::of_file(&head.gguf),
+            capabilities: capabilities(head.gguf.metadata(), of_file(head.gguf.metadata())),
+            origin: Some("file"),
+        };
+        let weights = self.outside.weights(&head.paths);
+        Ok(Model { weights, ..Model::bare(summary, digest, Source::File(path)) })
+    }
 
     /// All libraries.
     pub(crate) fn libraries(&self) -> &Libraries {

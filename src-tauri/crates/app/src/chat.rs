@@ -1,17 +1,20 @@
 //! Chat: the next message of a conversation.
 
+use std::sync::Arc;
 use std::time::{Instant, UNIX_EPOCH};
 
 use cairn_prompt as prompt;
-use cairn_runtime::{Lease, Request, Whose};
-use cairn_tokenizer::Special;
+use cairn_runtime::{Lease, Request, WhenFull, Whose};
+use cairn_tokenizer::{Special, Tokenizer};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use crate::catalog::Model;
+use crate::fit::{self, Fitted, Rendered};
 use crate::options::{self, Chosen};
+use crate::overflow::{ContextShift, Overflow, Overflowing, Truncated, Turns};
 use crate::template::{self, Choice};
-use crate::{Answer, App, Error, Reply, fit};
+use crate::{Answer, App, Error, Reply};
 
 /// A conversation that wants its next message.
 #[derive(Debug, Clone, Default)]
@@ -26,9 +29,9 @@ pub struct Chat {
     pub think: Option<Think>,
     /// How long the model stays in memory afterwards; `None` leaves it to the settings.
     pub keep_alive: Option<KeepAlive>,
-    /// Never drop messages that do not fit.
+    /// Refuse what does not fit, and leave nothing out of it.
     pub whole: bool,
-    /// Never cut a prompt that does not fit.
+    /// Never cut a prompt that does not fit, and end the answer where the context does.
     pub no_shift: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
@@ -67,6 +70,12 @@ impl App {
         Rendering { now, go_template: self.settings.go_template }
     }
 
+    /// The options of a request, over its model's, over the settings'.
+    pub(crate) fn chosen(&self, model: &Model, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
+        let chosen = options::choose(&model.params, request)?;
+        Ok(Chosen { context_shift: chosen.context_shift.or(self.settings.context_shift), ..chosen })
+    }
+
     /// Computes the next message.
     ///
     /// # Errors
@@ -74,7 +83,7 @@ impl App {
     pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
         let started_at = Instant::now();
         let model = self.catalog.find(&chat.model)?;
-        let chosen = options::choose(&model.params, chat.options.as_ref())?;
+        let chosen = self.chosen(&model, chat.options.as_ref())?;
         if chat.messages.is_empty() {
             return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
         }
@@ -100,15 +109,37 @@ impl Chat {
             messages.insert(0, prompt::Message::new("system", system));
         }
         messages.extend(self.messages.into_iter().map(prompt::Message::from));
-        let text = conversation.render_to_fit(messages, self.whole)?;
+        let fitted = conversation.fit(messages, self.whole)?;
         if self.render_only {
-            return Ok(Reply::Rendered(text));
+            return Ok(Reply::Rendered(fitted.rendered.text));
         }
-        let splitter = conversation.splitter(&text);
-        let prompt = conversation.encode(&text, true);
-        let request = conversation.request(prompt, chosen, self.no_shift)?;
-        let request = Request { logprobs: self.logprobs, whose: self.whose, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, started_at))))
+        let splitter = conversation.splitter(&fitted.rendered.text);
+        let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
+        let rope = chosen.context_shift == Some(ContextShift::Rope);
+        let head = match messages.iter().position(|message| message.role != "system") {
+            // What comes before all turns is to stay, whatever of them goes.
+            Some(first) if rope => conversation.head_tokens(&messages, &rendered.tokens, first)?,
+            _ if rendered.tokens.len() < conversation.context_tokens => 0,
+            _ => conversation.head_tokens(&messages, &rendered.tokens, messages.len().saturating_sub(1))?,
+        };
+        let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(head) };
+        let (request, cut_tokens) = conversation.request(rendered.tokens, chosen, cut)?;
+        let truncated = Truncated {
+            turns,
+            messages: dropped,
+            tokens: all_tokens - request.prompt.len(),
+            cut_tokens,
+            ..Truncated::none(Overflow::Prompt, conversation.context_tokens)
+        };
+        let when_full = WhenFull { ask: cut != Cut::Never, ..request.when_full };
+        let request = Request { logprobs: self.logprobs, whose: self.whose, when_full, ..request };
+        let overflow = Overflowing {
+            truncated: truncated.said(&conversation.model),
+            model: conversation.model.clone(),
+            context_tokens: conversation.context_tokens,
+            turns: Some(Turns::new(conversation, messages, request.prompt.len())),
+        };
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, overflow, started_at))))
     }
 }
 
@@ -143,20 +174,31 @@ fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>
 }
 
 /// What turns messages into the tokens of a prompt for one loaded model.
-pub(crate) struct Conversation<'a> {
-    model: &'a Model,
-    lease: &'a Lease,
+pub(crate) struct Conversation {
+    pub(crate) model: String,
+    tokenizer: Arc<Tokenizer>,
+    /// Tokens that prompt and answer may have together.
+    pub(crate) context_tokens: usize,
     choice: Choice,
     now: prompt::Moment,
     /// As [`thinking`] has it.
     thinks: Option<Think>,
 }
 
-impl<'a> Conversation<'a> {
+/// Whether tokens may go out of the middle of a prompt that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// It is refused.
+    Never,
+    /// They may, after this many, or after those that the option `num_keep` keeps, whichever are more.
+    After(usize),
+}
+
+impl Conversation {
     /// Chooses the template of a model that a client calls `name`.
     pub(crate) fn new(
-        model: &'a Model,
-        lease: &'a Lease,
+        model: &Model,
+        lease: &Lease,
         rendering: Rendering,
         name: &str,
         think: Option<Think>,
@@ -164,28 +206,44 @@ impl<'a> Conversation<'a> {
         let choice = template::choose(model, lease.template(), rendering.go_template)?;
         tracing::debug!(model = model.summary.name, reason = choice.reason, "chat template");
         let thinks = thinking(name, choice.capabilities().thinking, think)?;
-        Ok(Self { model, lease, choice, now: rendering.now, thinks })
+        Ok(Self {
+            model: model.summary.name.clone(),
+            tokenizer: Arc::clone(lease.tokenizer()),
+            context_tokens: lease.context_tokens() as usize,
+            choice,
+            now: rendering.now,
+            thinks,
+        })
     }
 
-    /// The prompt's text, of as many messages as fit.
-    pub(crate) fn render_to_fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<String, Error> {
-        if whole {
-            return self.render(&messages);
-        }
-        let limit_tokens = self.lease.context_tokens() as usize;
-        let count = |kept: &[prompt::Message]| Ok::<_, Error>(self.encode(&self.render(kept)?, true).len());
-        let (kept, dropped) = fit::messages(&messages, limit_tokens, count)?;
-        if dropped > 0 {
-            tracing::warn!(dropped, kept = kept.len(), limit_tokens, "the oldest messages do not fit and were dropped");
-        }
-        self.render(&kept)
+    /// As much of a conversation as leaves room for a token of the answer; all of it where it is to stay whole.
+    pub(crate) fn fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<Fitted, Error> {
+        let limit_tokens = if whole { usize::MAX } else { self.context_tokens.saturating_sub(1) };
+        fit::turns(messages, limit_tokens, |kept| self.read(kept))
     }
 
-    fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
+    /// How the model reads a conversation.
+    pub(crate) fn read(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
+        let text = self.render(messages)?;
+        Ok(Rendered { tokens: self.encode(&text, true), text })
+    }
+
+    /// How many of a conversation's tokens come before the text of one of its messages. None where they would take more than half of the
+    /// context, so that something of what follows them is left when they stay.
+    fn head_tokens(&self, messages: &[prompt::Message], tokens: &[u32], at: usize) -> Result<usize, Error> {
+        let mut without = messages[..messages.len().min(at + 1)].to_vec();
+        if let Some(last) = without.last_mut() {
+            last.content.clear();
+        }
+        let head = self.read(&without)?.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        Ok(if head <= self.context_tokens / 2 { head } else { 0 })
+    }
+
+    pub(crate) fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
         let Some(template) = &self.choice.template else {
             return Ok(plain(messages));
         };
-        let tokenizer = self.lease.tokenizer();
+        let tokenizer = &self.tokenizer;
         let text = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.piece_with_special(id)));
         let (bos, eos) = (text(tokenizer.bos()).unwrap_or_default(), text(tokenizer.eos()).unwrap_or_default());
         let input = prompt::Render {
@@ -206,7 +264,7 @@ impl<'a> Conversation<'a> {
 
     /// Tokens of a prompt; `starts` when nothing comes before it.
     pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
-        let tokenizer = self.lease.tokenizer();
+        let tokenizer = &self.tokenizer;
         let mut tokens = tokenizer.encode(text, Special { add: starts, parse: true });
         // Many templates write the token for the beginning themselves, and the tokenizer adds it again.
         if let (Some(bos), [first, second, ..]) = (tokenizer.bos(), tokens.as_slice())
@@ -226,13 +284,26 @@ impl<'a> Conversation<'a> {
         self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
     }
 
-    /// The engine's request, its prompt cut to the context.
-    pub(crate) fn request(&self, tokens: Vec<u32>, chosen: Chosen, no_shift: bool) -> Result<Request, Error> {
-        let context_tokens = self.lease.context_tokens() as usize;
-        let starts_with_bos = self.lease.tokenizer().adds_bos();
-        let prompt = fit::prompt(tokens, context_tokens, chosen.keep_tokens, starts_with_bos, !no_shift)?;
-        tracing::debug!(model = self.model.summary.name, tokens = prompt.len(), "generate");
+    /// The engine's request, its prompt cut to the context, and how many tokens that cost.
+    pub(crate) fn request(&self, tokens: Vec<u32>, chosen: Chosen, cut: Cut) -> Result<(Request, usize), Error> {
+        let all_tokens = tokens.len();
+        let head = match cut {
+            Cut::Never => 0,
+            Cut::After(tokens) => i64::try_from(tokens).unwrap_or(i64::MAX),
+        };
+        let bos = i64::from(self.tokenizer.adds_bos());
+        let keep_tokens =
+            if chosen.keep_tokens < 0 { chosen.keep_tokens } else { chosen.keep_tokens.saturating_add(bos).max(head) };
+        let prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
+        tracing::debug!(model = self.model, tokens = prompt.len(), "generate");
+        let cut_tokens = all_tokens - prompt.len();
+        let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
+        let when_full = WhenFull {
+            // Where all is to be kept, nothing can go.
+            shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(self.context_tokens)),
+            ..WhenFull::default()
+        };
         let Chosen { sampling, stop, max_tokens, .. } = chosen;
-        Ok(Request { prompt, sampling, stop, max_tokens, ..Request::default() })
+        Ok((Request { prompt, sampling, stop, max_tokens, when_full, ..Request::default() }, cut_tokens))
     }
 }

@@ -10,6 +10,7 @@ use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_tier::tiers::PinError;
 use cairn_wire::OptionError;
 
+use crate::overflow::UnknownContextShift;
 use crate::{CacheError, LimitError, LoginError, PullError};
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
@@ -68,6 +69,9 @@ pub enum Error {
     /// An option names a type of the attention cache that there is not.
     #[error(transparent)]
     KvType(#[from] UnknownKvType),
+    /// An option names a way to go on in a full context that there is not.
+    #[error(transparent)]
+    ContextShift(#[from] UnknownContextShift),
     /// Something about kept prefixes cannot be done.
     #[error(transparent)]
     Cache(#[from] CacheError),
@@ -308,6 +312,7 @@ impl Error {
             | Self::ForeignContext(_)
             | Self::OptionRange { .. }
             | Self::KvType(_)
+            | Self::ContextShift(_)
             | Self::TooLong { .. }
             | Self::TinyContext { .. }
             | Self::NoBase

@@ -8,8 +8,9 @@ use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
 use crate::catalog::Model;
-use crate::chat::{Conversation, Rendering, prepared};
-use crate::options::{self, Chosen};
+use crate::chat::{Conversation, Cut, Rendering, prepared};
+use crate::options::Chosen;
+use crate::overflow::{Overflow, Overflowing, Truncated};
 use crate::{Answer, App, Error, Reply};
 
 /// A prompt that wants an answer.
@@ -31,8 +32,10 @@ pub struct Generate {
     pub think: Option<Think>,
     /// How long the model stays in memory afterwards; `None` leaves it to the settings.
     pub keep_alive: Option<KeepAlive>,
-    /// Never cut a prompt that does not fit.
+    /// Never cut a prompt that does not fit, and end the answer where the context does.
     pub no_shift: bool,
+    /// Refuse what does not fit, and leave nothing out of it.
+    pub whole: bool,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
     /// Whose it is: what it may find computed, and what becomes of what it computes.
@@ -49,7 +52,7 @@ impl App {
     pub async fn generate(&self, generate: Generate) -> Result<Reply, Error> {
         let started_at = Instant::now();
         let model = self.catalog.find(&generate.model)?;
-        let chosen = options::choose(&model.params, generate.options.as_ref())?;
+        let chosen = self.chosen(&model, generate.options.as_ref())?;
         let unload = generate.prompt.is_empty() && generate.keep_alive == Some(KeepAlive::ZERO);
         if generate.raw && !unload && (generate.system.is_some() || !generate.context.is_empty()) {
             return Err(Error::RawWithTemplate);
@@ -84,16 +87,24 @@ impl Generate {
                 messages.extend(model.messages.iter().cloned());
             }
             messages.push(prompt::Message::new("user", self.prompt));
-            conversation.render_to_fit(messages, true)?
+            conversation.render(&messages)?
         };
         if self.render_only {
             return Ok(Reply::Rendered(text));
         }
         let splitter = conversation.splitter(&text);
         tokens.extend(conversation.encode(&text, tokens.is_empty()));
-        let request = conversation.request(tokens, chosen, self.no_shift)?;
+        let cut = if self.whole || self.no_shift { Cut::Never } else { Cut::After(0) };
+        let (request, cut_tokens) = conversation.request(tokens, chosen, cut)?;
+        let nothing = Truncated::none(Overflow::Prompt, conversation.context_tokens);
+        let overflow = Overflowing {
+            truncated: Truncated { tokens: cut_tokens, cut_tokens, ..nothing }.said(&conversation.model),
+            context_tokens: conversation.context_tokens,
+            model: conversation.model,
+            turns: None,
+        };
         let request = Request { logprobs: self.logprobs, whose: self.whose, ..request };
-        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, started_at))))
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, !self.raw, overflow, started_at))))
     }
 }
 

@@ -64,7 +64,9 @@ type OfModel = (&'static str, &'static str, fn(&Usage) -> f64);
 
 const OF_MODELS: &[OfModel] = &[
     ("kvtier_lookup_tokens_total", "Tokens of prompts.", |usage| usage.lookup_tokens as f64),
-    ("kvtier_page_tokens_total", "Tokens of prompts whose state the loaded model had.", |usage| usage.page_tokens as f64),
+    ("kvtier_page_tokens_total", "Tokens of prompts whose state the loaded model had.", |usage| {
+        usage.page_tokens as f64
+    }),
     ("kvtier_restore_saved_seconds_total", "Time that computing would have taken beyond restoring.", |usage| {
         usage.saved.as_secs_f64()
     }),
@@ -158,9 +160,7 @@ const OF_PLACES: &[OfPlace] = &[
         (place.place != Place::Ram).then_some(place.queued_bytes as f64)
     }),
     ("kvtier_used_bytes", "Bytes that a tier holds.", FamilyKind::Gauge, |place| Some(place.used_bytes as f64)),
-    ("kvtier_budget_bytes", "Bytes that a tier may hold.", FamilyKind::Gauge, |place| {
-        Some(place.budget_bytes as f64)
-    }),
+    ("kvtier_budget_bytes", "Bytes that a tier may hold.", FamilyKind::Gauge, |place| Some(place.budget_bytes as f64)),
     ("kvtier_chunks", "Chunks in a tier.", FamilyKind::Gauge, |place| Some(place.chunks as f64)),
     ("kvtier_tier_up", "Whether a tier is read and written (1) or not (0).", FamilyKind::Gauge, |place| {
         Some(f64::from(u8::from(matches!(place.health, Health::Up | Health::Scanning))))
@@ -214,11 +214,7 @@ fn of_tiers(status: &Status) -> Vec<Family> {
     ];
     let dropped = dropped.map(|(reason, count)| (vec![by("reason", reason)], count));
     counts("kvtier_store_dropped_total", "Chunks that were to be written below RAM and were not.", dropped.into());
-    let ends = [
-        ("complete", status.ends.complete),
-        ("missed", status.ends.missed),
-        ("deadline", status.ends.deadline),
-    ];
+    let ends = [("complete", status.ends.complete), ("missed", status.ends.missed), ("deadline", status.ends.deadline)];
     let ends = ends.map(|(end, count)| (vec![by("end", end)], count));
     counts("kvtier_restores_total", "Restores, by how they ended.", ends.into());
     counts("kvtier_store_refused_total", "Chunks that RAM had no room for.", vec![(Vec::new(), status.refused)]);

@@ -6,6 +6,7 @@ use cairn_wire::Options;
 use serde_json::{Map, Value};
 
 use crate::Error;
+use crate::overflow::ContextShift;
 
 /// Options of one request, every value known.
 #[derive(Debug, Clone)]
@@ -21,6 +22,8 @@ pub(crate) struct Chosen {
     pub(crate) kv_type: Option<DType>,
     /// Tokens at the beginning that survive when a prompt is cut; negative: all that fit.
     pub(crate) keep_tokens: i64,
+    /// What the model or the request wants when the context is full; `None` leaves it to the settings.
+    pub(crate) context_shift: Option<ContextShift>,
 }
 
 /// Ollama's floor: less context than this is of no use.
@@ -66,6 +69,7 @@ fn from_options(options: Options) -> Result<Chosen, Error> {
         threads: options.num_thread.and_then(|threads| usize::try_from(threads).ok()).filter(|threads| *threads > 0),
         kv_type: options.kv_cache_type.as_deref().map(cairn_runtime::kv_type).transpose()?,
         keep_tokens: options.num_keep.unwrap_or(4),
+        context_shift: options.context_shift.as_deref().map(ContextShift::parse).transpose()?,
     })
 }
 
@@ -118,6 +122,19 @@ mod tests {
             error, "unknown type of the KV cache \"q3\": it must be f16, bf16, q8_0 or q4_0",
             "all names are said"
         );
+    }
+
+    #[test]
+    fn what_happens_in_a_full_context_is_the_request_s_or_the_model_s() {
+        let chosen = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.context_shift);
+        let none = serde_json::json!({});
+        let rope = serde_json::json!({"context_shift": "rope"});
+        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "the settings say it");
+        assert_eq!(chosen(rope.clone(), none.clone()), Ok(Some(ContextShift::Rope)), "the model's");
+        let turns = serde_json::json!({"context_shift": "turns"});
+        assert_eq!(chosen(rope, turns), Ok(Some(ContextShift::Turns)), "the request's");
+        let error = chosen(none, serde_json::json!({"context_shift": true})).expect_err("it is no text");
+        assert_eq!(error, "option \"context_shift\" must be of type string", "what it must be");
     }
 
     #[test]

@@ -52,7 +52,8 @@ impl Identity {
 
     #[cfg(not(unix))]
     fn told(found: &Metadata) -> Option<Self> {
-        let ns = |time: std::time::SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_nanos() as i64);
+        let ns =
+            |time: std::time::SystemTime| time.duration_since(UNIX_EPOCH).ok().map(|since| since.as_nanos() as i64);
         let (modified_ns, changed_ns) = (ns(found.modified().ok()?)?, ns(found.created().ok()?)?);
         Some(Self { device: 0, inode: 0, size_bytes: found.len(), modified_ns, changed_ns })
     }

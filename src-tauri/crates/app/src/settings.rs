@@ -84,6 +84,11 @@ pub const TABLE: &[Row] = &[
     ),
     row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
     row(
+        "CAIRN_CONTEXT_SHIFT",
+        "turns",
+        "What goes when an answer fills its context: a chat's oldest turns, or tokens without reading anew (rope)",
+    ),
+    row(
         "CAIRN_KV_RAM",
         "an eighth of the memory, 4G at most",
         "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
@@ -220,6 +225,8 @@ pub struct Settings {
     pub kernel: Option<String>,
     /// `OLLAMA_KV_CACHE_TYPE`.
     pub kv_cache_type: Option<String>,
+    /// `CAIRN_CONTEXT_SHIFT`.
+    pub context_shift: Option<crate::ContextShift>,
     /// `CAIRN_KV_BUDGET`, in bytes.
     pub kv_budget_bytes: Option<u64>,
     /// Where computed prefixes are kept.
@@ -269,6 +276,7 @@ impl Settings {
             go_template: read.text("OLLAMA_GO_TEMPLATE").map(is_true),
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_cache_type: read.text("OLLAMA_KV_CACHE_TYPE").map(str::to_owned),
+            context_shift: read.parsed("CAIRN_CONTEXT_SHIFT", |text| crate::ContextShift::parse(text).ok()),
             kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
             mirror: MirrorSettings::load(&mut read, places),
@@ -382,6 +390,7 @@ mod tests {
             ("OLLAMA_LLM_LIBRARY", "scalar"),
             ("CAIRN_HIDE_PEBBLE", "yes"),
             ("OLLAMA_GO_TEMPLATE", "false"),
+            ("CAIRN_CONTEXT_SHIFT", "Rope"),
             ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
         ]);
         assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "it and no other");
@@ -395,6 +404,7 @@ mod tests {
         assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
         assert!(settings.hide_pebble, "any word but false");
         assert_eq!((settings.go_template, load([]).go_template), (Some(false), None), "unset is neither");
+        assert_eq!(settings.context_shift, Some(crate::ContextShift::Rope), "in any letters");
         assert_eq!(settings.context_tokens, Some(8192), "blanks and quotes are no part of a value");
     }
 

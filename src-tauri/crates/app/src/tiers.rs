@@ -94,7 +94,8 @@ pub(crate) fn open(settings: &TierSettings, machine: &Machine, clock: &Clock) ->
             return None;
         }
     };
-    let seals = settings.folder.is_some() && settings.seals_folder || settings.remote.is_some() && settings.seals_remote;
+    let seals =
+        settings.folder.is_some() && settings.seals_folder || settings.remote.is_some() && settings.seals_remote;
     let (seal, key) = seals.then(|| seal(settings)).flatten().unzip();
     let secrets = Secrets { secret, seal };
     let time: Arc<dyn cairn_tier::Clock> = Arc::new(Time { began: Instant::now(), clock: clock.clone() });

@@ -20,6 +20,30 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// A count with a comma before every three digits: `12,304`.
+pub(crate) fn thousands(count: u64) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time to two digits or so: `180 ms`, `1.2 s`, `11 s`, `3 min`.
+pub(crate) fn roughly(time: Duration) -> String {
+    match time.as_secs_f64() {
+        seconds if seconds < 0.0095 => format!("{:.1} ms", seconds * 1e3),
+        seconds if seconds < 0.9995 => format!("{:.0} ms", seconds * 1e3),
+        seconds if seconds < 9.95 => format!("{seconds:.1} s"),
+        seconds if seconds < 120.0 => format!("{seconds:.0} s"),
+        seconds => format!("{:.0} min", seconds / 60.0),
+    }
+}
+
 /// A number of files: `1 file`, `2 files`.
 pub(crate) fn files(count: u64) -> String {
     match count {
@@ -71,6 +95,18 @@ mod tests {
         check(2_000_000_000, "2 GB");
         check(1_500, "1.5 KB");
         assert_eq!([files(0), files(1), files(2)], ["0 files", "1 file", "2 files"], "one is not two");
+    }
+
+    #[test]
+    fn counts_and_rough_times() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (12_304, "12,304"), (1_234_567, "1,234,567")] {
+            assert_eq!(thousands(count), text, "{count}");
+        }
+        for (us, text) in
+            [(5_000, "5.0 ms"), (180_400, "180 ms"), (1_234_000, "1.2 s"), (11_200_000, "11 s"), (180_000_000, "3 min")]
+        {
+            assert_eq!(roughly(Duration::from_micros(us)), text, "{us} us");
+        }
     }
 
     #[test]

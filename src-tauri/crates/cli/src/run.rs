@@ -4,6 +4,7 @@
 //! terminal begins a chat.
 
 mod footer;
+mod left_out;
 pub(crate) mod model;
 mod repl;
 mod session;

@@ -16,7 +16,7 @@ mod tags;
 mod version;
 
 use axum::Router;
-use cairn_app::{Answer, Cost, Details, Done, Error, Event, Likely, Logprob, Reason};
+use cairn_app::{Answer, Cost, Details, Done, Error, Event, Likely, Logprob, Overflow, Reason, Truncated};
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
 
 use crate::Server;
@@ -99,6 +99,22 @@ fn metrics(cost: &Cost) -> Metrics {
         ssd_tokens,
         remote_tokens,
         restore_duration: cost.recall_ns,
+        recompute_duration: cost.recompute_ns,
+    }
+}
+
+fn truncated(truncated: Truncated) -> wire::Truncated {
+    let Truncated { reason, turns, messages, tokens, cut_tokens, context_tokens } = truncated;
+    wire::Truncated {
+        reason: match reason {
+            Overflow::Prompt => wire::Overflow::PromptTooLong,
+            Overflow::Answer => wire::Overflow::ContextFull,
+        },
+        turns: turns as u64,
+        messages: messages as u64,
+        tokens: tokens as u64,
+        cut_tokens: cut_tokens as u64,
+        context_tokens: context_tokens as u64,
     }
 }
 

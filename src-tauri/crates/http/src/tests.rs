@@ -11,6 +11,7 @@ mod logprobs;
 mod metrics;
 mod mirror;
 mod models;
+mod overflow;
 mod pulls;
 mod pushes;
 mod refusals;
@@ -47,12 +48,8 @@ impl Daemon {
     fn with(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap();
-        let own = [
-            ("CAIRN_HOME", home),
-            ("CAIRN_KERNEL", "scalar"),
-            ("CAIRN_HIDE_PEBBLE", "1"),
-            ("OLLAMA_KV_TIERING", "0"),
-        ];
+        let own =
+            [("CAIRN_HOME", home), ("CAIRN_KERNEL", "scalar"), ("CAIRN_HIDE_PEBBLE", "1"), ("OLLAMA_KV_TIERING", "0")];
         let env = Env::of(own.into_iter().chain(settings.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));

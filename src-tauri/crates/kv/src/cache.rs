@@ -22,6 +22,7 @@ use crate::trie::{NodeId, Trie};
 mod keep;
 mod publish;
 mod recall;
+mod shift;
 #[cfg(test)]
 mod tests;
 mod whose;
@@ -29,6 +30,7 @@ mod window;
 
 use self::keep::Keeper;
 pub use self::recall::{Lookup, Outcome, Recall, Recalled};
+pub use self::shift::ShiftError;
 use self::whose::{Owners, Spaces};
 pub use self::whose::{Peek, Whose};
 
@@ -89,10 +91,17 @@ struct Sequence {
     usable: Option<usize>,
     /// Where it began to be computed, and where its prompt ended: another may go on from there.
     turns: [usize; 2],
+    /// Whether its rows are not those of its tokens, so that nobody else may have them: see [`Cache::shift`].
+    private: bool,
     whose: Whose,
 }
 
 impl Sequence {
+    /// Whether others may find what it computes.
+    fn publishes(&self) -> bool {
+        !self.private && !self.whose.incognito
+    }
+
     /// Keys after the last full page.
     fn tail(&self) -> &[Key] {
         &self.keys[self.published * PAGE_TOKENS..]
@@ -158,6 +167,7 @@ impl Cache {
             published,
             usable: None,
             turns: [cached, tokens.len()],
+            private: false,
             whose: whose.clone(),
         };
         self.stats.lookup_tokens += tokens.len() as u64;
@@ -259,7 +269,7 @@ impl Cache {
         let end = if tokens.is_empty() { first } else { sequence.keys.len().div_ceil(PAGE_TOKENS) };
         let written = sequence.pages.get(first..end).expect("reserve comes before advance");
         assert!(written.iter().all(|&page| pool.writable(page)), "reserve comes before advance");
-        while self.sequence(seq).tail().len() >= PAGE_TOKENS && !self.sequence(seq).whose.incognito {
+        while self.sequence(seq).publishes() && self.sequence(seq).tail().len() >= PAGE_TOKENS {
             self.publish_page(seq);
         }
     }

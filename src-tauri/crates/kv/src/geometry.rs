@@ -22,16 +22,13 @@ pub(crate) struct Rows {
     group: Group,
     payload: Vec<u8>,
     tokens: usize,
-    /// Bytes of the payload that have been copied.
-    written: usize,
-    /// How many pages of how many sections that is.
-    piece: usize,
+    /// How many pages of how many sections have been copied.
+    pieces: usize,
 }
 
 impl Rows {
-    /// What was copied, when it is all.
+    /// What has been copied.
     pub(crate) fn into_payload(self) -> Vec<u8> {
-        debug_assert_eq!(self.written, self.payload.len(), "the copy is whole");
         self.payload
     }
 }
@@ -83,34 +80,29 @@ impl Geometry {
         self.parts(group).map(section).collect()
     }
 
-    /// Room for the rows of so many tokens in the layers of a group. Takes no time, since memory is given when it is first written.
+    /// Room for the rows of so many tokens in the layers of a group. Takes no time: memory is given, and cleared, as it is written.
     pub(crate) fn begin(&self, group: Group, tokens: usize) -> Rows {
-        Rows { group, payload: vec![0; self.chunk_bytes(group, tokens) as usize], tokens, written: 0, piece: 0 }
+        Rows { group, payload: Vec::with_capacity(self.chunk_bytes(group, tokens) as usize), tokens, pieces: 0 }
     }
 
     /// Copies more rows out of these pages, at least one page's of one section and not much more than `most_bytes`. Slots after the last
     /// token become zero, since they may hold rows of what was said in another conversation. Returns whether all has been copied.
     pub(crate) fn copy(&self, backend: &dyn Backend, pages: &[PageId], rows: &mut Rows, most_bytes: usize) -> bool {
         debug_assert_eq!(pages.len(), rows.tokens.div_ceil(PAGE_TOKENS), "each page has a token");
-        let end = rows.written.saturating_add(most_bytes);
-        for (state, kv) in self.parts(rows.group).skip(rows.piece / pages.len()) {
-            let bytes = self.layout.section(state, kv).len();
-            while let Some(&page) = pages.get(rows.piece % pages.len()) {
-                let out = &mut rows.payload[rows.written..][..bytes];
-                backend.read_section(page, state, kv, out);
-                rows.written += bytes;
-                rows.piece += 1;
-                let section_ends = rows.piece.is_multiple_of(pages.len());
-                if section_ends {
-                    self.clear(state, out, rows.tokens - (pages.len() - 1) * PAGE_TOKENS);
-                }
-                if rows.written >= end {
-                    return rows.written == rows.payload.len();
-                }
-                if section_ends {
-                    break;
-                }
+        let end = rows.payload.len().saturating_add(most_bytes);
+        let pieces = self.parts(rows.group).flat_map(|part| (0..pages.len()).map(move |index| (part, index)));
+        for ((state, kv), index) in pieces.skip(rows.pieces) {
+            let begin = rows.payload.len();
+            if begin >= end {
+                return false;
             }
+            rows.payload.resize(begin + self.layout.section(state, kv).len(), 0);
+            let out = &mut rows.payload[begin..];
+            backend.read_section(pages[index], state, kv, out);
+            if index + 1 == pages.len() {
+                self.clear(state, out, rows.tokens - index * PAGE_TOKENS);
+            }
+            rows.pieces += 1;
         }
         true
     }

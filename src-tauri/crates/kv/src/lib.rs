@@ -15,11 +15,13 @@ mod geometry;
 mod keeping;
 mod pool;
 mod recomputed;
+mod rotation;
 mod trie;
 
 pub use budget::Budget;
-pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SeqId, Stats, Whose};
+pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SeqId, ShiftError, Stats, Whose};
 pub use cairn_tier::End;
 pub use geometry::groups;
 pub use keeping::Keeping;
 pub use recomputed::{Because, Recomputed};
+pub use rotation::{Fixed, Rotation};

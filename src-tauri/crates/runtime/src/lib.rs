@@ -11,6 +11,7 @@ mod config;
 mod engine;
 mod errand;
 mod error;
+mod full;
 mod keep_alive;
 mod loaded;
 mod logprobs;
@@ -26,6 +27,7 @@ pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType
 pub use engine::{Engine, Lease, Loaded};
 pub use errand::Held;
 pub use error::LoadError;
+pub use full::{Full, WhenFull};
 pub use keep_alive::KeepAlive;
 pub use request::{
     Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,

@@ -8,7 +8,7 @@ use std::time::Instant;
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
-use cairn_kv::{Budget, Cache, Keeping};
+use cairn_kv::{Budget, Cache, Keeping, Rotation};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
@@ -110,6 +110,7 @@ impl LoadedModel {
             keeping.tiers.prefetch_model(&keeping.fingerprint, PREFETCHED);
             cache.keep_in(keeping.clone(), costs);
         }
+        let rotation = Rotation::of(&model.plan, caps.kv_type);
         let plan = backend.prepare(model.plan, limits)?;
 
         let file = Arc::new(file);
@@ -125,6 +126,7 @@ impl LoadedModel {
             logits,
             vocabulary: model.hparams.vocab,
             cache,
+            rotation,
             tokenizer: Arc::clone(&tokenizer),
             parallel: loading.parallel,
             waiting: VecDeque::new(),

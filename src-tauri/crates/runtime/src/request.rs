@@ -2,6 +2,8 @@
 
 use cairn_kv::{Recomputed, Whose};
 
+use crate::full::{Full, WhenFull};
+
 /// One request for text.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
@@ -15,6 +17,8 @@ pub struct Request {
     pub max_tokens: Option<u32>,
     /// Tell how likely each token was, and which this many were the likeliest at its place.
     pub logprobs: Option<usize>,
+    /// What to do when the context is full.
+    pub when_full: WhenFull,
     /// Whose it is: what it may find computed, and what becomes of what it computes.
     pub whose: Whose,
 }
@@ -67,6 +71,8 @@ impl Default for Sampling {
 pub enum Event {
     /// The next piece of text.
     Text(Text),
+    /// The context is full, and a shorter prompt is wanted.
+    Full(Full),
     /// The end; nothing follows.
     Done(Finish),
     /// It failed; nothing follows.
@@ -133,6 +139,8 @@ pub struct Finish {
     pub eval_ns: u64,
     /// The generated token ids.
     pub tokens: Vec<u32>,
+    /// Tokens that were forgotten while it was being computed, without a new prompt.
+    pub forgotten_tokens: usize,
 }
 
 /// Prompt tokens that came back from the tiers.

@@ -8,6 +8,7 @@
 //! comes, never what it says.
 
 mod recall;
+mod space;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
-use cairn_kv::Cache;
+use cairn_kv::{Cache, Fixed, Rotation};
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
@@ -46,6 +47,8 @@ pub(crate) struct Scheduler {
     pub(crate) logits: BufferId,
     pub(crate) vocabulary: usize,
     pub(crate) cache: Cache,
+    /// How the model's keys are turned, if they can be.
+    pub(crate) rotation: Result<Rotation, Fixed>,
     pub(crate) tokenizer: Arc<Tokenizer>,
     /// Sequences that are computed at once; further requests wait.
     pub(crate) parallel: usize,
@@ -90,6 +93,7 @@ impl Scheduler {
             }
             self.admit(&mut active);
             self.absorb(&mut active);
+            self.make_space(&mut active);
             keeping = self.keep(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");
@@ -247,10 +251,10 @@ impl Scheduler {
             let mut parts = Vec::with_capacity(active.len());
             batch.rows.clear();
             let mut starved = None;
-            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled() && !s.recalling());
+            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled() && !s.waits());
             let mut prompt_rows = if answering { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
             let shortest_first = {
-                let ready = |&i: &usize| !active[i].stalled() && !active[i].recalling();
+                let ready = |&i: &usize| !active[i].stalled() && !active[i].waits();
                 let mut order: Vec<usize> = (0..active.len()).filter(ready).collect();
                 order.sort_by_key(|&i| active[i].pending().len() > 1);
                 order

@@ -3,6 +3,8 @@
 //! A sequence has no prefill or decode phase of its own. It has a history (prompt, then generated tokens) of which a part
 //! has been computed; each step computes some of the rest, and the step that reaches the end yields a token.
 
+mod full;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,9 +14,13 @@ use cairn_tier::Place;
 use cairn_tokenizer::{Decoder, Tokenizer};
 use tokio::sync::mpsc;
 
+use crate::full::{Filled, Full};
 use crate::logprobs::Logprobs;
 use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Text};
 use crate::sampler::Sampler;
+
+/// The longest answer, in contexts, however often its context is filled: as with Ollama.
+const MOST_CONTEXTS: usize = 10;
 
 /// A request on its way to the scheduler.
 pub(crate) struct Job {
@@ -58,6 +64,10 @@ impl Listener {
         }
     }
 
+    fn ask(&self, full: Full) {
+        let _ = self.events.try_send(Event::Full(full));
+    }
+
     /// Sends the last event.
     pub(crate) fn end(&mut self, event: Event) {
         self.ended = true;
@@ -77,14 +87,21 @@ impl Drop for Listener {
 pub(crate) struct Sequence {
     pub(crate) seq: SeqId,
     job: Job,
-    /// Prompt and generated tokens.
+    /// Prompt and generated tokens, as far as they are in the context.
     history: Vec<u32>,
+    /// All generated tokens.
+    answer: Vec<u32>,
     /// How many of them have been computed, or came from the cache.
     computed: usize,
     cached: usize,
     /// What is coming from the tiers. Nothing is computed meanwhile.
     pub(crate) recall: Option<Recall>,
     recalled: Recalls,
+    /// Set while the context is full. Nothing is computed meanwhile.
+    pub(crate) full: Option<Filled>,
+    /// Whether the history still begins with the request's prompt.
+    whole: bool,
+    forgotten_tokens: usize,
     /// Whether it gave up its place once: its prompt has been counted then.
     resumed: bool,
     sampler: Sampler,
@@ -103,10 +120,14 @@ impl Sequence {
         Self {
             seq,
             history: job.request.prompt.clone(),
+            answer: Vec::new(),
             computed: cached,
             cached,
             recall: None,
             recalled: Recalls::default(),
+            full: None,
+            whole: true,
+            forgotten_tokens: 0,
             resumed: false,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
@@ -153,6 +174,7 @@ impl Sequence {
         let token = self.sampler.sample(logits, &self.history);
         self.first_token.get_or_insert_with(Instant::now);
         self.history.push(token);
+        self.answer.push(token);
         if self.tokenizer.is_end(token) {
             return self.end(FinishReason::Stop);
         }
@@ -167,10 +189,10 @@ impl Sequence {
             return self.finish(FinishReason::Stop);
         }
         let limit = self.job.request.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
-        if self.generated() >= limit || self.history.len() >= self.job.context_tokens {
+        if self.generated() >= limit.min(MOST_CONTEXTS * self.job.context_tokens) {
             return self.end(FinishReason::Length);
         }
-        false
+        self.history.len() >= self.job.context_tokens && !self.fill() && self.end(FinishReason::Length)
     }
 
     /// Ends an answer that may have no tokens at all. Returns whether it was such a one.
@@ -183,19 +205,27 @@ impl Sequence {
         self.recall.is_some()
     }
 
+    /// Whether nothing of it is to be computed before something has come.
+    pub(crate) fn waits(&self) -> bool {
+        self.recalling() || self.full.is_some()
+    }
+
     /// Takes note that this many of the pending tokens came from a tier. Returns how many of them are news: tokens of the prompt that
     /// had not been counted.
     pub(crate) fn recalled(&mut self, tokens: usize, place: Place) -> usize {
         self.computed += tokens;
         // A sequence that gave up its place and came back has had its prompt counted already.
-        let news = self.computed.min(self.job.request.prompt.len()).saturating_sub(self.cached);
+        let prompt_tokens = if self.whole { self.job.request.prompt.len() } else { 0 };
+        let news = self.computed.min(prompt_tokens).saturating_sub(self.cached);
         self.cached += news;
         *match place {
             Place::Ram => &mut self.recalled.ram_tokens,
             Place::Ssd => &mut self.recalled.ssd_tokens,
             Place::Remote => &mut self.recalled.remote_tokens,
         } += news;
-        self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+        if news > 0 {
+            self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+        }
         news
     }
 
@@ -243,7 +273,7 @@ impl Sequence {
     }
 
     fn generated(&self) -> usize {
-        self.history.len() - self.job.request.prompt.len()
+        self.answer.len()
     }
 
     /// Ends without a stop text: what was held back belongs to the answer.
@@ -271,7 +301,8 @@ impl Sequence {
             prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.recalled.ns),
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
-            tokens: self.history[self.job.request.prompt.len()..].to_vec(),
+            tokens: std::mem::take(&mut self.answer),
+            forgotten_tokens: self.forgotten_tokens,
         };
         self.job.listener.end(Event::Done(finish));
         true

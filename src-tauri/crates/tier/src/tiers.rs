@@ -23,6 +23,7 @@ mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trace;
+mod weigh;
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -33,9 +34,8 @@ use std::time::Duration;
 use crate::catalog::LOWER;
 use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::clock::Clock;
-use crate::cost::{Choice, Costs};
 use crate::coverage::{Coverage, Held, Prefix};
-use crate::identity::{CHUNK_TOKENS, Fingerprint};
+use crate::identity::CHUNK_TOKENS;
 use crate::index::Index;
 use crate::owner::Owner;
 use crate::policy::Aged;
@@ -294,35 +294,6 @@ impl Tiers {
         let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
         let maybe = |id: &ChunkId| remote.is_some_and(|lower| lower.tier.may_hold(id));
         Coverage::of(&state.catalog, prefix, &chains, held.into(), |place| state.is_away(place, now), maybe)
-    }
-
-    /// How much of a coverage to bring back for a reader who has its first `have` tokens, by what reading has taken lately and what
-    /// computing is known to take. None where computing is no worse.
-    pub fn choose(&self, costs: &mut Costs, have: usize, coverage: &Coverage) -> Option<Choice> {
-        let rates = self.inner.lock().rates.clone();
-        costs.set_rates(rates);
-        if self.inner.config.weigh { costs.choose_of(have, coverage) } else { costs.all_of(have, coverage) }
-    }
-
-    /// Takes note of what copying rows of a place that needs no reading took.
-    pub fn copied(&self, place: Place, bytes: u64, took: Duration) {
-        self.inner.lock().rates.read(place, bytes, took);
-    }
-
-    /// What computing costs a model that is used in this way, as far as it was learnt before it was unloaded the last time.
-    pub fn costs(&self, fingerprint: &Fingerprint) -> Option<Costs> {
-        self.inner.lock().costs.get(fingerprint).cloned()
-    }
-
-    /// Remembers what computing costs a model until the process ends.
-    pub fn remember_costs(&self, fingerprint: Fingerprint, costs: Costs) {
-        /// More models than one works with.
-        const MODELS: usize = 64;
-        let mut state = self.inner.lock();
-        if state.costs.len() >= MODELS {
-            state.costs.clear();
-        }
-        state.costs.insert(fingerprint, costs);
     }
 
     /// Begins to bring back the rows of these positions, whose end [`Coverage::longest`] gave. What has not arrived after `within` is

@@ -12,6 +12,7 @@ mod pull;
 mod push;
 mod show;
 mod tags;
+mod truncated;
 
 pub use chat::{ChatChunk, ChatRequest, Message, ReplyMessage};
 pub use copy::CopyRequest;
@@ -25,6 +26,7 @@ pub use pull::{PullLine, PullRequest};
 pub use push::PushRequest;
 pub use show::{ShowRequest, ShowResponse, ShowTensor};
 pub use tags::{Details, TagsModel, TagsResponse};
+pub use truncated::{Overflow, Truncated};
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 //! The `options` object: model parameters that a request, or a model's `params` layer, may set: those of Ollama, and our own
-//! `kv_cache_type`.
+//! `kv_cache_type` and `context_shift`.
 //!
 //! Rules that clients rely on: an unknown key is no error; `null` leaves a value as it was; an integer may be written as
 //! a float and is cut; a wrong type names the option and the type wanted. Later objects win over earlier ones, so that
@@ -32,6 +32,7 @@ pub struct Options {
     pub num_thread: Option<i64>,
     pub draft_num_predict: Option<i64>,
     pub kv_cache_type: Option<String>,
+    pub context_shift: Option<String>,
 }
 
 /// A value of the wrong type.
@@ -133,6 +134,7 @@ impl Options {
         ("num_thread", OptionKind::Integer),
         ("draft_num_predict", OptionKind::Integer),
         ("kv_cache_type", OptionKind::String),
+        ("context_shift", OptionKind::String),
     ];
 
     /// The least that an option's value may be, where not every number of its type will do.
@@ -174,6 +176,7 @@ impl Options {
                 "num_thread" => set(&mut self.num_thread, name, value)?,
                 "draft_num_predict" => set(&mut self.draft_num_predict, name, value)?,
                 "kv_cache_type" => set(&mut self.kv_cache_type, name, value)?,
+                "context_shift" => set(&mut self.context_shift, name, value)?,
                 _ => unknown.push(name.as_str()),
             }
         }

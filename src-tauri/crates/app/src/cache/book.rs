@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use cairn_disk::{Disk, Mode, RealDisk};
 use cairn_tier::Fingerprint;
@@ -42,6 +43,18 @@ pub(crate) struct Book {
     page: Mutex<Page>,
     /// Whether the file is another version's, which would lose what it says.
     foreign: bool,
+    saved: Mutex<Saved>,
+}
+
+/// What restoring had saved, all in all, when somebody looked.
+#[derive(Debug, Default)]
+struct Saved {
+    /// Day of the last look; none before the first.
+    day: Option<u64>,
+    /// When that day began, as far as anybody looked.
+    before: Duration,
+    /// At the last look.
+    last: Duration,
 }
 
 impl Book {
@@ -58,7 +71,8 @@ impl Book {
             tracing::warn!(path = %path.display(), "the cache's own settings cannot be read; the defaults hold");
         }
         let page = page.filter(|_| !foreign).unwrap_or_default();
-        Self { path: path.to_owned(), page: Mutex::new(Page { version: VERSION, ..page }), foreign }
+        let (page, saved) = (Mutex::new(Page { version: VERSION, ..page }), Mutex::default());
+        Self { path: path.to_owned(), page, foreign, saved }
     }
 
     /// The settings, with what the user set here where the environment says nothing.
@@ -68,7 +82,8 @@ impl Book {
         if unset(&settings, "CAIRN_KV_RAM") {
             settings.tiers.ram_bytes = page.ram_bytes.or(settings.tiers.ram_bytes);
         }
-        if unset(&settings, "OLLAMA_KV_TIER_LOCAL") && unset(&settings, "OLLAMA_KV_TIERING") {
+        // Where the environment switches the folder off, no other is used.
+        if unset(&settings, "OLLAMA_KV_TIER_LOCAL") && settings.tiers.folder.is_some() {
             settings.tiers.folder = page.folder.or(settings.tiers.folder);
         }
         if unset(&settings, "OLLAMA_KV_TIER_LOCAL_GB") {
@@ -79,6 +94,16 @@ impl Book {
 
     pub(super) fn page(&self) -> MutexGuard<'_, Page> {
         self.page.lock().expect("no code panics while it holds the lock")
+    }
+
+    /// What of `saved` is of this day. What comes between the last look of a day and the first of the next counts for the next.
+    pub(super) fn saved_today(&self, day: u64, saved: Duration) -> Duration {
+        let mut seen = self.saved.lock().expect("no code panics while it holds the lock");
+        if seen.day.replace(day).is_some_and(|last| last != day) {
+            seen.before = seen.last;
+        }
+        seen.last = saved;
+        saved.saturating_sub(seen.before)
     }
 
     /// Remembers a change.
@@ -148,6 +173,16 @@ mod tests {
         assert_eq!((tiers.ram_bytes, tiers.folder), (Some(5), Some("/k".into())), "where nothing else is said");
         let tiers = book.applied(load(&[("CAIRN_KV_RAM", "9"), ("OLLAMA_KV_TIER_LOCAL", "/e")])).tiers;
         assert_eq!((tiers.ram_bytes, tiers.folder), (Some(9), Some("/e".into())), "the environment says otherwise");
+    }
+
+    #[test]
+    fn what_was_saved_is_counted_by_day() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let book = Book::at(&home.path().join("cache.json"));
+        for (day, saved, today) in [(7, 5, 5), (7, 9, 9), (8, 9, 0), (8, 12, 3), (10, 20, 8)] {
+            let found = book.saved_today(day, Duration::from_secs(saved));
+            assert_eq!(found, Duration::from_secs(today), "{saved} s in all on day {day}");
+        }
     }
 
     #[test]

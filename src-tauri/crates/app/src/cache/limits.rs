@@ -93,6 +93,7 @@ impl App {
         let moves = folder.is_some() && folder != tiers.folder;
         let waits =
             |set: Option<u64>, holds: Option<u64>, name| set.is_some() && set != holds && self.sets(name).is_none();
+        let off = || self.sets("OLLAMA_KV_TIERING").filter(|_| tiers.folder.is_none());
         CacheLimits {
             at_next_start: moves
                 || waits(page.ram_bytes, ram, "CAIRN_KV_RAM")
@@ -100,7 +101,7 @@ impl App {
             ram_bytes: Limited { value: ram, variable: self.sets("CAIRN_KV_RAM") },
             folder: Limited {
                 value: folder.or_else(|| tiers.folder.clone()),
-                variable: self.sets("OLLAMA_KV_TIER_LOCAL").or_else(|| self.sets("OLLAMA_KV_TIERING")),
+                variable: self.sets("OLLAMA_KV_TIER_LOCAL").or_else(off),
             },
             folder_bytes: Limited {
                 value: folder_bytes.or(page.folder_bytes),
@@ -160,7 +161,9 @@ impl App {
         }
         if let Some(folder) = &change.folder {
             self.is_free("OLLAMA_KV_TIER_LOCAL")?;
-            self.is_free("OLLAMA_KV_TIERING")?;
+            if self.settings.tiers.folder.is_none() {
+                self.is_free("OLLAMA_KV_TIERING")?;
+            }
             let libraries: Vec<PathBuf> = self.libraries().into_iter().map(|library| library.root).collect();
             check_folder(folder, &libraries).map_err(|why| LimitError::Folder { path: folder.clone(), why })?;
         }

@@ -7,7 +7,7 @@ use cairn_runtime::{Held, Lease};
 use cairn_tier::Place;
 use cairn_tier::tiers::{Gone, Why};
 
-use crate::chat::{Conversation, Message};
+use crate::chat::{Conversation, Cut, Message};
 use crate::{App, Error, options};
 
 /// A prompt to look for.
@@ -54,8 +54,9 @@ impl App {
         let rendering = self.rendering();
         let look = move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, None)?;
-            let text = if trace.raw {
-                trace.messages.into_iter().map(|message| message.content).collect()
+            let tokens = if trace.raw {
+                let text: String = trace.messages.into_iter().map(|message| message.content).collect();
+                conversation.encode(&text, true)
             } else {
                 let mut messages: Vec<prompt::Message> = model.messages.clone();
                 let is_system = |message: &Message| message.role.eq_ignore_ascii_case("system");
@@ -64,9 +65,9 @@ impl App {
                     messages.insert(0, prompt::Message::new("system", system));
                 }
                 messages.extend(trace.messages.into_iter().map(prompt::Message::from));
-                conversation.render_to_fit(messages, false)?
+                conversation.fit(messages, false)?.rendered.tokens
             };
-            let tokens = conversation.request(conversation.encode(&text, true), chosen, false)?.prompt;
+            let tokens = conversation.request(tokens, chosen, Cut::After(0))?.0.prompt;
             let held = lease.held(&tokens, None::<Arc<str>>);
             Ok(traced(&lease, &tokens, held))
         };

@@ -167,9 +167,7 @@ fn a_folder_is_for_its_user_alone_and_sealed_if_that_is_wanted() {
         assert_eq!(mode(home.path("cache/kv-index.redb")), 0o600, "what is remembered");
         assert!(files.iter().all(|path| mode(path.clone()) == 0o600), "the files");
     }
-    let rows = |path: &PathBuf| {
-        std::fs::read(path).expect("it is readable").windows(ROW.len()).any(|part| part == ROW)
-    };
+    let rows = |path: &PathBuf| std::fs::read(path).expect("it is readable").windows(ROW.len()).any(|part| part == ROW);
     assert!(files.iter().all(rows), "this machine's disk is trusted unless it is said not to be");
     let sealed = [("CAIRN_KV_ENCRYPT", "on")];
     store(home.open(&sealed));

@@ -1,7 +1,11 @@
 //! What an answer cost, in lines, as `--verbose` prints it.
 
+use std::time::Duration;
+
 use cairn_wire::go_duration;
 use cairn_wire::ollama::Metrics;
+
+use crate::human;
 
 /// One line per value that is not zero.
 pub(super) fn text(metrics: &Metrics) -> String {
@@ -10,22 +14,13 @@ pub(super) fn text(metrics: &Metrics) -> String {
     let rate = |tokens: u64, ns: u64| {
         (tokens > 0 && ns > 0).then(|| format!("{:.2} tokens/s", tokens as f64 / (ns as f64 / 1e9)))
     };
-    let restored = || {
-        let places =
-            [("RAM", metrics.ram_tokens), ("SSD", metrics.ssd_tokens), ("the remote tier", metrics.remote_tokens)];
-        let parts: Vec<String> =
-            places.iter().filter(|(_, n)| *n > 0).map(|(place, n)| format!("{n} from {place}")).collect();
-        let time = duration(metrics.restore_duration).unwrap_or_default();
-        (!parts.is_empty())
-            .then(|| format!("{} of {} prompt tokens, in {time}", parts.join(", "), metrics.prompt_eval_count))
-    };
     let computed = metrics.prompt_eval_count.saturating_sub(metrics.cached_tokens);
     let lines = [
         ("total duration", duration(metrics.total_duration)),
         ("load duration", duration(metrics.load_duration)),
         ("prompt eval count", count(metrics.prompt_eval_count)),
         ("of these cached", count(metrics.cached_tokens)),
-        ("of these restored", restored()),
+        ("of these restored", restored(metrics)),
         ("prompt eval duration", duration(metrics.prompt_eval_duration)),
         ("prompt eval rate", rate(computed, metrics.prompt_eval_duration)),
         ("eval count", count(metrics.eval_count)),
@@ -34,6 +29,29 @@ pub(super) fn text(metrics: &Metrics) -> String {
     ];
     let written = lines.into_iter().filter_map(|(name, value)| Some(format!("{:<22}{}\n", format!("{name}:"), value?)));
     written.collect()
+}
+
+/// `12,304 of 12,380 prompt tokens from SSD in 180 ms instead of about 11 s`.
+fn restored(metrics: &Metrics) -> Option<String> {
+    let places = [("RAM", metrics.ram_tokens), ("SSD", metrics.ssd_tokens), ("the remote tier", metrics.remote_tokens)];
+    let there = places.into_iter().filter(|(_, tokens)| *tokens > 0);
+    let tokens: u64 = there.clone().map(|(_, tokens)| tokens).sum();
+    let from = match there.clone().count() {
+        0 => return None,
+        1 => there.map(|(place, _)| place.to_owned()).collect::<String>(),
+        _ => {
+            let parts: Vec<String> =
+                there.map(|(place, tokens)| format!("{place} ({})", human::thousands(tokens))).collect();
+            parts.join(", ")
+        }
+    };
+    let (tokens, all) = (human::thousands(tokens), human::thousands(metrics.prompt_eval_count));
+    let took = human::roughly(Duration::from_nanos(metrics.restore_duration));
+    let instead = match metrics.recompute_duration {
+        0 => String::new(),
+        ns => format!(" instead of about {}", human::roughly(Duration::from_nanos(ns))),
+    };
+    Some(format!("{tokens} of {all} prompt tokens from {from} in {took}{instead}"))
 }
 
 #[cfg(test)]
@@ -56,12 +74,29 @@ mod tests {
         let expected = "total duration:       1.5s\n\
                         prompt eval count:    26 token(s)\n\
                         of these cached:      16 token(s)\n\
-                        of these restored:    12 from SSD of 26 prompt tokens, in 5ms\n\
+                        of these restored:    12 of 26 prompt tokens from SSD in 5.0 ms\n\
                         prompt eval duration: 100ms\n\
                         prompt eval rate:     100.00 tokens/s\n\
                         eval count:           50 token(s)\n\
                         eval duration:        1s\n\
                         eval rate:            50.00 tokens/s\n";
         assert_eq!(text(&metrics), expected, "labels are padded to 22 columns");
+    }
+    #[test]
+    fn what_was_restored_is_told_with_what_it_saved() {
+        let check = |metrics: Metrics, expected: &str| {
+            assert_eq!(restored(&metrics).as_deref(), Some(expected), "{metrics:?}");
+        };
+        let ssd = Metrics {
+            prompt_eval_count: 12_380,
+            ssd_tokens: 12_304,
+            restore_duration: 180_400_000,
+            recompute_duration: 11_200_000_000,
+            ..Metrics::default()
+        };
+        check(ssd, "12,304 of 12,380 prompt tokens from SSD in 180 ms instead of about 11 s");
+        let two = Metrics { ram_tokens: 76, recompute_duration: 0, ..ssd };
+        check(two, "12,380 of 12,380 prompt tokens from RAM (76), SSD (12,304) in 180 ms");
+        assert_eq!(restored(&Metrics::default()), None, "nothing was");
     }
 }

@@ -7,7 +7,7 @@ use cairn_wire::ollama::{ChatChunk, ChatRequest, Message};
 use cairn_wire::{KeepAlive, Think};
 use serde_json::{Map, Value};
 
-use super::footer;
+use super::{footer, left_out};
 use crate::client::Client;
 use crate::output;
 use crate::terminal::{self, Wrap};
@@ -77,7 +77,7 @@ impl Session {
             while let Some(chunk) = lines.next::<ChatChunk>().await? {
                 printed.chunk(&chunk)?;
                 if chunk.done {
-                    return Ok(Some(chunk.metrics));
+                    return Ok(Some((chunk.metrics, chunk.truncated)));
                 }
             }
             anyhow::bail!("the answer broke off");
@@ -89,7 +89,10 @@ impl Session {
         };
         printed.end()?;
         let heard = match metrics? {
-            Some(metrics) => {
+            Some((metrics, truncated)) => {
+                if let Some(truncated) = truncated {
+                    output::note(&left_out::text(&truncated));
+                }
                 if self.verbose {
                     output::note(footer::text(&metrics).trim_end());
                 }

@@ -34,16 +34,19 @@ async fn status(State(server): State<Server>) -> Response {
 }
 
 fn response(app: &App) -> CacheResponse {
-    let Some(CacheStatus { tiers, folder }) = app.cache() else { return CacheResponse::default() };
+    let Some(status) = app.cache() else { return CacheResponse::default() };
+    let tiers = status.tiers;
     let dropped = tiers.dropped;
     CacheResponse {
-        folder: folder.map(|folder| folder.display().to_string()),
+        folder: status.folder.map(|folder| folder.display().to_string()),
         remote: app.settings().tiers.remote.as_ref().map(ToString::to_string),
         key: app.tier_key().map(|key| key.to_string()),
+        prompt_tokens: status.prompt_tokens,
+        cached_tokens: status.cached_tokens,
+        saved_today_ms: u64::try_from(status.saved_today.as_millis()).unwrap_or(u64::MAX),
         cut_short: tiers.ends.missed + tiers.ends.deadline,
         dropped: dropped.queue_full + dropped.no_room + dropped.daily_cap + dropped.orphaned + dropped.failed,
         tiers: tiers.places.iter().map(tier).collect(),
-        ..CacheResponse::default()
     }
 }
 

@@ -83,6 +83,7 @@ impl Chunk {
             done_reason: None,
             logprobs: Vec::new(),
             metrics: Metrics::default(),
+            truncated: None,
             debug_info: None,
         }
     }
@@ -103,6 +104,7 @@ impl Chunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
+            truncated: done.truncated.map(super::truncated),
             logprobs: super::logprobs(done.logprobs),
             ..self.piece(content, thinking)
         }

@@ -62,6 +62,7 @@ fn use_case(request: GenerateRequest, whose: Whose) -> Generate {
         think: request.think,
         keep_alive: request.keep_alive,
         no_shift: request.shift == Some(false),
+        whole: request.truncate == Some(false),
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
         whose,
         render_only: request.debug_render_only == Some(true),
@@ -86,6 +87,7 @@ impl Chunk {
             context: None,
             logprobs: Vec::new(),
             metrics: Metrics::default(),
+            truncated: None,
             debug_info: None,
         }
     }
@@ -106,6 +108,7 @@ impl Chunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
+            truncated: done.truncated.map(super::truncated),
             logprobs: super::logprobs(done.logprobs),
             context: done.context,
             ..self.piece(response, thinking)

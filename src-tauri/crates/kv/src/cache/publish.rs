@@ -43,7 +43,7 @@ impl Cache {
         let keys: Arc<[Key]> = Arc::from(sequence.tail());
         let whole =
             |&(node, shared): &(NodeId, usize)| shared == keys.len() && !self.pool.is_windowless(self.trie.page(node));
-        if keys.is_empty() || self.nearest(parent, &keys).as_ref().is_some_and(whole) {
+        if keys.is_empty() || sequence.private || self.nearest(parent, &keys).as_ref().is_some_and(whole) {
             return parent;
         }
         let page = sequence.pages[index];

@@ -35,7 +35,7 @@ impl Lease {
     }
 
     /// The model's tokenizer.
-    pub fn tokenizer(&self) -> &Tokenizer {
+    pub fn tokenizer(&self) -> &Arc<Tokenizer> {
         &self.model.tokenizer
     }
 

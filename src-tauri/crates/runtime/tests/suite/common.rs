@@ -50,7 +50,7 @@ pub(crate) fn greedy(prompt: Vec<u32>, tokens: u32) -> Request {
 pub(crate) async fn answer(mut events: Receiver<Event>) -> Result<Finish, GenerateError> {
     loop {
         match events.recv().await.expect("an answer ends with its end") {
-            Event::Text(_) => {}
+            Event::Text(_) | Event::Full(_) => {}
             Event::Done(finish) => return Ok(finish),
             Event::Failed(error) => return Err(error),
         }

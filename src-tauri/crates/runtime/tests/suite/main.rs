@@ -1,6 +1,7 @@
 //! The engine from outside.
 
 mod common;
+mod full;
 mod hostile;
 mod kept;
 mod requests;

@@ -101,7 +101,10 @@ pub(super) struct Job {
     slots: Vec<Slot>,
     /// Slots that were taken.
     taken: usize,
+    /// Moves on while all that may be read ahead lies ready, since then the place keeps nobody waiting.
     deadline: Duration,
+    /// Since when that has been so.
+    ready_since: Option<Duration>,
     /// Until when the first chunk is to be there.
     first_by: Duration,
     ended: Option<End>,
@@ -121,6 +124,25 @@ impl Job {
                 _ => None,
             },
         }
+    }
+
+    /// Notes whether the reader is waited for from `now` on.
+    fn watch(&mut self, now: Duration) {
+        let ahead = self.slots.iter().skip(self.taken).take(AHEAD);
+        if !ahead.into_iter().all(|slot| matches!(slot, Slot::Ready(_))) {
+            self.ready_since = None;
+        } else if self.ready_since.is_none() {
+            self.ready_since = Some(now);
+        }
+    }
+
+    /// Notes that the next slot was taken.
+    fn took(&mut self, now: Duration) {
+        if let Some(since) = self.ready_since.take() {
+            self.deadline = self.deadline.saturating_add(now.saturating_sub(since));
+        }
+        self.taken += 1;
+        self.watch(now);
     }
 
     /// The first slot that is to be read from `place` now.
@@ -166,7 +188,7 @@ impl Restoring {
             None => End::Complete,
             Some(slot @ Slot::Ready(_)) => {
                 let Slot::Ready(restored) = std::mem::replace(slot, Slot::Taken) else { unreachable!("just matched") };
-                job.taken += 1;
+                job.took(now);
                 state.deliver(&self.inner.config, &restored, now, unix_s);
                 drop(state);
                 self.inner.work.notify_all();
@@ -208,7 +230,9 @@ impl State {
         let first_by = now.saturating_add(first);
         let number = self.next_job;
         self.next_job += 1;
-        self.jobs.insert(number, Job { asks, slots, taken: 0, deadline, first_by, ended: None, ahead });
+        let mut job = Job { asks, slots, taken: 0, deadline, first_by, ready_since: None, ended: None, ahead };
+        job.watch(now);
+        self.jobs.insert(number, job);
         number
     }
 
@@ -367,6 +391,7 @@ impl State {
         };
         if let Some(job) = self.jobs.get_mut(&job) {
             job.slots[index] = slot;
+            job.watch(now);
         }
         self.step_ahead(job);
         None

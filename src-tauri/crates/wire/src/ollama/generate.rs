@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{DebugInfo, DoneReason, Logprob, Metrics};
+use super::{DebugInfo, DoneReason, Logprob, Metrics, Truncated};
 use crate::{KeepAlive, Think, Timestamp};
 
 /// What is asked for. Fields that this version does not know how to honour are read too, so that it can say so.
@@ -71,6 +71,9 @@ pub struct GenerateChunk {
     pub logprobs: Vec<Logprob>,
     #[serde(flatten)]
     pub metrics: Metrics,
+    /// Ours: what did not fit into the context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncated>,
     #[serde(default, rename = "_debug_info", skip_serializing_if = "Option::is_none")]
     pub debug_info: Option<DebugInfo>,
 }

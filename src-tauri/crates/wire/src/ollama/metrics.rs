@@ -37,6 +37,9 @@ pub struct Metrics {
     /// Bringing them back; it is no part of `prompt_eval_duration`.
     #[serde(skip_serializing_if = "is_zero")]
     pub restore_duration: u64,
+    /// What computing them would have taken instead, by what computing has taken lately.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub recompute_duration: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]

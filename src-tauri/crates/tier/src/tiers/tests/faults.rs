@@ -130,3 +130,50 @@ fn a_place_that_panics_is_a_place_that_fails() {
     bench.clock.pass(Duration::from_secs(61));
     assert_eq!(bench.restore(&tiers, &prompt).0, 1024, "its threads live on");
 }
+
+/// Polls until something has come, or the restore has ended.
+fn next(restoring: &mut Restoring) -> Next {
+    let began = std::time::Instant::now();
+    loop {
+        match restoring.try_next() {
+            Next::Waiting if began.elapsed() < SOON => std::thread::sleep(Duration::from_millis(1)),
+            next => return next,
+        }
+    }
+}
+
+#[test]
+fn what_came_before_the_deadline_is_used() {
+    let bench = Bench::new();
+    let prompt = keys(10, 1024);
+    let tiers = restarted(&bench, &prompt);
+    let coverage = bench.find(&tiers, &prompt);
+    bench.ssd.fail_one(coverage.steps(0..1024)[2].id, Fault::Hang);
+    let mut restoring = tiers.restore(&coverage, 0..1024, Duration::from_secs(1));
+    for chunk in 0..2 {
+        assert!(matches!(next(&mut restoring), Next::Ready(_)), "chunk {chunk} comes");
+    }
+    bench.clock.pass(Duration::from_secs(2));
+    assert!(
+        matches!(restoring.try_next(), Next::Ended(End::Deadline)),
+        "the third does not, and the fourth is not asked"
+    );
+    assert_eq!(tiers.status().places[1].flow.failed, 1, "the place is to blame");
+    bench.ssd.release();
+}
+
+#[test]
+fn a_reader_who_is_slow_is_not_the_places_fault() {
+    let bench = Bench::new();
+    let prompt = keys(10, 2560);
+    let tiers = restarted(&bench, &prompt);
+    let coverage = bench.find(&tiers, &prompt);
+    bench.ssd.set_faults(|call| if call == "load" { Fault::Slow(Duration::from_millis(10)) } else { Fault::None });
+    let restoring = tiers.restore(&coverage, 0..2560, Duration::from_secs(1));
+    // Longer than the place takes for the few chunks that it may read ahead.
+    std::thread::sleep(Duration::from_millis(300));
+    bench.clock.pass(Duration::from_secs(5));
+    let came = bench.drain(restoring, &prompt);
+    assert_eq!(came, (2560, vec![Place::Ssd; 10], End::Complete), "the place was never waited for that long");
+    assert_eq!(tiers.status().places[1].flow.failed, 0, "nobody is to blame");
+}
