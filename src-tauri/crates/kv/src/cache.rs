@@ -15,15 +15,18 @@ use cairn_tensor::{Backend, BackendError, PAGE_TOKENS, PageId, PageLayout};
 use cairn_tier::Key;
 
 use crate::budget::Budget;
+use crate::geometry;
 use crate::pool::Pool;
 use crate::trie::{NodeId, Trie};
 
 mod keep;
+mod publish;
 mod recall;
 mod shift;
 #[cfg(test)]
 mod tests;
 mod whose;
+mod window;
 
 use self::keep::Keeper;
 pub use self::keep::SLICE_BYTES;
@@ -85,6 +88,10 @@ struct Sequence {
     node: NodeId,
     /// How many leading pages the trie knows: all full ones, or those that were found there.
     published: usize,
+    /// While rows are brought back: how many leading tokens are of use, whatever else is there already.
+    usable: Option<usize>,
+    /// Where it began to be computed, and where its prompt ended: another may go on from there.
+    turns: [usize; 2],
     /// Whether its rows are not those of its tokens, so that nobody else may have them: see [`Cache::shift`].
     private: bool,
     whose: Whose,
@@ -106,6 +113,8 @@ impl Sequence {
 #[derive(Debug)]
 pub struct Cache {
     layout: PageLayout,
+    /// How far layers with a window look back, where only some have one.
+    window_tokens: Option<usize>,
     /// None where nothing is kept beyond the pool.
     keeper: Option<Keeper>,
     spaces: Spaces,
@@ -124,6 +133,7 @@ impl Cache {
     pub fn new(layout: PageLayout, budget: Arc<Budget>) -> Self {
         Self {
             pool: Pool::new(&layout, budget),
+            window_tokens: geometry::groups(&layout).window_tokens.map(|tokens| tokens as usize),
             layout,
             keeper: None,
             spaces: Spaces::default(),
@@ -136,8 +146,8 @@ impl Cache {
         }
     }
 
-    /// Starts a sequence that will hold `tokens` and returns how many of them are computed already: the longest known prefix, but
-    /// never all, since the last token must run to give logits.
+    /// Starts a sequence that will hold `tokens` and returns how many of them are computed already: the longest known prefix whose
+    /// end all layers can go on from, but never all, since the last token must run to give logits.
     pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
         self.open_for(tokens, &Whose::default())
     }
@@ -145,32 +155,48 @@ impl Cache {
     /// As [`Cache::open`], for somebody.
     pub fn open_for(&mut self, tokens: &[u32], whose: &Whose) -> (SeqId, usize) {
         let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
-        let usable = keys.len().saturating_sub(1);
-        let (node, whose) = (self.root(whose.space.as_ref()), whose.clone());
-        let mut sequence = Sequence { keys: Vec::new(), pages: Vec::new(), node, published: 0, private: false, whose };
-        let mut rest = &keys[..usable];
-        while let Some((page_keys, after)) = rest.split_at_checked(PAGE_TOKENS)
-            && let Some(child) = self.trie.child(sequence.node, page_keys)
-        {
-            sequence.pages.push(self.trie.page(child));
-            sequence.node = child;
-            sequence.published += 1;
-            rest = after;
-        }
-        let mut cached = sequence.published * PAGE_TOKENS;
-        let head = &rest[..rest.len().min(PAGE_TOKENS)];
-        if let Some((child, shared)) = self.trie.nearest(sequence.node, head) {
-            sequence.pages.push(self.trie.page(child));
-            cached += shared;
-        }
-        sequence.keys.extend_from_slice(&keys[..cached]);
+        let root = self.root(whose.space.as_ref());
+        let known = self.known(root, &keys[..keys.len().saturating_sub(1)]);
+        let mut pages: Vec<PageId> = known.nodes.iter().map(|&node| self.trie.page(node)).collect();
+        let cached = self.usable_end(&pages, known.tokens);
+        pages.truncate(cached.div_ceil(PAGE_TOKENS));
+        let published = cached / PAGE_TOKENS;
+        let sequence = Sequence {
+            keys: keys[..cached].to_vec(),
+            pages,
+            node: published.checked_sub(1).map_or(root, |last| known.nodes[last]),
+            published,
+            usable: None,
+            turns: [cached, tokens.len()],
+            private: false,
+            whose: whose.clone(),
+        };
         self.stats.lookup_tokens += tokens.len() as u64;
         self.stats.hit_tokens += cached as u64;
         (self.start(sequence), cached)
     }
 
+    /// The longest prefix of these keys that the trie knows below a root, whether or not its pages have all rows.
+    fn known(&self, root: NodeId, keys: &[Key]) -> Known {
+        let (mut nodes, mut rest) = (Vec::new(), keys);
+        let last = |nodes: &[NodeId]| nodes.last().copied().unwrap_or(root);
+        while let Some((page_keys, after)) = rest.split_at_checked(PAGE_TOKENS)
+            && let Some(child) = self.trie.child(last(&nodes), page_keys)
+        {
+            nodes.push(child);
+            rest = after;
+        }
+        let mut tokens = nodes.len() * PAGE_TOKENS;
+        if let Some((child, shared)) = self.nearest(last(&nodes), &rest[..rest.len().min(PAGE_TOKENS)]) {
+            nodes.push(child);
+            tokens += shared;
+        }
+        Known { nodes, tokens }
+    }
+
     /// A second sequence with the same content. The pages are shared until one of the two writes.
     pub fn fork(&mut self, seq: SeqId) -> SeqId {
+        self.abandon(seq);
         let mut sequence = self.sequence(seq).clone();
         // Pages that are only reserved belong to the first sequence.
         sequence.pages.truncate(sequence.keys.len().div_ceil(PAGE_TOKENS));
@@ -182,6 +208,12 @@ impl Cache {
     /// # Errors
     /// [`Error::Full`] where sequences in use leave no room; the sequence is then as it was.
     pub fn reserve(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: usize) -> Result<(), Error> {
+        self.abandon(seq);
+        self.provide(backend, seq, tokens)
+    }
+
+    /// As [`Cache::reserve`], in the middle of a recall too.
+    fn provide(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: usize) -> Result<(), Error> {
         let sequence = self.sequence(seq);
         let len = sequence.keys.len();
         let tail = sequence.pages.get(len / PAGE_TOKENS).copied();
@@ -219,9 +251,10 @@ impl Cache {
         &self.sequence(seq).pages
     }
 
-    /// Tokens of the sequence that are computed.
+    /// Tokens of the sequence that are computed, and that the next ones can go on from.
     pub fn len(&self, seq: SeqId) -> usize {
-        self.sequence(seq).keys.len()
+        let sequence = self.sequence(seq);
+        sequence.usable.unwrap_or(sequence.keys.len())
     }
 
     /// Says that these tokens' rows now stand in the sequence's next slots. Pages that became full are known to later requests
@@ -242,8 +275,17 @@ impl Cache {
         }
     }
 
-    /// Forgets the tokens from `len` on, and what was reserved.
-    pub fn truncate(&mut self, seq: SeqId, len: usize) {
+    /// Forgets the tokens from `len` on, and what was reserved. Where layers with a window cannot go on from there, it forgets more.
+    /// Returns how many tokens are left.
+    #[must_use = "fewer tokens than asked for may be left"]
+    pub fn truncate(&mut self, seq: SeqId, len: usize) -> usize {
+        self.abandon(seq);
+        let end = self.usable_end(&self.sequence(seq).pages, len);
+        self.cut(seq, end);
+        end
+    }
+
+    fn cut(&mut self, seq: SeqId, len: usize) {
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
         assert!(len <= sequence.keys.len(), "truncate({len}) of {} tokens", sequence.keys.len());
         sequence.keys.truncate(len);
@@ -258,9 +300,10 @@ impl Cache {
 
     /// Ends a sequence. All that it computed stays cached until it is evicted, unless nobody is to know of it.
     pub fn close(&mut self, seq: SeqId) {
+        self.abandon(seq);
         if !self.sequence(seq).whose.incognito {
             let end = self.publish_tail(seq);
-            self.mark(end);
+            self.mark(seq, end);
             self.own(seq, end);
         }
         self.discard(seq);
@@ -342,60 +385,6 @@ impl Cache {
         self.forget(node);
     }
 
-    /// Files the sequence's first unpublished full page.
-    fn publish_page(&mut self, seq: SeqId) {
-        let sequence = self.sequences.get_mut(&seq).expect(OPEN);
-        let keys: Arc<[Key]> = Arc::from(&sequence.keys[sequence.published * PAGE_TOKENS..][..PAGE_TOKENS]);
-        let page = sequence.pages[sequence.published];
-        let parent = sequence.node;
-        let node = match self.trie.child(parent, &keys) {
-            Some(node) => {
-                sequence.pages[sequence.published] = self.trie.page(node);
-                node
-            }
-            None => {
-                let node = self.trie.insert(parent, &keys, page);
-                self.pool.set_node(page, Some(node));
-                for shorter in shorter_tails(&self.trie, parent, &keys) {
-                    self.forget(shorter);
-                }
-                node
-            }
-        };
-        let sequence = self.sequence_mut(seq);
-        sequence.node = node;
-        sequence.published += 1;
-        let kept = self.trie.page(node);
-        if kept != page {
-            self.hold(kept);
-            self.release(page);
-        }
-    }
-
-    /// Files the page after the last full one, unless a longer one is known. Returns the last node whose page is the sequence's.
-    fn publish_tail(&mut self, seq: SeqId) -> NodeId {
-        let sequence = self.sequences.get(&seq).expect(OPEN);
-        let parent = sequence.node;
-        let keys: Arc<[Key]> = Arc::from(sequence.tail());
-        if keys.is_empty()
-            || sequence.private
-            || self.trie.nearest(parent, &keys).is_some_and(|(_, shared)| shared == keys.len())
-        {
-            return parent;
-        }
-        let page = sequence.pages[sequence.published];
-        if let Some(shorter) = self.pool.node(page) {
-            // A fork that shared this page was cut shorter and closed first. The sequence still holds the page.
-            self.forget(shorter);
-        }
-        let node = self.trie.insert(parent, &keys, page);
-        self.pool.set_node(page, Some(node));
-        for shorter in shorter_tails(&self.trie, parent, &keys) {
-            self.forget(shorter);
-        }
-        node
-    }
-
     fn start(&mut self, sequence: Sequence) -> SeqId {
         sequence.pages.iter().for_each(|&page| self.hold(page));
         let seq = SeqId(self.next_seq);
@@ -429,11 +418,13 @@ impl Cache {
     }
 }
 
+/// What the trie knows of some keys.
+struct Known {
+    /// One for each page; the last may share only its first keys.
+    nodes: Vec<NodeId>,
+    /// The keys that they have in common with those that were looked up.
+    tokens: usize,
+}
+
 /// Why a lookup of a sequence succeeds.
 const OPEN: &str = "the caller uses only sequences that it has opened and not closed";
-
-/// Cached tails that `keys` continue, and which are therefore of no use beside them.
-fn shorter_tails(trie: &Trie, parent: NodeId, keys: &[Key]) -> Vec<NodeId> {
-    let tails = (1..keys.len()).filter_map(|len| trie.child(parent, &keys[..len]));
-    tails.filter(|&node| trie.is_idle(node)).collect()
-}

@@ -1,13 +1,17 @@
 //! How rows that lie in a backend's pages become chunks that tiers keep, and rows in pages again.
 //!
-//! A chunk is up to four pages, turned from page-major to layer-major order: first all pages' keys of layer 0, then their values,
-//! and so on. Nothing is computed on the way, so what comes back is what was there, bit for bit.
+//! A chunk is up to four pages in the layers of one group, turned from page-major to layer-major order: first all pages' keys of
+//! the group's first layer, then their values, and so on. Nothing is computed on the way, so what comes back is what was there,
+//! bit for bit.
+//!
+//! Layers that attend to a window make a group of their own, so that tiers can keep their rows only where a sequence may go on.
+//! The match over [`StateKind`] is exhaustive: a kind of state that no group is known for does not compile.
 
 use std::sync::Arc;
 
-use cairn_tensor::{Backend, Kv, PAGE_TOKENS, PageId, PageLayout, StateId};
+use cairn_tensor::{Backend, Kv, PAGE_TOKENS, PageId, PageLayout, StateId, StateKind};
 use cairn_tier::identity::CHUNK_TOKENS;
-use cairn_tier::{SectionKind, SectionShape};
+use cairn_tier::{Group, Groups, SectionKind, SectionShape};
 
 /// Pages of a whole chunk.
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
@@ -15,6 +19,7 @@ pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 /// Rows on their way out of pages: sections one after the other, and within each the pages.
 #[derive(Debug)]
 pub(crate) struct Rows {
+    group: Group,
     payload: Vec<u8>,
     tokens: usize,
     /// How many pages of how many sections have been copied.
@@ -32,22 +37,37 @@ impl Rows {
 #[derive(Debug)]
 pub(crate) struct Geometry {
     layout: PageLayout,
+    groups: Groups,
+    /// Which layers attend to all positions, or are kept as if they did.
+    full: Vec<StateId>,
+    window: Vec<StateId>,
 }
 
 impl Geometry {
     pub(crate) fn new(layout: &PageLayout) -> Self {
-        Self { layout: layout.clone() }
+        let groups = groups(layout);
+        let states = (0..layout.kinds.len() as u32).map(StateId);
+        let (window, full) = states.partition(|state| match layout.kinds[state.0 as usize] {
+            StateKind::Full => false,
+            StateKind::Window(_) => groups.window_tokens.is_some(),
+        });
+        Self { layout: layout.clone(), groups, full, window }
+    }
+
+    /// Which groups there are.
+    pub(crate) fn groups(&self) -> Groups {
+        self.groups
     }
 
     /// Payload bytes of a chunk of so many tokens.
-    pub(crate) fn chunk_bytes(&self, tokens: usize) -> u64 {
-        self.parts()
+    pub(crate) fn chunk_bytes(&self, group: Group, tokens: usize) -> u64 {
+        self.parts(group)
             .map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64)
             .sum()
     }
 
     /// The sections of a chunk of so many tokens.
-    pub(crate) fn sections(&self, tokens: usize) -> Arc<[SectionShape]> {
+    pub(crate) fn sections(&self, group: Group, tokens: usize) -> Arc<[SectionShape]> {
         let pages = tokens.div_ceil(PAGE_TOKENS);
         let section = |(state, kv): (StateId, Kv)| SectionShape {
             layer: state.0 as u16,
@@ -57,12 +77,12 @@ impl Geometry {
             },
             bytes: (pages * self.layout.section(state, kv).len()) as u32,
         };
-        self.parts().map(section).collect()
+        self.parts(group).map(section).collect()
     }
 
-    /// Room for the rows of so many tokens. Takes no time: memory is given, and cleared, as it is written.
-    pub(crate) fn begin(&self, tokens: usize) -> Rows {
-        Rows { payload: Vec::with_capacity(self.chunk_bytes(tokens) as usize), tokens, pieces: 0 }
+    /// Room for the rows of so many tokens in the layers of a group. Takes no time: memory is given, and cleared, as it is written.
+    pub(crate) fn begin(&self, group: Group, tokens: usize) -> Rows {
+        Rows { group, payload: Vec::with_capacity(self.chunk_bytes(group, tokens) as usize), tokens, pieces: 0 }
     }
 
     /// Copies more rows out of these pages, at least one page's of one section and not much more than `most_bytes`. Slots after the last
@@ -70,7 +90,7 @@ impl Geometry {
     pub(crate) fn copy(&self, backend: &dyn Backend, pages: &[PageId], rows: &mut Rows, most_bytes: usize) -> bool {
         debug_assert_eq!(pages.len(), rows.tokens.div_ceil(PAGE_TOKENS), "each page has a token");
         let end = rows.payload.len().saturating_add(most_bytes);
-        let pieces = self.parts().flat_map(|part| (0..pages.len()).map(move |index| (part, index)));
+        let pieces = self.parts(rows.group).flat_map(|part| (0..pages.len()).map(move |index| (part, index)));
         for ((state, kv), index) in pieces.skip(rows.pieces) {
             let begin = rows.payload.len();
             if begin >= end {
@@ -89,10 +109,10 @@ impl Geometry {
 
     /// Copies a chunk's page number `index` into a page of the backend. The chunk has the sections that [`Geometry::sections`]
     /// gives for its tokens.
-    pub(crate) fn place(&self, backend: &mut dyn Backend, page: PageId, payload: &[u8], index: usize) {
-        let pages = payload.len() / self.chunk_bytes(PAGE_TOKENS) as usize;
+    pub(crate) fn place(&self, backend: &mut dyn Backend, group: Group, page: PageId, payload: &[u8], index: usize) {
+        let pages = payload.len() / self.chunk_bytes(group, PAGE_TOKENS) as usize;
         let mut rest = payload;
-        for (state, kv) in self.parts() {
+        for (state, kv) in self.parts(group) {
             let bytes = self.layout.section(state, kv).len();
             let (section, after) = rest.split_at(pages * bytes);
             backend.write_section(page, state, kv, &section[index * bytes..][..bytes]);
@@ -108,8 +128,23 @@ impl Geometry {
         }
     }
 
-    /// A page's sections, in the order in which they lie.
-    fn parts(&self) -> impl Iterator<Item = (StateId, Kv)> + use<> {
-        (0..self.layout.sections.len() as u32).flat_map(|state| Kv::ALL.map(|kv| (StateId(state), kv)))
+    /// A page's sections in the layers of a group, in the order in which they lie.
+    fn parts(&self, group: Group) -> impl Iterator<Item = (StateId, Kv)> + use<'_> {
+        let states = match group {
+            Group::Full => &self.full,
+            Group::Window => &self.window,
+        };
+        states.iter().flat_map(|&state| Kv::ALL.map(|kv| (state, kv)))
     }
+}
+
+/// The groups of a model with these pages: all state that it has is declared there. Where all layers have a window they are kept as if they had none, since pages without
+/// any row would have to stand for what lies before it. Of several windows the longest counts.
+pub fn groups(layout: &PageLayout) -> Groups {
+    let windows = layout.kinds.iter().map(|kind| match kind {
+        StateKind::Full => None,
+        StateKind::Window(tokens) => Some(u64::from(*tokens)),
+    });
+    let full = windows.clone().any(|window| window.is_none());
+    Groups { full: true, window_tokens: windows.flatten().max().filter(|_| full) }
 }

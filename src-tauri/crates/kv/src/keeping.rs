@@ -32,6 +32,8 @@ pub struct Keeping {
     pub class: NumericClass,
     /// How rows are written.
     pub rows: RowTypes,
+    /// Which state the model keeps, see [`groups`](crate::groups).
+    pub groups: Groups,
 }
 
 impl std::fmt::Debug for Keeping {
@@ -59,19 +61,19 @@ impl Keeping {
             keys,
             class: Some(self.class.clone()),
             lossy: self.tiers.takes_lossy(),
-            groups: Groups::FULL,
+            groups: self.groups,
         }
     }
 
-    /// The name of the last chunk of these keys, and that of the one before it.
-    pub(crate) fn name(&self, keys: &[Key]) -> (ChunkId, ChunkHash) {
+    /// The name of the last chunk of these keys in the layers of a group, and that of the one before it.
+    pub(crate) fn name(&self, group: Group, keys: &[Key]) -> (ChunkId, ChunkHash) {
         let mut chain = Chain::new(&self.namespace, &self.fingerprint);
         let (before, last) = keys.split_at(last_chunk(keys.len()));
         before.chunks(CHUNK_TOKENS).for_each(|chunk| {
             chain.push(chunk);
         });
         let parent = chain.last();
-        (ChunkId { fingerprint: self.fingerprint, hash: chain.peek(last), group: Group::Full }, parent)
+        (ChunkId { fingerprint: self.fingerprint, hash: chain.peek(last), group }, parent)
     }
 
     /// The names of all chunks of these keys.
@@ -115,10 +117,29 @@ pub(crate) fn last_chunk(tokens: usize) -> usize {
 /// A chunk whose last page a trie node names.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// When it is to be offered; none where that has been done.
+    /// When more of it is to be offered; none where that has been done.
     due: Option<Duration>,
     /// Pages from the first token to its last, so that what comes first in a prefix is kept first.
     pages: usize,
+    /// What is to be kept of it.
+    wanted: Parts,
+    /// What was offered.
+    offered: Parts,
+}
+
+/// Groups of which a chunk has rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Parts {
+    full: bool,
+    window: bool,
+}
+
+impl Mark {
+    /// What is to be offered next: windows last, since they are of no use alone.
+    fn next(&self) -> Option<Group> {
+        let full = (self.wanted.full && !self.offered.full).then_some(Group::Full);
+        full.or((self.wanted.window && !self.offered.window).then_some(Group::Window))
+    }
 }
 
 /// The chunks that a cache holds, by the trie node of their last page, and when they are to be offered.
@@ -129,14 +150,18 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// A prefix up to this chunk was used at `now`.
-    pub(crate) fn used(&mut self, node: NodeId, pages: usize, now: Duration) {
-        match self.marks.get(&node) {
+    /// A prefix up to this chunk was used at `now`; rows of windows are kept where somebody may go on from what they see.
+    pub(crate) fn used(&mut self, node: NodeId, pages: usize, window: bool, now: Duration) {
+        let idle = Some(now.saturating_add(IDLE));
+        let mark = match self.marks.get(&node) {
             // A second use says that there may be a third.
-            Some(Mark { due: Some(_), .. }) => self.set(node, Mark { due: Some(Duration::ZERO), pages }),
-            Some(Mark { due: None, .. }) => {}
-            None => self.set(node, Mark { due: Some(now.saturating_add(IDLE)), pages }),
-        }
+            Some(mark @ Mark { due: Some(_), .. }) => Mark { due: Some(Duration::ZERO), ..*mark },
+            Some(mark) => *mark,
+            None => Mark { due: idle, pages, wanted: Parts { full: true, window: false }, offered: Parts::default() },
+        };
+        let wanted = Parts { window: mark.wanted.window || window, ..mark.wanted };
+        let mark = Mark { wanted, ..mark };
+        self.set(node, Mark { due: mark.due.or(idle.filter(|_| mark.next().is_some())), ..mark });
     }
 
     /// The chunk that is to be offered next.
@@ -151,16 +176,19 @@ impl Marks {
         all.into_iter().map(|(_, node)| node).collect()
     }
 
-    /// Whether a node is the end of a chunk that has not been offered.
-    pub(crate) fn is_open(&self, node: NodeId) -> bool {
-        self.marks.get(&node).is_some_and(|mark| mark.due.is_some())
+    /// The rows of a chunk that are to be offered next; none where all have been.
+    pub(crate) fn open(&self, node: NodeId) -> Option<Group> {
+        self.marks.get(&node).filter(|mark| mark.due.is_some())?.next()
     }
 
-    /// The chunk was offered, and needs no more attention.
-    pub(crate) fn settle(&mut self, node: NodeId) {
-        if let Some(&mark) = self.marks.get(&node) {
-            self.set(node, Mark { due: None, ..mark });
+    /// These rows of a chunk were offered, and need no more attention.
+    pub(crate) fn settle(&mut self, node: NodeId, group: Group) {
+        let Some(&(mut mark)) = self.marks.get(&node) else { return };
+        match group {
+            Group::Full => mark.offered.full = true,
+            Group::Window => mark.offered.window = true,
         }
+        self.set(node, Mark { due: mark.due.filter(|_| mark.next().is_some()), ..mark });
     }
 
     /// The tiers had no room for it: try again later.
@@ -172,7 +200,7 @@ impl Marks {
 
     /// The node has left the trie.
     pub(crate) fn forget(&mut self, node: NodeId) {
-        if let Some(Mark { due: Some(due), pages }) = self.marks.remove(&node) {
+        if let Some(Mark { due: Some(due), pages, .. }) = self.marks.remove(&node) {
             self.due.remove(&(due, pages, node));
         }
     }

@@ -21,6 +21,7 @@ mod trie;
 pub use budget::Budget;
 pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SLICE_BYTES, SeqId, ShiftError, Stats, Whose};
 pub use cairn_tier::End;
+pub use geometry::groups;
 pub use keeping::Keeping;
 pub use recomputed::{Because, Recomputed};
 pub use rotation::{Fixed, Rotation};

@@ -19,6 +19,8 @@ struct Slot {
     holders: u32,
     /// The trie node that names it.
     node: Option<NodeId>,
+    /// Whether its rows in layers with a window are not there.
+    windowless: bool,
 }
 
 /// All pages that the backend has been asked for.
@@ -94,8 +96,18 @@ impl Pool {
     /// Takes a free page for one sequence.
     pub(crate) fn take(&mut self) -> Option<PageId> {
         let page = self.free.pop()?;
-        self.slot(page).holders = 1;
+        *self.slot(page) = Slot { holders: 1, ..Slot::default() };
         Some(page)
+    }
+
+    /// Says whether the page lacks its rows in layers with a window.
+    pub(crate) fn set_windowless(&mut self, page: PageId, windowless: bool) {
+        self.slot(page).windowless = windowless;
+    }
+
+    /// Whether the page lacks its rows in layers with a window. Pages that were computed never do.
+    pub(crate) fn is_windowless(&self, page: PageId) -> bool {
+        self.slots[page.0 as usize].windowless
     }
 
     /// Adds a holder; says whether it is the first.

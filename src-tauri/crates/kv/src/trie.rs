@@ -100,6 +100,11 @@ impl Trie {
         self.node(id).page
     }
 
+    /// Lets another page stand for the node.
+    pub(crate) fn set_page(&mut self, id: NodeId, page: PageId) {
+        self.node_mut(id).page = page;
+    }
+
     /// The keys of the node's own page.
     pub(crate) fn keys(&self, id: NodeId) -> &[Key] {
         &self.node(id).keys

@@ -181,6 +181,7 @@ fn keeping(kept: Kept, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> Keep
         fingerprint: Fingerprint::new(weights, facts.iter().map(|(name, value)| (*name, value.as_bytes()))),
         class: NumericClass::new(&class).expect("names of backends and variants are short"),
         rows,
+        groups: cairn_kv::groups(&plan.page_layout(caps.kv_type)),
     }
 }
 

@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use cairn_gguf::DType;
 
-use crate::plan::{State, StateId};
+use crate::plan::{State, StateId, StateKind};
 
 /// Slots in a page.
 pub const PAGE_TOKENS: usize = 64;
@@ -52,6 +52,8 @@ pub struct UnevenHead {
 pub struct PageLayout {
     /// The type of all keys and values. Its name and number are stable, so that stored rows can carry them.
     pub dtype: DType,
+    /// Per state: which positions its layer attends to.
+    pub kinds: Vec<StateKind>,
     /// Per state: byte offsets of K and V in the page.
     pub sections: Vec<[usize; 2]>,
     /// Per state: bytes that one head's keys, or values, take for one slot.
@@ -73,9 +75,10 @@ impl PageLayout {
             at
         };
         let sections = states.iter().map(|state| [section(state), section(state)]).collect();
+        let kinds = states.iter().map(|state| state.kind).collect();
         let row_bytes = states.iter().map(|state| dtype.row_bytes(state.head_dim)).collect();
         let kv_heads = states.iter().map(|state| state.kv_heads).collect();
-        Self { dtype, sections, row_bytes, kv_heads, page_bytes: end }
+        Self { dtype, kinds, sections, row_bytes, kv_heads, page_bytes: end }
     }
 
     /// The bytes of a state's keys, or values, in the page: `[kv_head][slot]` rows of [`PageLayout::row_bytes`].

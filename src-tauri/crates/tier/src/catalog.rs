@@ -8,7 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::chunk::{Chunk, ChunkId, NumericClass};
+use crate::chunk::{Chunk, ChunkId, Group, NumericClass};
 use crate::identity::{Chain, ChunkHash};
 use crate::key::Key;
 use crate::owner::Owner;
@@ -238,9 +238,15 @@ impl Catalog {
 
     /// Asks again what a chunk is worth.
     pub(crate) fn rank(&mut self, id: &ChunkId) {
-        let Some(entry) = self.entries.get(id) else { return };
-        let rank = self.worth.rank(&self.facts(entry));
+        let Some(rank) = self.rank_of(id) else { return };
         self.shelves.iter_mut().for_each(|shelf| shelf.set_rank(id, rank));
+    }
+
+    /// Windows of a prefix that is not kept any more serve nobody, so they leave before all else.
+    fn rank_of(&self, id: &ChunkId) -> Option<u64> {
+        let entry = self.entries.get(id)?;
+        let alone = id.group == Group::Window && !self.entries.contains_key(&id.in_group(Group::Full));
+        Some(if alone { 0 } else { self.worth.rank(&self.facts(entry)) })
     }
 
     /// Pins a chunk or lets it go; returns whether some place keeps it now.
@@ -328,12 +334,15 @@ impl Catalog {
     }
 
     fn shelve(&mut self, place: Place, id: ChunkId, bytes: u64) {
+        let rank = self.rank_of(&id).expect("the caller has just entered it");
         let entry = &self.entries[&id];
-        let rank = self.worth.rank(&self.facts(entry));
         let shelf = &mut self.shelves[place as usize];
         shelf.insert(id, entry.parent_id(&id), bytes, rank);
         if entry.pinned {
             shelf.set_pinned(&id, true);
+        }
+        if id.group == Group::Full {
+            self.rank(&id.in_group(Group::Window));
         }
     }
 
@@ -343,6 +352,9 @@ impl Catalog {
             return;
         }
         let Some(entry) = self.entries.remove(id) else { return };
+        if id.group == Group::Full {
+            self.rank(&id.in_group(Group::Window));
+        }
         let parent = entry.parent_id(id);
         let Some(next) = self.continuations.get_mut(&parent) else { return };
         next.unread.remove(&(entry.tokens, id.hash));

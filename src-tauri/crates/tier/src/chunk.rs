@@ -31,6 +31,13 @@ pub struct ChunkId {
     pub group: Group,
 }
 
+impl ChunkId {
+    /// The name of the same tokens' chunk in other layers.
+    pub(crate) fn in_group(self, group: Group) -> Self {
+        Self { group, ..self }
+    }
+}
+
 /// The arithmetic that computed rows: backend, kernel variant and revision, such as "cpu/avx512-vnni/3".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NumericClass(Arc<str>);

@@ -3,6 +3,7 @@
 //! Layers that attend to everything need all chunks from the first on; layers that attend to a window need only the last few. The
 //! longest prefix that both can serve is what may be brought back, or any shorter one that [`Coverage::longest`] gives.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,6 +28,22 @@ pub struct Groups {
 impl Groups {
     /// Only layers that attend to all positions.
     pub const FULL: Self = Self { full: true, window_tokens: None };
+}
+
+/// What a reader has of a prefix already.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Tokens from the first on of which it has the rows in layers that attend to all positions.
+    pub tokens: usize,
+    /// Positions of which it has the rows in layers that attend to a window.
+    pub window: Range<usize>,
+}
+
+impl From<usize> for Held {
+    /// All rows of so many tokens.
+    fn from(tokens: usize) -> Self {
+        Self { tokens, window: 0..tokens }
+    }
 }
 
 /// What is looked up. Cloning shares the keys.
@@ -85,9 +102,9 @@ pub struct Step {
 #[derive(Clone, Debug)]
 pub struct Coverage {
     prefix: Prefix,
-    /// Tokens before this need not be kept here, since the reader has them.
-    base: usize,
-    /// From the base on, without a hole.
+    /// What need not be kept here, since the reader has it.
+    held: Held,
+    /// From the chunk on in which the reader's rows end, without a hole.
     full: Vec<Step>,
     /// By number of the chunk.
     window: Vec<Option<Step>>,
@@ -95,13 +112,13 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Looks a prefix up, whose `chains` are [`Prefix::chains`] and whose first `have` tokens the reader has. Places that are
+    /// Looks a prefix up, whose `chains` are [`Prefix::chains`] and of which the reader has what is `held`. Places that are
     /// `away` are not asked; `maybe` says whether a place may have a chunk that nobody listed.
     pub(crate) fn of(
         catalog: &Catalog,
         prefix: &Prefix,
         chains: &[Chain],
-        have: usize,
+        held: Held,
         away: impl Fn(Place) -> bool,
         maybe: impl Fn(&ChunkId) -> bool,
     ) -> Self {
@@ -109,7 +126,7 @@ impl Coverage {
         let (mut full, mut window) = (Vec::new(), Vec::new());
         let mut contiguous = prefix.groups.full;
         let chunks = prefix.keys.len().div_ceil(CHUNK_TOKENS);
-        let base = have / CHUNK_TOKENS * CHUNK_TOKENS;
+        let base = held.tokens / CHUNK_TOKENS * CHUNK_TOKENS;
         for index in 0..chunks {
             let rest = &prefix.keys[index * CHUNK_TOKENS..];
             let whole = chains.get(index + 1).map(Chain::last);
@@ -126,7 +143,7 @@ impl Coverage {
                 break;
             }
         }
-        let mut coverage = Self { prefix: prefix.clone(), base, full, window, tokens: 0 };
+        let mut coverage = Self { prefix: prefix.clone(), held, full, window, tokens: 0 };
         coverage.tokens = coverage.longest(usize::MAX);
         coverage
     }
@@ -143,13 +160,15 @@ impl Coverage {
 
     /// The longest prefix of at most `limit` tokens that can be brought back.
     pub fn longest(&self, limit: usize) -> usize {
-        let full_rows = self.base + self.full.iter().map(|step| step.rows).sum::<usize>();
+        let base = self.held.tokens / CHUNK_TOKENS * CHUNK_TOKENS;
+        let full_rows = (base + self.full.iter().map(|step| step.rows).sum::<usize>()).max(self.held.tokens);
         let mut end =
             limit.min(self.prefix.keys.len()).min(if self.prefix.groups.full { full_rows } else { usize::MAX });
         let Some(window_tokens) = self.prefix.groups.window_tokens else {
             return if self.prefix.groups.full { end } else { 0 };
         };
-        let rows = |index: usize| self.window.get(index).and_then(Option::as_ref).map_or(0, |step| step.rows);
+        let kept = |index: usize| self.window.get(index).and_then(Option::as_ref).map_or(0, |step| step.rows);
+        let rows = |index: usize| kept(index).max(self.held_rows(index));
         while end > 0 {
             let last = (end - 1) / CHUNK_TOKENS;
             let reached = last * CHUNK_TOKENS + rows(last);
@@ -168,19 +187,30 @@ impl Coverage {
         0
     }
 
-    /// What must be read to have the positions `tokens`, in the order in which it is of use. The end must be one that
-    /// [`Coverage::longest`] gave.
+    /// How many rows of a window's chunk the reader has, from the chunk's first on.
+    fn held_rows(&self, index: usize) -> usize {
+        let (first, held) = (index * CHUNK_TOKENS, &self.held.window);
+        if held.contains(&first) { held.end.min(first + CHUNK_TOKENS) - first } else { 0 }
+    }
+
+    /// What must be read to have the positions `tokens`, in the order in which it is of use: of a chunk's positions, first the rows
+    /// of windows, since those of other layers make them known. Whatever the window sees from the end that the reader does not
+    /// have is part of it, before `tokens` too. The end must be one that [`Coverage::longest`] gave.
     pub fn steps(&self, tokens: Range<usize>) -> Vec<Step> {
         let in_use = |step: &Step, from: usize| {
             let first = step.first_position as usize;
-            first < tokens.end && first + step.rows > from
+            first < tokens.end && first + step.rows > from && from < tokens.end
+        };
+        let missing = |step: &Step| {
+            let first = step.first_position as usize;
+            self.held_rows(first / CHUNK_TOKENS) < (tokens.end - first).min(CHUNK_TOKENS)
         };
         let cut = |step: &Step| Step { rows: step.rows.min(tokens.end - step.first_position as usize), ..step.clone() };
         let full = self.full.iter().filter(|step| in_use(step, tokens.start));
         let seen = self.prefix.groups.window_tokens.map_or(0, |window| first_in_window(tokens.end, window));
-        let window = self.window.iter().flatten().filter(|step| in_use(step, seen.max(tokens.start)));
+        let window = self.window.iter().flatten().filter(|step| in_use(step, seen) && missing(step));
         let mut steps: Vec<Step> = full.chain(window).map(cut).collect();
-        steps.sort_by_key(|step| (step.first_position, step.id.group));
+        steps.sort_by_key(|step| (step.first_position, Reverse(step.id.group)));
         steps
     }
 

@@ -15,7 +15,7 @@
 use crate::key::Key;
 
 /// Revision of what a fingerprint covers and of how chunks are laid out. Raised with any change of either.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 /// Tokens of a whole chunk, which begins at a multiple of this.
 pub const CHUNK_TOKENS: usize = 256;
 

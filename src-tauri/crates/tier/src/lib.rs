@@ -95,7 +95,7 @@ mod worth;
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 pub use clock::Clock;
 pub use cost::{Candidate, Choice, Costs, Rates};
-pub use coverage::{Coverage, Groups, Prefix, Step};
+pub use coverage::{Coverage, Groups, Held, Prefix, Step};
 pub use format::{Check, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
 pub use key::Key;

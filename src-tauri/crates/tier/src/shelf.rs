@@ -1,7 +1,8 @@
 //! What one place holds: bytes, and the order in which chunks leave it.
 //!
 //! **Invariant:** a chunk of a [`Group::Full`] is offered as a victim only when none that continues it is on the same shelf, so what
-//! stays is always a whole prefix. Windows need only their last chunks and are offered in plain order. Pinned chunks are not offered
+//! stays is always a whole prefix. Windows need only their last chunks and are offered in plain order;
+//! those whose prefix is gone come first, by the rank that the catalog gives them. Pinned chunks are not offered
 //! as long as they fit into the quota.
 
 use std::collections::{BTreeSet, HashMap};

@@ -34,7 +34,7 @@ use std::time::Duration;
 use crate::catalog::LOWER;
 use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::clock::Clock;
-use crate::coverage::{Coverage, Prefix};
+use crate::coverage::{Coverage, Held, Prefix};
 use crate::identity::CHUNK_TOKENS;
 use crate::index::Index;
 use crate::owner::Owner;
@@ -290,17 +290,18 @@ impl Tiers {
 
     /// What is kept of a prefix. Touches nothing but memory.
     pub fn find(&self, prefix: &Prefix) -> Coverage {
-        self.find_after(prefix, 0)
+        self.find_after(prefix, Held::default())
     }
 
-    /// As [`Tiers::find`], for a reader who has the first `have` tokens: chunks before them need not be kept here.
-    pub fn find_after(&self, prefix: &Prefix, have: usize) -> Coverage {
+    /// As [`Tiers::find`], for a reader who has some of it: the first so many tokens, or what [`Held`] says. That need not be kept
+    /// here.
+    pub fn find_after(&self, prefix: &Prefix, held: impl Into<Held>) -> Coverage {
         let chains = prefix.chains();
         let state = self.inner.lock();
         let now = self.inner.clock.now();
         let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
         let maybe = |id: &ChunkId| remote.is_some_and(|lower| lower.tier.may_hold(id));
-        Coverage::of(&state.catalog, prefix, &chains, have, |place| state.is_away(place, now), maybe)
+        Coverage::of(&state.catalog, prefix, &chains, held.into(), |place| state.is_away(place, now), maybe)
     }
 
     /// Begins to bring back the rows of these positions, whose end [`Coverage::longest`] gave. What has not arrived after `within` is

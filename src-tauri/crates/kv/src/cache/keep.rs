@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use cairn_tensor::{Backend, PAGE_TOKENS, PageId};
-use cairn_tier::{ChunkHash, ChunkId, Costs, Key, Offer, Refused, StoreWhy};
+use cairn_tier::{ChunkHash, ChunkId, Costs, Group, Key, Offer, Refused, StoreWhy};
 
-use super::Cache;
+use super::window::Anchors;
+use super::{Cache, SeqId, Sequence};
 use crate::geometry::{CHUNK_PAGES, Geometry, Rows};
 use crate::keeping::{Keeping, Marks, last_chunk};
 use crate::trie::NodeId;
@@ -54,6 +55,7 @@ impl Cache {
     /// taken to cost what `costs` say.
     pub fn keep_in(&mut self, keeping: Keeping, costs: Costs) {
         let geometry = Geometry::new(&self.layout);
+        assert_eq!(keeping.groups, geometry.groups(), "all state that a model has is declared, and kept");
         let costs = keeping.tiers.costs(&keeping.fingerprint).unwrap_or(costs);
         self.keeper = Some(Keeper { keeping, geometry, costs, marks: Marks::default(), capture: None });
     }
@@ -87,23 +89,29 @@ impl Cache {
         let Some(Keeper { keeping, costs, marks, .. }) = &self.keeper else { return };
         keeping.tiers.remember_costs(keeping.fingerprint, costs.clone());
         for node in marks.all() {
-            while self.offer(backend, node, StoreWhy::Unload) == Err(Refused::Full) {
-                if !wait() {
+            while self.is_open(node) {
+                if self.offer(backend, node, StoreWhy::Unload) == Err(Refused::Full) && !wait() {
                     return;
                 }
             }
         }
     }
 
-    /// Notes that the prefix that ends at this node was used.
-    pub(super) fn mark(&mut self, end: NodeId) {
+    /// Notes that the prefix that ends at this node was used by a sequence.
+    pub(super) fn mark(&mut self, seq: SeqId, end: NodeId) {
+        let Sequence { keys, turns, .. } = self.sequence(seq);
+        let anchors = Anchors { window_tokens: self.window_tokens, turns: [turns[0], turns[1], keys.len()] };
         let Some(keeper) = &mut self.keeper else { return };
         let now = keeper.keeping.tiers.clock().now();
         let path: Vec<NodeId> = self.trie.upwards(end).collect();
         for (above, &node) in path.iter().enumerate() {
             let pages = path.len() - above;
             if pages.is_multiple_of(CHUNK_PAGES) || (above == 0 && self.trie.is_leaf(node)) {
-                keeper.marks.used(node, pages, now);
+                let before = (pages - 1) * PAGE_TOKENS;
+                let tokens = last_chunk(before + 1)..before + self.trie.keys(node).len();
+                let mut own = path[above..above + pages - tokens.start / PAGE_TOKENS].iter();
+                let window = anchors.see(&tokens) && !own.any(|&node| self.pool.is_windowless(self.trie.page(node)));
+                keeper.marks.used(node, pages, window, now);
             }
         }
     }
@@ -121,13 +129,15 @@ impl Cache {
 
     /// Offers a chunk whose page is about to be used for something else.
     pub(super) fn rescue(&mut self, backend: &dyn Backend, node: NodeId) {
-        if self.keeper.as_ref().is_some_and(|keeper| keeper.marks.is_open(node)) {
-            // What is refused is lost, and will be computed again.
-            let _ = self.offer(backend, node, StoreWhy::Evicted);
-        }
+        // What is refused is lost, and will be computed again.
+        while self.is_open(node) && self.offer(backend, node, StoreWhy::Evicted).is_ok() {}
     }
 
-    /// Offers a chunk at once. Where it is being copied already, only the rest is.
+    fn is_open(&self, node: NodeId) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.marks.open(node).is_some())
+    }
+
+    /// Offers the rows of a chunk in the layers of its next group, at once. Where it is being copied already, only the rest is.
     fn offer(&mut self, backend: &dyn Backend, node: NodeId, why: StoreWhy) -> Result<(), Refused> {
         self.capture_holds();
         // Another copy that is under way goes on later.
@@ -144,23 +154,28 @@ impl Cache {
         result
     }
 
-    /// Begins to copy a chunk. Returns the length of its prefix; none where there is nothing to copy.
+    /// Begins to copy a chunk's rows in the layers of its next group. Returns the length of its prefix; none where there is nothing to copy.
     fn begin(&mut self, node: NodeId, why: StoreWhy) -> Result<Option<usize>, Refused> {
         let Path { keys, mut pages } = self.path(node);
         let Some(Keeper { keeping, geometry, marks, capture, .. }) = &mut self.keeper else { return Ok(None) };
+        let Some(group) = marks.open(node) else { return Ok(None) };
         let tokens = keys.len() - last_chunk(keys.len());
-        let name = keeping.within(self.spaces.name(self.trie.root_of(node))).name(&keys);
+        let name = keeping.within(self.spaces.name(self.trie.root_of(node))).name(group, &keys);
         if keeping.tiers.holds(&name.0) {
-            marks.settle(node);
+            marks.settle(node, group);
             return Ok(None);
         }
-        if !keeping.tiers.has_room(geometry.chunk_bytes(tokens)) {
+        if !keeping.tiers.has_room(geometry.chunk_bytes(group, tokens)) {
             marks.put_off(node, keeping.tiers.clock().now().saturating_add(PUT_OFF));
             return Err(Refused::Full);
         }
         pages.drain(..pages.len() - tokens.div_ceil(PAGE_TOKENS));
+        debug_assert!(
+            group == Group::Full || !pages.iter().any(|&page| self.pool.is_windowless(page)),
+            "windows are wanted of pages that have them"
+        );
         let length = keys.len();
-        *capture = Some(Capture { node, why, name, keys, pages, rows: geometry.begin(tokens) });
+        *capture = Some(Capture { node, why, name, keys, pages, rows: geometry.begin(group, tokens) });
         Ok(Some(length))
     }
 
@@ -173,8 +188,8 @@ impl Cache {
             return Ok(());
         }
         let Capture { node, why, name, keys, rows, .. } = capture;
-        let first = last_chunk(keys.len());
-        let sections = geometry.sections(keys.len() - first);
+        let (first, group) = (last_chunk(keys.len()), name.0.group);
+        let sections = geometry.sections(group, keys.len() - first);
         let chunk = keeping.chunk(name, &keys, sections, rows.into_payload(), keeping.tiers.clock().unix_s());
         let recompute = costs.recompute(first..keys.len());
         let mut owners = self.owners.of(node);
@@ -186,7 +201,7 @@ impl Cache {
         match &result {
             Err(Refused::Full) => marks.put_off(node, keeping.tiers.clock().now().saturating_add(PUT_OFF)),
             // Whatever else is wrong with it will be wrong again.
-            _ => marks.settle(node),
+            _ => marks.settle(node, group),
         }
         result
     }

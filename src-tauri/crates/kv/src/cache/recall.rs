@@ -1,18 +1,23 @@
 //! The way in: chunks from the tiers become pages of a sequence.
 //!
-//! A recall begins where the pages in memory end. Its chunks are written into the sequence's own new pages and filed as if they had
+//! A recall begins where the rows in memory end. Its chunks are written into the sequence's own new pages and filed as if they had
 //! been computed; whatever ends it early, the sequence goes on by computing the rest.
+//!
+//! Where some layers have a window, only those of their rows come that the end of the recall sees. Other pages are filed without
+//! them, and pages that lay in memory without them are replaced by copies that have them. So nothing of such a recall is of use
+//! before its end, and its tokens are told only then.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-use cairn_tensor::{Backend, PAGE_TOKENS};
+use cairn_tensor::{Backend, PAGE_TOKENS, PageId};
 use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::tiers::Why;
-use cairn_tier::{Choice, End, Key, Miss, Next, Place, Restored, Restoring};
+use cairn_tier::{Choice, End, Group, Key, Miss, Next, Place, Restored, Restoring};
 
 use super::keep::Keeper;
-use super::{Cache, Error, SeqId};
+use super::{Cache, Error, Known, SeqId};
 use crate::recomputed::{Because, Recomputed};
 
 /// Why a recall finds what it was begun with.
@@ -26,6 +31,12 @@ pub struct Recall {
     choice: Choice,
     began: Duration,
     farthest: Option<Place>,
+    /// Rows of windows, which wait for the others of their chunk.
+    window: Option<Restored>,
+    /// Where tokens came from that have not been told.
+    came: Vec<(usize, Place)>,
+    /// What is to be told before anything else.
+    told: VecDeque<Recalled>,
 }
 
 impl std::fmt::Debug for Recall {
@@ -68,7 +79,7 @@ pub struct Outcome {
 /// What a recall has at the moment.
 #[derive(Debug)]
 pub enum Recalled {
-    /// So many more tokens of the sequence, from there.
+    /// So many more tokens of the sequence, from there. None where what came is of use only with what is still to come.
     Tokens(usize, Place),
     /// Nothing yet.
     Waiting,
@@ -101,11 +112,17 @@ impl Cache {
         let usable = tokens.len().saturating_sub(1);
         let space = self.sequence(seq).whose.space.clone();
         let missing = |kept: usize, why| Recomputed::of(why, usable.saturating_sub(kept.max(have)));
+        let keys: Vec<Key> = tokens[..usable].iter().copied().map(Key::token).collect();
+        let known = self
+            .window_tokens
+            .map(|_| self.known(self.trie.root_of(self.sequence(seq).node), &keys))
+            .filter(|known| known.tokens > have);
+        let in_memory = known.as_ref().map_or(have, |known| known.tokens);
+        let held = self.held(seq, in_memory);
         let Some(Keeper { keeping, costs, .. }) = &mut self.keeper else {
             return Lookup { recall: None, recomputed: missing(have, Because::Miss) };
         };
-        let keys = tokens[..usable].iter().copied().map(Key::token).collect();
-        let coverage = keeping.tiers.find_after(&keeping.within(space.as_deref()).prefix(keys), have);
+        let coverage = keeping.tiers.find_after(&keeping.within(space.as_deref()).prefix(keys.into()), held);
         let kept = coverage.tokens();
         let mut recomputed = match keeping.tiers.why(&coverage, have) {
             Why::OtherArithmetic(_) | Why::Rounded | Why::Suspect => missing(kept, Because::Incompatible),
@@ -121,10 +138,20 @@ impl Cache {
         let Some(choice) = choice else { return Lookup { recall: None, recomputed } };
         let began = keeping.tiers.clock().now();
         // Rows come by whole pages.
-        let from = have / PAGE_TOKENS * PAGE_TOKENS;
+        let from = if end > in_memory { in_memory / PAGE_TOKENS * PAGE_TOKENS } else { end };
         let restoring = keeping.tiers.restore(&coverage, from..end, choice.within);
-        self.truncate(seq, from);
-        Lookup { recall: Some(Recall { restoring, have, choice, began, farthest: None }), recomputed }
+        let whole = self.sequence(seq).published * PAGE_TOKENS;
+        self.cut(seq, if known.is_some() { whole } else { from.min(have) });
+        if self.window_tokens.is_some() {
+            let sequence = self.sequence_mut(seq);
+            sequence.usable = Some(sequence.keys.len());
+        }
+        if let Some(known) = known {
+            self.adopt(seq, &known, &tokens[..from]);
+        }
+        let (window, came, told) = (None, Vec::new(), VecDeque::new());
+        let recall = Recall { restoring, have, choice, began, farthest: None, window, came, told };
+        Lookup { recall: Some(recall), recomputed }
     }
 
     /// What came of a recall that has ended.
@@ -147,47 +174,163 @@ impl Cache {
         }
     }
 
-    /// Brings the next chunk that has arrived into the sequence, without waiting for one.
-    pub fn absorb(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: &[u32], recall: &mut Recall) -> Recalled {
-        match recall.restoring.try_next() {
-            Next::Waiting => Recalled::Waiting,
-            Next::Ended(end) => Recalled::Ended(end),
-            Next::Ready(restored) => {
-                let taken = self.take(backend, seq, tokens, &restored);
-                if let Recalled::Tokens(_, place) = taken {
-                    recall.farthest = recall.farthest.max(Some(place));
-                }
-                taken
-            }
+    /// Lets a sequence of whole pages go on with those that the trie knows, up to the end of these tokens.
+    fn adopt(&mut self, seq: SeqId, known: &Known, tokens: &[u32]) {
+        let first = self.sequence(seq).published;
+        for &node in &known.nodes[first..tokens.len().div_ceil(PAGE_TOKENS)] {
+            let page = self.trie.page(node);
+            self.hold(page);
+            self.sequence_mut(seq).pages.push(page);
+        }
+        let sequence = self.sequence_mut(seq);
+        sequence.keys.extend(tokens[first * PAGE_TOKENS..].iter().copied().map(Key::token));
+        sequence.published = tokens.len() / PAGE_TOKENS;
+        if let Some(last) = sequence.published.checked_sub(1) {
+            sequence.node = known.nodes[last];
         }
     }
 
-    fn take(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: &[u32], restored: &Restored) -> Recalled {
-        let have = self.len(seq);
-        let first = restored.head().first_position as usize;
-        let end = first + restored.rows();
-        let keeper = self.keeper.as_ref().expect(KEEPS);
-        let fits = restored.head().sections == keeper.geometry.sections(restored.head().keys.len())
-            && restored.head().rows == keeper.keeping.rows;
-        if !fits || !(first..end).contains(&have) || !first.is_multiple_of(CHUNK_TOKENS) || end >= tokens.len() {
-            return Recalled::Misfit;
+    /// Brings the next chunk that has arrived into the sequence, without waiting for one.
+    pub fn absorb(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: &[u32], recall: &mut Recall) -> Recalled {
+        if let Some(next) = recall.told.pop_front() {
+            return next;
         }
-        if let Err(error) = self.reserve(backend, seq, end - have) {
-            return Recalled::NoPages(error);
+        let last = match recall.restoring.try_next() {
+            Next::Waiting => return Recalled::Waiting,
+            Next::Ended(end) => Recalled::Ended(end),
+            Next::Ready(restored) => match self.take(backend, seq, tokens, recall, restored) {
+                Ok(taken) => {
+                    if let Recalled::Tokens(_, place) = taken {
+                        recall.farthest = recall.farthest.max(Some(place));
+                    }
+                    return taken;
+                }
+                Err(refused) => refused,
+            },
+        };
+        self.finish(seq, recall, last)
+    }
+
+    /// Tells of the tokens that a recall brought, if that has not been done, and then of its end.
+    fn finish(&mut self, seq: SeqId, recall: &mut Recall, last: Recalled) -> Recalled {
+        let before = self.len(seq);
+        let mut gained = self.settle(seq) - before;
+        while let Some((tokens, place)) = recall.came.pop() {
+            // The first place stands for what lay in memory and was of no use without what came from there.
+            let theirs = if recall.came.is_empty() { gained } else { tokens.min(gained) };
+            gained -= theirs;
+            if theirs > 0 {
+                recall.told.push_back(Recalled::Tokens(theirs, place));
+            }
         }
-        let Keeper { keeping, geometry, .. } = self.keeper.as_ref().expect(KEEPS);
-        let began = keeping.tiers.clock().now();
-        let pages = have / PAGE_TOKENS..end.div_ceil(PAGE_TOKENS);
-        for index in pages.clone() {
-            let page = self.pages(seq)[index];
-            geometry.place(backend, page, restored.payload(), index - first / PAGE_TOKENS);
+        recall.told.push_back(last);
+        recall.told.pop_front().expect("the end was just put there")
+    }
+
+    fn take(
+        &mut self,
+        backend: &mut dyn Backend,
+        seq: SeqId,
+        tokens: &[u32],
+        recall: &mut Recall,
+        restored: Restored,
+    ) -> Result<Recalled, Recalled> {
+        let (first, place) = (restored.head().first_position as usize, restored.place());
+        let (have, end) = (self.sequence(seq).keys.len(), first + restored.rows());
+        let group = restored.head().id.group;
+        if !self.fits(&restored) || !first.is_multiple_of(CHUNK_TOKENS) || end >= tokens.len() {
+            return Err(Recalled::Misfit);
         }
-        if restored.place() == Place::Ram {
+        if group == Group::Window {
+            for index in first / PAGE_TOKENS..end.min(have).div_ceil(PAGE_TOKENS) {
+                if covers(&restored, index, have) {
+                    self.complete(backend, seq, index, &restored).map_err(Recalled::NoPages)?;
+                }
+            }
+            recall.window = Some(restored);
+            recall.came.push((0, place));
+            return Ok(Recalled::Tokens(0, place));
+        }
+        if !(first..end).contains(&have) {
+            return Err(Recalled::Misfit);
+        }
+        self.provide(backend, seq, end - have).map_err(Recalled::NoPages)?;
+        let window = recall.window.take().filter(|window| window.head().first_position as usize == first);
+        let began = self.now();
+        for index in have / PAGE_TOKENS..end.div_ceil(PAGE_TOKENS) {
+            let page = self.sequence(seq).pages[index];
+            self.place(backend, page, &restored, index);
+            if self.window_tokens.is_none() {
+                continue;
+            }
+            self.pool.set_windowless(page, true);
+            if let Some(window) = window.as_ref().filter(|window| covers(window, index, end)) {
+                self.place(backend, page, window, index);
+                self.pool.set_windowless(page, false);
+            }
+        }
+        if place == Place::Ram {
             // What other places give is copied while the next is read.
-            let bytes = geometry.chunk_bytes(pages.len() * PAGE_TOKENS);
-            keeping.tiers.copied(Place::Ram, bytes, keeping.tiers.clock().now().saturating_sub(began));
+            let Keeper { keeping, geometry, .. } = self.keeper.as_ref().expect(KEEPS);
+            let bytes =
+                geometry.chunk_bytes(group, end.next_multiple_of(PAGE_TOKENS) - have / PAGE_TOKENS * PAGE_TOKENS);
+            keeping.tiers.copied(Place::Ram, bytes, self.now().saturating_sub(began));
         }
         self.advance(seq, &tokens[have..end]);
-        Recalled::Tokens(end - have, restored.place())
+        if self.window_tokens.is_none() {
+            return Ok(Recalled::Tokens(end - have, place));
+        }
+        recall.came.push((end - have, place));
+        Ok(Recalled::Tokens(0, place))
     }
+
+    fn now(&self) -> Duration {
+        self.keeper.as_ref().expect(KEEPS).keeping.tiers.clock().now()
+    }
+
+    /// Whether a chunk is made as this model's are.
+    fn fits(&self, restored: &Restored) -> bool {
+        let keeper = self.keeper.as_ref().expect(KEEPS);
+        let head = restored.head();
+        head.sections == keeper.geometry.sections(head.id.group, head.keys.len()) && head.rows == keeper.keeping.rows
+    }
+
+    /// Writes a chunk's rows into page `index` of a sequence.
+    fn place(&self, backend: &mut dyn Backend, page: PageId, restored: &Restored, index: usize) {
+        let head = restored.head();
+        let nth = index - head.first_position as usize / PAGE_TOKENS;
+        self.keeper.as_ref().expect(KEEPS).geometry.place(backend, head.id.group, page, restored.payload(), nth);
+    }
+
+    /// Gives page `index` of a sequence the rows of windows that it lacks. A page that others know is not written: a copy of it takes
+    /// its place everywhere.
+    fn complete(
+        &mut self,
+        backend: &mut dyn Backend,
+        seq: SeqId,
+        index: usize,
+        window: &Restored,
+    ) -> Result<(), Error> {
+        let old = self.sequence(seq).pages[index];
+        if !self.pool.is_windowless(old) {
+            return Ok(());
+        }
+        self.make_room(backend, 1)?;
+        let page = self.pool.take().expect("make_room left a free page");
+        let sequence = self.sequence_mut(seq);
+        let (used, published) = ((sequence.keys.len() - index * PAGE_TOKENS).min(PAGE_TOKENS), sequence.published);
+        sequence.pages[index] = page;
+        backend.copy_page(old, page, used);
+        self.place(backend, page, window, index);
+        if let Some(node) = self.pool.node(old).filter(|_| index < published) {
+            self.replace(node, page, index);
+        }
+        self.release(old);
+        Ok(())
+    }
+}
+
+/// Whether a chunk has the rows of page `index` of a sequence of `len` tokens.
+fn covers(window: &Restored, index: usize, len: usize) -> bool {
+    ((index + 1) * PAGE_TOKENS).min(len) <= window.head().first_position as usize + window.rows()
 }

@@ -22,6 +22,9 @@ pub enum ShiftError {
         /// Tokens in all.
         tokens: usize,
     },
+    /// Layers with a window would see positions of which they lack the rows.
+    #[error("what layers with a window would see was not brought back")]
+    Window,
     /// Keys of this type are rounded by blocks, and have been once already.
     #[error("keys of this type would be rounded a second time")]
     Rounded,
@@ -43,6 +46,7 @@ impl Cache {
         keep_tokens: usize,
         rotation: &Rotation,
     ) -> Result<Range<usize>, ShiftError> {
+        self.abandon(seq);
         let sequence = self.sequence(seq);
         let tokens = sequence.keys.len();
         let keep_pages = keep_tokens.div_ceil(PAGE_TOKENS);
@@ -55,6 +59,10 @@ impl Cache {
         let gone_pages = (whole / 2).max(1);
         let gone = keep_pages * PAGE_TOKENS..(keep_pages + gone_pages) * PAGE_TOKENS;
         let moved = sequence.pages[keep_pages + gone_pages..tokens.div_ceil(PAGE_TOKENS)].to_vec();
+        let after = [&sequence.pages[..keep_pages], &moved].concat();
+        if self.usable_end(&after, tokens - gone.len()) < tokens - gone.len() {
+            return Err(ShiftError::Window);
+        }
         self.make_room(backend, moved.iter().filter(|&&page| !self.pool.writable(page)).count())?;
 
         let mut left = Vec::with_capacity(moved.len());
@@ -65,6 +73,7 @@ impl Cache {
             } else {
                 let own = self.pool.take().expect("make_room left enough free pages");
                 backend.copy_page(page, own, used);
+                self.pool.set_windowless(own, self.pool.is_windowless(page));
                 left.push(page);
                 own
             };

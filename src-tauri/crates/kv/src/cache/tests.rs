@@ -2,107 +2,15 @@
 
 use std::ops::Range;
 
-use cairn_gguf::DType;
-use cairn_tensor::{
-    Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, Plan, PlanId, State, StateId, StateKind, Weight, WeightId,
-};
 use proptest::prelude::*;
 
+use self::slots::{Slots, layout};
 use super::*;
 
+mod slots;
 mod tiers;
 mod whose;
-
-/// A backend that has only pages. A slot holds a digest of its token and of the slot before it, as real keys and values do, so
-/// that a right token after a wrong prefix is still seen as wrong.
-#[derive(Default)]
-struct Slots {
-    pages: Vec<[u64; PAGE_TOKENS]>,
-    memory_pages: Option<usize>,
-}
-
-impl Slots {
-    /// Computes one token as a model would: it reads the slot before through the page table and writes the next.
-    fn compute(&mut self, pages: &[PageId], slot: usize, token: u32) {
-        let before = if slot == 0 { 0 } else { self.at(pages, slot - 1) };
-        self.pages[pages[slot / PAGE_TOKENS].0 as usize][slot % PAGE_TOKENS] = digest(before, token);
-    }
-
-    fn at(&self, pages: &[PageId], slot: usize) -> u64 {
-        self.pages[pages[slot / PAGE_TOKENS].0 as usize][slot % PAGE_TOKENS]
-    }
-}
-
-fn digest(before: u64, token: u32) -> u64 {
-    (before ^ u64::from(token)).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31)
-}
-
-impl Backend for Slots {
-    fn caps(&self) -> Caps {
-        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_type: DType::F16 }
-    }
-
-    fn upload(&mut self, _: Weight) -> Result<WeightId, BackendError> {
-        unreachable!("the cache has no weights")
-    }
-
-    fn prepare(&mut self, _: Plan, _: Limits) -> Result<PlanId, BackendError> {
-        unreachable!("the cache has no plan")
-    }
-
-    fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError> {
-        if self.memory_pages.is_some_and(|most| pages > most) {
-            return Err(BackendError::Memory { what: "pages", need_bytes: 0 });
-        }
-        self.pages.resize(pages.max(self.pages.len()), [0; PAGE_TOKENS]);
-        Ok(())
-    }
-
-    fn run(&mut self, _: PlanId, _: &Batch) -> Result<(), BackendError> {
-        unreachable!("the cache runs nothing")
-    }
-
-    fn read(&self, _: PlanId, _: BufferId, _: Range<usize>, _: &mut [f32]) {
-        unreachable!("the cache reads no buffer")
-    }
-
-    fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize) {
-        let source = self.pages[from.0 as usize];
-        // The rest of the target is made unlike anything computed, so that a copy that is too short is seen.
-        self.pages[to.0 as usize] = [u64::MAX; PAGE_TOKENS];
-        self.pages[to.0 as usize][..tokens].copy_from_slice(&source[..tokens]);
-    }
-
-    fn read_section(&self, page: PageId, _: StateId, kind: Kv, out: &mut [u8]) {
-        out.fill(0);
-        if kind == Kv::Keys {
-            let slots = self.pages[page.0 as usize];
-            for (row, slot) in out.chunks_exact_mut(ROW_BYTES).zip(slots) {
-                row[..8].copy_from_slice(&slot.to_le_bytes());
-            }
-        }
-    }
-
-    fn write_section(&mut self, page: PageId, _: StateId, kind: Kv, bytes: &[u8]) {
-        if kind == Kv::Keys {
-            for (row, slot) in bytes.chunks_exact(ROW_BYTES).zip(&mut self.pages[page.0 as usize]) {
-                *slot = u64::from_le_bytes(row[..8].try_into().expect("a row has more than eight bytes"));
-            }
-        }
-    }
-
-    fn read_page(&self, _: PageId, _: &mut [u8]) {
-        unreachable!("the cache moves sections")
-    }
-
-    fn write_page(&mut self, _: PageId, _: &[u8]) {
-        unreachable!("the cache moves sections")
-    }
-
-    fn free_memory(&self) -> u64 {
-        u64::MAX
-    }
-}
+mod windows;
 
 /// A cache, its backend, and what each open sequence must contain.
 struct World {
@@ -112,19 +20,17 @@ struct World {
     open: Vec<(SeqId, Vec<u32>)>,
 }
 
-/// Bytes of a slot's key, or value.
-const ROW_BYTES: usize = 32;
-
-fn layout() -> PageLayout {
-    PageLayout::new(&[State { kind: StateKind::Full, kv_heads: 1, head_dim: ROW_BYTES / 2 }], DType::F16)
-}
-
 impl World {
     fn new(budget_pages: u64) -> Self {
-        let layout = layout();
+        Self::with_window(budget_pages, None)
+    }
+
+    /// A model of which one layer attends to a window, where one is given.
+    fn with_window(budget_pages: u64, window: Option<usize>) -> Self {
+        let layout = layout(window);
         let budget = Arc::new(Budget::new(budget_pages * layout.page_bytes as u64));
         let cache = Cache::new(layout, Arc::clone(&budget));
-        Self { backend: Slots::default(), cache, budget, open: Vec::new() }
+        Self { backend: Slots { window, ..Slots::default() }, cache, budget, open: Vec::new() }
     }
 
     /// Opens a sequence and computes what is not cached; returns the cached tokens, or `None` where no room was.
@@ -156,12 +62,8 @@ impl World {
 
     fn check(&self) {
         for (seq, content) in &self.open {
-            let mut history = 0;
             assert_eq!(self.cache.len(*seq), content.len(), "{seq:?} knows its length");
-            for (slot, &token) in content.iter().enumerate() {
-                history = digest(history, token);
-                assert_eq!(self.backend.at(self.cache.pages(*seq), slot), history, "{seq:?} reads its own slot {slot}");
-            }
+            self.backend.check(self.cache.pages(*seq), content);
         }
         let mut held: Vec<PageId> = self.open.iter().flat_map(|(seq, _)| self.cache.pages(*seq)).copied().collect();
         held.sort();
@@ -222,7 +124,7 @@ fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
             Step::Truncate { index, percent } if index < open => {
                 let (seq, content) = &mut world.open[index];
                 content.truncate(content.len() * percent / 100);
-                world.cache.truncate(*seq, content.len());
+                assert_eq!(world.cache.truncate(*seq, content.len()), content.len(), "no layer has a window");
             }
             Step::Fork { index } if index < open && open < 8 => {
                 let (seq, content) = world.open[index].clone();
@@ -347,7 +249,7 @@ fn a_second_model_finds_room_beside_a_full_cache() {
     }
     assert_eq!(first.cache.stats().cached_pages, 12, "cached pages take three quarters");
     let mut second = World { budget: Arc::clone(&first.budget), ..World::new(0) };
-    second.cache = Cache::new(layout(), Arc::clone(&first.budget));
+    second.cache = Cache::new(layout(None), Arc::clone(&first.budget));
     assert_eq!(second.prompt(&tokens(0..256)), Some(0), "the last quarter is free for what is in use");
     assert_eq!(first.budget.used(), first.budget.limit(), "now the budget is spent");
     assert_eq!(first.prompt(&tokens(0..256)), Some(0), "the first model evicts its own");
@@ -388,7 +290,7 @@ fn a_fork_cut_short_and_closed_first_leaves_the_longer_tail_whole() {
     let mut world = World::new(8);
     world.prompt(&tokens(0..50));
     let fork = world.cache.fork(world.open[0].0);
-    world.cache.truncate(fork, 20);
+    assert_eq!(world.cache.truncate(fork, 20), 20, "no layer has a window");
     world.cache.close(fork);
     world.close(0);
     assert_eq!(world.cache.stats().cached_pages, 1, "both tails are one page");

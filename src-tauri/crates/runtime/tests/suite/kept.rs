@@ -27,7 +27,7 @@ impl Clock for Wall {
 }
 
 /// Tiers over RAM and a folder, which bring back all that they have.
-fn tiers(folder: &Path) -> Arc<Tiers> {
+pub(crate) fn tiers(folder: &Path) -> Arc<Tiers> {
     open(folder, |tier| tier, |config| Config { weigh: false, ..config })
 }
 
@@ -47,7 +47,7 @@ fn open(
     Arc::new(tiers)
 }
 
-fn engine(tiers: Option<&Arc<Tiers>>) -> Engine {
+pub(crate) fn engine(tiers: Option<&Arc<Tiers>>) -> Engine {
     let namespace = Namespace::new(b"the secret of this test", "me");
     let kept = tiers.map(|tiers| Kept { tiers: Arc::clone(tiers), namespace });
     Engine::start(EngineConfig { kept, ..config() }).expect("a variant runs")
@@ -65,7 +65,7 @@ async fn ask(engine: &Engine, path: &Path, tokens: Vec<u32>) -> Finish {
 }
 
 /// Unloads, and waits until what was computed has been handed over: nobody else has the tiers then.
-async fn unload(engine: &Engine, tiers: &Arc<Tiers>, holders: usize) {
+pub(crate) async fn unload(engine: &Engine, tiers: &Arc<Tiers>, holders: usize) {
     assert!(engine.unload("m"), "the model was loaded");
     while Arc::strong_count(tiers) > holders {
         tokio::time::sleep(Duration::from_millis(10)).await;

@@ -6,3 +6,4 @@ mod hostile;
 mod kept;
 mod requests;
 mod stress;
+mod windows;

@@ -1,5 +1,7 @@
 //! What people ask for: contexts that stay, contexts and owners that go, and an end to everything.
 //!
+//! A context is named by its chunks in layers that attend to all positions. What windows are kept beside them share their fate.
+//!
 //! Deleting waits until the places below RAM have removed what they had, so these calls are for threads that may wait. What is
 //! deleted is found by nobody from the first moment on.
 
@@ -10,7 +12,7 @@ use super::Tiers;
 use super::state::State;
 use super::status::{Event, Gone};
 use crate::catalog::{Entry, LOWER, PLACES};
-use crate::chunk::ChunkId;
+use crate::chunk::{ChunkId, Group};
 use crate::identity::Fingerprint;
 use crate::owner::Owner;
 use crate::tier::Place;
@@ -62,7 +64,8 @@ impl Tiers {
     /// The kept contexts, the last used first, at most `limit`.
     pub fn contexts(&self, limit: usize) -> Vec<Context> {
         let state = self.inner.lock();
-        let leaves = state.catalog.entries().filter(|(id, _)| state.catalog.continuations(id).is_empty());
+        let leaf = |id: &ChunkId| id.group == Group::Full && state.catalog.continuations(id).is_empty();
+        let leaves = state.catalog.entries().filter(|(id, _)| leaf(id));
         let mut leaves: Vec<_> = leaves.map(|(id, entry)| (std::cmp::Reverse(entry.last_use), *id)).collect();
         leaves.sort_unstable();
         leaves.iter().take(limit).filter_map(|(_, last)| state.context(last)).collect()
@@ -103,7 +106,7 @@ impl Tiers {
         let goes_on = |id: &ChunkId| {
             catalog.continuations(id).iter().any(|next| catalog.get(next).is_some_and(|entry| such(next, entry)))
         };
-        let last = catalog.entries().filter(|(id, entry)| such(id, entry) && !goes_on(id));
+        let last = catalog.entries().filter(|(id, entry)| id.group == Group::Full && such(id, entry) && !goes_on(id));
         let mut last: Vec<_> = last.map(|(id, entry)| (std::cmp::Reverse(entry.last_use), *id)).collect();
         last.sort_unstable();
         last.truncate(most);
@@ -131,8 +134,9 @@ impl Tiers {
             return Err(PinError::Absent);
         }
         if pinned {
+            let all = state.with_windows(path);
             let news: Vec<ChunkId> =
-                path.into_iter().filter(|id| state.catalog.get(id).is_some_and(|entry| !entry.pinned)).collect();
+                all.into_iter().filter(|id| state.catalog.get(id).is_some_and(|entry| !entry.pinned)).collect();
             let fits = news.iter().all(|id| state.catalog.set_pinned(id, true));
             if !fits {
                 for id in &news {
@@ -140,8 +144,11 @@ impl Tiers {
                 }
                 return Err(PinError::Quota);
             }
-            state.dirty.extend(news);
             state.enqueue_below(&self.inner.config, last, now);
+            for id in news.iter().filter(|id| id.group == Group::Window) {
+                state.enqueue_below(&self.inner.config, id, now);
+            }
+            state.dirty.extend(news);
         } else {
             for id in path {
                 let shared = state
@@ -152,8 +159,10 @@ impl Tiers {
                 if shared {
                     break;
                 }
-                state.catalog.set_pinned(&id, false);
-                state.dirty.insert(id);
+                for id in state.with_windows([id]) {
+                    state.catalog.set_pinned(&id, false);
+                    state.dirty.insert(id);
+                }
             }
         }
         drop(state);
@@ -197,6 +206,8 @@ impl Tiers {
                 rest.extend(entry.owners.is_empty().then_some(id));
             }
         }
+        // A window stays as long as the chunk beside it does.
+        rest.retain(|id| id.group == Group::Full || state.catalog.get(&id.in_group(Group::Full)).is_none());
         let mut doomed = HashSet::new();
         while let Some(id) = rest.pop() {
             if doomed.insert(id) {
@@ -261,19 +272,26 @@ impl State {
         path
     }
 
+    /// These chunks, and what is kept of the same tokens in layers with a window.
+    fn with_windows(&self, ids: impl IntoIterator<Item = ChunkId>) -> Vec<ChunkId> {
+        let groups = |id: ChunkId| BTreeSet::from([id, id.in_group(Group::Window)]);
+        ids.into_iter().flat_map(groups).filter(|id| self.catalog.get(id).is_some()).collect()
+    }
+
     fn context(&self, last: &ChunkId) -> Option<Context> {
         let entry = self.catalog.get(last)?;
         let path = self.path(last);
+        let all = self.with_windows(path.iter().copied());
         let everywhere = |place: &Place| path.iter().all(|id| self.catalog.shelf(*place).holds(id));
         let bytes = |id: &ChunkId| Some(self.catalog.get(id)?.payload_bytes);
         let held = |place: Place| {
-            let there = path.iter().filter(|id| self.catalog.shelf(place).holds(id));
+            let there = all.iter().filter(|id| self.catalog.shelf(place).holds(id));
             (place, there.filter_map(bytes).sum::<u64>())
         };
         Some(Context {
             last: *last,
             tokens: entry.first_position + u64::from(entry.tokens),
-            bytes: path.iter().filter_map(bytes).sum(),
+            bytes: all.iter().filter_map(bytes).sum(),
             places: PLACES.into_iter().filter(everywhere).collect(),
             held: PLACES.into_iter().map(held).filter(|(_, bytes)| *bytes > 0).collect(),
             owners: entry.owners.clone(),
@@ -284,7 +302,8 @@ impl State {
     }
 
     fn delete(&mut self, doomed: &HashSet<ChunkId>) -> usize {
-        doomed.iter().for_each(|id| self.forget(id, Gone::Deleted));
-        doomed.len()
+        let all: HashSet<ChunkId> = self.with_windows(doomed.iter().copied()).into_iter().collect();
+        all.iter().for_each(|id| self.forget(id, Gone::Deleted));
+        all.len()
     }
 }

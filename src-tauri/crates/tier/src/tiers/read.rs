@@ -11,7 +11,7 @@ use super::state::{Closing, State, high_mark};
 use super::status::Gone;
 use super::{Inner, Place};
 use crate::catalog::LOWER;
-use crate::chunk::{Chunk, ChunkHead, ChunkId};
+use crate::chunk::{Chunk, ChunkHead, ChunkId, Group};
 use crate::coverage::{Ask, Coverage, Step};
 use crate::tier::{Miss, TierError, Wanted};
 
@@ -278,7 +278,11 @@ impl State {
 
     /// Has what is kept below RAM of a context brought up, as long as there is room.
     pub(super) fn prefetch(&mut self, path: &[ChunkId], now: Duration) {
-        let known = path.iter().rev().map_while(|id| {
+        // Windows last: those that the end sees are kept, if any are.
+        let window = path.iter().map(|id| id.in_group(Group::Window));
+        let seen = window.take_while(|id| self.catalog.get(id).is_some());
+        let all: Vec<ChunkId> = seen.chain(path.iter().copied()).collect();
+        let known = all.iter().rev().map_while(|id| {
             let entry = self.catalog.get(id)?;
             let (keys, rows) = (entry.keys.clone()?, 0..entry.tokens as usize);
             let step = Step {

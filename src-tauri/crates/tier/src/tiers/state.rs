@@ -188,14 +188,19 @@ impl State {
         Ok(if present { Kept::Already } else { Kept::New })
     }
 
-    /// Names an owner of a chunk and of all before it.
+    /// Names an owner of a chunk and of all before it, and of the windows beside them.
     pub(super) fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
         let mut next = *id;
         while let Some(entry) = self.catalog.get_mut(&next)
             && entry.owners.insert(owner.clone())
         {
+            let parent = entry.parent_id(&next);
             self.dirty.insert(next);
-            next = entry.parent_id(&next);
+            let window = next.in_group(Group::Window);
+            if self.catalog.get_mut(&window).is_some_and(|entry| entry.owners.insert(owner.clone())) {
+                self.dirty.insert(window);
+            }
+            next = parent;
         }
     }
 

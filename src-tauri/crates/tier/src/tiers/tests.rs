@@ -8,6 +8,7 @@ mod folder;
 mod people;
 mod remote;
 mod rows;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;

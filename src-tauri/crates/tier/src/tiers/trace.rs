@@ -98,7 +98,8 @@ impl Tiers {
         let only_full = Prefix { groups: crate::Groups { window_tokens: None, ..prefix.groups }, ..prefix.clone() };
         let away = |_| false;
         let full_is_short = prefix.groups.full
-            && Coverage::of(&state.catalog, &only_full, &chains, 0, away, |_| false).tokens() <= tokens;
+            && Coverage::of(&state.catalog, &only_full, &chains, crate::Held::default(), away, |_| false).tokens()
+                <= tokens;
         let group = if full_is_short || prefix.groups.window_tokens.is_none() { Group::Full } else { Group::Window };
         let why = state.why(prefix, chain_before(prefix, tokens), group, tokens, self.inner.clock.now());
         drop(state);

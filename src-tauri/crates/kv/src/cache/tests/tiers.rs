@@ -25,10 +25,11 @@ impl Clock for Hands {
 }
 
 /// A model that comes and goes over tiers that stay.
-struct Place {
-    world: World,
+pub(super) struct Place {
+    pub(super) world: World,
     budget_pages: u64,
-    tiers: Arc<Tiers>,
+    window: Option<usize>,
+    pub(super) tiers: Arc<Tiers>,
     clock: Arc<Hands>,
     namespace: &'static str,
     class: &'static str,
@@ -41,12 +42,17 @@ const STEP_BYTES: usize = 1;
 
 impl Place {
     fn new(budget_pages: u64, ram_bytes: u64) -> Self {
+        Self::with_window(budget_pages, ram_bytes, None)
+    }
+
+    pub(super) fn with_window(budget_pages: u64, ram_bytes: u64, window: Option<usize>) -> Self {
         let clock = Arc::new(Hands::default());
         let config = Config { weigh: false, ..Config::new(ram_bytes) };
         let tiers = Tiers::open(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
         let mut place = Self {
-            world: World::new(budget_pages),
+            world: World::with_window(budget_pages, window),
             budget_pages,
+            window,
             tiers: Arc::new(tiers),
             clock,
             namespace: "me",
@@ -58,24 +64,25 @@ impl Place {
     }
 
     /// The model is unloaded, and loaded again.
-    fn reload(&mut self) {
+    pub(super) fn reload(&mut self) {
         while !self.world.open.is_empty() {
             self.world.close(0);
         }
         self.world.cache.keep_all(&self.world.backend, || false);
-        self.world = World::new(self.budget_pages);
+        self.world = World::with_window(self.budget_pages, self.window);
         let keeping = Keeping {
             tiers: Arc::clone(&self.tiers),
             namespace: Namespace::new(b"secret", self.namespace),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
             class: NumericClass::new(self.class).expect("the name is short"),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
+            groups: crate::groups(&layout(self.window)),
         };
         self.world.cache.keep_in(keeping, Costs::new(self.token));
     }
 
     /// Opens a sequence, brings back what is kept, and computes the rest. Returns the tokens that came from the tiers.
-    fn prompt(&mut self, tokens: &[u32]) -> usize {
+    pub(super) fn prompt(&mut self, tokens: &[u32]) -> usize {
         let World { backend, cache, .. } = &mut self.world;
         let (seq, _) = cache.open(tokens);
         let mut recalled = 0;
@@ -113,7 +120,8 @@ impl Place {
     /// How much of a prompt the tiers have.
     fn kept(&self, prompt: &[u32]) -> usize {
         let keys = prompt.iter().copied().map(Key::token).collect();
-        self.tiers.find(&self.world.cache.keeper.as_ref().expect("it keeps").keeping.prefix(keys)).tokens()
+        let keeper = self.world.cache.keeper.as_ref().expect("it keeps");
+        self.tiers.find(&keeper.keeping.prefix(keys)).tokens()
     }
 }
 
@@ -317,15 +325,17 @@ proptest! {
     fn every_sequence_reads_its_own_history_over_tiers(
         budget_pages in 4u64..40,
         ram_chunks in 1u64..20,
+        window in prop_oneof![Just(None), (1usize..400).prop_map(Some)],
         acts in proptest::collection::vec(act(), 1..80),
     ) {
-        let mut place = Place::new(budget_pages, ram_chunks * 4 * layout().page_bytes as u64);
+        let ram_bytes = ram_chunks * 4 * layout(window).page_bytes as u64;
+        let mut place = Place::with_window(budget_pages, ram_bytes, window);
         for act in acts {
             let open = place.world.open.len();
             match act {
                 Act::Step(Step::Open { chat, len }) if open < 8 => {
                     // Longer than in the pool's own test, so that there are chunks.
-                    let prompt: Vec<u32> = (0..len * 4).map(|i| chat_token(chat, i)).collect();
+                    let prompt: Vec<u32> = (0..len * 4).map(|i| chat_token(chat, i / 4)).collect();
                     place.prompt(&prompt);
                 }
                 Act::Step(Step::Append { index, branch, len }) if index < open => {
@@ -334,8 +344,8 @@ proptest! {
                 }
                 Act::Step(Step::Truncate { index, percent }) if index < open => {
                     let (seq, content) = &mut place.world.open[index];
-                    content.truncate(content.len() * percent / 100);
-                    place.world.cache.truncate(*seq, content.len());
+                    let left = place.world.cache.truncate(*seq, content.len() * percent / 100);
+                    content.truncate(left);
                 }
                 Act::Step(Step::Fork { index }) if index < open && open < 8 => {
                     let (seq, content) = place.world.open[index].clone();

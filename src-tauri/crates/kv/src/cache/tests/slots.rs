@@ -1,0 +1,148 @@
+//! A backend that has only pages. A slot holds a digest of its token and of what its layers see before it, as real keys and values
+//! do, so that a right token after a wrong prefix is still seen as wrong.
+
+use std::ops::Range;
+
+use cairn_gguf::DType;
+use cairn_tensor::{
+    Backend, BackendError, Batch, BufferId, Caps, Kv, Limits, PAGE_TOKENS, PageId, PageLayout, Plan, PlanId, State,
+    StateId, StateKind, Weight, WeightId,
+};
+
+/// Bytes of a slot's key, or value.
+const ROW_BYTES: usize = 32;
+
+/// Pages of one layer, or of one more that attends to a window.
+pub(super) fn layout(window: Option<usize>) -> PageLayout {
+    let kinds = [Some(StateKind::Full), window.map(|tokens| StateKind::Window(tokens as u32))];
+    let state = |kind| State { kind, kv_heads: 1, head_dim: ROW_BYTES / 2 };
+    PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16)
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// By layer.
+    pub(super) pages: Vec<[[u64; PAGE_TOKENS]; 2]>,
+    pub(super) memory_pages: Option<usize>,
+    pub(super) window: Option<usize>,
+}
+
+impl Slots {
+    /// Computes one token as a model would: it reads slots before through the page table and writes the next.
+    pub(super) fn compute(&mut self, pages: &[PageId], slot: usize, token: u32) {
+        let rows = rows(self.window, slot, token, |layer, slot| self.at(pages, layer, slot));
+        for (layer, row) in rows.into_iter().enumerate() {
+            self.pages[pages[slot / PAGE_TOKENS].0 as usize][layer][slot % PAGE_TOKENS] = row;
+        }
+    }
+
+    /// Checks that these pages hold what computing these tokens gives, as far as the next token may see it.
+    pub(super) fn check(&self, pages: &[PageId], tokens: &[u32]) {
+        let mut expected: [Vec<u64>; 2] = Default::default();
+        for (slot, &token) in tokens.iter().enumerate() {
+            let computed = rows(self.window, slot, token, |layer, slot| expected[layer][slot]);
+            expected.iter_mut().zip(computed).for_each(|(layer, row)| layer.push(row));
+        }
+        for slot in 0..tokens.len() {
+            assert_eq!(self.at(pages, 0, slot), expected[0][slot], "slot {slot} of {} is its own", tokens.len());
+            if self.window.is_some_and(|window| slot + window > tokens.len()) {
+                let why = "is its own, and in a window";
+                assert_eq!(self.at(pages, 1, slot), expected[1][slot], "slot {slot} of {} {why}", tokens.len());
+            }
+        }
+    }
+
+    fn at(&self, pages: &[PageId], layer: usize, slot: usize) -> u64 {
+        self.pages[pages[slot / PAGE_TOKENS].0 as usize][layer][slot % PAGE_TOKENS]
+    }
+}
+
+/// The rows of both layers at a slot, given what they are before it. The layer with a window reads the first, one in the middle and
+/// the last of what it sees.
+fn rows(window: Option<usize>, slot: usize, token: u32, at: impl Fn(usize, usize) -> u64) -> [u64; 2] {
+    let before = if slot == 0 { 0 } else { at(0, slot - 1) };
+    let mut seen = 0;
+    if let Some(window) = window {
+        let first = (slot + 1).saturating_sub(window);
+        for slot in [first, first.midpoint(slot), slot.saturating_sub(1)].into_iter().filter(|&other| other < slot) {
+            seen = digest(seen, at(1, slot));
+        }
+    }
+    let row = digest(digest(before, seen), u64::from(token));
+    [row, digest(row, 1)]
+}
+
+fn digest(before: u64, next: u64) -> u64 {
+    (before ^ next).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xbf58_476d_1ce4_e5b9).rotate_left(31)
+}
+
+impl Backend for Slots {
+    fn caps(&self) -> Caps {
+        Caps { backend: "slots", variant: "", numerics_rev: 0, kv_type: DType::F16 }
+    }
+
+    fn upload(&mut self, _: Weight) -> Result<WeightId, BackendError> {
+        unreachable!("the cache has no weights")
+    }
+
+    fn prepare(&mut self, _: Plan, _: Limits) -> Result<PlanId, BackendError> {
+        unreachable!("the cache has no plan")
+    }
+
+    fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError> {
+        if self.memory_pages.is_some_and(|most| pages > most) {
+            return Err(BackendError::Memory { what: "pages", need_bytes: 0 });
+        }
+        self.pages.resize(pages.max(self.pages.len()), [[0; PAGE_TOKENS]; 2]);
+        Ok(())
+    }
+
+    fn run(&mut self, _: PlanId, _: &Batch) -> Result<(), BackendError> {
+        unreachable!("the cache runs nothing")
+    }
+
+    fn read(&self, _: PlanId, _: BufferId, _: Range<usize>, _: &mut [f32]) {
+        unreachable!("the cache reads no buffer")
+    }
+
+    fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize) {
+        let source = self.pages[from.0 as usize];
+        for (target, source) in self.pages[to.0 as usize].iter_mut().zip(source) {
+            // The rest of the target is made unlike anything computed, so that a copy that is too short is seen.
+            *target = [u64::MAX; PAGE_TOKENS];
+            target[..tokens].copy_from_slice(&source[..tokens]);
+        }
+    }
+
+    fn read_section(&self, page: PageId, state: StateId, kind: Kv, out: &mut [u8]) {
+        out.fill(0);
+        if kind == Kv::Keys {
+            let slots = self.pages[page.0 as usize][state.0 as usize];
+            for (row, slot) in out.chunks_exact_mut(ROW_BYTES).zip(slots) {
+                row[..8].copy_from_slice(&slot.to_le_bytes());
+            }
+        }
+    }
+
+    fn write_section(&mut self, page: PageId, state: StateId, kind: Kv, bytes: &[u8]) {
+        if kind == Kv::Keys {
+            let slots = &mut self.pages[page.0 as usize][state.0 as usize];
+            for (row, slot) in bytes.chunks_exact(ROW_BYTES).zip(slots) {
+                *slot = u64::from_le_bytes(row[..8].try_into().expect("a row has more than eight bytes"));
+            }
+        }
+    }
+
+    fn read_page(&self, _: PageId, _: &mut [u8]) {
+        unreachable!("the cache moves sections")
+    }
+
+    fn write_page(&mut self, _: PageId, _: &[u8]) {
+        unreachable!("the cache moves sections")
+    }
+
+    fn free_memory(&self) -> u64 {
+        u64::MAX
+    }
+}
