@@ -140,6 +140,14 @@ impl Ssd {
         Ok(self.disk.free_bytes(&self.layout.version())?)
     }
 
+    /// Room that chunks take, whoever put them there: by the folders alone, so that it can be asked before each write.
+    ///
+    /// # Errors
+    /// Where the folder cannot be listed.
+    pub fn taken_bytes(&self) -> Result<u64, TierError> {
+        scan::taken_bytes(self)
+    }
+
     /// The damaged files that were put aside.
     pub fn aside(&self) -> Vec<PathBuf> {
         scan::files_in(&self.layout.bad())

@@ -73,22 +73,26 @@ pub struct Lower {
     pub owns: Arc<dyn Fn() -> bool + Send + Sync>,
     /// How often to look for what other processes changed.
     pub rescan: Option<Duration>,
+    /// Bytes that all processes' chunks take there now, where others may add some; none where that cannot be told. Asked before a
+    /// write. May block.
+    pub taken: Option<Arc<dyn Fn() -> Option<u64> + Send + Sync>>,
 }
 
 impl Lower {
     /// A place of our own without other limits than its budget.
     pub fn new(tier: Arc<dyn Tier>, budget_bytes: u64) -> Self {
-        Self { tier, budget_bytes, floor: None, daily_bytes: None, owns: Arc::new(|| true), rescan: None }
+        Self { tier, budget_bytes, floor: None, daily_bytes: None, owns: Arc::new(|| true), rescan: None, taken: None }
     }
 
     /// A folder that other processes may use too.
     pub fn ssd(ssd: &Arc<Ssd>, budget_bytes: u64, floor_bytes: u64) -> Self {
         const RESCAN: Duration = Duration::from_secs(30);
-        let (room, lock) = (Arc::clone(ssd), Arc::clone(ssd));
+        let (room, lock, all) = (Arc::clone(ssd), Arc::clone(ssd), Arc::clone(ssd));
         Self {
             floor: Some(Floor { bytes: floor_bytes, free: Arc::new(move || room.free_bytes().ok()) }),
             owns: Arc::new(move || lock.try_own()),
             rescan: Some(RESCAN),
+            taken: Some(Arc::new(move || all.taken_bytes().ok())),
             ..Self::new(Arc::clone(ssd) as _, budget_bytes)
         }
     }

@@ -1,5 +1,4 @@
-//! Two processes over one folder: no row is wrong. Each knows of the other's files since it last looked, so until the owner looks the
-//! folder may hold what both may put there; how much it held is told.
+//! Two processes over one folder: no row is wrong, and the folder stays within its budget but for one chunk of the guest.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -10,7 +9,7 @@ use tempfile::TempDir;
 use crate::crash::{last_words, small, spawn};
 use crate::scale;
 use crate::talk::{Talks, Tally};
-use crate::world::{SOON, World, chunk_files, room_bytes};
+use crate::world::{CHUNK_FILE_BYTES, SOON, World, chunk_files, room_bytes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn shared_folder_gives_no_wrong_token() {
@@ -59,6 +58,6 @@ async fn shared_folder_gives_no_wrong_token() {
         began.elapsed().as_secs_f64()
     );
     assert!(up > 0 && tally.from_ssd > 0, "two processes were to share: {tally:?}");
-    assert!(most <= 2 * setting.ssd_bytes, "the folder held {most} bytes, of which each may put {}", setting.ssd_bytes);
+    assert!(most <= setting.ssd_bytes + CHUNK_FILE_BYTES, "the folder held {most} bytes of {}", setting.ssd_bytes);
     Arc::into_inner(life).expect("everybody has left").end(Duration::from_secs(2)).await;
 }

@@ -29,6 +29,8 @@ pub(crate) const MODELS: usize = 2;
 pub(crate) const CONTEXT: u32 = 2048;
 /// Bytes of a position's rows: two layers, keys and values, two heads, 16 bytes.
 pub(crate) const TOKEN_BYTES: u64 = 128;
+/// Bytes that a file of a whole chunk takes at most: 32 KiB of rows, and the blocks around them.
+pub(crate) const CHUNK_FILE_BYTES: u64 = 64 << 10;
 /// What should take a moment takes no longer.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 

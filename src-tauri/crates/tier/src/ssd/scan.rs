@@ -67,6 +67,13 @@ fn stored(ssd: &Ssd, path: &Path) -> Result<Stored, Miss> {
     Ok(Stored { keys, ..header.stored(blocks.room_bytes().map_err(TierError::from)?) })
 }
 
+/// Room that files of chunks take. One that another process removes meanwhile takes none.
+pub(super) fn taken_bytes(ssd: &Ssd) -> Result<u64, TierError> {
+    let files = folders_of_chunks(&ssd.layout)?.into_iter().flat_map(|folder| entries_of(&folder));
+    let room = |path: PathBuf| ssd.disk.open_blocks(&path).and_then(|blocks| blocks.room_bytes()).unwrap_or(0);
+    Ok(files.filter(|path| is_chunk(path)).map(room).sum())
+}
+
 /// The folders that files of chunks lie in.
 pub(super) fn folders_of_chunks(layout: &Layout) -> Result<Vec<PathBuf>, TierError> {
     let version = layout.version();

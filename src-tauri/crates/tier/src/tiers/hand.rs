@@ -62,6 +62,7 @@ pub(super) fn run(inner: &Inner, place: Place) {
             state = inner.wait(state);
             continue;
         };
+        let budget = state.catalog.shelf(place).budget();
         drop(state);
         state = match op {
             Op::Scan => scan(inner, lower, place),
@@ -74,11 +75,17 @@ pub(super) fn run(inner: &Inner, place: Place) {
             Op::Save(id, source) => {
                 cairn_disk::stand_back();
                 inner.write_owners(&id);
-                inner.promise_day(place);
-                let saved = save(inner, lower, &id, source);
-                let mut state = inner.lock();
-                state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
-                state
+                if others_filled(lower, budget, &source) {
+                    let mut state = inner.lock();
+                    state.finish_crowded(place);
+                    state
+                } else {
+                    inner.promise_day(place);
+                    let saved = save(inner, lower, &id, source);
+                    let mut state = inner.lock();
+                    state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
+                    state
+                }
             }
         };
         inner.done.notify_all();
@@ -88,6 +95,13 @@ pub(super) fn run(inner: &Inner, place: Place) {
 
 fn panicked<T>() -> Result<T, TierError> {
     Err(TierError::Failed("the tier panicked".to_owned()))
+}
+
+/// Whether other processes have put so much there that a chunk would be too much, which the catalog does not know before the next scan.
+fn others_filled(lower: &Lower, budget: u64, source: &Source) -> bool {
+    let Source::Ram(chunk) = source else { return false };
+    let taken = lower.taken.as_ref().and_then(|taken| calmly(|| taken()).flatten());
+    taken.is_some_and(|taken| taken.saturating_add(most_bytes(chunk)) > budget)
 }
 
 /// Writes a chunk, if that leaves others enough room.
@@ -352,6 +366,16 @@ impl State {
                 self.failed(place, now, &error.to_string());
             }
         }
+    }
+
+    /// A chunk is not written, since others have filled the place. Its owner looks what they put there, and makes room.
+    fn finish_crowded(&mut self, place: Place) {
+        let hand = self.hand_mut(place);
+        (hand.saving, hand.doomed) = (None, false);
+        if hand.owns {
+            hand.scanned_at = None;
+        }
+        self.counts.dropped.no_room += 1;
     }
 
     /// A chunk was written anew, so what was to be removed under its name is there no more.
