@@ -58,6 +58,7 @@ impl Pages {
             namespace: place::namespace(),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
             class: NumericClass::new("bench").expect("a short name"),
+            groups: cairn_kv::groups(&self.layout),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
         };
         self.cache.keep_in(keeping, Costs::new(Duration::from_millis(10)));

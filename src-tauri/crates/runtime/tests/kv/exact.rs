@@ -94,7 +94,7 @@ impl Machinery {
         let mut events = lease.generate(request);
         loop {
             match events.recv().await.expect("an answer ends with its end") {
-                Event::Text(_) => {}
+                Event::Text(_) | Event::Full(_) => {}
                 Event::Done(finish) => return (finish, self.bits.lock().expect("nobody panics with it").clone()),
                 Event::Failed(error) => panic!("{error}"),
             }

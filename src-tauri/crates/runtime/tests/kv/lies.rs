@@ -111,13 +111,16 @@ impl Tier for LyingTier {
     }
 }
 
+/// Told of logits.
+pub(crate) type Seen = dyn Fn(&[f32]) + Send;
+
 /// A backend that is watched, or made to copy something else than it is asked for.
 pub(crate) struct Wrapped<B> {
     pub(crate) backend: B,
     /// Rows that are copied where so many are asked for.
     pub(crate) copied: fn(usize) -> usize,
     /// Is told of each row of logits.
-    pub(crate) seen: Box<dyn Fn(&[f32]) + Send>,
+    pub(crate) seen: Box<Seen>,
 }
 
 impl<B: Backend> Backend for Wrapped<B> {

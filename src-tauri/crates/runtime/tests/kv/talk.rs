@@ -231,7 +231,7 @@ pub(crate) async fn ask(
     }
     let end = loop {
         match events.recv().await {
-            Some(Event::Text(_)) => {}
+            Some(Event::Text(_) | Event::Full(_)) => {}
             Some(Event::Done(finish)) => break Ok(finish),
             Some(Event::Failed(error)) => break Err(error),
             None => break Err(GenerateError::Unloaded),

@@ -243,7 +243,8 @@ impl Life {
     /// What a place holds, and has done.
     pub(crate) fn place(&self, place: Place) -> PlaceStatus {
         let status = self.tiers.status();
-        *status.places.iter().find(|found| found.place == place).expect("all lives have RAM and a folder")
+        let found = status.places.into_iter().find(|found| found.place == place);
+        found.expect("all lives have RAM and a folder")
     }
 
     /// Ends it: what was computed is handed over, and written for at most `flush`.

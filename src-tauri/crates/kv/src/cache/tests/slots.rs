@@ -44,11 +44,12 @@ impl Slots {
             let computed = rows(self.window, slot, token, |layer, slot| expected[layer][slot]);
             expected.iter_mut().zip(computed).for_each(|(layer, row)| layer.push(row));
         }
-        for slot in 0..tokens.len() {
-            assert_eq!(self.at(pages, 0, slot), expected[0][slot], "slot {slot} of {} is its own", tokens.len());
+        let [full, windowed] = expected;
+        for (slot, (full, windowed)) in full.into_iter().zip(windowed).enumerate() {
+            assert_eq!(self.at(pages, 0, slot), full, "slot {slot} of {} is its own", tokens.len());
             if self.window.is_some_and(|window| slot + window > tokens.len()) {
                 let why = "is its own, and in a window";
-                assert_eq!(self.at(pages, 1, slot), expected[1][slot], "slot {slot} of {} {why}", tokens.len());
+                assert_eq!(self.at(pages, 1, slot), windowed, "slot {slot} of {} {why}", tokens.len());
             }
         }
     }
