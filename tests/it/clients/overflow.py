@@ -50,7 +50,8 @@ except urllib.error.HTTPError as error:
     refused = [error.code, words.startswith("the prompt is longer than the context length currently available to the model")]
 
 few = [{"role": "user", "content": "Tell me all that you know."}]
-endless = {**OPTIONS, "num_predict": -1, "num_ctx": 48, "temperature": 1.0, "seed": 3}
+prompt_tokens = raw(few, options={**OPTIONS, "num_predict": 1})["prompt_eval_count"]
+endless = {**OPTIONS, "num_predict": -1, "num_ctx": prompt_tokens + 4}
 ended = raw(few, shift=False, options=endless)["done_reason"]
 
 report = {"refused": refused, "ended": ended, "seams": seams, "dropped": dropped, "least_cached": min(cached, default=None)}

@@ -108,6 +108,8 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         () = serving => {}
         () = deadline => tracing::warn!("some answers did not end in time"),
     }
+    // Where nobody was connected, serving ended before that.
+    app.shutdown();
     rest(&app).await;
     app.close_lan().await;
     let keeping = app.clone();

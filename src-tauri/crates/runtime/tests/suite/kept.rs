@@ -125,7 +125,9 @@ async fn a_restarted_process_finds_it_on_the_disk() {
     let tiers = tiers(&kept);
     let engine = engine(Some(&tiers));
     let again = ask(&engine, &path, prompt(3, 1200)).await;
-    assert_eq!(again.recalled.ssd_tokens, 1199, "all but the last token came from the disk: {:?}", again.recalled);
+    // Some may have been brought up while the model was loaded.
+    let recalled = again.recalled.ssd_tokens + again.recalled.ram_tokens;
+    assert_eq!(recalled, 1199, "all but the last token came from the disk: {:?}", again.recalled);
     assert_eq!(again.tokens, first.tokens, "the answer is the same, token for token");
 
     // Other weights under the same name have nothing of it.

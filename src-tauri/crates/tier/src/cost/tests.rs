@@ -1,3 +1,5 @@
+//! The cost model: what it learns, and that it takes the quicker way.
+
 use std::time::Duration;
 
 use cairn_testkit::Random;

@@ -1,3 +1,5 @@
+//! The policy against traces: hit rates beside those of the best that could be done, and what is written for them.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -211,7 +211,7 @@ impl State {
         }
         self.catalog.touch(id, now, unix_s);
         self.dirty.insert(*id);
-        if hit && self.deserves(id, Place::Ssd) {
+        if hit && self.is_early(config, id, unix_s) {
             self.enqueue_below(config, id, now);
         }
     }

@@ -214,6 +214,10 @@ impl FakePlace {
 
     fn fault(&self, call: &'static str) -> Result<Fault, TierError> {
         let fault = (self.faults.lock().unwrap())(call);
+        self.suffer(fault)
+    }
+
+    fn suffer(&self, fault: Fault) -> Result<Fault, TierError> {
         match fault {
             Fault::Fail => return Err(TierError::Failed("told to".to_owned())),
             Fault::Full => return Err(TierError::Full("told to".to_owned())),
@@ -270,8 +274,7 @@ impl Tier for FakePlace {
     fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
         let one = *self.one.lock().unwrap();
         let fault = match one {
-            Some((id, Fault::Fail)) if id == wanted.id => return Err(TierError::Failed("told to".to_owned()).into()),
-            Some((id, fault)) if id == wanted.id => fault,
+            Some((id, fault)) if id == wanted.id => self.suffer(fault)?,
             _ => self.fault("load")?,
         };
         let mut files = self.files.lock().unwrap();

@@ -154,10 +154,8 @@ fn what_came_before_the_deadline_is_used() {
         assert!(matches!(next(&mut restoring), Next::Ready(_)), "chunk {chunk} comes");
     }
     bench.clock.pass(Duration::from_secs(2));
-    assert!(
-        matches!(restoring.try_next(), Next::Ended(End::Deadline)),
-        "the third does not, and the fourth is not asked"
-    );
+    let third = restoring.try_next();
+    assert!(matches!(third, Next::Ended(End::Deadline)), "the third does not, and the fourth is not asked: {third:?}");
     assert_eq!(tiers.status().places[1].flow.failed, 1, "the place is to blame");
     bench.ssd.release();
 }
