@@ -46,6 +46,14 @@ fn scripts_are_told_of_failures() {
     check(&["push", &nobody, "--insecure", "--json"], Some(&nobody), "");
     check(&["rm", &nobody, "--json"], Some(&nobody), "not found");
     check(&["rm", &nobody, "nobody-else", "--json"], None, "2 of 2 models were not deleted");
+    check(&["verify", "nobody", "--json"], Some("nobody"), "not found");
+    check(&["cp", "nobody", "other", "--json"], None, "not found");
+    check(&["show", "nobody", "--json"], None, "not found");
+    check(&["create", "m", "-f", "/nowhere/Modelfile", "--json"], None, "Modelfile");
+    check(&["import", "/nowhere/m.gguf", "--json"], None, "m.gguf");
+    check(&["scan", "/nowhere", "--json"], None, "nowhere");
+    check(&["downloads", "pause", "nobody", "--json"], None, "nobody");
+    check(&["cache", "drop", "0000", "--json"], None, "no kept context");
 }
 
 #[test]

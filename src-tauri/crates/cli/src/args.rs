@@ -1,5 +1,7 @@
 //! The command line: verbs and their flags, those of `ollama` where it has them.
 
+mod json;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Runs language models on your own machine.

@@ -107,6 +107,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("could not start the threads that wait for input and output")?;
+    let json = args.verb.as_ref().is_some_and(Verb::leaves_failure);
     let done = match args.verb {
         None if args.version => runtime.block_on(version::print(&setting)),
         None => output::print(&args::help()),
@@ -140,7 +141,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&setting, &args)),
     };
     runtime.shutdown_background();
-    done.map(|()| ExitCode::SUCCESS)
+    several::told(json, None, done).map(|()| ExitCode::SUCCESS)
 }
 
 #[cfg(test)]

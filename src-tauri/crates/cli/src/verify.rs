@@ -6,9 +6,21 @@ use anyhow::bail;
 use cairn_wire::app::{FlawKind, FlawedContents, VerifiedModels, VerifyLine, VerifyRequest};
 
 use crate::progress::Progress;
-use crate::{Setting, args, daemon, human, output};
+use crate::{Setting, args, daemon, human, output, several};
 
 pub(crate) async fn verify(setting: &Setting, args: &args::Verify) -> anyhow::Result<()> {
+    let verified = several::told(args.json, several::only(&args.models), read(setting, args).await)?;
+    let verdict = verdict(&verified);
+    match (args.json, &verdict) {
+        (true, _) => output::json(&verified)?,
+        (false, Ok(sound)) => output::print(sound)?,
+        (false, Err(_)) => output::print(&lines(&verified))?,
+    }
+    verdict.map(drop).map_err(|damage| anyhow::anyhow!(damage))
+}
+
+/// Has the daemon read everything, and shows how far it is.
+async fn read(setting: &Setting, args: &args::Verify) -> anyhow::Result<VerifiedModels> {
     let client = daemon::reach(setting).await?;
     client.must_be_ours("verifying models")?;
     let request = VerifyRequest { models: args.models.clone(), discard: args.discard };
@@ -29,14 +41,7 @@ pub(crate) async fn verify(setting: &Setting, args: &args::Verify) -> anyhow::Re
         _ = tokio::signal::ctrl_c() => Err(anyhow::anyhow!("interrupted")),
     };
     progress.clear();
-    let verified = verified?;
-    let verdict = verdict(&verified);
-    match (args.json, &verdict) {
-        (true, _) => output::json(&verified)?,
-        (false, Ok(sound)) => output::print(sound)?,
-        (false, Err(_)) => output::print(&lines(&verified))?,
-    }
-    verdict.map(drop).map_err(|damage| anyhow::anyhow!(damage))
+    verified
 }
 
 /// A line for everything that is wrong.
