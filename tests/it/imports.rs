@@ -154,8 +154,10 @@ fn every_model_of_a_folder_is_imported() {
     let output = home.run(&["import", "--json", &folder.to_string_lossy()]);
     refused_with(&output, &["broken.gguf", "not a GGUF file", "2 of 3 models were imported"]);
     let lines = text(&output.stdout);
-    let models: Vec<serde_json::Value> =
+    let mut models: Vec<serde_json::Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("each line is JSON")).collect();
+    let last = models.pop().expect("there are lines");
+    assert_eq!(last["error"], "2 of 3 models were imported", "the last line tells that some were not: {lines}");
     assert_eq!(models.len(), 2, "a line for each: {lines}");
     let files = models.iter().filter_map(|model| model["file"].as_str());
     assert!(files.clone().all(|file| file.ends_with(".gguf")) && files.count() == 2, "and which it is of: {lines}");
