@@ -236,7 +236,8 @@ fn an_s3_server_keeps_what_was_computed_and_may_fail() {
     scanned(&home, 10.0);
     let (restored, _) = ask(&daemon, 1);
     let prompt = tokens(&restored, "prompt_eval_count");
-    assert_eq!(recalled(&restored), prompt - 1, "all of it comes from the server: {restored}");
+    // All that could be written within the second that an end takes at most.
+    assert!((512..prompt).contains(&recalled(&restored)), "it comes from the server: {restored}");
     check(&restored, 1, "restored");
     drop(daemon);
 
