@@ -143,8 +143,10 @@ impl Cache {
         let whole = self.sequence(seq).published * PAGE_TOKENS;
         self.cut(seq, if known.is_some() { whole } else { from.min(have) });
         if self.window_tokens.is_some() {
-            let sequence = self.sequence_mut(seq);
-            sequence.usable = Some(sequence.keys.len());
+            // The page that holds the end went too, and from its beginning layers with a window may see a hole.
+            let sequence = self.sequence(seq);
+            let usable = self.usable_end(&sequence.pages, sequence.keys.len());
+            self.sequence_mut(seq).usable = Some(usable);
         }
         if let Some(known) = known {
             self.adopt(seq, &known, &tokens[..from]);
