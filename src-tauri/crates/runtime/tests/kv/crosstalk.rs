@@ -58,7 +58,7 @@ fn damage(world: &World, dice: &mut Random) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn crosstalk_gives_no_wrong_token() {
-    let runs = scale::runs(2);
+    let runs = scale::runs(4);
     let (mut tally, began) = (Tally::default(), Instant::now());
     for seed in runs.clone() {
         let one = run(seed, Setting::default()).await;
