@@ -1,13 +1,11 @@
 //! What is kept of prompts belongs to whom it belongs: owners can have it deleted, nobody finds another's, an incognito request
 //! leaves nothing, and a prompt that was computed again says why.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::cairn::{Daemon, Home, kill, refused, succeeded};
+use crate::cairn::{Daemon, Home, exchange, kill, refused, send, succeeded};
 
 /// Tokens of a context in these journeys.
 const CONTEXT: u32 = 2048;
@@ -47,34 +45,21 @@ impl Place {
 
     /// Asks what only our own clients may.
     fn own(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
-        let file = std::fs::read(self.home.folder.path().join("run/daemon.json")).expect("the daemon has written it");
-        let file: Value = serde_json::from_slice(&file).expect("it is JSON");
-        let bearer = format!("Bearer {}", file["token"].as_str().expect("it has a token"));
+        let bearer = self.home.bearer().expect("the daemon has written it");
         self.request(method, path, &[("Authorization", &bearer)], body)
     }
 
     fn request(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
-        let port = self.home.port;
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the daemon listens");
-        let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{headers}");
-        write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").expect("the daemon reads");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("the daemon answers");
-        let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
-        let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).expect("a status");
-        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+        let answer = exchange(self.home.port, method, path, headers, body);
+        let (status, body) = answer.expect("the daemon answers");
+        (status, serde_json::from_str(&body).unwrap_or(Value::Null))
     }
 
     /// The first line of the stream of events.
     fn first_event(&self) -> Value {
-        let file = std::fs::read(self.home.folder.path().join("run/daemon.json")).expect("the daemon has written it");
-        let file: Value = serde_json::from_slice(&file).expect("it is JSON");
-        let (port, token) = (self.home.port, file["token"].as_str().expect("it has a token"));
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the daemon listens");
-        let head = "GET /app/cache/events HTTP/1.1";
-        write!(stream, "{head}\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\r\n").expect("it reads");
+        let bearer = self.home.bearer().expect("the daemon has written it");
+        let headers = [("Authorization", bearer.as_str())];
+        let stream = send(self.home.port, "GET", "/app/cache/events", &headers, "").expect("the daemon listens");
         let lines = std::io::BufRead::lines(std::io::BufReader::new(stream));
         let line = lines.map_while(Result::ok).find(|line| line.starts_with('{')).expect("a line comes");
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -111,12 +96,7 @@ fn count(answer: &Value, field: &str) -> u64 {
 
 /// Files of chunks below a folder.
 fn chunks(folder: &Path) -> usize {
-    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
-    let count = |path: std::path::PathBuf| match path.is_dir() {
-        true => chunks(&path),
-        false => usize::from(path.extension().is_some_and(|ending| ending == "kvc")),
-    };
-    entries.flatten().map(|entry| count(entry.path())).sum()
+    cairn_testkit::chunk_files(folder).len()
 }
 
 #[test]

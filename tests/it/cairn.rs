@@ -132,9 +132,17 @@ impl Home {
 
     /// The process that listens here, by the file that the daemon writes.
     pub(crate) fn daemon_pid(&self) -> Option<u32> {
+        u32::try_from(self.daemon_file()?["pid"].as_u64()?).ok()
+    }
+
+    /// What our own clients say in `Authorization`.
+    pub(crate) fn bearer(&self) -> Option<String> {
+        Some(format!("Bearer {}", self.daemon_file()?["token"].as_str()?))
+    }
+
+    fn daemon_file(&self) -> Option<serde_json::Value> {
         let file = find(self.folder.path(), "daemon.json")?;
-        let value: serde_json::Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-        u32::try_from(value["pid"].as_u64()?).ok()
+        serde_json::from_slice(&std::fs::read(file).ok()?).ok()
     }
 }
 
@@ -184,7 +192,7 @@ impl Daemon<'_> {
 
     /// An open connection on which a POST was sent, for reading the answer as it comes.
     pub(crate) fn post_streaming(&self, path: &str, body: &serde_json::Value) -> TcpStream {
-        send(self.home.port, "POST", path, &body.to_string()).expect("the daemon takes connections")
+        send(self.home.port, "POST", path, &[], &body.to_string()).expect("the daemon takes connections")
     }
 
     /// What it has logged.
@@ -200,23 +208,35 @@ impl Drop for Daemon<'_> {
     }
 }
 
-fn send(port: u16, method: &str, path: &str, body: &str) -> Option<TcpStream> {
+/// Sends a request, for reading the answer as it comes.
+pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
     let length = body.len();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}"
-    )
-    .ok()?;
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n{headers}");
+    write!(stream, "{head}Content-Length: {length}\r\n\r\n{body}").ok()?;
     Some(stream)
 }
 
-fn request(port: u16, method: &str, path: &str, body: &str) -> Option<String> {
+/// A request's status, and what comes after its headers.
+pub(crate) fn exchange(
+    port: u16,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Option<(u16, String)> {
     let mut answer = String::new();
-    send(port, method, path, body)?.read_to_string(&mut answer).ok()?;
+    send(port, method, path, headers, body)?.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    Some(if head.to_ascii_lowercase().contains("transfer-encoding: chunked") { unchunk(body) } else { body.to_owned() })
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    let chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    Some((status, if chunked { unchunk(body) } else { body.to_owned() }))
+}
+
+fn request(port: u16, method: &str, path: &str, body: &str) -> Option<String> {
+    exchange(port, method, path, &[], body).map(|(_, body)| body)
 }
 
 /// The body without the sizes of its chunks (RFC 9112, section 7.1).

@@ -1,6 +1,6 @@
 //! A remote place, which is slow, fails, hangs, and is back: nobody waits for it, and all is well when it is.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::{recalled, tokens};
-use crate::cairn::{Daemon, Home, kill, program, succeeded};
+use crate::cairn::{Daemon, Home, exchange, kill, program, succeeded};
 
 /// A server of S3 from PyPI, which ends with the test.
 struct Moto {
@@ -44,23 +44,12 @@ impl Moto {
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         let server = Self { child, port };
         let began = Instant::now();
-        while http(port, "PUT", "/cairn", "").is_none_or(|answer| !answer.starts_with("HTTP/1.1 200")) {
+        while exchange(port, "PUT", "/cairn", &[], "").is_none_or(|(status, _)| status != 200) {
             assert!(began.elapsed() < Duration::from_secs(60), "the server does not come up");
             std::thread::sleep(Duration::from_millis(100));
         }
         Some(server)
     }
-}
-
-/// What a request without a body brings, head and all.
-fn http(port: u16, method: &str, path: &str, headers: &str) -> Option<String> {
-    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(10))).ok()?;
-    let head = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n{headers}");
-    stream.write_all(format!("{head}Content-Length: 0\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
 }
 
 /// What a proxy does with requests.
@@ -134,11 +123,9 @@ impl Proxy {
 
 /// A number of the tiers', from `/metrics`.
 fn metric(home: &Home, name: &str) -> Option<f64> {
-    let file = std::fs::read(home.folder.path().join("run/daemon.json")).ok()?;
-    let file: Value = serde_json::from_slice(&file).ok()?;
-    let headers = format!("Authorization: Bearer {}\r\n", file["token"].as_str()?);
-    let answer = http(home.port, "GET", "/metrics", &headers)?;
-    let line = BufReader::new(answer.as_bytes()).lines().map_while(Result::ok).find(|line| line.starts_with(name))?;
+    let bearer = home.bearer()?;
+    let (_, answer) = exchange(home.port, "GET", "/metrics", &[("Authorization", &bearer)], "")?;
+    let line = answer.lines().find(|line| line.starts_with(name))?;
     line.rsplit(' ').next()?.parse().ok()
 }
 
@@ -292,7 +279,7 @@ fn a_share_that_hangs_keeps_nobody_waiting() {
 
     // A pipe that nobody writes to in the marker's place: whoever looks whether the share is there hangs, as at a server that is away.
     // That is looked at whenever a file is not found.
-    let chunks = files(&share);
+    let chunks = cairn_testkit::chunk_files(&share);
     assert!(chunks.len() >= 4, "{chunks:?}");
     let all: Vec<PathBuf> = chunks.into_iter().chain([share.join("cairn-kv-share")]).collect();
     let aside = |path: &Path| path.with_extension("aside");
@@ -312,11 +299,4 @@ fn a_share_that_hangs_keeps_nobody_waiting() {
     let (back, _) = ask(&daemon, 2);
     assert!(recalled(&back) > 0, "it is back: {back}");
     assert_eq!(back["response"], second["response"], "with the same answer: {back}");
-}
-
-/// The chunks in a share.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let all = entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] });
-    all.filter(|path| path.extension().is_some_and(|extension| extension == "kvc")).collect()
 }

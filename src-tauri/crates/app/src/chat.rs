@@ -103,13 +103,7 @@ impl Chat {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
-        let first_is_system = self.messages.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
-        let mut messages: Vec<prompt::Message> = model.messages.clone();
-        if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
-            messages.insert(0, prompt::Message::new("system", system));
-        }
-        messages.extend(self.messages.into_iter().map(prompt::Message::from));
-        let fitted = conversation.fit(messages, self.whole)?;
+        let fitted = conversation.fit(with_own(model, self.messages), self.whole)?;
         if self.render_only {
             return Ok(Reply::Rendered(fitted.rendered.text));
         }
@@ -139,10 +133,23 @@ impl Chat {
     }
 }
 
+/// A client's messages after those that come with the model: its system message, unless the client brings one, and its examples.
+pub(crate) fn with_own(model: &Model, asked: Vec<Message>) -> Vec<prompt::Message> {
+    let first_is_system = asked.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
+    let mut messages: Vec<prompt::Message> = model.messages.clone();
+    if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
+        messages.insert(0, prompt::Message::new("system", system));
+    }
+    messages.extend(asked.into_iter().map(prompt::Message::from));
+    messages
+}
+
 /// Runs what turns messages into a prompt. Long ones take a while, in which the threads that serve other clients go on.
-pub(crate) async fn prepared(prepare: impl FnOnce() -> Result<Reply, Error> + Send + 'static) -> Result<Reply, Error> {
+pub(crate) async fn prepared<T: Send + 'static>(
+    prepare: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
     match tokio::task::spawn_blocking(prepare).await {
-        Ok(reply) => reply,
+        Ok(prepared) => prepared,
         Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
         // The daemon is ending.
         Err(_) => Err(Error::EngineGone),

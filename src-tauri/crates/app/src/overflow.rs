@@ -6,7 +6,7 @@ use cairn_prompt::Message;
 use cairn_runtime::Full;
 
 use crate::Error;
-use crate::chat::Conversation;
+use crate::chat::{Conversation, prepared};
 use crate::fit;
 
 /// What an answer did without.
@@ -119,21 +119,17 @@ impl Overflowing {
         let Some(mut turns) = self.turns.take() else { return };
         let answer_tokens = full.answer_tokens;
         // Long conversations take a while to read, in which the threads that serve other clients go on.
-        let shortened = tokio::task::spawn_blocking(move || {
-            let shortened = turns.shorten(answer_tokens);
-            (turns, shortened)
-        });
+        let shortened = prepared(move || Ok((turns.shorten(answer_tokens)?, turns)));
         match shortened.await {
-            Ok((turns, Ok(Some(Shorter { prompt, truncated })))) => {
+            Ok((Some(Shorter { prompt, truncated }), turns)) => {
                 self.truncated = Truncated::and(self.truncated, truncated);
                 self.turns = Some(turns);
                 full.go_on(prompt);
             }
-            Ok((_, Ok(None))) => tracing::info!(model = self.model, answer_tokens, "context full, and no turn can go"),
-            Ok((_, Err(error))) => tracing::warn!(model = self.model, %error, "context full"),
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            Ok((None, _)) => tracing::info!(model = self.model, answer_tokens, "context full, and no turn can go"),
             // The daemon is ending.
-            Err(_) => {}
+            Err(Error::EngineGone) => {}
+            Err(error) => tracing::warn!(model = self.model, %error, "context full"),
         }
     }
 

@@ -7,12 +7,12 @@ mod bars;
 mod lines;
 mod repeats;
 
-use anyhow::{anyhow, bail};
+use anyhow::anyhow;
 use cairn_wire::app::{CapRequest, Download, DownloadRequest, DownloadsResponse};
 use cairn_wire::ollama::{PullLine, PullRequest};
 use serde::Serialize;
 
-use crate::client::{BrokenOff, Client};
+use crate::client::{self, BrokenOff, Client};
 use crate::several::{self, Enough};
 use crate::{Setting, args, daemon, human, output};
 use bars::Bars;
@@ -97,24 +97,10 @@ async fn shown(client: &Client, request: &PullRequest, mut show: Box<dyn Show>) 
              {model}{insecure}` goes on from there"
         ))
     };
-    let pulled = async {
-        let mut lines = client.stream("/api/pull", request).await?;
-        let mut succeeded = false;
-        loop {
-            match lines.next::<PullLine>().await {
-                Ok(Some(line)) => {
-                    succeeded = line.status == "success";
-                    show.line(&line)?;
-                }
-                Ok(None) if succeeded => return Ok(()),
-                Ok(None) => bail!(gone()),
-                Err(error) if error.is::<BrokenOff>() => bail!(gone()),
-                Err(error) => return Err(error.context("the pull ended before the model was here")),
-            }
-        }
-    };
     let pulled = tokio::select! {
-        pulled = pulled => pulled,
+        pulled = follow(client.stream("/api/pull", request), show.as_mut(), "the pull ended before the model was here") => {
+            pulled.and_then(|whole| if whole { Ok(()) } else { Err(gone().into()) })
+        }
         _ = tokio::signal::ctrl_c() => Err(Enough(format!(
             "interrupted. Nothing is lost: what came is kept. `cairn pull {model}` goes on from there, with --detach in the \
              background; `cairn downloads discard {model}` removes it"
@@ -122,6 +108,28 @@ async fn shown(client: &Client, request: &PullRequest, mut show: Box<dyn Show>) 
     };
     show.end();
     pulled
+}
+
+/// Shows the steps of a pull or a push. Returns whether it was done, which it was not where the daemon ended before; `broken` is said
+/// of other troubles on the way.
+pub(crate) async fn follow(
+    lines: impl Future<Output = anyhow::Result<client::Lines>>,
+    show: &mut dyn Show,
+    broken: &'static str,
+) -> anyhow::Result<bool> {
+    let mut lines = lines.await?;
+    let mut succeeded = false;
+    loop {
+        match lines.next::<PullLine>().await {
+            Ok(Some(line)) => {
+                succeeded = line.status == "success";
+                show.line(&line)?;
+            }
+            Ok(None) => return Ok(succeeded),
+            Err(error) if error.is::<BrokenOff>() => return Ok(false),
+            Err(error) => return Err(error.context(broken)),
+        }
+    }
 }
 
 /// One of several models: each line says which.

@@ -96,22 +96,24 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     let serving = connections::serve(listener, cairn_http::router(server.clone()), limits, stopping);
     let deadline = async {
         server.stopping().await;
+        tokio::time::sleep(FLUSH_WITHIN).await;
+    };
+    let serving = async {
+        tokio::select! {
+            () = serving => {}
+            () = deadline => tracing::warn!("some answers did not end in time"),
+        }
+    };
+    // However soon serving ends: where nobody is connected, that is at once.
+    let ending = async {
+        server.stopping().await;
         tracing::info!("Cairn ends");
-        let deadline = tokio::time::sleep(FLUSH_WITHIN);
         app.shutdown();
         // Tells those who wait for a model that the daemon ends, so that their answers do.
         rest(&app).await;
         app.close_lan().await;
-        deadline.await;
     };
-    tokio::select! {
-        () = serving => {}
-        () = deadline => tracing::warn!("some answers did not end in time"),
-    }
-    // Where nobody was connected, serving ended before that.
-    app.shutdown();
-    rest(&app).await;
-    app.close_lan().await;
+    tokio::join!(serving, ending);
     let keeping = app.clone();
     tokio::task::spawn_blocking(move || keeping.keep_prefixes()).await.context("keeping prefixes does not panic")?;
     // A file that stays behind does no harm: the lock tells.

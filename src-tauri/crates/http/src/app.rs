@@ -1,7 +1,7 @@
 //! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
 
 mod attend;
-mod cache;
+pub(crate) mod cache;
 mod discover;
 mod downloads;
 mod gc;

@@ -26,6 +26,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 
 pub use activity::{Activity, Busy};
+pub use app::cache::fsck::told as checkup;
 pub use server::{Server, Token};
 
 /// The longest request body. Pictures come inside of it, as text.

@@ -25,12 +25,14 @@ pub mod toy;
 pub mod vocabulary;
 pub mod weights;
 
+mod chunk_files;
 mod faulty_disk;
 mod file;
 mod hooked_disk;
 mod split;
 mod token_server;
 
+pub use chunk_files::chunk_files;
 pub use families::Family;
 pub use faulty_disk::FaultyDisk;
 pub use file::{metadata, write, write_file, write_sparse};

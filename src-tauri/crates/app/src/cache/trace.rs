@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use cairn_prompt as prompt;
 use cairn_runtime::{Held, Lease};
 use cairn_tier::Place;
 use cairn_tier::tiers::{Gone, Why};
 
-use crate::chat::{Conversation, Cut, Message};
+use crate::chat::{Conversation, Cut, Message, prepared, with_own};
 use crate::{App, Error};
 
 /// A prompt to look for.
@@ -52,33 +51,21 @@ impl App {
         let chosen = self.chosen(&model, None)?;
         let lease = self.lease(&model, &chosen, false, None).await?;
         let rendering = self.rendering();
-        let look = move || {
+        prepared(move || {
             let conversation = Conversation::new(&model, &lease, rendering, &trace.model, None)?;
             let (tokens, cut) = if trace.raw {
                 let text: String = trace.messages.into_iter().map(|message| message.content).collect();
                 (conversation.encode(&text, true), Cut::After(0))
             } else {
-                let mut messages: Vec<prompt::Message> = model.messages.clone();
-                let is_system = |message: &Message| message.role.eq_ignore_ascii_case("system");
-                let has_system = trace.messages.first().is_some_and(is_system);
-                if let Some(system) = model.system.as_ref().filter(|_| !has_system) {
-                    messages.insert(0, prompt::Message::new("system", system));
-                }
-                messages.extend(trace.messages.into_iter().map(prompt::Message::from));
-                let fitted = conversation.fit(messages, false)?;
+                let fitted = conversation.fit(with_own(&model, trace.messages), false)?;
                 let cut = conversation.cut(&fitted.messages, &fitted.rendered.tokens, &chosen)?;
                 (fitted.rendered.tokens, cut)
             };
             let tokens = conversation.request(tokens, chosen, cut)?.0.prompt;
             let held = lease.held(&tokens, None::<Arc<str>>);
             Ok(traced(&lease, &tokens, held))
-        };
-        match tokio::task::spawn_blocking(look).await {
-            Ok(traced) => traced,
-            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
-            // The daemon is ending.
-            Err(_) => Err(Error::EngineGone),
-        }
+        })
+        .await
     }
 }
 

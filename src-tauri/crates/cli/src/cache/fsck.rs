@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::bail;
-use cairn_app::{Checkup, check_folder};
-use cairn_wire::app::{CacheFsck, DamagedChunk};
+use cairn_app::check_folder;
+use cairn_wire::app::CacheFsck;
 
 use crate::{Setting, daemon, human, output};
 
@@ -15,7 +15,7 @@ pub(super) async fn fsck(setting: &Setting, fix: bool, json: bool) -> anyhow::Re
         Some(client) => client.get("/app/cache/fsck").await?,
         None => {
             let settings = setting.settings.clone();
-            told(tokio::task::spawn_blocking(move || check_folder(&settings, fix)).await??)
+            cairn_http::checkup(tokio::task::spawn_blocking(move || check_folder(&settings, fix)).await??)
         }
     };
     match json {
@@ -26,25 +26,6 @@ pub(super) async fn fsck(setting: &Setting, fix: bool, json: bool) -> anyhow::Re
         return Ok(());
     }
     bail!("{} are damaged or cannot be read", human::files((report.damaged.len() + report.unread.len()) as u64))
-}
-
-fn told(checkup: Checkup) -> CacheFsck {
-    let files = |files: Vec<(std::path::PathBuf, String)>| {
-        let file =
-            |(path, reason): (std::path::PathBuf, String)| DamagedChunk { path: path.display().to_string(), reason };
-        files.into_iter().map(file).collect()
-    };
-    CacheFsck {
-        folder: checkup.folder.display().to_string(),
-        whole: checkup.whole,
-        whole_bytes: checkup.whole_bytes,
-        damaged: files(checkup.damaged),
-        unread: files(checkup.unread),
-        orphans: checkup.orphans,
-        orphan_bytes: checkup.orphan_bytes,
-        aside: checkup.aside,
-        fixed: checkup.fixed,
-    }
 }
 
 fn text(report: &CacheFsck) -> String {
@@ -74,6 +55,7 @@ fn text(report: &CacheFsck) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cairn_wire::app::DamagedChunk;
 
     #[test]
     fn what_is_wrong_is_named() {

@@ -3,7 +3,7 @@
 mod contexts;
 mod delete;
 mod events;
-mod fsck;
+pub(crate) mod fsck;
 mod limits;
 mod trace;
 

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::scale;
 use crate::talk::{Tally, ask};
-use crate::world::{Setting, World, chunk_files, room_bytes};
+use crate::world::{Setting, World, room_bytes};
 
 /// What the process may grow by beyond the RAM tier, once it is warm.
 const GROWTH_BYTES: u64 = 64 << 20;
@@ -50,7 +50,7 @@ async fn budgets_hold_over_prompts_that_are_sent_once() {
         most_bytes = most_bytes.max(resident_bytes().unwrap_or(0));
     }
     let (ram, ssd) = (life.place(Place::Ram), life.place(Place::Ssd));
-    let taken = room_bytes(&chunk_files(&world.kept()));
+    let taken = room_bytes(&cairn_testkit::chunk_files(&world.kept()));
     let written = ssd.flow.stored_chunks as f64 * 100.0 / chunks as f64;
     let grown = most_bytes.saturating_sub(warm_bytes.unwrap_or(most_bytes));
     println!(

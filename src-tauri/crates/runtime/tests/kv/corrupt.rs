@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::scale;
 use crate::talk::{Tally, ask};
-use crate::world::{MODELS, SOON, Setting, TENANTS, World, chunk_files};
+use crate::world::{MODELS, SOON, Setting, TENANTS, World};
 
 /// What is done to every file.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +153,7 @@ async fn corrupt_files_are_all_noticed() {
             let first = ask_all(&world, &life, seed).await;
             assert_eq!((first.wrong, first.failed.len()), (0, 0), "{what}: {first:#?}");
             life.end(SOON).await;
-            let files = chunk_files(&world.kept());
+            let files = cairn_testkit::chunk_files(&world.kept());
             assert!(files.len() >= TENANTS * MODELS * 6, "{what}: {} files are too few", files.len());
             damage(&files, kind, (seed % 8) as u8);
 

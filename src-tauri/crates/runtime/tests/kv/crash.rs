@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::scale;
 use crate::talk::{Talks, Tally};
-use crate::world::{SOON, Setting, World, chunk_files, room_bytes};
+use crate::world::{SOON, Setting, World, room_bytes};
 
 /// Small places, so that something is removed all the time.
 pub(crate) fn small() -> Setting {
@@ -50,7 +50,7 @@ async fn crash_a_life() {
     assert!(life.tiers.settle(SOON), "the folder is soon read");
     let until = Instant::now() + SOON;
     loop {
-        let (told, taken) = (life.place(Place::Ssd).used_bytes, room_bytes(&chunk_files(&world.kept())));
+        let (told, taken) = (life.place(Place::Ssd).used_bytes, room_bytes(&cairn_testkit::chunk_files(&world.kept())));
         if told == taken || is_guest {
             break;
         }
@@ -97,7 +97,7 @@ fn crash_at_any_moment_leaves_nothing_wrong() {
         "{runs} processes killed from {} on, {up} of them after their start; the last lived {:.1} s over {} files; {:.0} s in all",
         lives.start,
         started.elapsed().as_secs_f64(),
-        chunk_files(&folder.join("kept")).len(),
+        cairn_testkit::chunk_files(&folder.join("kept")).len(),
         began.elapsed().as_secs_f64()
     );
     assert!(up * 4 >= runs, "{up} of {runs} lives came so far that something was written");

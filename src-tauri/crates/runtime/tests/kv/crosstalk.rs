@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::lies::Lie;
 use crate::scale;
 use crate::talk::{Talks, Tally};
-use crate::world::{Setting, World, chunk_files};
+use crate::world::{Setting, World};
 
 /// Lives of one run, with a restart between two of them, and requests of each of eight people in a life.
 const LIVES: u64 = 4;
@@ -42,7 +42,7 @@ async fn run(seed: u64, setting: Setting) -> Tally {
 
 /// Changes a few files, as a disk that rots.
 fn damage(world: &World, dice: &mut Random) {
-    let files = chunk_files(&world.kept());
+    let files = cairn_testkit::chunk_files(&world.kept());
     for _ in 0..2.min(files.len()) {
         let path = &files[dice.below(files.len() as u64) as usize];
         let Ok(mut bytes) = std::fs::read(path) else { continue };

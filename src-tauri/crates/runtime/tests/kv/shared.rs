@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::crash::{last_words, small, spawn};
 use crate::scale;
 use crate::talk::{Talks, Tally};
-use crate::world::{CHUNK_FILE_BYTES, SOON, World, chunk_files, room_bytes};
+use crate::world::{CHUNK_FILE_BYTES, SOON, World, room_bytes};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn shared_folder_gives_no_wrong_token() {
@@ -24,7 +24,7 @@ async fn shared_folder_gives_no_wrong_token() {
         let (most, done, kept) = (Arc::clone(&most), Arc::clone(&done), world.kept());
         std::thread::spawn(move || {
             while !done.load(Ordering::Relaxed) {
-                most.fetch_max(room_bytes(&chunk_files(&kept)), Ordering::Relaxed);
+                most.fetch_max(room_bytes(&cairn_testkit::chunk_files(&kept)), Ordering::Relaxed);
                 std::thread::sleep(Duration::from_millis(10));
             }
         })

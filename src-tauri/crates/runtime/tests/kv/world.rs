@@ -261,24 +261,6 @@ impl Life {
     }
 }
 
-/// All files of chunks in a folder.
-pub(crate) fn chunk_files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            let path = entry.path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|suffix| suffix == "kvc") {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
 /// Bytes that files take on the disk.
 pub(crate) fn room_bytes(files: &[PathBuf]) -> u64 {
     let room = |path: &PathBuf| RealDisk.open_blocks(path).and_then(|blocks| blocks.room_bytes()).unwrap_or(0);

@@ -22,7 +22,8 @@ async fn fsck(State(server): State<Server>) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, &told(checkup)))
 }
 
-fn told(checkup: Checkup) -> CacheFsck {
+/// What was found, as clients are told of it.
+pub fn told(checkup: Checkup) -> CacheFsck {
     let files = |files: Vec<(std::path::PathBuf, String)>| {
         let file =
             |(path, reason): (std::path::PathBuf, String)| DamagedChunk { path: path.display().to_string(), reason };

@@ -60,14 +60,7 @@ impl Server {
 
     fn bucket(&self) -> Arc<dyn Files> {
         let endpoint = format!("http://127.0.0.1:{}", self.port);
-        let settings = [
-            ("endpoint", endpoint.as_str()),
-            ("allow_http", "true"),
-            ("region", "us-east-1"),
-            ("access_key_id", "key"),
-            ("secret_access_key", "secret"),
-        ];
-        Arc::new(Bucket::open("s3://cairn/a/folder", settings).expect("a good address"))
+        bucket("s3://cairn/a/folder", &endpoint)
     }
 
     /// Stops the server in its tracks, or lets it go on.
@@ -127,6 +120,18 @@ fn addresses_and_settings_that_are_wrong_are_told() {
     assert!(Bucket::open("az://container/x", azure).is_ok(), "with settings");
 }
 
+/// A bucket of the server at this address.
+fn bucket(place: &str, endpoint: &str) -> Arc<dyn Files> {
+    let settings = [
+        ("endpoint", endpoint),
+        ("allow_http", "true"),
+        ("region", "us-east-1"),
+        ("access_key_id", "key"),
+        ("secret_access_key", "secret"),
+    ];
+    Arc::new(Bucket::open(place, settings).expect("a good address"))
+}
+
 /// A server that answers every request with one status, until the test ends.
 fn refusing(status: &'static str) -> Arc<dyn Files> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -141,14 +146,7 @@ fn refusing(status: &'static str) -> Arc<dyn Files> {
             let _ = stream.write_all(answer.as_bytes());
         }
     });
-    let settings = [
-        ("endpoint", endpoint.as_str()),
-        ("allow_http", "true"),
-        ("region", "us-east-1"),
-        ("access_key_id", "key"),
-        ("secret_access_key", "secret"),
-    ];
-    Arc::new(Bucket::open("s3://cairn", settings).expect("a good address"))
+    bucket("s3://cairn", &endpoint)
 }
 
 #[test]
