@@ -222,7 +222,7 @@ impl Others<'_> {
             let waiting: u64 = self.tiers.status().places.iter().map(|place| place.queued_bytes).sum();
             // A queue that is never empty keeps the disk busy; a full one would only be thinned out.
             if !self.on.load(Ordering::Relaxed) || waiting > 64 << 20 || !self.tiers.has_room(payload.len() as u64) {
-                std::thread::sleep(Duration::from_millis(5));
+                std::thread::sleep(Duration::from_millis(50));
                 continue;
             }
             number += 1;

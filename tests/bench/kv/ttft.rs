@@ -108,7 +108,8 @@ impl Cell<'_> {
     }
 
     async fn restore(&self, chunks: &Path) -> anyhow::Result<()> {
-        let tiers = place::open(chunks, RAM_BYTES, SsdOptions::default(), true)?;
+        // Without RAM, nothing is brought there while the model loads: all comes from the disk, after it was asked for.
+        let tiers = place::open(chunks, 0, SsdOptions::default(), true)?;
         let running = Running::load(&self.shape, self.folder, Some(place::kept(&tiers)), self.tokens + 64).await?;
         let row = self.ask(&running, "restored").await?;
         ensure!(row["ssd_tokens"] == self.tokens - 1, "all but the last token come from the disk: {row}");

@@ -41,7 +41,10 @@ pub(crate) async fn reach(setting: &Setting) -> anyhow::Result<Client> {
 /// A server that runs already.
 pub(crate) async fn find(setting: &Setting) -> anyhow::Result<Option<Client>> {
     if let Some(address) = named(setting) {
-        let ours = living(setting)?.filter(|file| is_ours(&address, file));
+        let ours = match address.is_loopback() {
+            true => living(setting).await?.filter(|file| is_ours(&address, file)),
+            false => None,
+        };
         let client = Client::new(&address, ours.map(|file| file.token))?;
         return Ok(client.answers().await.then_some(client));
     }
@@ -118,9 +121,18 @@ fn is_alive(setting: &Setting) -> anyhow::Result<bool> {
     }
 }
 
-/// What the daemon wrote, when one lives.
-fn living(setting: &Setting) -> anyhow::Result<Option<DaemonFile>> {
-    Ok(if is_alive(setting)? { read(setting) } else { None })
+/// What the daemon wrote, when one lives. One that was just started listens a moment before it has written that.
+async fn living(setting: &Setting) -> anyhow::Result<Option<DaemonFile>> {
+    let mut waited = Duration::ZERO;
+    while is_alive(setting)? {
+        let file = read(setting);
+        if file.is_some() || waited >= READY_WITHIN {
+            return Ok(file);
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+        waited += LOOK_EVERY;
+    }
+    Ok(None)
 }
 
 fn read(setting: &Setting) -> Option<DaemonFile> {

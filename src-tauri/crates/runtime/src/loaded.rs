@@ -136,6 +136,7 @@ impl LoadedModel {
             waiting: VecDeque::new(),
             crowded: false,
             short_since: None,
+            step_took: std::time::Duration::ZERO,
             seeds: loading.seeds,
             counters: loading.counters,
             inbox,

@@ -56,6 +56,8 @@ pub(crate) struct Scheduler {
     pub(crate) crowded: bool,
     /// Since when a sequence that is alone has found no page.
     pub(crate) short_since: Option<Instant>,
+    /// What the last step took.
+    pub(crate) step_took: Duration,
     /// Source of the seeds of requests that name none.
     pub(crate) seeds: Random,
     /// What is asked of the model, for whoever reads metrics.
@@ -103,11 +105,12 @@ impl Scheduler {
         }
     }
 
-    /// Copies what is due for the tiers: a whole chunk where nobody waits, else a little. Returns whether there was something.
+    /// Copies what is due for the tiers: a whole chunk where nobody waits, else as much as makes the step before it hardly longer.
+    /// Returns whether there was something.
     fn keep(&mut self, answering: bool) -> bool {
         let began = Instant::now();
-        let keeping =
-            self.cache.keep_some(self.backend.as_ref(), if answering { cairn_kv::SLICE_BYTES } else { usize::MAX });
+        let most_bytes = if answering { slice_bytes(self.step_took) } else { usize::MAX };
+        let keeping = self.cache.keep_some(self.backend.as_ref(), most_bytes);
         if answering && keeping {
             self.counters.count(|usage| usage.stalls.add(began.elapsed()));
         }
@@ -216,6 +219,7 @@ impl Scheduler {
         self.short_since = None;
         let run = self.backend.run(self.plan, batch);
         let took = began.elapsed();
+        self.step_took = took;
         // A file that changed under the mapping makes any result worthless, so that comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
@@ -342,6 +346,12 @@ impl Scheduler {
             self.cache.discard(sequence.seq);
         }
     }
+}
+
+/// How much to copy for the tiers after a step that took so long: a fiftieth of that, at about a nanosecond for each byte.
+fn slice_bytes(step: Duration) -> usize {
+    const LEAST: u128 = 64 << 10;
+    (step.as_nanos() / 50).clamp(LEAST, cairn_kv::SLICE_BYTES as u128) as usize
 }
 
 /// A request without a place in the cache.

@@ -21,7 +21,11 @@ fn setting(variables: &Env) -> Setting {
 
 /// Takes the lock and answers like a daemon of `version` with so many requests; `/app/stop` gives the lock back.
 async fn pretend(setting: &Setting, version: &'static str, active_requests: u64) {
-    let lock = Arc::new(Mutex::new(Some(Lock::try_take(&setting.places.daemon_lock()).unwrap())));
+    pretend_with(Lock::try_take(&setting.places.daemon_lock()).unwrap(), setting, version, active_requests).await;
+}
+
+async fn pretend_with(lock: Lock, setting: &Setting, version: &'static str, active_requests: u64) {
+    let lock = Arc::new(Mutex::new(Some(lock)));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let addresses = vec![listener.local_addr().unwrap().to_string()];
     let started_at = Timestamp(SystemTime::UNIX_EPOCH);
@@ -54,6 +58,20 @@ async fn an_idle_daemon_of_another_version_makes_way() {
     check(VERSION, 0, true).await;
     check("0.0.0", 0, false).await;
     check("0.0.0", 1, true).await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_was_just_started_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let setting = setting(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
+    assert!(living(&setting).await.unwrap().is_none(), "there is none");
+    let lock = Lock::try_take(&setting.places.daemon_lock()).unwrap();
+    let written = async {
+        tokio::time::sleep(4 * LOOK_EVERY).await;
+        pretend_with(lock, &setting, VERSION, 0).await;
+    };
+    let (found, ()) = tokio::join!(living(&setting), written);
+    assert!(found.unwrap().is_some(), "it holds its lock, and says a moment later how to reach it");
 }
 
 #[test]

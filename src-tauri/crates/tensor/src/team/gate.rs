@@ -1,17 +1,19 @@
 //! Waiting: an event counter that is cheap to advance, and a meeting of a fixed number of threads built on it.
 //!
-//! A waiter spins for about 2000 pauses (some 30 to 100 microseconds), because the next op of a plan is usually
-//! microseconds away; then it yields a while, so that whoever it waits for gets a core when there are too few; then it
-//! sleeps. Nothing spins unbounded.
+//! A waiter spins for about 4000 pauses (some 60 to 200 microseconds), because the next op of a plan is usually
+//! microseconds away; then it sleeps. It does not yield in between: a thread of low priority that gets the core by a yield
+//! keeps it until the next tick, a few milliseconds later, while one that was sleeping is let in as soon as it wakes. Where
+//! there are fewer cores than threads, it yields a while instead of spinning, so that whoever it waits for gets a core.
+//! Nothing spins unbounded.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 
-/// Pauses before a waiter starts to yield.
-const SPINS: u32 = 2000;
-/// Yields before a waiter goes to sleep.
+/// Pauses before a waiter goes to sleep, where every thread has a core.
+const SPINS: u32 = 4000;
+/// Yields before it does, where not.
 const YIELDS: u32 = 50;
 
 /// A counter that threads wait on.
@@ -20,7 +22,7 @@ const YIELDS: u32 = 50;
 pub(super) struct Event {
     count: AtomicU32,
     sleepers: AtomicU32,
-    spins: u32,
+    spin: bool,
     lock: Mutex<()>,
     wake: Condvar,
 }
@@ -29,10 +31,10 @@ impl Event {
     /// The count of a new event.
     pub(super) const FIRST: u32 = 0;
 
-    /// An event whose waiters spin first, or yield at once.
+    /// An event whose waiters spin first, or yield.
     pub(super) fn new(spin: bool) -> Self {
         let (count, sleepers) = (AtomicU32::new(Self::FIRST), AtomicU32::new(0));
-        Self { count, sleepers, spins: if spin { SPINS } else { 0 }, lock: Mutex::new(()), wake: Condvar::new() }
+        Self { count, sleepers, spin, lock: Mutex::new(()), wake: Condvar::new() }
     }
 
     /// The present count.
@@ -42,17 +44,15 @@ impl Event {
 
     /// Returns once the count is no longer `seen`.
     pub(super) fn wait(&self, seen: u32) {
-        for _ in 0..self.spins {
+        for _ in 0..if self.spin { SPINS } else { YIELDS } {
             if self.now() != seen {
                 return;
             }
-            hint::spin_loop();
-        }
-        for _ in 0..YIELDS {
-            if self.now() != seen {
-                return;
+            if self.spin {
+                hint::spin_loop();
+            } else {
+                thread::yield_now();
             }
-            thread::yield_now();
         }
         // Either this increment comes before the advancing thread's look at `sleepers`, which then wakes us, or its new
         // count comes before our look at `count`, which then keeps us awake. Both sides are SeqCst for that reason.
