@@ -2,6 +2,7 @@
 
 mod json;
 
+use cairn_app::settings::Flag;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Runs language models on your own machine.
@@ -73,6 +74,10 @@ pub(crate) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
+    /// A setting for this run, which goes before the environment and config.toml (for instance cache.ram=2G); may be given
+    /// several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Flag>,
     /// End when nobody has needed the daemon for ten minutes; log to the file only
     #[arg(long, hide = true)]
     pub(crate) detached: bool,

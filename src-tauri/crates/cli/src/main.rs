@@ -43,6 +43,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use cairn_app::settings::Sources;
 use cairn_app::{Clock, Env, Places, Settings, System};
 use clap::Parser;
 
@@ -100,7 +101,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let places = Places::of(&env, System::this())?;
-    let settings = Settings::load(&env, &places);
+    let flags = match &args.verb {
+        Some(Verb::Serve(serve)) => serve.set.clone(),
+        _ => Vec::new(),
+    };
+    let settings = Settings::of(Sources::new(&env, &places, flags));
     let setting =
         Setting { clock: Clock::real(), places, settings, host_name: host_name(&env), home: env.home().cloned() };
     let runtime = tokio::runtime::Builder::new_multi_thread()

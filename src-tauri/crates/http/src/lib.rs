@@ -15,6 +15,7 @@ mod error;
 mod metrics;
 mod ndjson;
 mod ollama;
+mod requests;
 mod server;
 mod session;
 mod ui;
@@ -52,6 +53,7 @@ pub fn router(server: Server) -> Router {
         .method_not_allowed_fallback(async || wrong_method())
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(server.clone(), access::check))
+        .layer(from_fn_with_state(server.clone(), requests::log))
         .layer(from_fn_with_state(server.clone(), count))
         .with_state(server)
 }

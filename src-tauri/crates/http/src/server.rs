@@ -9,6 +9,7 @@ use cairn_store::Digest;
 use tokio::sync::watch;
 
 use crate::Activity;
+use crate::requests::Requests;
 use crate::session::Sessions;
 
 /// State of all routes. Clones share everything.
@@ -21,6 +22,7 @@ struct Inner {
     addresses: Vec<SocketAddr>,
     token: Token,
     sessions: Sessions,
+    requests: Requests,
     pid: u32,
     host_name: Option<String>,
     started_at: SystemTime,
@@ -112,6 +114,10 @@ impl Server {
 
     pub(crate) fn sessions(&self) -> &Sessions {
         &self.0.sessions
+    }
+
+    pub(crate) fn requests(&self) -> &Requests {
+        &self.0.requests
     }
 
     /// Where programs of this machine find it, `http://127.0.0.1:11434` for instance.
