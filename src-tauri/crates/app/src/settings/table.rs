@@ -450,6 +450,7 @@ pub const TABLE: &[Row] = &[
 
 #[cfg(test)]
 mod tests {
+    use super::super::value;
     use super::*;
 
     #[test]
@@ -473,10 +474,10 @@ mod tests {
     #[test]
     fn defaults_are_values_of_their_kind() {
         for row in TABLE.iter().filter(|row| row.key.is_some() && !row.words) {
-            assert!(super::super::value::shown(row, row.default).is_some(), "{row:?}");
-            if let Choice(words) = row.kind {
-                assert!(words.contains(&row.default), "{row:?}");
-            }
+            let value = value::shown(row, row.default).expect("a default says something");
+            let form = value::text(row, &value).unwrap_or_else(|why| panic!("{row:?}: {why}"));
+            assert_eq!(value::shown(row, &form), Some(value), "{row:?}: and back");
+            assert!(row.kind != Bool || matches!(row.default, "true" | "false"), "{row:?}");
         }
     }
 }
