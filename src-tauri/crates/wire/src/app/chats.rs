@@ -14,7 +14,7 @@ pub use exchange::{
     ChatsExport, ChatsImportRequest, ChatsImported, ExportedChat, ExportedMessage, Preset, PresetsResponse, SkippedChat,
 };
 pub use message::{
-    AnswerRequest, AttachedFile, ChatLine, FailedAnswer, HeadRequest, Message, MessageState, MessageStats,
+    AnswerRequest, AttachedFile, ChatLine, ChatMessage, FailedAnswer, HeadRequest, MessageState, MessageStats,
     MessagesResponse, SendRequest, StoppedResponse,
 };
 
@@ -113,7 +113,7 @@ pub struct Chat {
 /// `POST /app/chats`. Answered by a [`Chat`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ChatRequest {
+pub struct NewChatRequest {
     /// What it is called; from what is said in it when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
@@ -189,11 +189,11 @@ pub enum ChatEvent {
 /// `GET /app/chats/search?q=&limit=`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatSearchResponse {
-    /// The best first.
+    /// Titles first, then messages; of each the newest first.
     pub hits: Vec<ChatHit>,
 }
 
-/// A message, or a title, that has all the words.
+/// A message, or a title, that has all the words of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatHit {
     /// The chat's id.
@@ -205,8 +205,8 @@ pub struct ChatHit {
     pub message: Option<String>,
     /// The text around the words.
     pub snippet: String,
-    /// Where the words are in it: begin and end, in UTF-16 code units, as JavaScript counts.
-    pub ranges: Vec<[u32; 2]>,
+    /// Where the words are in it: begin and end of each, in UTF-16 code units, as JavaScript counts.
+    pub ranges: Vec<Vec<u32>>,
 }
 
 /// `POST /app/chats/{id}/prefetch`.

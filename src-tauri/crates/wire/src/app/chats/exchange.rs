@@ -47,7 +47,7 @@ pub struct ExportedChat {
 
 /// A message of an [`ExportedChat`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names mean what they mean in `Message`")]
+#[expect(missing_docs, reason = "the names mean what they mean in `ChatMessage`")]
 pub struct ExportedMessage {
     pub id: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,7 @@ use crate::{Think, Timestamp};
 
 /// A message of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Message {
+pub struct ChatMessage {
     /// Names it.
     pub id: String,
     /// The message before it; absent for a first one.
@@ -109,7 +109,7 @@ pub struct MessageStats {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct MessagesResponse {
     /// From the first to the last.
-    pub messages: Vec<Message>,
+    pub messages: Vec<ChatMessage>,
     /// All messages that lead to `leaf`.
     pub total: u64,
     /// How many of them come before the first one here.
@@ -183,15 +183,15 @@ pub struct StoppedResponse {
 #[serde(rename_all = "snake_case")]
 pub enum ChatLine {
     /// The message that was asked, once; not where an answer is attached to.
-    User(Box<Message>),
+    User(Box<ChatMessage>),
     /// The answer, once, with what it has so far.
-    Answer(Box<Message>),
+    Answer(Box<ChatMessage>),
     /// More of what the model thinks.
     Thinking(String),
     /// More of what it says.
     Text(String),
     /// The answer, which is complete or was stopped; nothing follows.
-    Done(Box<Message>),
+    Done(Box<ChatMessage>),
     /// The answer, which stays as it is; nothing follows.
     Failed(FailedAnswer),
 }
@@ -202,7 +202,7 @@ pub struct FailedAnswer {
     /// Why.
     pub error: String,
     /// As far as it came.
-    pub message: Box<Message>,
+    pub message: Box<ChatMessage>,
 }
 
 #[cfg(test)]
