@@ -160,7 +160,13 @@ impl Chats {
     ///
     /// # Errors
     /// Where there is no such chat or message, or they cannot be written.
-    pub fn add(&self, chat: &str, parent: Option<MessageId>, said: &[Said], now_ms: i64) -> Result<Vec<Message>, ChatsError> {
+    pub fn add(
+        &self,
+        chat: &str,
+        parent: Option<MessageId>,
+        said: &[Said],
+        now_ms: i64,
+    ) -> Result<Vec<Message>, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
             let mut last = parent;
@@ -268,6 +274,17 @@ impl Chats {
         })
     }
 
+    /// Whether any message comes after one.
+    ///
+    /// # Errors
+    /// Where the file cannot be read.
+    pub fn is_followed(&self, id: MessageId) -> Result<bool, ChatsError> {
+        self.read(|connection| {
+            let sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE parent = ?1)";
+            Ok(connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0))?)
+        })
+    }
+
     /// Has an answer that ended go on. Its last end is forgotten.
     ///
     /// # Errors
@@ -275,7 +292,8 @@ impl Chats {
     pub fn reopen(&self, chat: &str, id: MessageId) -> Result<Message, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            let sql = "UPDATE messages SET state = 'answering', error = NULL, stats = NULL WHERE row = ?1 AND chat = ?2";
+            let sql =
+                "UPDATE messages SET state = 'answering', error = NULL, stats = NULL WHERE row = ?1 AND chat = ?2";
             connection.execute(sql, params![id.0, chat_row])?;
             connection.execute("UPDATE chats SET head = ?2 WHERE row = ?1", params![chat_row, id.0])?;
             message(connection, chat_row, id)
