@@ -41,7 +41,7 @@ pub use error::ChatError;
 pub(crate) use error::kind;
 pub use exchange::{Exported, ImportFrom};
 pub use follow::{Follower, Line};
-pub use stats::Stats;
+pub use stats::{KeptTruncated, Stats};
 pub use summary::{Changed, Changes, Lists, Summary, Warmth};
 
 use live::Live;
@@ -250,5 +250,3 @@ impl App {
     }
 }
 
-#[cfg(test)]
-mod tests;
