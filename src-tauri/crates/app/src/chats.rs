@@ -93,7 +93,10 @@ impl Notebook {
         }
         let chats = Arc::new(Chats::open(&self.path, now_ms)?);
         if chats.cut() > 0 {
-            tracing::info!(answers = chats.cut(), "answers were being computed when the daemon last ended, and are cut there");
+            tracing::info!(
+                answers = chats.cut(),
+                "answers were being computed when the daemon last ended, and are cut there"
+            );
         }
         *kept = Some(Arc::clone(&chats));
         Ok(chats)
@@ -249,4 +252,3 @@ impl App {
         summary
     }
 }
-

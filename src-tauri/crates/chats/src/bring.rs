@@ -95,7 +95,8 @@ impl Brought {
 
 fn is_here(connection: &Connection, brought: &Brought) -> Result<bool, ChatsError> {
     let sql = "SELECT 1 FROM chats WHERE origin = ?1 OR id = ?1 OR id = ?2";
-    let found = connection.prepare_cached(sql)?.query_row([&brought.origin, &brought.chat.id], |_| Ok(())).optional()?;
+    let found =
+        connection.prepare_cached(sql)?.query_row([&brought.origin, &brought.chat.id], |_| Ok(())).optional()?;
     Ok(found.is_some())
 }
 

@@ -171,7 +171,9 @@ impl Chats {
         let (condition, order, folder) = match which {
             Which::Loose => ("deleted_ms IS NULL AND pinned = 0", "updated_ms", None),
             Which::Pinned => ("deleted_ms IS NULL AND pinned = 1", "updated_ms", None),
-            Which::Folder(folder) => ("deleted_ms IS NULL AND folder IS NOT NULL AND folder = ?4", "updated_ms", Some(folder)),
+            Which::Folder(folder) => {
+                ("deleted_ms IS NULL AND folder IS NOT NULL AND folder = ?4", "updated_ms", Some(folder))
+            }
             Which::Trash => ("deleted_ms IS NOT NULL", "deleted_ms", None),
         };
         let (last_ms, last_row) = match after {
@@ -186,15 +188,18 @@ impl Chats {
             let mut statement = connection.prepare_cached(&sql)?;
             let found = |row: &Row<'_>| Ok((row.get::<_, i64>("row")?, listed(row)?));
             let rows = match folder {
-                None => statement.query_map(params![last_ms, last_row, one_more], found)?.collect::<Result<Vec<_>, _>>(),
-                Some(folder) => {
-                    statement.query_map(params![last_ms, last_row, one_more, folder], found)?.collect::<Result<Vec<_>, _>>()
+                None => {
+                    statement.query_map(params![last_ms, last_row, one_more], found)?.collect::<Result<Vec<_>, _>>()
                 }
+                Some(folder) => statement
+                    .query_map(params![last_ms, last_row, one_more, folder], found)?
+                    .collect::<Result<Vec<_>, _>>(),
             };
             let mut rows = rows?;
             let more = rows.len() > limit;
             rows.truncate(limit);
-            let ms = |chat: &Listed| if *which == Which::Trash { chat.deleted_ms.unwrap_or(0) } else { chat.updated_ms };
+            let ms =
+                |chat: &Listed| if *which == Which::Trash { chat.deleted_ms.unwrap_or(0) } else { chat.updated_ms };
             let next = rows.last().filter(|_| more).map(|(row, chat)| format!("{}.{row}", ms(chat)));
             Ok(Page { chats: rows.into_iter().map(|(_, chat)| chat).collect(), next })
         })
@@ -222,7 +227,10 @@ impl Chats {
         self.write(|connection| {
             let row = row_of(connection, id)?;
             if let Some((title, titled)) = &change.title {
-                connection.execute("UPDATE chats SET title = ?2, titled = ?3 WHERE row = ?1", params![row, title, *titled as i64])?;
+                connection.execute(
+                    "UPDATE chats SET title = ?2, titled = ?3 WHERE row = ?1",
+                    params![row, title, *titled as i64],
+                )?;
                 index_title(connection, row, title)?;
             }
             let texts = [
@@ -235,7 +243,8 @@ impl Chats {
             ];
             for (column, value) in texts {
                 if let Some(value) = value {
-                    connection.execute(&format!("UPDATE chats SET {column} = ?2 WHERE row = ?1"), params![row, value])?;
+                    connection
+                        .execute(&format!("UPDATE chats SET {column} = ?2 WHERE row = ?1"), params![row, value])?;
                 }
             }
             if let Some(pinned) = change.pinned {
@@ -352,7 +361,8 @@ pub(crate) fn index_title(connection: &Connection, row: i64, title: &str) -> rus
 }
 
 fn delete(connection: &Connection, row: i64) -> Result<(), ChatsError> {
-    connection.execute("DELETE FROM found_messages WHERE rowid IN (SELECT row FROM messages WHERE chat = ?1)", [row])?;
+    connection
+        .execute("DELETE FROM found_messages WHERE rowid IN (SELECT row FROM messages WHERE chat = ?1)", [row])?;
     connection.execute("DELETE FROM found_titles WHERE rowid = ?1", [row])?;
     connection.execute("DELETE FROM chats WHERE row = ?1", [row])?;
     Ok(())

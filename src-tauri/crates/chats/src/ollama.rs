@@ -271,7 +271,11 @@ mod tests {
         assert_eq!(left, ["db.sqlite", "db.sqlite-shm", "db.sqlite-wal"], "no copy is left, and nothing of ours");
         let first = first.expect("it can be read");
         let [a, b] = &first[..] else { panic!("two chats: {first:?}") };
-        assert_eq!((a.origin.as_str(), a.chat.title.as_deref(), a.messages.len()), ("ollama:a1", None, 0), "an empty one");
+        assert_eq!(
+            (a.origin.as_str(), a.chat.title.as_deref(), a.messages.len()),
+            ("ollama:a1", None, 0),
+            "an empty one"
+        );
         assert_eq!((b.created_ms, b.updated_ms), (1_754_035_200_500, 1_754_035_209_250), "times with a zone");
         assert_eq!(b.chat.model.as_deref(), Some("llama3.2"), "the model that answered last");
         let answer = &b.messages[1].said;
@@ -305,7 +309,10 @@ mod tests {
             assert!(error.contains(part), "{part}: {error}");
         };
         refused("CREATE TABLE a (b);", "the table chats has no column id");
-        refused(&format!("{FIRST} ALTER TABLE messages DROP COLUMN thinking;"), "the table messages has no column thinking");
+        refused(
+            &format!("{FIRST} ALTER TABLE messages DROP COLUMN thinking;"),
+            "the table messages has no column thinking",
+        );
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("db.sqlite");
         let error = read(&path, &home.path().join("s"), String::new).expect_err("it is not there").to_string();

@@ -55,7 +55,8 @@ impl Chats {
         self.write(|connection| {
             let Preset { name, model, system, options, think } = preset;
             let (options, think) = (serde_json::to_string(options)?, think.as_ref().map(Value::to_string));
-            let sql = "INSERT OR REPLACE INTO presets (name, model, system, options, think) VALUES (?1, ?2, ?3, ?4, ?5)";
+            let sql =
+                "INSERT OR REPLACE INTO presets (name, model, system, options, think) VALUES (?1, ?2, ?3, ?4, ?5)";
             connection.execute(sql, params![name, model, system, options, think])?;
             Ok(())
         })

@@ -235,8 +235,11 @@ mod tests {
         let foreign = home.path().join("other.sqlite");
         Connection::open(&foreign).expect("a file").execute_batch("CREATE TABLE a (b)").expect("a table");
         assert!(matches!(open(&foreign, STEPS, 6), Err(ChatsError::Foreign(_))), "another program's");
-        std::fs::write(&foreign, b"no database at all, but longer than a header of one hundred bytes would have to be ....")
-            .expect("the folder is writable");
+        std::fs::write(
+            &foreign,
+            b"no database at all, but longer than a header of one hundred bytes would have to be ....",
+        )
+        .expect("the folder is writable");
         assert!(open(&foreign, STEPS, 6).is_err(), "no database");
     }
 }

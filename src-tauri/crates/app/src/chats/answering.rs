@@ -13,9 +13,10 @@ use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::live::{End, Live};
-use super::{Ask, ChatError, Follower, Stats, ask, lock, title};
+use super::stats::{Missing, Stats};
+use super::{Ask, ChatError, Follower, ask, lock, title};
 use crate::chat::Begun;
-use crate::{Answer, App, Done, Error, Event, Reply, pebble};
+use crate::{Answer, App, Error, Event, Reply, TracePrompt, pebble};
 
 /// Less than a second, so that a second is kept with the time that a slow disk takes.
 const BETWEEN_WRITES: Duration = Duration::from_millis(700);
@@ -45,7 +46,7 @@ struct Beginning {
 
 /// How the computation of an answer ended.
 enum Outcome {
-    Done(Box<Done>, u64),
+    Done(Box<Stats>),
     Stopped,
     Failed(Error),
 }
@@ -242,11 +243,38 @@ impl App {
 
     async fn compute(&self, live: &Live, chats: &Arc<Chats>) -> Outcome {
         let started = Instant::now();
-        match self.chat(live.request.clone()).await {
+        let missing = self.missing(live).await;
+        let outcome = match self.chat(live.request.clone()).await {
             Ok(Reply::Answer(answer)) => self.write_down(*answer, live, chats, started).await,
             Ok(_) => Outcome::Failed(Error::EngineGone),
             Err(error) => Outcome::Failed(error),
+        };
+        match (outcome, missing) {
+            (Outcome::Done(stats), Some(missing)) => Outcome::Done(Box::new(stats.explained(missing))),
+            (outcome, _) => outcome,
         }
+    }
+
+    /// Why what was said before is not found computed, where it should be. Nobody asks while it is in memory: then it is.
+    async fn missing(&self, live: &Live) -> Option<Missing> {
+        let asked = &live.request;
+        let was_answered = asked.messages.iter().any(|message| message.role == "assistant");
+        if !was_answered || asked.whose.incognito || lock(&self.notebook.hot).contains_key(&live.chat) {
+            return None;
+        }
+        let (started, was_loaded) =
+            (Instant::now(), self.engine.loaded().iter().any(|loaded| loaded.id == live.model_key));
+        let trace = TracePrompt {
+            model: asked.model.clone(),
+            messages: asked.messages.clone(),
+            options: asked.options.clone(),
+            think: asked.think,
+            raw: false,
+        };
+        let traced = self.trace(trace).await.ok()?;
+        // Looking loads the model, which the answer then need not wait for.
+        let load_ms = if was_loaded { 0 } else { millis(started.elapsed()) };
+        Some(Missing { reason: traced.reason, load_ms })
     }
 
     async fn write_down(&self, mut answer: Answer, live: &Live, chats: &Arc<Chats>, started: Instant) -> Outcome {
@@ -282,7 +310,10 @@ impl App {
                     });
                 }
                 Event::Text(said) => live.add(|progress| progress.content += &said.text),
-                Event::Done(done) => return Outcome::Done(Box::new(done), first_token_ms.unwrap_or(0)),
+                Event::Done(done) => {
+                    let stats = Stats::of(&done, first_token_ms.unwrap_or(0));
+                    return Outcome::Done(Box::new(stats));
+                }
                 Event::Failed(error) => return Outcome::Failed(error),
             }
         }
@@ -291,7 +322,7 @@ impl App {
     /// Writes down how an answer ended.
     async fn ended(&self, live: &Arc<Live>, chats: &Arc<Chats>, outcome: Outcome) -> End {
         let (state, error, stats) = match outcome {
-            Outcome::Done(done, first_token_ms) => (State::Complete, None, Some(Stats::of(&done, first_token_ms))),
+            Outcome::Done(stats) => (State::Complete, None, Some(stats)),
             Outcome::Stopped => (State::Stopped, None, None),
             Outcome::Failed(error) => (State::Failed, Some(error.to_string()), None),
         };

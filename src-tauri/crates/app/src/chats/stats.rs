@@ -8,7 +8,7 @@ use crate::{Done, Overflow, Reason, Truncated};
 const NS_PER_MS: u64 = 1_000_000;
 
 /// What an answer cost. These names are in files; one that is missing there has its default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Stats {
     /// Tokens of the whole prompt.
@@ -25,6 +25,8 @@ pub struct Stats {
     pub restore_ms: u64,
     /// What computing them would have taken.
     pub instead_of_ms: u64,
+    /// Why most of the prompt was computed, although it was computed before.
+    pub recomputed: Option<String>,
     /// Loading the model.
     pub load_ms: u64,
     /// From the request to the first piece of the answer.
@@ -37,6 +39,14 @@ pub struct Stats {
     pub length_reached: bool,
     /// What did not fit into the context.
     pub truncated: Option<KeptTruncated>,
+}
+
+/// What was known of a prompt before it was asked.
+pub(super) struct Missing {
+    /// As [`crate::Traced`] has it.
+    pub(super) reason: &'static str,
+    /// What loading the model took.
+    pub(super) load_ms: u64,
 }
 
 /// [`Truncated`], as it is kept.
@@ -64,6 +74,7 @@ impl Stats {
             remote_tokens,
             restore_ms: cost.recall_ns / NS_PER_MS,
             instead_of_ms: cost.recompute_ns / NS_PER_MS,
+            recomputed: None,
             load_ms: cost.load_ns / NS_PER_MS,
             first_token_ms,
             answer_tokens: cost.answer_tokens,
@@ -71,6 +82,14 @@ impl Stats {
             length_reached: done.reason == Reason::Length,
             truncated: done.truncated.map(KeptTruncated::of),
         }
+    }
+
+    /// With what was known before the request.
+    pub(super) fn explained(self, missing: Missing) -> Self {
+        let Missing { reason, load_ms } = missing;
+        // What ends, or is whole, goes on in the ordinary way.
+        let is_miss = self.cached_tokens < self.prompt_tokens / 2 && !matches!(reason, "whole" | "ends");
+        Self { recomputed: is_miss.then(|| reason.to_owned()), load_ms: self.load_ms.max(load_ms), ..self }
     }
 
     /// How fast the answer's tokens came.

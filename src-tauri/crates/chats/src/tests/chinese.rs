@@ -69,7 +69,8 @@ fn words_of_two_characters_are_found() {
         let hits = home.chats.search(word, 100).expect("a search");
         let found: Vec<&str> = hits.iter().map(|hit| hit.snippet.text.as_str()).collect();
         assert_eq!(found, expected, "sentences that have {word}");
-        let marked = hits.iter().all(|hit| hit.snippet.ranges.iter().all(|range| &hit.snippet.text[range.clone()] == word));
+        let marked =
+            hits.iter().all(|hit| hit.snippet.ranges.iter().all(|range| &hit.snippet.text[range.clone()] == word));
         assert!(marked && !hits[0].snippet.ranges.is_empty(), "{word} is marked");
     }
 }

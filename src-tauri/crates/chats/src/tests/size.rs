@@ -14,15 +14,19 @@ const ROUNDS: u32 = 20;
 /// A sentence of words that a generator chooses, some of them in every sentence and some in few.
 fn sentence(seed: u64) -> String {
     const WORDS: [&str; 16] = [
-        "model", "answer", "window", "bread", "granite", "river", "模型", "翻译", "quick", "memory", "paper", "train", "green",
-        "number", "letter", "天气",
+        "model", "answer", "window", "bread", "granite", "river", "模型", "翻译", "quick", "memory", "paper", "train",
+        "green", "number", "letter", "天气",
     ];
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut words = vec!["the".to_owned()];
     for _ in 0..60 {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let pick = usize::try_from(state >> 60).unwrap_or(0);
-        words.push(format!("{}{}", WORDS[pick], if state >> 40 & 3 == 0 { (state >> 20 & 0xfff).to_string() } else { String::new() }));
+        words.push(format!(
+            "{}{}",
+            WORDS[pick],
+            if state >> 40 & 3 == 0 { (state >> 20 & 0xfff).to_string() } else { String::new() }
+        ));
     }
     words.join(" ")
 }
@@ -73,7 +77,9 @@ fn many_chats_are_listed_and_searched() {
     assert_eq!((all.chats.len(), all.next), (CHATS, None), "all of them");
     let first = timed("a first page of 100", || home.chats.list(&Which::Loose, None, 100).expect("a list"));
     assert_eq!(first.chats[0].id, format!("c{}", CHATS - 1), "the last changed first");
-    for (search, least) in [("the", 50), ("granite river", 50), ("模型", 50), ("gran", 50), ("天", 50), ("granite4095", 1)] {
+    for (search, least) in
+        [("the", 50), ("granite river", 50), ("模型", 50), ("gran", 50), ("天", 50), ("granite4095", 1)]
+    {
         let hits = timed(&format!("search for {search:?}"), || home.chats.search(search, 50).expect("a search"));
         assert!(hits.len() >= least, "{search:?} is in {} of them", hits.len());
     }

@@ -60,9 +60,7 @@ fn read<T>(asked: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
 }
 
 /// Does something with chats, which waits for disks.
-async fn done<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, ApiError> {
+async fn done<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, ApiError> {
     Ok(blocking(work).await??)
 }
 
@@ -70,10 +68,7 @@ fn id(text: &str) -> Result<ChatMessageId, ApiError> {
     text.parse().map_err(|error: cairn_app::chats::ChatsError| Error::from(error).into())
 }
 
-async fn list(
-    State(server): State<Server>,
-    asked: Result<Query<Asked>, QueryRejection>,
-) -> Result<Response, ApiError> {
+async fn list(State(server): State<Server>, asked: Result<Query<Asked>, QueryRejection>) -> Result<Response, ApiError> {
     let asked = read(asked)?;
     let app = server.app().clone();
     let response = done(move || {
@@ -92,10 +87,7 @@ async fn list(
     Ok(json(StatusCode::OK, &response.await?))
 }
 
-async fn create(
-    State(server): State<Server>,
-    Body(asked): Body<wire::NewChatRequest>,
-) -> Result<Response, ApiError> {
+async fn create(State(server): State<Server>, Body(asked): Body<wire::NewChatRequest>) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let new = ChatToMake {
         id: String::new(),

@@ -125,19 +125,21 @@ async fn an_answer_is_stopped_and_followed_by_another_client() {
     let busy = room.ask("POST", &path, &json!({"content": "more"}), 409).await;
     assert!(busy["error"].as_str().unwrap().contains("being computed"), "one at a time: {busy}");
     let chat = room.chat.clone();
-    let (followed, stopped) = tokio::join!(
-        room.text("GET", &format!("/app/chats/{chat}/answer"), &Value::Null, 200),
-        async {
+    let (followed, stopped) =
+        tokio::join!(room.text("GET", &format!("/app/chats/{chat}/answer"), &Value::Null, 200), async {
             tokio::time::sleep(Duration::from_millis(300)).await;
             room.own("POST", "/stop", &Value::Null, 200).await
-        }
-    );
+        });
     assert_eq!(stopped["stopped"], true, "there was one");
     let lines: Vec<Value> = followed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let before = lines[0]["answer"]["content"].as_str().unwrap();
     let streamed: String = lines.iter().filter_map(|line| line["text"].as_str()).collect();
     let done = &lines.last().unwrap()["done"];
-    assert_eq!(done["content"], format!("{before}{streamed}"), "nothing is missing between what was there and what came");
+    assert_eq!(
+        done["content"],
+        format!("{before}{streamed}"),
+        "nothing is missing between what was there and what came"
+    );
     assert_eq!(done["state"], "stopped", "{done}");
     assert_eq!(room.own("POST", "/stop", &Value::Null, 200).await["stopped"], false, "once");
     room.own("GET", "/answer", &Value::Null, 404).await;
@@ -193,7 +195,10 @@ async fn chats_are_changed_and_come_back_from_the_trash() {
     room.say("the first words").await;
     let change = json!({"title": "Mine", "folder": "Work", "pinned": true, "system": "Be brief.", "think": false});
     let changed = room.own("PATCH", "", &change, 200).await;
-    assert_eq!((&changed["title"], &changed["think"], &changed["pinned"]), (&json!("Mine"), &json!(false), &json!(true)));
+    assert_eq!(
+        (&changed["title"], &changed["think"], &changed["pinned"]),
+        (&json!("Mine"), &json!(false), &json!(true))
+    );
     let list = room.ask("GET", "/app/chats", &Value::Null, 200).await;
     assert_eq!((list["pinned"].as_array().unwrap().len(), list["chats"].as_array().unwrap().len()), (1, 0), "{list}");
     assert_eq!(list["folders"], json!([{"name": "Work", "chats": 1}]), "{list}");

@@ -9,15 +9,13 @@ use cairn_app::chats::{Again, Follower, Line};
 use cairn_wire::app::chats::{AnswerRequest, StoppedResponse};
 
 use super::{id, told};
+use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
 use crate::ndjson::{self, Events};
-use crate::Server;
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new()
-        .route("/app/chats/{id}/answer", get(follow).post(again))
-        .route("/app/chats/{id}/stop", post(stop))
+    Router::new().route("/app/chats/{id}/answer", get(follow).post(again)).route("/app/chats/{id}/stop", post(stop))
 }
 
 impl Events for Follower {

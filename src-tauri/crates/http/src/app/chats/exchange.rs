@@ -101,10 +101,7 @@ fn export(server: &Server, chats: Vec<ExportedChat>) -> ChatsExport {
     ChatsExport { format: FORMAT.to_owned(), version: VERSION, exported_at, chats }
 }
 
-async fn import(
-    State(server): State<Server>,
-    Body(asked): Body<ChatsImportRequest>,
-) -> Result<Response, ApiError> {
+async fn import(State(server): State<Server>, Body(asked): Body<ChatsImportRequest>) -> Result<Response, ApiError> {
     let from = match (asked.export, asked.ollama_db) {
         (Some(ChatsExport { format, version, chats, .. }), None) => {
             if format != FORMAT || version != VERSION {

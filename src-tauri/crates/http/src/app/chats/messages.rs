@@ -19,9 +19,7 @@ use crate::error::{ApiError, json};
 const LIMIT: usize = 100;
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new()
-        .route("/app/chats/{id}/messages", get(messages).post(send))
-        .route("/app/chats/{id}/head", put(head))
+    Router::new().route("/app/chats/{id}/messages", get(messages).post(send)).route("/app/chats/{id}/head", put(head))
 }
 
 #[derive(Deserialize)]

@@ -14,9 +14,7 @@ use crate::body::Body;
 use crate::error::{ApiError, json};
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new()
-        .route("/app/presets", get(list))
-        .route("/app/presets/{name}", get(preset).put(put).delete(delete))
+    Router::new().route("/app/presets", get(list)).route("/app/presets/{name}", get(preset).put(put).delete(delete))
 }
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {

@@ -2,9 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cairn_app::chats::{
-    self as app, File, KeptChat, Line, Lists, Message, Said, State, Stats, Summary, Warmth,
-};
+use cairn_app::chats::{self as app, File, KeptChat, Line, Lists, Message, Said, State, Stats, Summary, Warmth};
 use cairn_wire::app::chats as wire;
 use cairn_wire::app::{TierName, TierTokens};
 use cairn_wire::{Think, Timestamp, ollama};
@@ -153,11 +151,8 @@ fn state(state: State) -> wire::MessageState {
 }
 
 fn stats(stats: &Stats) -> wire::MessageStats {
-    let tiers = [
-        (TierName::Ram, stats.ram_tokens),
-        (TierName::Ssd, stats.ssd_tokens),
-        (TierName::Remote, stats.remote_tokens),
-    ];
+    let tiers =
+        [(TierName::Ram, stats.ram_tokens), (TierName::Ssd, stats.ssd_tokens), (TierName::Remote, stats.remote_tokens)];
     let tiers = tiers.into_iter().filter(|(_, tokens)| *tokens > 0);
     wire::MessageStats {
         prompt_tokens: stats.prompt_tokens,
@@ -165,7 +160,7 @@ fn stats(stats: &Stats) -> wire::MessageStats {
         tiers: tiers.map(|(tier, tokens)| TierTokens { tier, tokens }).collect(),
         restore_ms: stats.restore_ms,
         instead_of_ms: stats.instead_of_ms,
-        recomputed: None,
+        recomputed: stats.recomputed.clone(),
         load_ms: stats.load_ms,
         first_token_ms: stats.first_token_ms,
         answer_tokens: stats.answer_tokens,
@@ -196,6 +191,7 @@ fn kept_stats(told: &wire::MessageStats) -> Stats {
         remote_tokens: tier(TierName::Remote),
         restore_ms: told.restore_ms,
         instead_of_ms: told.instead_of_ms,
+        recomputed: told.recomputed.clone(),
         load_ms: told.load_ms,
         first_token_ms: told.first_token_ms,
         answer_tokens: told.answer_tokens,
@@ -220,8 +216,6 @@ pub(super) fn line(line: Line) -> wire::ChatLine {
         Line::Thinking(text) => wire::ChatLine::Thinking(text),
         Line::Text(text) => wire::ChatLine::Text(text),
         Line::Done(answer) => wire::ChatLine::Done(boxed(answer)),
-        Line::Failed(error, answer) => {
-            wire::ChatLine::Failed(wire::FailedAnswer { error, message: boxed(answer) })
-        }
+        Line::Failed(error, answer) => wire::ChatLine::Failed(wire::FailedAnswer { error, message: boxed(answer) }),
     }
 }
