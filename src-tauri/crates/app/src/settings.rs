@@ -181,6 +181,11 @@ pub const TABLE: &[Row] = &[
         "Keeps what no model needs: of a pulled model's older version, and what the start would clear away",
     ),
     row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),
+    row(
+        "CAIRN_CHAT_TITLES",
+        "true",
+        "Whether a chat's model names it, after the first answer and when nothing else is computed",
+    ),
     row("CAIRN_HIDE_PEBBLE", "false", "Leaves the built-in model out of lists"),
     row("NO_COLOR", "unset", "Set to anything, commands print no colours (https://no-color.org)"),
     row("CAIRN_LOG", "info", "What is logged: error, warn, info, debug, trace, or a filter such as cairn_http=debug"),
@@ -238,6 +243,10 @@ pub struct Settings {
     pub tiers: TierSettings,
     /// How models are fetched.
     pub downloads: DownloadSettings,
+    /// Where chats are kept.
+    pub chats_file: PathBuf,
+    /// `CAIRN_CHAT_TITLES`.
+    pub chat_titles: bool,
     /// `CAIRN_HIDE_PEBBLE`.
     pub hide_pebble: bool,
     /// `NO_COLOR`.
@@ -287,6 +296,8 @@ impl Settings {
             mirror: MirrorSettings::load(&mut read, places),
             tiers: TierSettings::load(&mut read, env, places),
             downloads: DownloadSettings::load(&mut read, env, places),
+            chats_file: places.data.join("chats").join("chats.sqlite"),
+            chat_titles: read.text("CAIRN_CHAT_TITLES").is_none_or(is_true),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.
             no_color: read.text("NO_COLOR").is_some(),

@@ -89,7 +89,7 @@ fn name(place: Place) -> TierName {
 }
 
 /// Does what waits for disks, away from the threads that serve clients.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "it ended half-way"))
 }
