@@ -1,4 +1,4 @@
-//! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
+//! `/app`: what only our own clients ask. Every route needs the daemon's token or a session's; see [`crate::access`].
 
 mod attend;
 pub(crate) mod cache;
@@ -6,6 +6,7 @@ mod chats;
 mod discover;
 mod downloads;
 mod gc;
+mod hardware;
 mod import;
 mod libraries;
 mod load;
@@ -14,6 +15,8 @@ mod mirror;
 mod models;
 mod open;
 mod scan;
+mod server;
+mod settings;
 mod status;
 mod stop;
 mod verify;
@@ -30,6 +33,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(discover::routes())
         .merge(downloads::routes())
         .merge(gc::routes())
+        .merge(hardware::routes())
         .merge(import::routes())
         .merge(libraries::routes())
         .merge(load::routes())
@@ -38,6 +42,8 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(models::routes())
         .merge(open::routes())
         .merge(scan::routes())
+        .merge(server::routes())
+        .merge(settings::routes())
         .merge(status::routes())
         .merge(stop::routes())
         .merge(verify::routes())

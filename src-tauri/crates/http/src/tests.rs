@@ -6,6 +6,7 @@ mod beyond;
 mod blobs;
 mod chats;
 mod discover;
+mod hardware;
 mod libraries;
 mod logins;
 mod logprobs;
@@ -17,6 +18,9 @@ mod pulls;
 mod pushes;
 mod refusals;
 mod registry;
+mod server;
+mod settings;
+mod ui;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};

@@ -21,10 +21,9 @@ use cairn_wire::app::chats as wire;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::cache::blocking;
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 /// Chats of a list, unless its client says otherwise.
 const LIMIT: usize = 200;

@@ -1,13 +1,15 @@
 //! `gen`: writes the files that are made from others. They are committed, so that a reader finds them and a diff shows
 //! what a change did to them; a test fails when one is stale.
 
+mod typescript;
+
 use std::fs;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 
 use super::{Verb, no_arguments};
-use crate::{Repo, licence};
+use crate::{Repo, licence, process};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb { name: "gen", about: "Write the files that are generated from others", run };
@@ -17,7 +19,11 @@ struct Generated {
     make: fn(&Repo) -> anyhow::Result<String>,
 }
 
-const ALL: &[Generated] = &[Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party }];
+const ALL: &[Generated] = &[
+    Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party },
+    Generated { path: "src-tauri/SETTINGS.md", make: settings },
+    Generated { path: "ui/src/api/types.ts", make: typescript::types },
+];
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     no_arguments(args)?;
@@ -25,6 +31,8 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         let text = (generated.make)(repo)?;
         if current(repo, generated) != text {
             let path = repo.root().join(generated.path);
+            let folder = path.parent().expect("a generated file lies in a folder");
+            fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
             fs::write(path, text).with_context(|| format!("could not write {}", generated.path))?;
             println!("{} is new", generated.path);
         }
@@ -43,6 +51,11 @@ pub fn check(repo: &Repo) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The table of settings, which only the program that has it can print.
+fn settings(repo: &Repo) -> anyhow::Result<String> {
+    process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", "cairn-app", "--example", "settings"]))
 }
 
 /// The file as it is; a missing one is as stale as an empty one.
