@@ -3,9 +3,10 @@ import { launch } from "./browser.mjs";
 import { Daemon } from "./daemon.mjs";
 import { journey } from "./journey.mjs";
 import { looks } from "./looks.mjs";
+import { scale } from "./scale.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, xss, looks };
+const ALL = { journey, xss, scale, looks };
 const wanted = process.argv.slice(2);
 const browser = await launch();
 let failed = 0;
