@@ -24,4 +24,5 @@ export const downloads = {
   mirrors: () => get<MirrorResponse>("/app/mirror"),
 };
 
+export type { Download, DownloadsResponse, DownloadState } from "./types";
 export type DownloadsApi = typeof downloads;
