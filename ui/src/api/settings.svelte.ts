@@ -57,38 +57,45 @@ export class SettingsTable {
   set(key: string, value: Value): void {
     const setting = this.find(key);
     const same = setting && value === (setting.origin === "default" ? null : (setting.value ?? null));
-    const { [key]: _, ...others } = this.draft;
-    this.draft = same ? others : { ...this.draft, [key]: value };
-    const { [key]: __, ...rest } = this.wrong;
-    this.wrong = rest;
+    this.draft = same ? without(this.draft, [key]) : { ...this.draft, [key]: value };
+    this.wrong = without(this.wrong, [key, ""]);
   }
 
   get dirty(): boolean {
     return Object.keys(this.draft).length > 0;
   }
 
-  forget(): void {
-    this.draft = {};
-    this.wrong = {};
+  /** Takes back a draft that was refused. */
+  forget(key: string): void {
+    this.draft = without(this.draft, [key]);
+    this.wrong = without(this.wrong, [key, ""]);
   }
 
-  /** Writes the draft. False when it was refused; then `wrong` says why, by key. */
-  async save(): Promise<boolean> {
-    if (!this.dirty || this.saving) return !this.dirty;
-    this.saving = true;
+  /** Changes a setting at once. False when it was refused; the draft stays, with the reason beside it. */
+  async put(key: string, value: Value): Promise<boolean> {
+    this.set(key, value);
+    return this.save([key]);
+  }
+
+  /** Writes drafts, of some keys or all. False when they were refused; then `wrong` says why, by key. */
+  async save(keys: readonly string[] = Object.keys(this.draft)): Promise<boolean> {
+    const change = Object.fromEntries(keys.flatMap((key) => (key in this.draft ? [[key, this.draft[key] ?? null]] : [])));
+    if (Object.keys(change).length === 0) return true;
     const before = Object.fromEntries(
-      Object.keys(this.draft).map((key) => {
+      Object.keys(change).map((key) => {
         const setting = this.find(key);
         return [key, setting?.origin === "file" ? (setting.value ?? null) : null];
       }),
     );
+    this.saving = true;
     try {
-      this.table = await this.api.write(this.draft);
-      this.forget();
+      this.table = await this.api.write(change);
+      this.draft = without(this.draft, Object.keys(change));
+      this.wrong = without(this.wrong, ["", ...Object.keys(change)]);
       this.before = before;
       return true;
     } catch (error) {
-      this.wrong = reasons(error);
+      this.wrong = { ...this.wrong, ...reasons(error) };
       return false;
     } finally {
       this.saving = false;
@@ -98,11 +105,15 @@ export class SettingsTable {
   /** Writes what was there before the last change. */
   async undo(): Promise<boolean> {
     if (!this.before) return false;
-    this.draft = this.before;
-    const done = await this.save();
+    this.draft = { ...this.draft, ...this.before };
+    const done = await this.save(Object.keys(this.before));
     if (done) this.before = undefined;
     return done;
   }
+}
+
+function without<T>(all: Record<string, T>, keys: readonly string[]): Record<string, T> {
+  return Object.fromEntries(Object.entries(all).filter(([key]) => !keys.includes(key)));
 }
 
 function reasons(error: unknown): Record<string, string> {

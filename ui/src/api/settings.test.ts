@@ -39,8 +39,7 @@ it("says what is wrong by key and keeps the draft", async () => {
   const settings = await started(async () => {
     throw new ApiError(400, "refused", { error: "refused", wrong: [{ key: "cache.ram", reason: "too little" }] });
   });
-  settings.set("cache.ram", 1);
-  expect(await settings.save()).toBe(false);
+  expect(await settings.put("cache.ram", 1)).toBe(false);
   expect(settings.wrong).toEqual({ "cache.ram": "too little" });
   expect(settings.draft).toEqual({ "cache.ram": 1 });
   settings.set("cache.ram", 2);
@@ -62,4 +61,19 @@ it("goes back to what was there before", async () => {
     { "cache.ram": 5, "engine.parallel": null },
   ]);
   expect(settings.before, "once").toBeUndefined();
+});
+
+it("writes what was changed last, not what was refused before", async () => {
+  const written: Record<string, Value>[] = [];
+  const settings = await started(async (change) => {
+    written.push(change);
+    if (change["cache.ram"] === 1) throw new ApiError(400, "no");
+    return table([]);
+  });
+  await settings.put("cache.ram", 1);
+  expect(settings.wrong, "of no key").toEqual({ "": "no" });
+  expect(await settings.put("engine.parallel", 4)).toBe(true);
+  expect(written[1]).toEqual({ "engine.parallel": 4 });
+  settings.forget("cache.ram");
+  expect(settings.dirty).toBe(false);
 });
