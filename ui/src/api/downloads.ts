@@ -19,8 +19,9 @@ export const downloads = {
     post<DownloadsResponse>("/app/downloads/reorder", { download: String(id), position }),
   cap: (bytesPerSecond: number | null) =>
     post<DownloadsResponse>("/app/downloads/cap", { bytes_per_second: bytesPerSecond }),
-  discover: (q: string, signal: AbortSignal, limit = 30) =>
-    get<DiscoverResponse>(`/app/discover${query({ q, limit })}`, signal),
+  /** Models to pull. With `own` nobody outside is asked: the catalogue that comes with Cairn answers. */
+  discover: (q: string, own: boolean, signal: AbortSignal) =>
+    get<DiscoverResponse>(`/app/discover${query({ q, own, limit: 50 })}`, signal),
   mirrors: () => get<MirrorResponse>("/app/mirror"),
 };
 
