@@ -27,5 +27,7 @@ mod repl;
 mod scans;
 mod scripts;
 mod searches;
+mod settings;
 mod templates;
 mod terminal;
+mod ui;

@@ -7,6 +7,7 @@ mod book;
 mod fsck;
 mod limits;
 mod trace;
+mod trial;
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,6 +18,7 @@ pub(crate) use self::book::Book;
 pub use self::fsck::{Checkup, check_folder};
 pub use self::limits::{CacheLimits, LimitChange, LimitError, Limited};
 pub use self::trace::{TracePrompt, Traced};
+pub use self::trial::{CacheTest, TestedPlace};
 use crate::{App, Error};
 
 /// How long a deletion may take until what is left of it is only told.

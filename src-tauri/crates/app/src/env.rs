@@ -27,6 +27,11 @@ impl Env {
         Self { variables, home }
     }
 
+    /// Says a variable anew.
+    pub(crate) fn set(&mut self, name: &str, value: &str) {
+        self.variables.insert(name.into(), value.into());
+    }
+
     /// A variable's text, without blanks and quotes around it; `None` when it is missing, empty or no Unicode.
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {

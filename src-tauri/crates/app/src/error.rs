@@ -11,7 +11,7 @@ use cairn_tier::tiers::PinError;
 use cairn_wire::OptionError;
 
 use crate::overflow::UnknownContextShift;
-use crate::{CacheError, LimitError, LoginError, PullError};
+use crate::{CacheError, LimitError, LoginError, PullError, SettingsError};
 
 /// Why a use case failed. The texts are those that Ollama's clients know, where Ollama has one.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +53,9 @@ pub enum Error {
     /// Token ids that the model does not have.
     #[error("context has the token {0}, which the model does not have")]
     ForeignContext(i64),
+    /// Settings that cannot be changed.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// An option's value has the wrong type.
     #[error(transparent)]
     Option(#[from] OptionError),
@@ -347,6 +350,7 @@ impl Error {
             | Self::Cache(
                 CacheError::Limit(LimitError::Bytes { .. } | LimitError::Folder { .. }) | CacheError::Ambiguous(_),
             )
+            | Self::Settings(SettingsError::Wrong(_))
             | Self::File { .. } => Kind::BadRequest,
             Self::Beyond { .. } => Kind::Forbidden,
             Self::NotFound(_)
@@ -362,6 +366,7 @@ impl Error {
             | Self::Cache(
                 CacheError::Off | CacheError::Pin(PinError::Quota) | CacheError::Limit(LimitError::Environment(_)),
             )
+            | Self::Settings(SettingsError::File { .. })
             | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
@@ -383,6 +388,7 @@ impl Error {
             | Self::Generate(_)
             | Self::Engine(_)
             | Self::Cache(CacheError::Folder(_) | CacheError::Limit(LimitError::Unwritten(_)))
+            | Self::Settings(SettingsError::Unwritten(_))
             | Self::EngineGone => Kind::Internal,
         }
     }

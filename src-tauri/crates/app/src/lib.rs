@@ -25,6 +25,7 @@ mod error;
 mod fit;
 mod garbage;
 mod generate;
+mod hardware;
 mod head;
 mod import;
 mod libraries;
@@ -60,8 +61,8 @@ use cairn_runtime::{Engine, EngineConfig};
 pub use answer::{Answer, Cost, Done, Event, Reason, Said};
 pub use blobs::Upload;
 pub use cache::{
-    CacheError, CacheLimits, CacheStatus, Checkup, KeptContext, LimitChange, LimitError, Limited, TracePrompt, Traced,
-    check_folder,
+    CacheError, CacheLimits, CacheStatus, CacheTest, Checkup, KeptContext, LimitChange, LimitError, Limited,
+    TestedPlace, TracePrompt, Traced, check_folder,
 };
 pub use cairn_registry::{
     Discovered, Gate, GateError, JoinProof, JoinRequest, Known, Login, PeerKey, Seal, Shelf, Variant,
@@ -80,6 +81,7 @@ pub use discover::{Discover, Discovery, Hit};
 pub use env::Env;
 pub use error::{Error, Kind};
 pub use generate::Generate;
+pub use hardware::{DiskUse, Hardware, Kernel, Stored};
 pub use head::{Head, read as read_head};
 pub use import::{Import, ImportEvent, Imported, Taking};
 pub use libraries::{LibraryInfo, LibraryUsage};
@@ -94,7 +96,7 @@ pub use ps::Running;
 pub use pull::{Pull, PullError, PullEvent, PullEvents, PullRow, PullState, PullStep, PulledBlob, check_name};
 pub use push::{Push, PushError, PushEvent, pushed_to};
 pub use scan::{Found, Keeper, Kept, Scan, ScanEvent, Scanned, Standing};
-pub use settings::{Address, MirrorSettings, MirroredOrigin, Settings};
+pub use settings::{Address, MirrorSettings, MirroredOrigin, SettingTable, Settings, SettingsError};
 pub use share::{Peer, Peers, Reference, Serving, SharedBlob, SharedManifest};
 pub use show::{Shown, TensorRow};
 pub use summary::{Details, Summary};
@@ -130,6 +132,10 @@ pub struct App {
     templates_told: Arc<template::Told>,
     lan: Arc<Lan>,
     settings: Arc<Settings>,
+    /// What of them has changed since.
+    held: Arc<settings::Held>,
+    /// The machine, as it was at the start.
+    machine: Arc<Machine>,
     clock: Clock,
     peers: Peers,
     /// Tells other daemons that this one uses the library.
@@ -155,6 +161,7 @@ impl App {
         let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
         let (kept, tier_key) =
             tiers::open(&settings.tiers, &machine, &clock).map(|opened| (opened.kept, opened.key)).unzip();
+        let probed = Arc::new(machine.clone());
         let config = EngineConfig {
             machine,
             kernel: settings.kernel.clone(),
@@ -168,7 +175,7 @@ impl App {
             kept: kept.clone(),
         };
         let engine = Engine::start(config).map_err(|error| Error::Engine(error.to_string()))?;
-        let mut app = Self::new(engine, settings, clock, seed);
+        let mut app = Self::new(engine, settings, probed, clock, seed);
         app.kept = kept.map(Arc::new);
         app.tier_key = tier_key.flatten();
         app.memory_bytes = memory_bytes;
@@ -177,7 +184,7 @@ impl App {
         Ok(app)
     }
 
-    fn new(engine: Engine, settings: Settings, clock: Clock, seed: u64) -> Self {
+    fn new(engine: Engine, settings: Settings, machine: Arc<Machine>, clock: Clock, seed: u64) -> Self {
         let catalog = Arc::new(Catalog::new(&settings, clock.now()));
         let pulls = Pulls::new(catalog.libraries(), &settings.downloads, &clock, seed);
         let mirror = Mirror::new(pulls.clone(), settings.mirror.clone());
@@ -185,6 +192,8 @@ impl App {
         let (lan, peers) = (Arc::default(), Peers::default());
         Self {
             book: Arc::new(cache::Book::open(&settings)),
+            held: Arc::new(settings::Held::of(&settings)),
+            machine,
             memory_bytes: 0,
             engine,
             catalog,
@@ -202,7 +211,7 @@ impl App {
         }
     }
 
-    /// The settings that hold.
+    /// The settings that held when it started.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings

@@ -68,7 +68,7 @@ impl App {
             // Without it the model would say other things than its maker meant it to.
             return Err(Error::Unsupported("running a model with an adapter"));
         }
-        let context_tokens = chosen.context_tokens.or(self.settings.context_tokens);
+        let context_tokens = chosen.context_tokens.or_else(|| self.held.context_tokens());
         let load = LoadOptions {
             context_tokens,
             threads: chosen.threads,
@@ -76,7 +76,7 @@ impl App {
             force,
             weights: model.weights.map(WeightsDigest),
         };
-        let keep_alive = engine_keep_alive(keep_alive.unwrap_or(self.settings.keep_alive));
+        let keep_alive = engine_keep_alive(keep_alive.unwrap_or_else(|| self.held.keep_alive()));
         let lease = self.engine.acquire(model.key.clone(), model.source.clone(), load, Some(keep_alive)).await?;
         if let Some(fingerprint) = lease.fingerprint().filter(|_| lease.load_ns() > 0) {
             self.book.learn(&fingerprint, &model.summary.name);

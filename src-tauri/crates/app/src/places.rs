@@ -128,6 +128,12 @@ impl Places {
         self.data.join("models")
     }
 
+    /// What people set for good.
+    #[must_use]
+    pub fn config_file(&self) -> PathBuf {
+        self.config.join("config.toml")
+    }
+
     /// Held by the daemon for as long as it lives.
     #[must_use]
     pub fn daemon_lock(&self) -> PathBuf {

@@ -1,12 +1,18 @@
 //! Settings: one table that help, documents and the program itself read.
 //!
-//! A value comes from the environment or is the default. One that cannot be read is not fatal: the default holds, and
-//! [`Settings::warnings`] says so, because a daemon that does not start over a typo helps nobody.
+//! A value comes from the command line, else the environment, else `config.toml`, else it is the default ([`Origin`]). One
+//! that cannot be read is not fatal: the default holds, and [`Settings::warnings`] says so, because a daemon that does not
+//! start over a typo helps nobody. What a running daemon is asked to change goes to `config.toml` (`change`).
 
 mod address;
+mod change;
+mod config_file;
 mod downloads;
 mod mirror;
+mod origin;
+mod table;
 mod tiers;
+mod value;
 
 use std::path::PathBuf;
 
@@ -14,186 +20,16 @@ use cairn_wire::KeepAlive;
 
 use crate::{Env, Places};
 pub use address::Address;
+pub(crate) use change::Held;
+pub use change::{SettingRow, SettingTable, SettingsError, WrongSetting};
+use config_file::ConfigFile;
 pub use downloads::{DownloadSettings, bytes};
 pub use mirror::{MirrorSettings, MirroredOrigin};
+use origin::Said;
+pub use origin::{Flag, FlagError, Origin, Sources};
+pub use table::{Applies, Kind, Row, TABLE};
 pub use tiers::{Compress, RemotePlace, TierSettings};
-
-/// One row of the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
-    /// The environment variable.
-    pub name: &'static str,
-    /// Another variable that is read when the first is not set.
-    pub also: Option<&'static str>,
-    /// What holds when neither is set, in words or as a value.
-    pub default: &'static str,
-    /// What it does, in one line.
-    pub about: &'static str,
-}
-
-const fn row(name: &'static str, default: &'static str, about: &'static str) -> Row {
-    Row { name, also: None, default, about }
-}
-
-/// Every setting.
-pub const TABLE: &[Row] = &[
-    row("OLLAMA_HOST", "127.0.0.1:11434", "Where the daemon listens, and where commands look for it"),
-    row("OLLAMA_MODELS", "Cairn's own library, then ~/.ollama/models", "The library of models, in Ollama's layout"),
-    row("CAIRN_LIBRARIES", "none", "Further libraries that are only read, as a list of folders such as PATH is one"),
-    row(
-        "CAIRN_SHARE",
-        "false",
-        "Lets other machines that reach OLLAMA_HOST pull models from /v2 here, and finds those that do so (mDNS)",
-    ),
-    row(
-        "CAIRN_MIRROR",
-        "false",
-        "Fetches models that clients of /v2 ask for and this machine lacks, once for all of them",
-    ),
-    row(
-        "CAIRN_MIRROR_ORIGINS",
-        "registry.ollama.ai/library",
-        "What CAIRN_MIRROR fetches: registries, each with a namespace or all",
-    ),
-    row(
-        "CAIRN_TRUSTED_PROXIES",
-        "none",
-        "Addresses of reverse proxies in front of /v2 whose X-Forwarded-For, -Proto and -Host are believed",
-    ),
-    row("OLLAMA_KEEP_ALIVE", "5m", "How long a model stays loaded after its last request; negative: for ever"),
-    row("OLLAMA_CONTEXT_LENGTH", "4096", "Tokens of context of a model, unless a request says otherwise"),
-    row("OLLAMA_NUM_PARALLEL", "8", "Requests that one model answers at the same time"),
-    row("OLLAMA_MAX_LOADED_MODELS", "3", "Models that are loaded at the same time"),
-    row("OLLAMA_MAX_QUEUE", "512", "Requests that wait before more are refused"),
-    row("OLLAMA_ORIGINS", "this machine", "Web origins besides local ones that may use /api, comma-separated"),
-    row(
-        "OLLAMA_GO_TEMPLATE",
-        "the better of a model's two",
-        "Whether a library's template goes before that of the model's own file, where there are both",
-    ),
-    Row {
-        name: "CAIRN_KERNEL",
-        also: Some("OLLAMA_LLM_LIBRARY"),
-        default: "the best that the processor has",
-        about: "The variant of the compute kernels, avx2-fma-f16c for instance",
-    },
-    row(
-        "OLLAMA_KV_CACHE_TYPE",
-        "f16",
-        "Type of the attention cache, f16, bf16, q8_0 or q4_0, unless a request or its model says otherwise",
-    ),
-    row("CAIRN_KV_BUDGET", "a quarter of the memory", "Bytes for the attention caches of all models together"),
-    row(
-        "CAIRN_CONTEXT_SHIFT",
-        "turns",
-        "What goes when an answer fills its context: a chat's oldest turns, or tokens without reading anew (rope)",
-    ),
-    row(
-        "CAIRN_KV_RAM",
-        "an eighth of the memory, 4G at most",
-        "Bytes for computed prefixes whose model has left memory, so that they need not be computed again; 0: none",
-    ),
-    row(
-        "OLLAMA_KV_TIERING",
-        "true",
-        "Whether computed prefixes are kept on the disk and in a remote place too, where they outlive a restart",
-    ),
-    row("OLLAMA_KV_TIER_LOCAL", "a folder among Cairn's caches", "The folder for them on this machine"),
-    row("OLLAMA_KV_TIER_LOCAL_GB", "a tenth of what is free, 20 at most", "GiB that the folder may hold; 0: no folder"),
-    row(
-        "OLLAMA_KV_TIER_REMOTE",
-        "none",
-        "A further place for them: a mounted share, or s3://, gs:// or az:// with credentials from the usual variables",
-    ),
-    row("OLLAMA_KV_TIER_REMOTE_GB", "100", "GiB that the remote place may hold"),
-    row(
-        "OLLAMA_KV_TIER_COMPRESS",
-        "off in the folder, on in the remote place",
-        "Whether they are stored smaller: off, on (without loss), or compact (rounded to 8 bits)",
-    ),
-    row("CAIRN_KV_TTL", "30d", "How long prefixes are kept that nobody uses; never: as long as there is room"),
-    row("CAIRN_KV_ENCRYPT", "remote", "Which of their files are encrypted: on (all), remote, or off"),
-    row(
-        "CAIRN_KV_KEYCHAIN",
-        "true, unless CAIRN_HOME is set",
-        "Whether the key for that is kept in the system's keychain, else in a file that only this user can read",
-    ),
-    row("CAIRN_KV_WEIGH", "true", "Keeps and brings back prefixes only where that is quicker than computing them"),
-    row(
-        "CAIRN_KV_RESERVE",
-        "11G, or a twentieth of the disk where that is more",
-        "Bytes of the disk that the folder for prefixes leaves free",
-    ),
-    row("CAIRN_KV_DAILY_WRITE", "54G", "Bytes that are written to the folder on one day, to spare the disk; or none"),
-    row("CAIRN_DOWNLOAD_LIMIT", "none", "Bytes per second of all downloads together, 20M for instance"),
-    row("CAIRN_DISK_RESERVE", "512M", "Bytes of the disk that downloads leave free"),
-    row("CAIRN_MIRRORS", "none", "Mirrors to ask before a registry, as registry.ollama.ai=http://nas:11434,hf.co=..."),
-    Row {
-        name: "CAIRN_HUB",
-        also: Some("HF_ENDPOINT"),
-        default: "https://huggingface.co",
-        about: "Where `cairn search` looks besides its own catalogue; set to nothing, it asks nobody",
-    },
-    row(
-        "CAIRN_PROXY",
-        "HTTP_PROXY and HTTPS_PROXY",
-        "The proxy that leads to registries: http, https, socks5 or socks5h",
-    ),
-    Row {
-        name: "HTTP_PROXY",
-        also: Some("http_proxy"),
-        default: "ALL_PROXY",
-        about: "The proxy to registries of plain http, unless CAIRN_PROXY is set",
-    },
-    Row {
-        name: "HTTPS_PROXY",
-        also: Some("https_proxy"),
-        default: "ALL_PROXY",
-        about: "The proxy to registries of https, unless CAIRN_PROXY is set",
-    },
-    Row {
-        name: "ALL_PROXY",
-        also: Some("all_proxy"),
-        default: "none",
-        about: "The proxy where neither of the two before is set",
-    },
-    Row {
-        name: "NO_PROXY",
-        also: Some("no_proxy"),
-        default: "this machine",
-        about: "Hosts, domains and networks that are reached without a proxy, comma-separated",
-    },
-    row("CAIRN_CA_FILE", "the system's certificates", "A PEM file of certificates to trust besides"),
-    row(
-        "CAIRN_KEY",
-        "a key of Cairn's own",
-        "The ed25519 key that signs in to registries, ~/.ollama/id_ed25519 for instance",
-    ),
-    row(
-        "CAIRN_AUTH_FILE",
-        "those of cairn login",
-        "Further names and passwords for registries, in a file such as ~/.docker/config.json",
-    ),
-    row("CAIRN_STALL", "30s", "How long nothing may come of a download before it is asked for anew; waits go with it"),
-    row(
-        "OLLAMA_NOPRUNE",
-        "false",
-        "Keeps what no model needs: of a pulled model's older version, and what the start would clear away",
-    ),
-    row("CAIRN_HOME", "the system's usual folders", "One folder for everything that Cairn keeps"),
-    row("CAIRN_HIDE_PEBBLE", "false", "Leaves the built-in model out of lists"),
-    row("NO_COLOR", "unset", "Set to anything, commands print no colours (https://no-color.org)"),
-    row("CAIRN_LOG", "info", "What is logged: error, warn, info, debug, trace, or a filter such as cairn_http=debug"),
-];
-
-/// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
-    /// Nobody set it.
-    Default,
-    /// The variable of this name.
-    Environment(&'static str),
-}
+pub use value::Value;
 
 /// The settings that hold.
 #[derive(Debug, Clone)]
@@ -246,14 +82,54 @@ pub struct Settings {
     pub log: String,
     /// Values that could not be read.
     pub warnings: Vec<String>,
-    origins_of_values: Vec<(&'static str, Origin)>,
+    /// Rows whose text could not be read.
+    unread: Vec<&'static str>,
+    /// What was said of each row of the table.
+    said: Vec<Said>,
+    sources: Sources,
 }
 
 impl Settings {
-    /// Reads the table's variables.
+    /// Reads what the environment and `config.toml` say.
     #[must_use]
     pub fn load(env: &Env, places: &Places) -> Self {
-        let mut read = Reader { env, warnings: Vec::new() };
+        Self::of(Sources::new(env, places, Vec::new()))
+    }
+
+    /// Reads what sources say.
+    #[must_use]
+    pub fn of(sources: Sources) -> Self {
+        let file = ConfigFile::read(&sources.path());
+        Self::with(sources, &file)
+    }
+
+    /// As they would be if the daemon were started anew.
+    #[must_use]
+    pub(crate) fn anew(&self) -> Self {
+        Self::of(self.sources.clone())
+    }
+
+    /// Where the user's own things are.
+    #[must_use]
+    pub fn data_folder(&self) -> &std::path::Path {
+        &self.sources.places.data
+    }
+
+    /// What the environment would say for a place as `OLLAMA_KV_TIER_REMOTE`, with the credentials that it has.
+    pub(crate) fn remote_place(&self, text: &str) -> Option<RemotePlace> {
+        self.sources.remote_place(text)
+    }
+
+    fn with(sources: Sources, file: &ConfigFile) -> Self {
+        let origin::Merged { env, said, warnings } = sources.merged(file);
+        let (env, places) = (&env, &sources.places);
+        let warnings = warnings.into_iter().map(|(row, why)| {
+            format!("config.toml: {} is not what it can be: {why}; the default holds", row.key.unwrap_or_default())
+        });
+        let strange = file.strange().into_iter().map(|key| format!("config.toml: there is no setting {key}"));
+        let trouble = file.trouble.iter().map(|why| format!("{} cannot be read: {why}", sources.path().display()));
+        let warnings = trouble.chain(warnings).chain(strange).collect();
+        let mut read = Reader { env, said: &said, warnings, unread: Vec::new() };
         let count = |text: &str| text.parse::<usize>().ok();
         // Zero says "automatic", as in Ollama.
         let some = |count: Option<usize>| count.filter(|count| *count > 0);
@@ -282,7 +158,7 @@ impl Settings {
             kernel: read.text("CAIRN_KERNEL").map(str::to_owned),
             kv_cache_type: read.text("OLLAMA_KV_CACHE_TYPE").map(str::to_owned),
             context_shift: read.parsed("CAIRN_CONTEXT_SHIFT", |text| crate::ContextShift::parse(text).ok()),
-            kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", |text| text.parse().ok()),
+            kv_budget_bytes: read.parsed("CAIRN_KV_BUDGET", bytes),
             share: read.text("CAIRN_SHARE").is_some_and(is_true),
             mirror: MirrorSettings::load(&mut read, places),
             tiers: TierSettings::load(&mut read, env, places),
@@ -292,41 +168,53 @@ impl Settings {
             no_color: read.text("NO_COLOR").is_some(),
             log: read.text("CAIRN_LOG").unwrap_or("info").to_owned(),
             warnings: Vec::new(),
-            origins_of_values: TABLE.iter().map(|row| (row.name, origin(env, row))).collect(),
+            unread: Vec::new(),
+            said: Vec::new(),
+            sources: sources.clone(),
         };
         // Whoever reaches this machine's models may have others fetched.
         settings.downloads.for_others |= !settings.address.is_loopback() || !settings.mirror.trusted_proxies.is_empty();
-        settings.warnings = read.warnings;
+        (settings.warnings, settings.unread) = (read.warnings, read.unread);
+        settings.said = said;
         settings
     }
 
-    /// Where a setting's value comes from; `None` for a name that the table does not have.
+    /// Where a setting's value comes from; `None` for a variable that the table does not have.
     #[must_use]
     pub fn origin(&self, name: &str) -> Option<Origin> {
-        self.origins_of_values.iter().find(|(row, _)| *row == name).map(|(_, origin)| *origin)
+        TABLE.iter().zip(&self.said).find(|(row, _)| row.name == Some(name)).map(|(_, said)| said.origin)
     }
 }
 
 /// The table as text, for `--help`.
 #[must_use]
 pub fn help() -> String {
+    const FITS: &str = "writing into a string does not fail";
     use std::fmt::Write;
-    let width = TABLE.iter().map(|row| row.name.len()).max().unwrap_or(0);
-    TABLE.iter().fold("Environment:\n".to_owned(), |mut text, row| {
-        writeln!(text, "  {:width$}  {} [default: {}]", row.name, row.about, row.default)
-            .expect("writing into a string does not fail");
-        text
-    })
+    let width = TABLE.iter().filter_map(|row| row.name.or(row.key)).map(str::len).max().unwrap_or(0);
+    let mut text = "Environment, and keys of config.toml, over which the environment goes:\n".to_owned();
+    for row in TABLE.iter().filter(|row| row.name.is_some()) {
+        let key = row.key.map(|key| format!(" [key: {key}]")).unwrap_or_default();
+        let name = row.name.unwrap_or_default();
+        writeln!(text, "  {name:width$}  {} [default: {}]{key}", row.about, row.default).expect(FITS);
+    }
+    text.push_str("\nIn config.toml only:\n");
+    for (row, key) in TABLE.iter().filter(|row| row.name.is_none()).filter_map(|row| Some((row, row.key?))) {
+        writeln!(text, "  {key:width$}  {} [default: {}]", row.about, row.default).expect(FITS);
+    }
+    text
 }
 
 struct Reader<'a> {
     env: &'a Env,
+    said: &'a [Said],
     warnings: Vec<String>,
+    unread: Vec<&'static str>,
 }
 
 impl<'a> Reader<'a> {
     fn text(&self, name: &'static str) -> Option<&'a str> {
-        let row = TABLE.iter().find(|row| row.name == name).expect("every setting that is read has a row");
+        let row = TABLE.iter().find(|row| row.name == Some(name)).expect("every setting that is read has a row");
         self.env.text(name).or_else(|| row.also.and_then(|also| self.env.text(also)))
     }
 
@@ -334,15 +222,18 @@ impl<'a> Reader<'a> {
         let text = self.text(name)?;
         let value = parse(text);
         if value.is_none() {
-            self.warnings.push(format!("{name}={text:?} cannot be read; the default holds"));
+            let mut rows = TABLE.iter().zip(self.said);
+            let (row, said) = rows.find(|(row, _)| row.name == Some(name)).expect("it was found above");
+            let by = match (said.origin, row.key) {
+                (Origin::File, Some(key)) => format!("config.toml: {key} = {text:?}"),
+                (Origin::Flag, Some(key)) => format!("--set {key}={text}"),
+                _ => format!("{name}={text:?}"),
+            };
+            self.warnings.push(format!("{by} cannot be read; the default holds"));
+            self.unread.push(name);
         }
         value
     }
-}
-
-fn origin(env: &Env, row: &Row) -> Origin {
-    let names = std::iter::once(row.name).chain(row.also);
-    names.into_iter().find(|name| env.path(name).is_some()).map_or(Origin::Default, Origin::Environment)
 }
 
 /// What Ollama takes for true: all but the words for false.
@@ -430,7 +321,8 @@ mod tests {
     fn help_has_every_row() {
         let help = help();
         for row in TABLE {
-            assert!(help.contains(row.name) && help.contains(row.about), "{} is missing", row.name);
+            let named = [row.name, row.key].into_iter().flatten().all(|name| help.contains(name));
+            assert!(named && help.contains(row.about), "{row:?} is missing");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod json;
 
+use cairn_app::settings::Flag;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// Runs language models on your own machine.
@@ -20,6 +21,8 @@ pub(crate) enum Verb {
     /// Run the daemon in the foreground
     #[command(alias = "start")]
     Serve(Serve),
+    /// Open Cairn's interface in a browser
+    Ui(Ui),
     /// Chat with a model, or ask it one thing
     Run(Run),
     /// List models
@@ -71,9 +74,20 @@ pub(crate) enum Verb {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
+    /// A setting for this run, which goes before the environment and config.toml (for instance cache.ram=2G); may be given
+    /// several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<Flag>,
     /// End when nobody has needed the daemon for ten minutes; log to the file only
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ui {
+    /// Only print the address, which is good once and for a minute
+    #[arg(long)]
+    pub(crate) no_open: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -35,6 +35,7 @@ mod show;
 mod stop;
 mod table;
 mod terminal;
+mod ui;
 mod verify;
 mod version;
 
@@ -42,6 +43,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use cairn_app::settings::Sources;
 use cairn_app::{Clock, Env, Places, Settings, System};
 use clap::Parser;
 
@@ -99,7 +101,11 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn begin(args: Args) -> anyhow::Result<ExitCode> {
     let env = Env::real();
     let places = Places::of(&env, System::this())?;
-    let settings = Settings::load(&env, &places);
+    let flags = match &args.verb {
+        Some(Verb::Serve(serve)) => serve.set.clone(),
+        _ => Vec::new(),
+    };
+    let settings = Settings::of(Sources::new(&env, &places, flags));
     let setting =
         Setting { clock: Clock::real(), places, settings, host_name: host_name(&env), home: env.home().cloned() };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -138,6 +144,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         }
         Some(Verb::Show(args)) => runtime.block_on(show::print(&setting, &args)),
         Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&setting, &args)),
+        Some(Verb::Ui(args)) => runtime.block_on(ui::open(&setting, &args)),
         Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&setting, &args)),
     };
     runtime.shutdown_background();

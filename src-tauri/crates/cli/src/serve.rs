@@ -55,7 +55,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     let Setting { clock, places, settings, host_name, home: _ } = setting;
     RealDisk.create_dir_all(&places.runtime).with_context(|| "the daemon needs this folder; CAIRN_HOME moves it")?;
     let _lock = take_lock(&places.daemon_lock()).await?;
-    let chosen = matches!(settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
+    let chosen = settings.origin("OLLAMA_HOST") != Some(Origin::Default);
     let open_files = connections::raise_open_files();
     let (listener, moved) = listen::bind(&settings.address, chosen).await?;
     let address = listener.local_addr().context("the listener has no address")?;

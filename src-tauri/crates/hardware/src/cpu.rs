@@ -49,6 +49,41 @@ pub struct Features {
 }
 
 impl Features {
+    /// Each set by its name, in the order of the fields, and whether it is there.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, bool); 13] {
+        let mut copy = *self;
+        copy.fields().map(|(name, has)| (name, *has))
+    }
+
+    /// All sets of all architectures but the one of this name: who lacks nothing then does not need it.
+    #[must_use]
+    pub fn all_but(name: &str) -> Self {
+        let mut all = Self::default();
+        for (known, has) in all.fields() {
+            *has = known != name;
+        }
+        all
+    }
+
+    fn fields(&mut self) -> [(&'static str, &mut bool); 13] {
+        [
+            ("sse41", &mut self.sse41),
+            ("avx2", &mut self.avx2),
+            ("fma", &mut self.fma),
+            ("f16c", &mut self.f16c),
+            ("avx512f", &mut self.avx512f),
+            ("avx512bw", &mut self.avx512bw),
+            ("avx512vl", &mut self.avx512vl),
+            ("avx512vnni", &mut self.avx512vnni),
+            ("avx512bf16", &mut self.avx512bf16),
+            ("avxvnni", &mut self.avxvnni),
+            ("neon", &mut self.neon),
+            ("dotprod", &mut self.dotprod),
+            ("i8mm", &mut self.i8mm),
+        ]
+    }
+
     /// Asks this processor.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
@@ -74,5 +109,21 @@ impl Features {
         };
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         return Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_has_a_name() {
+        let some = Features { fma: true, i8mm: true, ..Features::default() };
+        let named: Vec<_> = some.named().into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect();
+        assert_eq!(named, ["fma", "i8mm"], "those that are there");
+        for (name, _) in some.named() {
+            let lacking: Vec<_> = Features::all_but(name).named().into_iter().filter(|(_, has)| !has).collect();
+            assert_eq!(lacking, [(name, false)], "only that one is missing");
+        }
     }
 }

@@ -7,7 +7,9 @@
 //! texts; elsewhere from the `sysinfo` crate.
 
 mod cpu;
+mod gpu;
 mod memory;
+mod process;
 
 #[cfg(any(target_os = "linux", test))]
 mod linux;
@@ -15,7 +17,9 @@ mod linux;
 mod other;
 
 pub use cpu::{Cpu, Features};
+pub use gpu::{Gpu, gpus};
 pub use memory::Memory;
+pub use process::Process;
 
 /// The machine as this process sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,9 +3,12 @@
 //! Everything is a pure function of [`Read`], so that tests can describe any machine; only [`probe`] names the real
 //! files. Where `/proc` or `/sys` is missing, as in a bare chroot, the C library and the standard library answer.
 
-use crate::{Cpu, Features, Machine, Memory};
+#[cfg(target_os = "linux")]
+use crate::Gpu;
+use crate::{Cpu, Features, Machine, Memory, Process};
 
 mod cgroup;
+mod gpu;
 mod topology;
 
 #[cfg(test)]
@@ -21,6 +24,24 @@ pub(crate) fn probe() -> Machine {
     let fallback =
         Fallback { cores: std::thread::available_parallelism().map_or(1, usize::from), memory_bytes: physical_bytes() };
     describe(&read, &fallback, Features::detect())
+}
+
+/// Asks this machine for its graphics processors.
+#[cfg(target_os = "linux")]
+pub(crate) fn gpus() -> Vec<Gpu> {
+    gpu::gpus(&|path| std::fs::read_to_string(path).ok())
+}
+
+/// Asks this machine for what this process has of its memory.
+#[cfg(target_os = "linux")]
+pub(crate) fn process() -> Option<Process> {
+    resident(&std::fs::read_to_string("/proc/self/status").ok()?)
+}
+
+/// Reads `/proc/self/status`, whose lines are like those of `/proc/meminfo`.
+fn resident(status: &str) -> Option<Process> {
+    let resident_bytes = meminfo_bytes(status, "VmRSS")?;
+    Some(Process { resident_bytes, mapped_bytes: meminfo_bytes(status, "RssFile").unwrap_or(0) })
 }
 
 /// What is known without any file.

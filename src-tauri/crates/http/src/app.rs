@@ -1,10 +1,11 @@
-//! `/app`: what only our own clients ask. Every route needs the daemon's token; see [`crate::access`].
+//! `/app`: what only our own clients ask. Every route needs the daemon's token or a session's; see [`crate::access`].
 
 mod attend;
 pub(crate) mod cache;
 mod discover;
 mod downloads;
 mod gc;
+mod hardware;
 mod import;
 mod libraries;
 mod load;
@@ -13,6 +14,8 @@ mod mirror;
 mod models;
 mod open;
 mod scan;
+mod server;
+mod settings;
 mod status;
 mod stop;
 mod verify;
@@ -28,6 +31,7 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(discover::routes())
         .merge(downloads::routes())
         .merge(gc::routes())
+        .merge(hardware::routes())
         .merge(import::routes())
         .merge(libraries::routes())
         .merge(load::routes())
@@ -36,6 +40,8 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(models::routes())
         .merge(open::routes())
         .merge(scan::routes())
+        .merge(server::routes())
+        .merge(settings::routes())
         .merge(status::routes())
         .merge(stop::routes())
         .merge(verify::routes())

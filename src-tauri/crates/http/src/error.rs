@@ -55,3 +55,9 @@ pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
     let bytes = serde_json::to_vec(body).expect("our own types have string keys and finite numbers");
     (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], bytes).into_response()
 }
+
+/// Does what waits for disks, away from the threads that serve clients.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "it ended half-way"))
+}

@@ -5,6 +5,7 @@ mod access;
 mod beyond;
 mod blobs;
 mod discover;
+mod hardware;
 mod libraries;
 mod logins;
 mod logprobs;
@@ -16,6 +17,9 @@ mod pulls;
 mod pushes;
 mod refusals;
 mod registry;
+mod server;
+mod settings;
+mod ui;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};

@@ -243,6 +243,12 @@ impl Engine {
         usage.iter().map(|(id, counters)| (id.clone(), counters.usage())).collect()
     }
 
+    /// The name of the kernel variant that computes.
+    #[must_use]
+    pub fn variant(&self) -> &'static str {
+        self.0.variant.name
+    }
+
     /// The loaded models, the one that stays longest first.
     pub fn loaded(&self) -> Vec<Loaded> {
         let now = Instant::now();

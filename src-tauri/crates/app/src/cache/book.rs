@@ -1,4 +1,5 @@
-//! What is remembered of the cache beside the tiers themselves: limits that a user set, and which model a fingerprint is.
+//! What is remembered of the cache beside the tiers themselves: which model a fingerprint is, and limits that a user set before
+//! `config.toml` had them.
 //!
 //! A small file of its own, with a version. One that cannot be read is not overwritten until something is to be remembered, and
 //! one of a newer version never.
@@ -34,6 +35,28 @@ pub(super) struct Page {
     pub(super) folder_bytes: Option<u64>,
     #[serde(default)]
     models: BTreeMap<String, String>,
+}
+
+impl Page {
+    /// The limit that a setting's key has here, in the environment's form.
+    pub(super) fn limit(&self, key: &str) -> Option<String> {
+        match key {
+            "cache.ram" => self.ram_bytes.map(|bytes| bytes.to_string()),
+            "cache.folder" => self.folder.as_ref().map(|folder| folder.display().to_string()),
+            // Exact: GiB are a power of two.
+            "cache.folder_size" => self.folder_bytes.map(|bytes| (bytes as f64 / f64::from(1 << 30)).to_string()),
+            _ => None,
+        }
+    }
+
+    pub(super) fn forget(&mut self, key: &str) {
+        match key {
+            "cache.ram" => self.ram_bytes = None,
+            "cache.folder" => self.folder = None,
+            "cache.folder_size" => self.folder_bytes = None,
+            _ => {}
+        }
+    }
 }
 
 /// See the module.

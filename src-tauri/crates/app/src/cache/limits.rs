@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use cairn_tier::Place;
 
 use super::CacheError;
-use crate::settings::Origin;
+use crate::settings::{Origin, Row, TABLE, Value};
 use crate::{App, Error};
 
 /// More than this is no number that anybody meant.
@@ -81,7 +81,8 @@ impl App {
     /// The limits that hold, and what sets them.
     #[must_use]
     pub fn cache_limits(&self) -> CacheLimits {
-        let page = self.book.page().clone();
+        // As they are set for the next start.
+        let set = self.book.applied(self.settings.anew()).tiers;
         let tiers = &self.settings.tiers;
         let status = self.kept.as_ref().map(|kept| kept.tiers.status());
         let budget = |place: Place| {
@@ -89,63 +90,102 @@ impl App {
             places.into_iter().find(|status| status.place == place).map(|status| status.budget_bytes)
         };
         let (ram, folder_bytes) = (budget(Place::Ram), budget(Place::Ssd));
-        let folder = page.folder.clone().filter(|_| self.sets("OLLAMA_KV_TIER_LOCAL").is_none());
-        let moves = folder.is_some() && folder != tiers.folder;
         let waits =
             |set: Option<u64>, holds: Option<u64>, name| set.is_some() && set != holds && self.sets(name).is_none();
         let off = || self.sets("OLLAMA_KV_TIERING").filter(|_| tiers.folder.is_none());
         CacheLimits {
-            at_next_start: moves
-                || waits(page.ram_bytes, ram, "CAIRN_KV_RAM")
-                || waits(page.folder_bytes, folder_bytes, "OLLAMA_KV_TIER_LOCAL_GB"),
+            at_next_start: set.folder.is_some() && set.folder != tiers.folder
+                || waits(set.ram_bytes, ram, "CAIRN_KV_RAM")
+                || waits(set.folder_bytes, folder_bytes, "OLLAMA_KV_TIER_LOCAL_GB"),
             ram_bytes: Limited { value: ram, variable: self.sets("CAIRN_KV_RAM") },
             folder: Limited {
-                value: folder.or_else(|| tiers.folder.clone()),
+                value: set.folder.or_else(|| tiers.folder.clone()),
                 variable: self.sets("OLLAMA_KV_TIER_LOCAL").or_else(off),
             },
             folder_bytes: Limited {
-                value: folder_bytes.or(page.folder_bytes),
+                value: folder_bytes.or(set.folder_bytes),
                 variable: self.sets("OLLAMA_KV_TIER_LOCAL_GB"),
             },
         }
     }
 
-    /// Changes limits, all of them or none. Bytes hold at once where there is such a tier; the folder, and a tier that there was
-    /// not, at the next start.
+    /// Changes limits, all of them or none, in `config.toml`. Bytes hold at once where there is such a tier; the folder, and a tier
+    /// that there was not, at the next start.
     ///
     /// # Errors
     /// Where one of them cannot be, or cannot be remembered.
     pub fn set_cache_limits(&self, change: LimitChange) -> Result<CacheLimits, Error> {
+        self.is_free_to(&change).map_err(CacheError::from)?;
         self.check_limits(&change).map_err(CacheError::from)?;
-        let LimitChange { ram_bytes, folder, folder_bytes } = change;
-        let written = self.book.write(|page| {
-            page.ram_bytes = ram_bytes.or(page.ram_bytes);
-            page.folder = folder.or(page.folder.take());
-            page.folder_bytes = folder_bytes.or(page.folder_bytes);
-        });
-        written.map_err(|why| CacheError::from(LimitError::Unwritten(why)))?;
-        if let Some(kept) = &self.kept {
-            let there = kept.tiers.status().places;
-            for (place, bytes) in [(Place::Ram, ram_bytes), (Place::Ssd, folder_bytes)] {
-                if let Some(bytes) = bytes.filter(|_| there.iter().any(|status| status.place == place)) {
-                    kept.tiers.set_budget(place, bytes);
-                }
+        let folder = change.folder.map(|folder| match folder.into_os_string().into_string() {
+            Ok(folder) => Ok(Value::Text(folder)),
+            Err(folder) => {
+                let why = "config.toml has only paths that are Unicode".to_owned();
+                Err(CacheError::from(LimitError::Folder { path: folder.into(), why }))
             }
-        }
+        });
+        let values = [
+            ("cache.ram", change.ram_bytes.map(Value::Number)),
+            ("cache.folder", folder.transpose()?),
+            ("cache.folder_size", change.folder_bytes.map(Value::Number)),
+        ];
+        let asked = values.into_iter().filter(|(_, value)| value.is_some());
+        self.change_settings(&asked.map(|(key, value)| (key.to_owned(), value)).collect())?;
         Ok(self.cache_limits())
+    }
+
+    /// Has a tier go by another budget, if there is such a tier.
+    pub(crate) fn set_budget(&self, place: Place, bytes: u64) -> bool {
+        let Some(kept) = &self.kept else { return false };
+        let there = kept.tiers.status().places.iter().any(|status| status.place == place);
+        if there {
+            kept.tiers.set_budget(place, bytes);
+        }
+        there
+    }
+
+    /// The text of a limit that a version before `config.toml` was told to remember.
+    pub(crate) fn kept_limit(&self, row: &Row) -> Option<String> {
+        self.book.page().limit(row.key?)
+    }
+
+    /// Forgets limits that a version before `config.toml` remembered, where the file says them now.
+    pub(crate) fn forget_limits(&self, rows: &[usize]) {
+        let keys = || rows.iter().filter_map(|at| TABLE[*at].key);
+        if keys().any(|key| self.book.page().limit(key).is_some())
+            && let Err(error) = self.book.write(|page| keys().for_each(|key| page.forget(key)))
+        {
+            tracing::warn!(error, "an older limit of the cache stays remembered");
+        }
     }
 
     /// The variable that is set in the environment, if it is.
     fn sets(&self, name: &'static str) -> Option<&'static str> {
         match self.settings.origin(name) {
             Some(Origin::Environment(variable)) => Some(variable),
+            Some(Origin::Flag) => Some("--set"),
             _ => None,
         }
     }
 
-    fn check_limits(&self, change: &LimitChange) -> Result<(), LimitError> {
-        if let Some(bytes) = change.ram_bytes {
+    fn is_free_to(&self, change: &LimitChange) -> Result<(), LimitError> {
+        if change.ram_bytes.is_some() {
             self.is_free("CAIRN_KV_RAM")?;
+        }
+        if change.folder_bytes.is_some() {
+            self.is_free("OLLAMA_KV_TIER_LOCAL_GB")?;
+        }
+        if change.folder.is_some() {
+            self.is_free("OLLAMA_KV_TIER_LOCAL")?;
+            if self.settings.tiers.folder.is_none() {
+                self.is_free("OLLAMA_KV_TIERING")?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_limits(&self, change: &LimitChange) -> Result<(), LimitError> {
+        if let Some(bytes) = change.ram_bytes {
             let most = self.memory_bytes;
             if bytes > most || (bytes > 0 && bytes < LEAST_BYTES) {
                 let rule = format!("0, or from {LEAST_BYTES} to the {most} of this machine's memory");
@@ -153,17 +193,12 @@ impl App {
             }
         }
         if let Some(bytes) = change.folder_bytes {
-            self.is_free("OLLAMA_KV_TIER_LOCAL_GB")?;
             if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
                 let rule = format!("from {LEAST_BYTES} to {MOST_BYTES}");
                 return Err(LimitError::Bytes { what: "the folder", bytes, rule });
             }
         }
         if let Some(folder) = &change.folder {
-            self.is_free("OLLAMA_KV_TIER_LOCAL")?;
-            if self.settings.tiers.folder.is_none() {
-                self.is_free("OLLAMA_KV_TIERING")?;
-            }
             let libraries: Vec<PathBuf> = self.libraries().into_iter().map(|library| library.root).collect();
             check_folder(folder, &libraries).map_err(|why| LimitError::Folder { path: folder.clone(), why })?;
         }
@@ -176,7 +211,7 @@ impl App {
 }
 
 /// Says why a folder cannot hold chunks. Makes it where it is not there.
-fn check_folder(folder: &Path, libraries: &[PathBuf]) -> Result<(), String> {
+pub(super) fn check_folder(folder: &Path, libraries: &[PathBuf]) -> Result<(), String> {
     let plain = |part: Component<'_>| matches!(part, Component::Prefix(_) | Component::RootDir | Component::Normal(_));
     if !folder.is_absolute() || !folder.components().all(plain) {
         return Err("it must be a path from the root, without `..`".to_owned());

@@ -200,7 +200,7 @@ fn seals(text: &str) -> Option<[bool; 2]> {
     if text.eq_ignore_ascii_case("remote") { Some([false, true]) } else { switch(text).map(|on| [on; 2]) }
 }
 
-fn gib(text: &str) -> Option<u64> {
+pub(super) fn gib(text: &str) -> Option<u64> {
     let gib: f64 = text.parse().ok()?;
     // More than this nobody has.
     (0.0..1e9).contains(&gib).then_some((gib * f64::from(1 << 30)) as u64)
@@ -226,7 +226,7 @@ fn ttl(text: &str) -> Option<Option<Duration>> {
 }
 
 /// A folder, or a bucket's address with what opens it.
-fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
+pub(super) fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
     let Some((scheme, rest)) = text.split_once("://") else {
         return env.full_path("OLLAMA_KV_TIER_REMOTE").map(RemotePlace::Folder);
     };

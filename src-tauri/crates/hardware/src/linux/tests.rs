@@ -148,3 +148,11 @@ fn no_limit_is_written_in_two_ways() {
         [V2_MOUNT, ("/proc/self/cgroup", "0::/\n"), ("/sys/fs/cgroup/memory.max", "1099511627776\n")];
     check(&above_the_machine);
 }
+
+#[test]
+fn a_process_is_told_from_the_files_that_it_maps() {
+    let status = "Name:\tcairn\nVmRSS:\t  2048 kB\nRssAnon:\t  512 kB\nRssFile:\t  1536 kB\n";
+    let expected = Process { resident_bytes: 2 << 20, mapped_bytes: 1536 << 10 };
+    assert_eq!(resident(status), Some(expected), "in bytes");
+    assert_eq!(resident("Name:\tcairn\n"), None, "a zombie has no memory");
+}

@@ -5,6 +5,7 @@ mod delete;
 mod events;
 pub(crate) mod fsck;
 mod limits;
+mod test;
 mod trace;
 
 use axum::Router;
@@ -16,7 +17,7 @@ use cairn_app::{App, CacheStatus, Health, Place, PlaceStatus};
 use cairn_wire::app::{CacheResponse, CacheTier, TierName};
 
 use crate::Server;
-use crate::error::{ApiError, json};
+use crate::error::json;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -26,6 +27,7 @@ pub(super) fn routes() -> Router<Server> {
         .merge(events::routes())
         .merge(fsck::routes())
         .merge(limits::routes())
+        .merge(test::routes())
         .merge(trace::routes())
 }
 
@@ -86,10 +88,4 @@ fn name(place: Place) -> TierName {
         Place::Ssd => TierName::Ssd,
         Place::Remote => TierName::Remote,
     }
-}
-
-/// Does what waits for disks, away from the threads that serve clients.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "it ended half-way"))
 }

@@ -13,6 +13,7 @@ use super::Whole;
 use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
 use crate::body::Body;
 use crate::error::{ApiError, json};
+use crate::requests::Logged;
 use crate::whose::For;
 use crate::{Server, ndjson};
 
@@ -23,6 +24,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn generate(
     State(server): State<Server>,
     For(whose): For,
+    logged: Logged,
     Body(request): Body<GenerateRequest>,
 ) -> Result<Response, ApiError> {
     check_top_logprobs(request.top_logprobs)?;
@@ -36,8 +38,9 @@ async fn generate(
         (any(request.images.as_ref()), "reading images"),
         (asks_for_format(request.format.as_ref()), "structured output (format)"),
     ])?;
+    logged.asks(&request.model);
     let streams = request.stream.unwrap_or(true);
-    let chunk = Chunk { app: server.app().clone(), model: request.model.clone() };
+    let chunk = Chunk { app: server.app().clone(), model: request.model.clone(), logged };
     let answer = match server.app().generate(use_case(request, whose)).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
@@ -73,6 +76,7 @@ fn use_case(request: GenerateRequest, whose: Whose) -> Generate {
 struct Chunk {
     app: App,
     model: String,
+    logged: Logged,
 }
 
 impl Chunk {
@@ -104,6 +108,7 @@ impl Chunk {
     }
 
     fn last(&self, done: Done, response: String, thinking: String) -> GenerateChunk {
+        self.logged.cost(&done.cost);
         GenerateChunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
@@ -116,6 +121,9 @@ impl Chunk {
     }
 
     fn of(&self, event: Event) -> Result<GenerateChunk, Error> {
+        if matches!(event, Event::Text(_) | Event::Thinking(_)) {
+            self.logged.piece();
+        }
         match event {
             Event::Text(Said { text, logprobs }) => {
                 Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.piece(text, String::new()) })

@@ -9,11 +9,10 @@ use axum::routing::{delete, post};
 use cairn_app::{DeletedChunks, Place};
 use cairn_wire::app::{CacheClear, CacheDeleted, CacheOwner, CacheWhich, TierName};
 
-use super::blocking;
 use super::contexts::owner;
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()

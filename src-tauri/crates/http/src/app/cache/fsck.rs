@@ -8,9 +8,8 @@ use axum::routing::get;
 use cairn_app::{Checkup, check_folder};
 use cairn_wire::app::{CacheFsck, DamagedChunk};
 
-use super::blocking;
 use crate::Server;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/cache/fsck", get(fsck))

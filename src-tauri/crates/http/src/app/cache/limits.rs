@@ -8,10 +8,9 @@ use axum::routing::get;
 use cairn_app::{CacheLimits, LimitChange, Limited};
 use cairn_wire::app::{self as wire, CacheLimit, CacheLimitsChange};
 
-use super::blocking;
 use crate::Server;
 use crate::body::Body;
-use crate::error::{ApiError, json};
+use crate::error::{ApiError, blocking, json};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/cache/limits", get(limits).put(change))

@@ -1,0 +1,210 @@
+//! `config.toml`: what people write down for good, by hand or through a panel.
+//!
+//! A key is a group and a name, `[cache]` and `ram` for instance; the table says which there are. Whoever edits it by hand
+//! finds comments, order and spelling as they were after a change through a panel. A file that is no TOML is left alone: nothing
+//! of it holds, and nothing is written to it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use cairn_disk::{Disk, Mode, RealDisk};
+use toml_edit::{DocumentMut, Item, TableLike};
+
+use super::table::{Row, TABLE};
+use super::value::{self, Value};
+
+/// What a new file begins with.
+const HEAD: &str = "# Cairn's settings. What the environment says goes before them.\n";
+/// A file that is longer is none of ours.
+const MAX_BYTES: usize = 1 << 20;
+
+/// The file as it was read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ConfigFile {
+    path: PathBuf,
+    document: DocumentMut,
+    /// Why it cannot be read.
+    pub(super) trouble: Option<String>,
+}
+
+impl ConfigFile {
+    /// Reads it; one that is not there says nothing.
+    pub(super) fn read(path: &Path) -> Self {
+        let path = path.to_owned();
+        let read = match RealDisk.read(&path) {
+            Ok(bytes) => parsed(bytes),
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(DocumentMut::new()),
+            Err(error) => Err(error.to_string()),
+        };
+        match read {
+            Ok(document) => Self { path, document, trouble: None },
+            Err(trouble) => Self { path, document: DocumentMut::new(), trouble: Some(trouble) },
+        }
+    }
+
+    /// What it says of a row, as the environment would; none where it says nothing, and why where that cannot be.
+    pub(super) fn text(&self, row: &Row) -> Option<Result<String, String>> {
+        let (group, name) = row.key?.split_once('.')?;
+        let item = self.document.get(group)?.as_table_like()?.get(name)?;
+        Some(value_of(row, item).and_then(|value| value::text(row, &value)))
+    }
+
+    /// Keys that no row has, with what else is there that is no setting.
+    pub(super) fn strange(&self) -> Vec<String> {
+        let mut strange = Vec::new();
+        for (group, item) in self.document.iter() {
+            let Some(table) = item.as_table_like() else {
+                strange.push(group.to_owned());
+                continue;
+            };
+            let keys = table.iter().map(|(name, _)| format!("{group}.{name}"));
+            strange.extend(keys.filter(|key| TABLE.iter().all(|row| row.key != Some(key))));
+        }
+        strange
+    }
+
+    /// Sets what a row has, or takes it out.
+    pub(super) fn set(&mut self, row: &Row, value: Option<&Value>) {
+        let Some((group, name)) = row.key.and_then(|key| key.split_once('.')) else { return };
+        if self.document.is_empty() && self.document.trailing().as_str().is_none_or(str::is_empty) {
+            self.document.set_trailing(HEAD);
+        }
+        let Some(value) = value else {
+            if let Some(table) = self.document.get_mut(group).and_then(Item::as_table_like_mut) {
+                table.remove(name);
+            }
+            return;
+        };
+        let value = match value {
+            Value::Bool(on) => toml_edit::Value::from(*on),
+            // The kinds of rows keep numbers below what TOML can say.
+            Value::Number(number) => toml_edit::Value::from(i64::try_from(*number).unwrap_or(i64::MAX)),
+            Value::Text(text) => toml_edit::Value::from(text.as_str()),
+        };
+        let table = self.document.entry(group).or_insert_with(toml_edit::table);
+        if !table.is_table_like() {
+            *table = toml_edit::table();
+        }
+        let table: &mut dyn TableLike = table.as_table_like_mut().expect("it was made one");
+        match table.get_mut(name).and_then(Item::as_value_mut) {
+            Some(old) => {
+                // A comment behind a value belongs to the key.
+                let decor = old.decor().clone();
+                *old = value;
+                *old.decor_mut() = decor;
+            }
+            None => drop(table.insert(name, Item::Value(value))),
+        }
+    }
+
+    /// Writes it, whole or not at all.
+    pub(super) fn write(&self) -> Result<(), String> {
+        if let Some(folder) = self.path.parent() {
+            RealDisk.create_dir_all(folder).map_err(|error| error.to_string())?;
+        }
+        let text = self.document.to_string();
+        RealDisk.write_atomic(&self.path, text.as_bytes(), Mode::Private).map_err(|error| error.to_string())
+    }
+}
+
+fn parsed(bytes: Vec<u8>) -> Result<DocumentMut, String> {
+    if bytes.len() > MAX_BYTES {
+        return Err(format!("it has more than {MAX_BYTES} bytes"));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| "it is no UTF-8".to_owned())?;
+    // What an editor on Windows may put before the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    text.parse().map_err(|error: toml_edit::TomlError| error.to_string().trim_end().replace('\n', " "))
+}
+
+/// What is there, in the form that the other places have. A list is its parts between the list's separators.
+fn value_of(row: &Row, item: &Item) -> Result<Value, String> {
+    match item.as_value() {
+        Some(toml_edit::Value::Boolean(on)) => Ok(Value::Bool(*on.value())),
+        Some(toml_edit::Value::String(text)) => Ok(Value::Text(text.value().clone())),
+        Some(toml_edit::Value::Integer(number)) => {
+            u64::try_from(*number.value()).map(Value::Number).map_err(|_| "it is 0 or more".to_owned())
+        }
+        Some(toml_edit::Value::Array(items)) => {
+            let parts: Option<Vec<&str>> = items.iter().map(|item| item.as_str()).collect();
+            let parts = parts.ok_or("it is a list of texts")?;
+            match row.unit {
+                Some("list") => Ok(Value::Text(parts.join(","))),
+                Some("paths") => {
+                    let joined = std::env::join_paths(parts).map_err(|error| error.to_string())?;
+                    joined.into_string().map(Value::Text).map_err(|_| "it is text".to_owned())
+                }
+                _ => Err("it is one value".to_owned()),
+            }
+        }
+        _ => Err("it is text, a whole number, true or false".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(key: &str) -> &'static Row {
+        TABLE.iter().find(|row| row.key == Some(key)).expect("there is such a setting")
+    }
+
+    fn check(before: &str, key: &str, value: Option<Value>, after: &str) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("config/config.toml");
+        if !before.is_empty() {
+            std::fs::create_dir_all(path.parent().expect("a folder")).expect("the folder is writable");
+            std::fs::write(&path, before).expect("the folder is writable");
+        }
+        let mut file = ConfigFile::read(&path);
+        assert_eq!(file.trouble, None, "{before}");
+        file.set(row(key), value.as_ref());
+        file.write().expect("the folder is writable");
+        assert_eq!(std::fs::read_to_string(&path).expect("it was written"), after, "{key} = {value:?} in {before:?}");
+    }
+
+    #[test]
+    fn a_change_leaves_all_else_as_it_was() {
+        let number = |number| Some(Value::Number(number));
+        check(
+            "",
+            "cache.ram",
+            number(5),
+            "[cache]\nram = 5\n\n# Cairn's settings. What the environment says goes before them.\n",
+        );
+        let by_hand = "# mine\n[cache] # tiers\nram = 0x10   # little\n\n[ui]\ntheme='dark'\n";
+        check(by_hand, "cache.ram", number(5), "# mine\n[cache] # tiers\nram = 5   # little\n\n[ui]\ntheme='dark'\n");
+        check(by_hand, "ui.theme", None, "# mine\n[cache] # tiers\nram = 0x10   # little\n\n[ui]\n");
+        check("cache.ram = 1\n", "cache.ram", number(2), "cache.ram = 2\n");
+        check("cache = { ram = 1 }\n", "cache.weigh", Some(Value::Bool(true)), "cache = { ram = 1 , weigh = true }\n");
+        check("x = 1\n", "ui.theme", Some(Value::Text("a\"b".into())), "x = 1\n\n[ui]\ntheme = 'a\"b'\n");
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_said_and_left_alone() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("config.toml");
+        for wrong in ["cache = [", "\u{0}", "[cache]\nram = 1\nram = 2\n"] {
+            std::fs::write(&path, wrong).expect("the folder is writable");
+            let file = ConfigFile::read(&path);
+            assert!(file.trouble.is_some() && file.text(row("cache.ram")).is_none(), "{wrong:?}: {file:?}");
+        }
+        std::fs::write(&path, b"\xff").expect("the folder is writable");
+        assert_eq!(ConfigFile::read(&path).trouble.as_deref(), Some("it is no UTF-8"), "bytes");
+        std::fs::create_dir(folder.path().join("folder")).expect("the folder is writable");
+        assert!(ConfigFile::read(&folder.path().join("folder")).trouble.is_some(), "a folder is no file");
+    }
+
+    #[test]
+    fn lists_and_strange_keys() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("config.toml");
+        let text = "odd = 1\n[server]\norigins = ['http://a', 'http://b']\nhots = 1\nhost = 5\n[cache]\nram = -1\n";
+        std::fs::write(&path, text).expect("the folder is writable");
+        let file = ConfigFile::read(&path);
+        assert_eq!(file.text(row("server.origins")), Some(Ok("http://a,http://b".into())), "a list");
+        assert!(matches!(file.text(row("server.host")), Some(Err(_))), "a number is no host");
+        assert!(matches!(file.text(row("cache.ram")), Some(Err(_))), "less than nothing");
+        assert_eq!(file.strange(), ["odd", "server.hots"], "what nobody reads");
+    }
+}

@@ -1,0 +1,121 @@
+//! `GET /app/hardware`: what this machine has, and what of it is used; `/app/hardware/events` tells it every two seconds.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use cairn_app::{App, DiskUse, Hardware};
+use cairn_wire::app::{
+    DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,
+};
+use tokio::time::Instant;
+
+use crate::error::{ApiError, blocking, json};
+use crate::ndjson::Events;
+use crate::{Server, ndjson};
+
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/hardware", get(hardware)).route("/app/hardware/events", get(events))
+}
+
+async fn hardware(State(server): State<Server>) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, &look(server.app()).await?))
+}
+
+async fn events(State(server): State<Server>) -> Response {
+    ndjson::stream(Looks { next: Instant::now(), server: server.clone() }, server.activity().begin(), Ok)
+}
+
+/// A look at the machine every two seconds, while somebody listens.
+struct Looks {
+    next: Instant,
+    server: Server,
+}
+
+impl Events for Looks {
+    type Event = HardwareResponse;
+
+    async fn next(&mut self) -> Option<HardwareResponse> {
+        tokio::select! {
+            () = tokio::time::sleep_until(self.next) => {}
+            () = self.server.stopping() => return None,
+        }
+        self.next = Instant::now() + BETWEEN_LOOKS;
+        look(self.server.app()).await.ok()
+    }
+}
+
+async fn look(app: &App) -> Result<HardwareResponse, ApiError> {
+    let app = app.clone();
+    Ok(response(blocking(move || app.hardware()).await?))
+}
+
+fn response(found: Hardware) -> HardwareResponse {
+    let Hardware { cpu, memory, process, kept_bytes, kernels, gpus, disks } = found;
+    let in_use = kernels.iter().find(|kernel| kernel.in_use).map_or("", |kernel| kernel.name);
+    HardwareResponse {
+        cpu: HardwareCpu {
+            architecture: std::env::consts::ARCH.to_owned(),
+            physical_cores: cpu.physical_cores as u64,
+            logical_cores: cpu.logical as u64,
+            used_cores: cpu.usable_cores.len() as u64,
+            features: cpu
+                .features
+                .named()
+                .into_iter()
+                .filter(|(_, has)| *has)
+                .map(|(name, _)| name.to_owned())
+                .collect(),
+            brand: cpu.brand,
+        },
+        memory: HardwareMemory {
+            total_bytes: memory.total_bytes,
+            limit_bytes: memory.limit_bytes,
+            available_bytes: memory.available_bytes,
+            ours_bytes: process.map(|process| process.resident_bytes),
+            ours_mapped_bytes: process.map(|process| process.mapped_bytes),
+            kept_bytes,
+        },
+        kernels: HardwareKernels {
+            in_use: in_use.to_owned(),
+            variants: kernels
+                .into_iter()
+                .map(|kernel| KernelVariant {
+                    name: kernel.name.to_owned(),
+                    usable: kernel.usable,
+                    in_use: kernel.in_use,
+                    lacks: kernel.lacks.into_iter().map(str::to_owned).collect(),
+                })
+                .collect(),
+        },
+        gpus: gpus
+            .into_iter()
+            .map(|gpu| HardwareGpu {
+                name: gpu.name,
+                vendor: gpu.vendor,
+                driver: gpu.driver,
+                memory_bytes: gpu.memory_bytes,
+                used: false,
+            })
+            .collect(),
+        disks: disks
+            .into_iter()
+            .map(|disk| HardwareDisk {
+                holds: match disk.holds {
+                    DiskUse::Models => DiskHolds::Models,
+                    DiskUse::Linked => DiskHolds::Linked,
+                    DiskUse::Cache => DiskHolds::Cache,
+                    DiskUse::Data => DiskHolds::Data,
+                },
+                path: disk.path.display().to_string(),
+                total_bytes: disk.total_bytes,
+                free_bytes: disk.free_bytes,
+            })
+            .collect(),
+    }
+}

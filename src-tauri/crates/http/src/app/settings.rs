@@ -1,0 +1,121 @@
+//! `/app/settings`: the table of settings as it is set, and changes to it.
+
+use std::collections::BTreeMap;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use cairn_app::settings::{Applies, Kind, Origin, SettingRow, Value};
+use cairn_app::{Error, SettingTable, SettingsError};
+use cairn_wire::app::{
+    Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange, SettingsRefused,
+    SettingsResponse, WrongSetting,
+};
+
+use crate::Server;
+use crate::body::Body;
+use crate::error::{ApiError, blocking, json};
+
+pub(super) fn routes() -> Router<Server> {
+    Router::new().route("/app/settings", get(settings).patch(change))
+}
+
+async fn settings(State(server): State<Server>) -> Result<Response, ApiError> {
+    let app = server.app().clone();
+    let table = blocking(move || app.setting_table()).await?;
+    Ok(json(StatusCode::OK, &response(table)))
+}
+
+async fn change(State(server): State<Server>, Body(asked): Body<SettingsChange>) -> Result<Response, ApiError> {
+    let change: BTreeMap<String, Option<Value>> =
+        asked.into_iter().map(|(key, value)| (key, value.map(read))).collect();
+    let app = server.app().clone();
+    match blocking(move || app.change_settings(&change)).await? {
+        Ok(table) => Ok(json(StatusCode::OK, &response(table))),
+        Err(error) => Ok(refused(error)),
+    }
+}
+
+/// A refusal that says what is wrong, key by key.
+fn refused(error: Error) -> Response {
+    let Error::Settings(SettingsError::Wrong(wrong)) = &error else { return ApiError::from(error).into_response() };
+    let body = SettingsRefused {
+        error: error.to_string(),
+        wrong: wrong.iter().map(|one| WrongSetting { key: one.key.clone(), reason: one.reason.clone() }).collect(),
+    };
+    let status = StatusCode::from_u16(error.kind().row().http_status);
+    json(status.expect("the table has HTTP statuses only"), &body)
+}
+
+fn response(table: SettingTable) -> SettingsResponse {
+    SettingsResponse {
+        path: table.path.display().to_string(),
+        trouble: table.trouble,
+        restart: table.rows.iter().any(|row| row.restart),
+        settings: table.rows.into_iter().map(setting).collect(),
+    }
+}
+
+fn setting(held: SettingRow) -> Setting {
+    let SettingRow { row, value, default, origin, restart } = held;
+    let key = row.key.unwrap_or_default();
+    let flag = row.name.map(|_| format!("--set {key}"));
+    Setting {
+        key: key.to_owned(),
+        group: row.group().to_owned(),
+        kind: match row.kind {
+            Kind::Bool => SettingKind::Bool,
+            Kind::Number => SettingKind::Number,
+            Kind::Bytes(_) => SettingKind::Bytes,
+            Kind::Text => SettingKind::Text,
+            Kind::Path => SettingKind::Path,
+            Kind::Choice(_) => SettingKind::Choice,
+        },
+        value: value.map(told),
+        default: default.map(told),
+        default_about: row.default.to_owned(),
+        origin: match origin {
+            Origin::Default => SettingOrigin::Default,
+            Origin::File => SettingOrigin::File,
+            Origin::Environment(_) => SettingOrigin::Environment,
+            Origin::Flag => SettingOrigin::Flag,
+        },
+        origin_name: match origin {
+            Origin::Environment(variable) => Some(variable.to_owned()),
+            Origin::Flag => flag.clone(),
+            Origin::Default | Origin::File => None,
+        },
+        env: row.name.map(str::to_owned),
+        flag,
+        choices: match row.kind {
+            Kind::Choice(words) => Some(words.iter().map(|word| (*word).to_owned()).collect()),
+            _ => None,
+        },
+        unit: row.unit.map(str::to_owned),
+        applies: match row.applies {
+            Applies::Now => SettingApplies::Now,
+            Applies::NextLoad => SettingApplies::NextLoad,
+            Applies::Restart => SettingApplies::Restart,
+        },
+        restart,
+        about: row.about.to_owned(),
+    }
+}
+
+fn told(value: Value) -> SettingValue {
+    match value {
+        Value::Bool(on) => SettingValue::Bool(on),
+        Value::Number(number) => SettingValue::Number(number),
+        Value::Text(text) => SettingValue::Text(text),
+    }
+}
+
+fn read(value: SettingValue) -> Value {
+    match value {
+        SettingValue::Bool(on) => Value::Bool(on),
+        SettingValue::Number(number) => Value::Number(number),
+        SettingValue::Text(text) => Value::Text(text),
+    }
+}
