@@ -7,6 +7,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+const SOURCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../ui");
 const DIST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../ui/dist");
 const WITHOUT: &str = "CAIRN_WITHOUT_UI";
 const NOT_BUILT: &str = "<!doctype html><title>Cairn</title><p>This build of Cairn has no interface: run \
@@ -14,9 +15,12 @@ const NOT_BUILT: &str = "<!doctype html><title>Cairn</title><p>This build of Cai
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed={DIST}");
     println!("cargo::rerun-if-env-changed={WITHOUT}");
     let dist = Path::new(DIST);
+    // To watch for what is not there would have every build run this anew.
+    if let Some(watched) = [DIST, SOURCE].into_iter().find(|folder| Path::new(folder).exists()) {
+        println!("cargo::rerun-if-changed={watched}");
+    }
     let mut files = Vec::new();
     list(dist, &mut files);
     files.sort();
@@ -25,7 +29,6 @@ fn main() {
     let mut table = String::from("&[\n");
     if built {
         for file in &files {
-            println!("cargo::rerun-if-changed={}", file.display());
             let path = file.strip_prefix(dist).expect("it was found there").to_string_lossy().replace('\\', "/");
             let file = fs::canonicalize(file).expect("it was found there");
             writeln!(table, "    ({path:?}, include_bytes!({file:?}).as_slice()),").expect("a String grows");
@@ -46,7 +49,6 @@ fn main() {
 /// All files below a folder; none where there is no such folder.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
-    println!("cargo::rerun-if-changed={}", folder.display());
     for entry in entries.flatten() {
         let path = entry.path();
         if path.is_dir() {

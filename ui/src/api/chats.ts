@@ -186,7 +186,7 @@ export interface ChatsImported {
 
 const at = (id: string, rest = ""): string => `/app/chats/${encodeURIComponent(id)}${rest}`;
 
-export const listChats = (ask: { folder?: string; trash?: boolean; limit?: number; after?: string } = {}): Promise<ChatsResponse> =>
+export const listChats = (ask: { folder?: string; trash?: boolean; temporary?: boolean; limit?: number; after?: string } = {}): Promise<ChatsResponse> =>
   get(`/app/chats${query(ask)}`);
 export const createChat = (chat: ChatRequest): Promise<Chat> => post("/app/chats", chat);
 export const getChat = (id: string): Promise<Chat> => get(at(id));

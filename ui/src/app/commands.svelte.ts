@@ -15,6 +15,7 @@ export const COMMANDS: readonly Command[] = [
   { id: "new_chat", combo: "mod+n", chat: true },
   { id: "new_temporary", combo: "mod+shift+n", chat: true },
   { id: "palette", combo: "mod+k", hidden: true },
+  { id: "find", combo: "mod+f", chat: true },
   { id: "search_chats", combo: "mod+shift+f", chat: true },
   { id: "model", combo: "mod+l", chat: true },
   { id: "sidebar", combo: "mod+b", chat: true },

@@ -6,7 +6,7 @@ const PAGE = 200;
 
 export type Age = "today" | "week" | "older";
 export interface Group {
-  id: "pinned" | Age;
+  id: "pinned" | "temporary" | Age;
   chats: readonly api.ChatSummary[];
 }
 
@@ -26,6 +26,8 @@ export function placed(chats: readonly api.ChatSummary[], chat: api.ChatSummary)
 export class ChatList {
   pinned = $state.raw<readonly api.ChatSummary[]>([]);
   chats = $state.raw<readonly api.ChatSummary[]>([]);
+  /** Chats that are only in memory; no folder and no trash has them. */
+  temporary = $state.raw<readonly api.ChatSummary[]>([]);
   folders = $state.raw<readonly api.ChatFolder[]>([]);
   folder = $state<string | undefined>(undefined);
   trash = $state(false);
@@ -41,7 +43,12 @@ export class ChatList {
     const now = new Date();
     const by: Record<Age, api.ChatSummary[]> = { today: [], week: [], older: [] };
     for (const chat of this.chats) by[ageOf(chat.updated_at, now)].push(chat);
-    const all: Group[] = [{ id: "pinned", chats: this.pinned }, ...(["today", "week", "older"] as const).map((id) => ({ id, chats: by[id] }))];
+    const apart = this.folder === undefined && !this.trash;
+    const all: Group[] = [
+      { id: "temporary", chats: apart ? this.temporary : [] },
+      { id: "pinned", chats: this.pinned },
+      ...(["today", "week", "older"] as const).map((id) => ({ id, chats: by[id] })),
+    ];
     return all.filter((group) => group.chats.length > 0);
   });
 
@@ -58,7 +65,9 @@ export class ChatList {
   async load(): Promise<void> {
     try {
       const folder = this.folder === undefined ? {} : { folder: this.folder };
-      const page = await api.listChats({ limit: PAGE, ...folder, ...(this.trash ? { trash: true } : {}) });
+      const asked = { limit: PAGE, ...folder, ...(this.trash ? { trash: true } : {}) };
+      const [page, temporary] = await Promise.all([api.listChats(asked), api.listChats({ temporary: true })]);
+      this.temporary = temporary.chats;
       this.pinned = page.pinned;
       this.chats = page.chats;
       this.folders = page.folders;
@@ -107,17 +116,21 @@ export class ChatList {
   }
 
   find(id: string | undefined): api.ChatSummary | undefined {
-    return this.pinned.find((chat) => chat.id === id) ?? this.chats.find((chat) => chat.id === id);
+    return [this.temporary, this.pinned, this.chats].flatMap((chats) => chats.find((chat) => chat.id === id) ?? [])[0];
   }
 
   #put(chat: api.ChatSummary): void {
+    if (chat.temporary) {
+      this.temporary = placed(this.temporary, chat);
+      return;
+    }
     const here = (chat.deleted_at !== undefined) === this.trash && (this.folder === undefined || chat.folder === this.folder);
     if (chat.folder !== undefined && !this.folders.some((one) => one.name === chat.folder)) {
       this.folders = [...this.folders, { name: chat.folder, chats: 1 }].sort((a, b) => a.name.localeCompare(b.name));
     }
     if (!here) {
       this.#take(chat.id);
-    } else if (chat.pinned) {
+    } else if (chat.pinned && this.folder === undefined && !this.trash) {
       this.pinned = placed(this.pinned, chat);
       this.chats = this.chats.filter((one) => one.id !== chat.id);
     } else {
@@ -127,6 +140,7 @@ export class ChatList {
   }
 
   #take(id: string): void {
+    this.temporary = this.temporary.filter((chat) => chat.id !== id);
     this.pinned = this.pinned.filter((chat) => chat.id !== id);
     this.chats = this.chats.filter((chat) => chat.id !== id);
   }

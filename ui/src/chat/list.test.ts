@@ -53,6 +53,8 @@ describe("events", () => {
     made.heard({ chat: chat("y", "2026-03-09T00:00:00Z", { folder: "work" }) });
     made.heard({ chat: chat("z", "2026-03-09T00:00:00Z", { folder: "work", deleted_at: "2026-03-09T00:00:00Z" }) });
     expect(made.chats.map((one) => one.id)).toEqual(["y", "a", "b"]);
+    made.heard({ chat: chat("t", "2026-03-09T00:00:00Z", { temporary: true }) });
+    expect(made.temporary.map((one) => one.id), "a temporary one is in no folder").toEqual(["t"]);
     expect(made.folders, "a folder is there once a chat is in it").toEqual([{ name: "work", chats: 1 }]);
   });
 });

@@ -7,6 +7,7 @@
 mod address;
 mod change;
 mod config_file;
+mod document;
 mod downloads;
 mod mirror;
 mod origin;
@@ -23,6 +24,7 @@ pub use address::Address;
 pub(crate) use change::Held;
 pub use change::{SettingRow, SettingTable, SettingsError, WrongSetting};
 use config_file::ConfigFile;
+pub use document::{document, help};
 pub use downloads::{DownloadSettings, bytes};
 pub use mirror::{MirrorSettings, MirroredOrigin};
 use origin::Said;
@@ -74,6 +76,10 @@ pub struct Settings {
     pub tiers: TierSettings,
     /// How models are fetched.
     pub downloads: DownloadSettings,
+    /// Where chats are kept.
+    pub chats_file: PathBuf,
+    /// `CAIRN_CHAT_TITLES`.
+    pub chat_titles: bool,
     /// `CAIRN_HIDE_PEBBLE`.
     pub hide_pebble: bool,
     /// `NO_COLOR`.
@@ -163,6 +169,8 @@ impl Settings {
             mirror: MirrorSettings::load(&mut read, places),
             tiers: TierSettings::load(&mut read, env, places),
             downloads: DownloadSettings::load(&mut read, env, places),
+            chats_file: places.data.join("chats").join("chats.sqlite"),
+            chat_titles: read.text("CAIRN_CHAT_TITLES").is_none_or(is_true),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.
             no_color: read.text("NO_COLOR").is_some(),
@@ -184,25 +192,6 @@ impl Settings {
     pub fn origin(&self, name: &str) -> Option<Origin> {
         TABLE.iter().zip(&self.said).find(|(row, _)| row.name == Some(name)).map(|(_, said)| said.origin)
     }
-}
-
-/// The table as text, for `--help`.
-#[must_use]
-pub fn help() -> String {
-    const FITS: &str = "writing into a string does not fail";
-    use std::fmt::Write;
-    let width = TABLE.iter().filter_map(|row| row.name.or(row.key)).map(str::len).max().unwrap_or(0);
-    let mut text = "Environment, and keys of config.toml, over which the environment goes:\n".to_owned();
-    for row in TABLE.iter().filter(|row| row.name.is_some()) {
-        let key = row.key.map(|key| format!(" [key: {key}]")).unwrap_or_default();
-        let name = row.name.unwrap_or_default();
-        writeln!(text, "  {name:width$}  {} [default: {}]{key}", row.about, row.default).expect(FITS);
-    }
-    text.push_str("\nIn config.toml only:\n");
-    for (row, key) in TABLE.iter().filter(|row| row.name.is_none()).filter_map(|row| Some((row, row.key?))) {
-        writeln!(text, "  {key:width$}  {} [default: {}]", row.about, row.default).expect(FITS);
-    }
-    text
 }
 
 struct Reader<'a> {
@@ -315,14 +304,5 @@ mod tests {
         let settings = load([("OLLAMA_MAX_QUEUE", "many"), ("OLLAMA_KEEP_ALIVE", "soon")]);
         assert_eq!(settings.max_queue, 512, "the default");
         assert_eq!(settings.warnings.len(), 2, "{:?}", settings.warnings);
-    }
-
-    #[test]
-    fn help_has_every_row() {
-        let help = help();
-        for row in TABLE {
-            let named = [row.name, row.key].into_iter().flatten().all(|name| help.contains(name));
-            assert!(named && help.contains(row.about), "{row:?} is missing");
-        }
     }
 }

@@ -83,6 +83,13 @@ impl Drop for Listener {
     }
 }
 
+/// Tokens that a place far away was too slow to give, and that may have come nearer before they are computed.
+pub(crate) struct Late {
+    pub(crate) tokens: usize,
+    /// What was computed when it was looked for them the last time.
+    pub(crate) looked_at: usize,
+}
+
 /// A request that has a place in the cache.
 pub(crate) struct Sequence {
     pub(crate) seq: SeqId,
@@ -96,6 +103,8 @@ pub(crate) struct Sequence {
     cached: usize,
     /// What is coming from the tiers. Nothing is computed meanwhile.
     pub(crate) recall: Option<Recall>,
+    /// What may still come while it computes.
+    pub(crate) late: Option<Late>,
     recalled: Recalls,
     /// Set while the context is full. Nothing is computed meanwhile.
     pub(crate) full: Option<Filled>,
@@ -124,6 +133,7 @@ impl Sequence {
             computed: cached,
             cached,
             recall: None,
+            late: None,
             recalled: Recalls::default(),
             full: None,
             whole: true,
@@ -213,10 +223,12 @@ impl Sequence {
     /// Takes note that this many of the pending tokens came from a tier. Returns how many of them are news: tokens of the prompt that
     /// had not been counted.
     pub(crate) fn recalled(&mut self, tokens: usize, place: Place) -> usize {
+        // A sequence that gave up its place and came back has had its prompt counted already, and one that something came for late had
+        // computed a part of it.
+        let counted = self.cached.max(self.computed);
         self.computed += tokens;
-        // A sequence that gave up its place and came back has had its prompt counted already.
         let prompt_tokens = if self.whole { self.job.request.prompt.len() } else { 0 };
-        let news = self.computed.min(prompt_tokens).saturating_sub(self.cached);
+        let news = self.computed.min(prompt_tokens).saturating_sub(counted);
         self.cached += news;
         *match place {
             Place::Ram => &mut self.recalled.ram_tokens,

@@ -153,6 +153,19 @@ impl Coverage {
         self.tokens
     }
 
+    /// As much of it as this machine has.
+    #[must_use]
+    pub fn near(mut self) -> Self {
+        let is_far = |step: &Step| step.place == Place::Remote;
+        let near = self.full.iter().take_while(|step| !is_far(step)).count();
+        self.full.truncate(near);
+        for step in self.window.iter_mut().filter(|step| step.as_ref().is_some_and(is_far)) {
+            *step = None;
+        }
+        self.tokens = self.longest(usize::MAX);
+        self
+    }
+
     /// What was looked up.
     pub fn prefix(&self) -> &Prefix {
         &self.prefix

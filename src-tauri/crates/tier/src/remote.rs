@@ -25,6 +25,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -82,6 +83,8 @@ pub struct Remote {
     crew: Crew,
     breaker: Breaker,
     names: Names,
+    /// See [`Tier::heard_at`].
+    heard_at_ns: Arc<AtomicU64>,
     /// When the names were listed. Held while they are.
     listed_at: Mutex<Option<Duration>>,
     keys: FileKeys,
@@ -112,6 +115,7 @@ impl Remote {
             files,
             breaker: Breaker::default(),
             names: Names::default(),
+            heard_at_ns: Arc::default(),
             listed_at: Mutex::default(),
             keys,
             options,
@@ -172,7 +176,9 @@ impl Remote {
 
     fn read(&self, may_try: Try, name: &Name, part: std::ops::Range<u64>) -> Result<Vec<u8>, Miss> {
         let (path, within) = (name.path(), self.within(part.end - part.start));
-        let read = self.ask(may_try, within, move |files| files.read(&path, part, within))?;
+        let (heard, clock) = (Arc::clone(&self.heard_at_ns), Arc::clone(&self.clock));
+        let heard = move || heard.store(clock.now().as_nanos() as u64, Ordering::Relaxed);
+        let read = self.ask(may_try, within, move |files| files.read(&path, part, within, &heard))?;
         read.ok_or_else(|| {
             self.names.forget(name);
             Miss::Absent
@@ -227,6 +233,10 @@ impl Tier for Remote {
 
     fn may_hold(&self, id: &ChunkId) -> bool {
         self.breaker.is_closed() && self.names.may_hold(&Name::of(id))
+    }
+
+    fn heard_at(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.heard_at_ns.load(Ordering::Relaxed)))
     }
 
     fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {

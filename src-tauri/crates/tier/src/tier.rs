@@ -4,6 +4,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::chunk::{Chunk, ChunkHead, ChunkId, Flags, NumericClass};
 use crate::identity::ChunkHash;
@@ -133,6 +134,12 @@ pub trait Tier: Send + Sync {
     /// Whether a chunk may be there that no scan told of. Answered from memory, since who computes waits for it.
     fn may_hold(&self, _id: &ChunkId) -> bool {
         false
+    }
+
+    /// When the place last answered a read, if only with its first bytes, by the tiers' clock. None where it cannot keep anybody waiting
+    /// for that.
+    fn heard_at(&self) -> Option<Duration> {
+        None
     }
 
     /// Reads a chunk and makes sure that it is the wanted one, to the last byte.

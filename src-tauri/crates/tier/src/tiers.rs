@@ -12,6 +12,7 @@
 //! **Invariants:** rows leave this module only as [`Restored`], which is made by comparing a chunk with what was asked for. A
 //! restore yields its chunks in order, each once, and its end says why. No place ever holds more than its budget.
 
+mod ahead;
 mod forget;
 mod hand;
 mod keep;

@@ -14,7 +14,7 @@ use super::table::{Row, TABLE};
 use super::value::{self, Value};
 
 /// What a new file begins with.
-const HEAD: &str = "# Cairn's settings. What the environment says goes before them.\n";
+const HEAD: &str = "# Cairn's settings. What the environment says goes before them.\n\n";
 /// A file that is longer is none of ours.
 const MAX_BYTES: usize = 1 << 20;
 
@@ -66,9 +66,7 @@ impl ConfigFile {
     /// Sets what a row has, or takes it out.
     pub(super) fn set(&mut self, row: &Row, value: Option<&Value>) {
         let Some((group, name)) = row.key.and_then(|key| key.split_once('.')) else { return };
-        if self.document.is_empty() && self.document.trailing().as_str().is_none_or(str::is_empty) {
-            self.document.set_trailing(HEAD);
-        }
+        let is_new = self.document.is_empty() && self.document.to_string().is_empty();
         let Some(value) = value else {
             if let Some(table) = self.document.get_mut(group).and_then(Item::as_table_like_mut) {
                 table.remove(name);
@@ -84,6 +82,9 @@ impl ConfigFile {
         let table = self.document.entry(group).or_insert_with(toml_edit::table);
         if !table.is_table_like() {
             *table = toml_edit::table();
+        }
+        if let Some(first) = table.as_table_mut().filter(|_| is_new) {
+            first.decor_mut().set_prefix(HEAD);
         }
         let table: &mut dyn TableLike = table.as_table_like_mut().expect("it was made one");
         match table.get_mut(name).and_then(Item::as_value_mut) {
@@ -114,7 +115,10 @@ fn parsed(bytes: Vec<u8>) -> Result<DocumentMut, String> {
     let text = String::from_utf8(bytes).map_err(|_| "it is no UTF-8".to_owned())?;
     // What an editor on Windows may put before the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    text.parse().map_err(|error: toml_edit::TomlError| error.to_string().trim_end().replace('\n', " "))
+    text.parse().map_err(|error: toml_edit::TomlError| {
+        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+        format!("line {}: {}", before.matches('\n').count() + 1, error.message().replace('\n', ", "))
+    })
 }
 
 /// What is there, in the form that the other places have. A list is its parts between the list's separators.
@@ -166,12 +170,7 @@ mod tests {
     #[test]
     fn a_change_leaves_all_else_as_it_was() {
         let number = |number| Some(Value::Number(number));
-        check(
-            "",
-            "cache.ram",
-            number(5),
-            "[cache]\nram = 5\n\n# Cairn's settings. What the environment says goes before them.\n",
-        );
+        check("", "cache.ram", number(5), &format!("{HEAD}[cache]\nram = 5\n"));
         let by_hand = "# mine\n[cache] # tiers\nram = 0x10   # little\n\n[ui]\ntheme='dark'\n";
         check(by_hand, "cache.ram", number(5), "# mine\n[cache] # tiers\nram = 5   # little\n\n[ui]\ntheme='dark'\n");
         check(by_hand, "ui.theme", None, "# mine\n[cache] # tiers\nram = 0x10   # little\n\n[ui]\n");

@@ -156,6 +156,13 @@ pub const TABLE: &[Row] = &[
         "Whether a library's template goes before that of the model's own file, where there are both",
     )
     .words(),
+    row(
+        "chats.titles",
+        "CAIRN_CHAT_TITLES",
+        Bool,
+        "true",
+        "Whether a chat's model names it, after the first answer and when nothing else is computed",
+    ),
     row("models.hide_pebble", "CAIRN_HIDE_PEBBLE", Bool, "false", "Leaves the built-in model out of lists"),
     row(
         "engine.keep_alive",
@@ -450,6 +457,7 @@ pub const TABLE: &[Row] = &[
 
 #[cfg(test)]
 mod tests {
+    use super::super::value;
     use super::*;
 
     #[test]
@@ -473,10 +481,10 @@ mod tests {
     #[test]
     fn defaults_are_values_of_their_kind() {
         for row in TABLE.iter().filter(|row| row.key.is_some() && !row.words) {
-            assert!(super::super::value::shown(row, row.default).is_some(), "{row:?}");
-            if let Choice(words) = row.kind {
-                assert!(words.contains(&row.default), "{row:?}");
-            }
+            let value = value::shown(row, row.default).expect("a default says something");
+            let form = value::text(row, &value).unwrap_or_else(|why| panic!("{row:?}: {why}"));
+            assert_eq!(value::shown(row, &form), Some(value), "{row:?}: and back");
+            assert!(row.kind != Bool || matches!(row.default, "true" | "false"), "{row:?}");
         }
     }
 }

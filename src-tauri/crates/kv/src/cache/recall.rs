@@ -96,7 +96,7 @@ impl Recalled {
     pub fn because(&self) -> Option<Because> {
         match self {
             Self::Tokens(..) | Self::Waiting | Self::Ended(End::Complete) => None,
-            Self::Ended(End::Deadline) => Some(Because::Deadline),
+            Self::Ended(End::Deadline | End::Silence) => Some(Because::Deadline),
             Self::Ended(End::Missed(Miss::Damaged(_))) => Some(Because::Corrupt),
             Self::Ended(End::Missed(Miss::Other(_))) | Self::Misfit => Some(Because::Incompatible),
             Self::Ended(End::Missed(Miss::Absent | Miss::Tier(_)) | End::Closed) => Some(Because::Miss),
@@ -108,6 +108,15 @@ impl Recalled {
 impl Cache {
     /// What the tiers have of this sequence's tokens beyond what it has, as far as bringing it back is quicker than computing it.
     pub fn recall(&mut self, seq: SeqId, tokens: &[u32]) -> Lookup {
+        self.look_up(seq, tokens, false)
+    }
+
+    /// As [`Cache::recall`], of what this machine's own tiers have: for a sequence that computes because a place far away kept it waiting.
+    pub fn recall_near(&mut self, seq: SeqId, tokens: &[u32]) -> Option<Recall> {
+        self.look_up(seq, tokens, true).recall
+    }
+
+    fn look_up(&mut self, seq: SeqId, tokens: &[u32], only_near: bool) -> Lookup {
         let have = self.len(seq);
         let usable = tokens.len().saturating_sub(1);
         let space = self.sequence(seq).whose.space.clone();
@@ -123,13 +132,16 @@ impl Cache {
             return Lookup { recall: None, recomputed: missing(have, Because::Miss) };
         };
         let coverage = keeping.tiers.find_after(&keeping.within(space.as_deref()).prefix(keys.into()), held);
+        let coverage = if only_near { coverage.near() } else { coverage };
         let kept = coverage.tokens();
         let mut recomputed = match keeping.tiers.why(&coverage, have) {
             Why::OtherArithmetic(_) | Why::Rounded | Why::Suspect => missing(kept, Because::Incompatible),
             _ => missing(kept, Because::Miss),
         };
         if kept <= have {
-            keeping.tiers.touch(&coverage);
+            if !only_near {
+                keeping.tiers.touch(&coverage);
+            }
             return Lookup { recall: None, recomputed };
         }
         let choice = keeping.tiers.choose(costs, have, &coverage);

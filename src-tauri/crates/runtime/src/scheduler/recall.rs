@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use cairn_kv::{Recall, Recalled, Recomputed};
+use cairn_kv::{Because, End, Recall, Recalled, Recomputed};
 
 use super::Scheduler;
-use crate::sequence::Sequence;
+use crate::sequence::{Late, Sequence};
 
 /// How long an unloaded model may take to hand over what it has computed, and its next load waits for that.
 pub(crate) const HAND_OVER: Duration = Duration::from_secs(2);
@@ -24,6 +24,7 @@ impl Scheduler {
     /// Takes in what has arrived: a chunk for each sequence, so that running answers wait for one at most.
     pub(super) fn absorb(&mut self, active: &mut [Sequence]) {
         for sequence in active {
+            self.catch_up(sequence);
             let Some(mut recall) = sequence.recall.take() else { continue };
             match self.cache.absorb(self.backend.as_mut(), sequence.seq, sequence.history(), &mut recall) {
                 Recalled::Tokens(tokens, place) => {
@@ -37,6 +38,28 @@ impl Scheduler {
         }
     }
 
+    /// Looks after each step whether what was too slow has come nearer meanwhile, and goes on with it.
+    fn catch_up(&mut self, sequence: &mut Sequence) {
+        let computed = sequence.computed();
+        let Some(late) = &mut sequence.late else { return };
+        if sequence.recall.is_some() || computed == late.looked_at {
+            return;
+        }
+        late.looked_at = computed;
+        let recall = match sequence.pending().len() {
+            0 | 1 => None,
+            _ => self.cache.recall_near(sequence.seq, sequence.history()),
+        };
+        if let Some(recall) = recall {
+            sequence.recall = Some(recall);
+            sequence.resume(sequence.seq, self.cache.len(sequence.seq));
+        } else if sequence.pending().len() <= 1
+            && let Some(late) = sequence.late.take()
+        {
+            self.recomputed(sequence, Recomputed::of(Because::Deadline, late.tokens));
+        }
+    }
+
     /// Says what came of a recall. What did not come is computed.
     fn end_recall(&mut self, sequence: &mut Sequence, recall: &Recall, ended: &Recalled) {
         let (outcome, choice) = (self.cache.outcome(sequence.seq, recall), recall.choice());
@@ -44,8 +67,18 @@ impl Scheduler {
             sequence.spared(outcome.recompute);
             self.counters.count(|usage| usage.restored(farthest, outcome.took, outcome.recompute));
         }
+        if let Some(late) = &mut sequence.late {
+            late.tokens = late.tokens.saturating_sub(outcome.tokens);
+        }
         let Some(because) = ended.because() else { return };
-        self.recomputed(sequence, Recomputed::of(because, outcome.left));
+        match ended {
+            Recalled::Ended(End::Silence) => {
+                sequence.late = Some(Late { tokens: outcome.left, looked_at: sequence.computed() });
+            }
+            // These were among those that may still come.
+            _ if sequence.late.is_some() => {}
+            _ => self.recomputed(sequence, Recomputed::of(because, outcome.left)),
+        }
         tracing::info!(
             because = because.name(),
             how = ?ended,

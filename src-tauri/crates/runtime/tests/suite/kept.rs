@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cairn_disk::RealDisk;
@@ -202,6 +203,69 @@ async fn what_does_not_come_in_time_is_computed() {
     );
     let late = recomputed.tokens(Because::Deadline) as usize;
     assert_eq!(ssd_tokens + late, 1199, "the rest is computed, and it is said why: {recomputed:?}");
+}
+
+/// A place far away that refuses its first read, and says nothing for a while when it is asked the second time.
+struct Far {
+    tier: Arc<dyn Tier>,
+    reads: AtomicU64,
+}
+
+impl Tier for Far {
+    fn place(&self) -> Place {
+        Place::Remote
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
+        self.tier.scan(each)
+    }
+
+    fn heard_at(&self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+
+    fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
+        match self.reads.fetch_add(1, Ordering::SeqCst) {
+            0 => return Err(TierError::Away("not yet".to_owned()).into()),
+            1 => std::thread::sleep(Duration::from_millis(150)),
+            _ => {}
+        }
+        self.tier.load(wanted)
+    }
+
+    fn save(&self, chunk: &Chunk) -> Result<Stored, TierError> {
+        self.tier.save(chunk)
+    }
+
+    fn remove(&self, id: &ChunkId) -> Result<(), TierError> {
+        self.tier.remove(id)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_while_a_prompt_is_computed_is_taken() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let (path, kept) = (folder.path().join("slow.gguf"), folder.path().join("kept"));
+    cairn_testkit::write_file(&cairn_testkit::slow_llama(), &path).expect("the folder is writable");
+    let first = computed(&path, &kept, prompt(11, 1900)).await;
+    let far = |tier| Arc::new(Far { tier, reads: AtomicU64::new(0) }) as Arc<dyn Tier>;
+    // What lay in the folder now lies far away.
+    let tiers = open(&kept, far, |config| Config { remote: config.ssd, ssd: None, ..config });
+    let engine = engine(Some(&tiers));
+    let loaded = lease(&engine, &path).await;
+    // The first read is that of what would have been brought up while the model was loaded.
+    let refused = || tiers.status().places.iter().any(|place| place.flow.failed > 0);
+    let until = Instant::now() + Duration::from_secs(10);
+    while !refused() && Instant::now() < until {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let again = answer(loaded.generate(greedy(prompt(11, 1900), 24))).await.expect("it answers");
+    assert_eq!(again.tokens, first.tokens, "the answer is the same, token for token");
+    let Recalls { ram_tokens, remote_tokens, recomputed, .. } = again.recalled;
+    assert_eq!(remote_tokens, 0, "nobody waited for it: {:?}", again.recalled);
+    assert!(ram_tokens > 0, "it went on with what had come meanwhile: {:?}", again.recalled);
+    let late = recomputed.tokens(Because::Deadline) as usize;
+    assert_eq!(ram_tokens + late, 1899, "and says what it computed, and why: {recomputed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

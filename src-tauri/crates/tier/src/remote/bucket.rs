@@ -11,7 +11,10 @@ use std::time::Duration;
 
 use object_store::client::HttpError;
 use object_store::path::Path;
-use object_store::{ClientConfigKey, ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutMode, PutPayload, RetryConfig};
+use object_store::{
+    ClientConfigKey, GetOptions, GetRange, ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutMode, PutPayload,
+    RetryConfig,
+};
 use tokio::runtime::{Builder, Runtime};
 
 use super::files::{Files, Listed};
@@ -148,10 +151,22 @@ impl Files for Bucket {
         Ok(self.wait(within, all)?)
     }
 
-    fn read(&self, name: &str, part: Range<u64>, within: Duration) -> Result<Option<Vec<u8>>, TierError> {
+    fn read(
+        &self,
+        name: &str,
+        part: Range<u64>,
+        within: Duration,
+        heard: &dyn Fn(),
+    ) -> Result<Option<Vec<u8>>, TierError> {
         let path = self.path(name);
         let first = part.start;
-        match self.wait(within, self.store.get_range(&path, part)) {
+        let options = GetOptions { range: Some(GetRange::Bounded(part)), ..GetOptions::default() };
+        let get = async {
+            let found = self.store.get_opts(&path, options).await?;
+            heard();
+            found.bytes().await
+        };
+        match self.wait(within, get) {
             Ok(bytes) => Ok(Some(bytes.into())),
             Err(Refusal::Store(object_store::Error::NotFound { .. })) => Ok(None),
             // Stores refuse a part that begins at the end or after it, each in its own words.

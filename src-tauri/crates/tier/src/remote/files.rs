@@ -26,11 +26,18 @@ pub trait Files: Send + Sync + 'static {
     /// Where not all of them can be listed.
     fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, within: Duration) -> Result<(), TierError>;
 
-    /// Reads a part of a file, less where the file ends before; none where there is no such file.
+    /// Reads a part of a file, less where the file ends before; none where there is no such file. Calls `heard` as soon as the place has
+    /// answered, before the bytes have come.
     ///
     /// # Errors
     /// Where it cannot be told.
-    fn read(&self, name: &str, part: Range<u64>, within: Duration) -> Result<Option<Vec<u8>>, TierError>;
+    fn read(
+        &self,
+        name: &str,
+        part: Range<u64>,
+        within: Duration,
+        heard: &dyn Fn(),
+    ) -> Result<Option<Vec<u8>>, TierError>;
 
     /// Makes a file that is complete as soon as it has its name, and says whether it did: one that is there already stays. `draft` is
     /// a name that nobody else uses for what has to lie somewhere meanwhile.

@@ -167,7 +167,13 @@ impl Files for Folder {
         listed().map_err(|error| failed(&version, &error))
     }
 
-    fn read(&self, name: &str, part: Range<u64>, _within: Duration) -> Result<Option<Vec<u8>>, TierError> {
+    fn read(
+        &self,
+        name: &str,
+        part: Range<u64>,
+        _within: Duration,
+        heard: &dyn Fn(),
+    ) -> Result<Option<Vec<u8>>, TierError> {
         let path = self.root.join(name);
         let read = || -> std::io::Result<Vec<u8>> {
             // A pipe that somebody put there would hang, and a link may lead anywhere.
@@ -175,6 +181,7 @@ impl Files for Folder {
                 return Err(ErrorKind::NotFound.into());
             }
             let mut file = File::open(&path)?;
+            heard();
             file.seek(SeekFrom::Start(part.start))?;
             let mut bytes = Vec::new();
             file.take(part.end.saturating_sub(part.start)).read_to_end(&mut bytes)?;

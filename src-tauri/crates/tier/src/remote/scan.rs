@@ -55,7 +55,8 @@ fn read_heads(remote: &Remote) -> Result<(), TierError> {
         while reading.len() < (remote.files.threads() / 2).max(1) && remote.clock.now() < began + HEADS_SPAN {
             let Some(name) = unread.next() else { break };
             let path = name.path();
-            let call = remote.begin(Try::Yes, within, move |files| files.read(&path, 0..FRONT_BYTES, within))?;
+            let call =
+                remote.begin(Try::Yes, within, move |files| files.read(&path, 0..FRONT_BYTES, within, &|| ()))?;
             reading.push_back((name, call));
         }
         let Some((name, call)) = reading.pop_front() else { return Ok(()) };

@@ -11,19 +11,21 @@ use super::state::{Closing, State, high_mark};
 use super::status::Gone;
 use super::{Inner, Place};
 use crate::catalog::LOWER;
-use crate::chunk::{Chunk, ChunkHead, ChunkId, Group};
-use crate::coverage::{Ask, Coverage, Step};
+use crate::chunk::{Chunk, ChunkHead, ChunkId};
+use crate::coverage::{Ask, Coverage};
 use crate::tier::{Miss, TierError, Wanted};
 
 /// Chunks of one restore that are read or lie ready before they are taken.
 const AHEAD: usize = 4;
 /// How long the first chunk of a restore from far away may take at most.
 const FIRST: Duration = Duration::from_secs(1);
+/// How long a place far away may say nothing at all before who waits for it computes instead.
+const SILENCE: Duration = Duration::from_millis(80);
 
 /// A chunk that was compared with what was asked for. There is no other way to make one.
 #[derive(Clone, Debug)]
 pub struct Restored {
-    chunk: Chunk,
+    pub(super) chunk: Chunk,
     rows: usize,
     place: Place,
 }
@@ -68,6 +70,8 @@ pub enum End {
     Missed(Miss),
     /// The next chunk has not come in time.
     Deadline,
+    /// The place has not even answered in time. What still comes goes to RAM, where a reader who computes meanwhile may find it.
+    Silence,
     /// The tiers are being closed.
     Closed,
 }
@@ -85,7 +89,7 @@ pub enum Next {
 
 /// A step of a restore.
 #[derive(Debug)]
-enum Slot {
+pub(super) enum Slot {
     /// To be read from this place.
     Due(Place),
     Reading(Place),
@@ -97,19 +101,20 @@ enum Slot {
 /// A restore under way.
 #[derive(Debug)]
 pub(super) struct Job {
-    asks: Vec<Ask>,
-    slots: Vec<Slot>,
+    pub(super) asks: Vec<Ask>,
+    pub(super) slots: Vec<Slot>,
     /// Slots that were taken.
-    taken: usize,
+    pub(super) taken: usize,
     /// Moves on while all that may be read ahead lies ready, since then the place keeps nobody waiting.
     deadline: Duration,
     /// Since when that has been so.
     ready_since: Option<Duration>,
+    began: Duration,
     /// Until when the first chunk is to be there.
     first_by: Duration,
     ended: Option<End>,
-    /// Nobody takes what comes: it goes to RAM.
-    ahead: bool,
+    /// Nobody takes what comes: it goes to RAM, see `ahead`.
+    pub(super) ahead: bool,
 }
 
 impl Job {
@@ -124,6 +129,11 @@ impl Job {
                 _ => None,
             },
         }
+    }
+
+    /// Until when a place far away is to have answered. Who waits without end waits for that, too.
+    fn silent_by(&self) -> Duration {
+        if self.deadline == Duration::MAX { Duration::MAX } else { self.began.saturating_add(SILENCE) }
     }
 
     /// Notes whether the reader is waited for from `now` on.
@@ -157,6 +167,8 @@ impl Job {
 pub struct Restoring {
     inner: Arc<Inner>,
     job: u64,
+    /// Set where the job goes on without it.
+    left: bool,
 }
 
 impl Restoring {
@@ -171,11 +183,14 @@ impl Restoring {
         let job = state.begin_job(asks, now, within, false);
         drop(state);
         inner.work.notify_all();
-        Self { inner: Arc::clone(inner), job }
+        Self { inner: Arc::clone(inner), job, left: false }
     }
 
     /// The next chunk, if it is there. Never blocks. After an end there is nothing but the same end.
     pub fn try_next(&mut self) -> Next {
+        if self.left {
+            return Next::Ended(End::Silence);
+        }
         let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
         let mut state = self.inner.lock();
         let closing = state.closing.is_some();
@@ -183,7 +198,7 @@ impl Restoring {
         if let Some(end) = &job.ended {
             return Next::Ended(end.clone());
         }
-        let index = job.taken;
+        let (index, began, silent_by) = (job.taken, job.began, job.silent_by());
         let end = match job.slots.get_mut(index) {
             None => End::Complete,
             Some(slot @ Slot::Ready(_)) => {
@@ -196,6 +211,11 @@ impl Restoring {
             }
             Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
             Some(_) if closing => End::Closed,
+            Some(Slot::Due(Place::Remote) | Slot::Reading(Place::Remote))
+                if index == 0 && now >= silent_by.min(job.first_by) && self.inner.config.is_silent(began) =>
+            {
+                End::Silence
+            }
             Some(slot) if now >= job.deadline || index == 0 && now >= job.first_by => {
                 // Where no thread was free to read it, the place kept them all waiting.
                 if let Slot::Due(place) | Slot::Reading(place) = *slot {
@@ -205,6 +225,12 @@ impl Restoring {
             }
             Some(_) => return Next::Waiting,
         };
+        if end == End::Silence {
+            self.left = true;
+            state.counts.ended(&end);
+            state.leave(self.job);
+            return Next::Ended(end);
+        }
         state.jobs.get_mut(&self.job).expect("as above").ended = Some(end.clone());
         state.counts.ended(&end);
         Next::Ended(end)
@@ -213,6 +239,9 @@ impl Restoring {
 
 impl Drop for Restoring {
     fn drop(&mut self) {
+        if self.left {
+            return;
+        }
         let mut state = self.inner.lock();
         let job = state.end_job(self.job);
         drop(state);
@@ -222,7 +251,7 @@ impl Drop for Restoring {
 }
 
 impl State {
-    fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, within: Duration, ahead: bool) -> u64 {
+    pub(super) fn begin_job(&mut self, asks: Vec<Ask>, now: Duration, within: Duration, ahead: bool) -> u64 {
         let slots: Vec<Slot> = asks.iter().map(|ask| self.begin_step(ask, now)).collect();
         let deadline = now.saturating_add(within);
         // Who waits without end does so for the first chunk, too.
@@ -230,7 +259,8 @@ impl State {
         let first_by = now.saturating_add(first);
         let number = self.next_job;
         self.next_job += 1;
-        let mut job = Job { asks, slots, taken: 0, deadline, first_by, ready_since: None, ended: None, ahead };
+        let mut job =
+            Job { asks, slots, taken: 0, deadline, began: now, first_by, ready_since: None, ended: None, ahead };
         job.watch(now);
         self.jobs.insert(number, job);
         number
@@ -244,7 +274,7 @@ impl State {
         self.rates.restore([0, 0, ask.step.bytes.unwrap_or(1)]).saturating_mul(2).min(FIRST)
     }
 
-    fn end_job(&mut self, number: u64) -> Option<Job> {
+    pub(super) fn end_job(&mut self, number: u64) -> Option<Job> {
         let job = self.jobs.remove(&number)?;
         for ask in &job.asks {
             if let Some(entry) = self.catalog.get_mut(&ask.step.id) {
@@ -274,63 +304,6 @@ impl State {
             },
             None => place.map_or(Slot::Missed(Miss::Absent), Slot::Due),
         }
-    }
-
-    /// Has what is kept below RAM of a context brought up, as long as there is room.
-    pub(super) fn prefetch(&mut self, path: &[ChunkId], now: Duration) {
-        // Windows last: those that the end sees are kept, if any are.
-        let window = path.iter().map(|id| id.in_group(Group::Window));
-        let seen = window.take_while(|id| self.catalog.get(id).is_some());
-        let all: Vec<ChunkId> = seen.chain(path.iter().copied()).collect();
-        let known = all.iter().rev().map_while(|id| {
-            let entry = self.catalog.get(id)?;
-            let (keys, rows) = (entry.keys.clone()?, 0..entry.tokens as usize);
-            let step = Step {
-                id: *id,
-                parent: entry.parent,
-                first_position: entry.first_position,
-                rows: rows.len(),
-                place: Place::Ram,
-                bytes: Some(entry.payload_bytes),
-            };
-            Some(Ask { step, keys, rows, class: Some(entry.class.clone()), lossy: true })
-        });
-        let asks = known.collect();
-        let number = self.begin_job(asks, now, Duration::MAX, true);
-        self.step_ahead(number);
-    }
-
-    /// Moves what has come for nobody in particular to RAM, and ends when there is no more, or no room.
-    fn step_ahead(&mut self, number: u64) {
-        loop {
-            let used = self.ram_used();
-            let high = high_mark(self.catalog.shelf(Place::Ram).budget());
-            let Some(job) = self.jobs.get_mut(&number).filter(|job| job.ahead) else { return };
-            let slot = job.slots.get_mut(job.taken);
-            let chunk = match slot {
-                Some(Slot::Due(_) | Slot::Reading(_)) => return,
-                Some(slot @ Slot::Ready(_)) => match std::mem::replace(slot, Slot::Taken) {
-                    Slot::Ready(restored) => restored.chunk,
-                    _ => return,
-                },
-                Some(Slot::Missed(_) | Slot::Taken) | None => break,
-            };
-            job.taken += 1;
-            let (id, bytes) = (chunk.head.id, chunk.head.payload_bytes());
-            if self.catalog.get(&id).is_some_and(|entry| entry.ram.is_some()) {
-                continue;
-            }
-            if used + bytes > high {
-                self.trash.push((chunk, 0));
-                break;
-            }
-            self.catalog.put_ram(chunk);
-            self.counts.stored(Place::Ram, bytes);
-        }
-        let rest = self.end_job(number).into_iter().flat_map(|job| job.slots);
-        let rows =
-            rest.filter_map(|slot| if let Slot::Ready(restored) = slot { Some((restored.chunk, 0)) } else { None });
-        self.trash.extend(rows);
     }
 
     /// A chunk goes to its user: that is a use, and from the second on it is worth a place in RAM.
@@ -405,6 +378,14 @@ impl State {
             jobs.find_map(|(&id, job)| Some((id, job.due(place)?)))
         };
         next(false).or_else(|| if reads_ahead { None } else { next(true) })
+    }
+}
+
+impl super::Config {
+    /// Whether the remote place has said nothing since then.
+    fn is_silent(&self, since: Duration) -> bool {
+        let heard_at = self.remote.as_ref().and_then(|lower| lower.tier.heard_at());
+        heard_at.is_some_and(|then| then <= since)
     }
 }
 

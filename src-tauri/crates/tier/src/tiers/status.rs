@@ -228,7 +228,7 @@ impl Counts {
         match end {
             End::Complete => self.ends.complete += 1,
             End::Missed(_) => self.ends.missed += 1,
-            End::Deadline => self.ends.deadline += 1,
+            End::Deadline | End::Silence => self.ends.deadline += 1,
             End::Closed => {}
         }
         self.tell(&Event::Ended(end.clone()));

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 
 use super::{Verb, no_arguments};
-use crate::{Repo, licence};
+use crate::{Repo, licence, process};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb { name: "gen", about: "Write the files that are generated from others", run };
@@ -21,6 +21,7 @@ struct Generated {
 
 const ALL: &[Generated] = &[
     Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party },
+    Generated { path: "src-tauri/SETTINGS.md", make: settings },
     Generated { path: "ui/src/api/types.ts", make: typescript::types },
 ];
 
@@ -50,6 +51,11 @@ pub fn check(repo: &Repo) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The table of settings, which only the program that has it can print.
+fn settings(repo: &Repo) -> anyhow::Result<String> {
+    process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", "cairn-app", "--example", "settings"]))
 }
 
 /// The file as it is; a missing one is as stale as an empty one.

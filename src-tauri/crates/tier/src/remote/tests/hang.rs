@@ -69,8 +69,14 @@ impl Files for Shim {
         self.pass()?.list(each, within)
     }
 
-    fn read(&self, name: &str, part: Range<u64>, within: Duration) -> Result<Option<Vec<u8>>, TierError> {
-        self.pass()?.read(name, part, within)
+    fn read(
+        &self,
+        name: &str,
+        part: Range<u64>,
+        within: Duration,
+        heard: &dyn Fn(),
+    ) -> Result<Option<Vec<u8>>, TierError> {
+        self.pass()?.read(name, part, within, heard)
     }
 
     fn create(&self, name: &str, file: Vec<u8>, draft: &str, within: Duration) -> Result<bool, TierError> {
@@ -102,6 +108,11 @@ const SLACK: Duration = Duration::from_millis(1500);
 
 impl Far {
     fn new(door: Door) -> Self {
+        Self::answering_within(door, Duration::from_millis(300))
+    }
+
+    /// One whose calls may take so long.
+    fn answering_within(door: Door, answer: Duration) -> Self {
         let home = Home::new();
         let (toy, prompt) = (Toy::new(), keys(10, 1024));
         let writer = home.open(door);
@@ -109,7 +120,7 @@ impl Far {
             writer.save(&chunk).expect("it is written");
         }
         let shim = Shim::over(home.files(door));
-        let remote = Arc::new(home.open_over(Arc::clone(&shim) as _, shared()));
+        let remote = Arc::new(home.open_waiting(Arc::clone(&shim) as _, shared(), answer));
         let remote = Some(Lower::remote(&remote, 1 << 30, true));
         let config = Config { remote, min_recompute: Duration::ZERO, ..Config::new(8 << 20) };
         let tiers = Tiers::open(config, Arc::clone(&home.clock) as _).expect("threads are to be had");
@@ -215,8 +226,21 @@ fn a_bucket_that_fails_is_left_alone_and_used_again_when_it_is_back() {
 }
 
 #[test]
-fn a_bucket_that_takes_seconds_holds_nobody_up() {
-    check(Door::Bucket, Mood::Late(Duration::from_secs(2)));
+fn a_bucket_that_takes_seconds_holds_nobody_up_and_what_it_gives_is_found_later() {
+    let far = Far::answering_within(Door::Bucket, SOON);
+    far.shim.set(Mood::Late(Duration::from_millis(500)));
+    let (tokens, end, took) = far.ask(SOON);
+    assert_eq!((tokens, &end), (0, &End::Silence), "nothing came in time");
+    assert!(took < SLACK, "who waits gives up soon: {took:?}");
+    let began = Instant::now();
+    let near = || far.tiers.find(&far.toy.prefix(&far.prompt)).near().tokens();
+    while near() < 1024 {
+        assert!(began.elapsed() < 2 * SOON, "what comes goes to RAM: {} tokens have", near());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (tokens, end, _) = far.ask(SOON);
+    assert_eq!((tokens, end), (1024, End::Complete), "and is there for the next who asks");
+    assert_eq!(far.health(), Health::Up, "slow is not away");
 }
 
 #[test]

@@ -154,7 +154,7 @@ fn refusals_of_a_server_are_told_apart() {
     let within = Duration::from_secs(8);
     let check = |status, is_it: fn(&TierError) -> bool| {
         // A name with the other statuses in it.
-        let error = refusing(status).read("v1/507500503404/x", 0..10, within).expect_err("it is refused");
+        let error = refusing(status).read("v1/507500503404/x", 0..10, within, &|| ()).expect_err("it is refused");
         assert!(is_it(&error), "{status}: {error:?}");
     };
     check("500 Internal Server Error", |error| matches!(error, TierError::Away(_)));
@@ -162,6 +162,6 @@ fn refusals_of_a_server_are_told_apart() {
     check("507 Insufficient Storage", |error| matches!(error, TierError::Full(_)));
     check("403 Forbidden", |error| matches!(error, TierError::Failed(_)));
     check("400 Bad Request", |error| matches!(error, TierError::Failed(_)));
-    let absent = refusing("404 Not Found").read("v1/507500503404/x", 0..10, within);
+    let absent = refusing("404 Not Found").read("v1/507500503404/x", 0..10, within, &|| ());
     assert_eq!(absent, Ok(None), "what is not there is not a refusal");
 }

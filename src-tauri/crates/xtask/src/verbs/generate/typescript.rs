@@ -186,7 +186,7 @@ impl Body {
                 let lines: String = lines
                     .iter()
                     .map(|(doc, line)| {
-                        let doc: String = doc.lines().map(|doc| format!("{indent}{}\n", doc.trim_start())).collect();
+                        let doc: String = doc.lines().map(|doc| format!("{}{doc}\n", &indent[2..])).collect();
                         format!("{doc}{indent}{line}\n")
                     })
                     .collect();

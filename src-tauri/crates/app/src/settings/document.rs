@@ -1,0 +1,99 @@
+//! The table of settings as people read it: behind `--help`, and as a document.
+
+use std::fmt::Write;
+
+use super::table::{Applies, Kind, Row, TABLE};
+
+const FITS: &str = "writing into a string does not fail";
+
+/// The table as text, for `--help`.
+#[must_use]
+pub fn help() -> String {
+    let width = TABLE.iter().filter_map(|row| row.name.or(row.key)).map(str::len).max().unwrap_or(0);
+    let mut text = "Environment, and keys of config.toml, over which the environment goes:\n".to_owned();
+    for (row, name) in TABLE.iter().filter_map(|row| Some((row, row.name?))) {
+        let key = row.key.map(|key| format!(" [key: {key}]")).unwrap_or_default();
+        writeln!(text, "  {name:width$}  {} [default: {}]{key}", row.about, row.default).expect(FITS);
+    }
+    text.push_str("\nIn config.toml only:\n");
+    for (row, key) in TABLE.iter().filter(|row| row.name.is_none()).filter_map(|row| Some((row, row.key?))) {
+        writeln!(text, "  {key:width$}  {} [default: {}]", row.about, row.default).expect(FITS);
+    }
+    text
+}
+
+/// The table as a document, in Markdown.
+#[must_use]
+pub fn document() -> String {
+    let mut text = "# Settings
+
+Written by `cargo xtask gen` from the table in `src-tauri/crates/app/src/settings/table.rs`.
+
+A value comes from `cairn serve --set KEY=VALUE`, else from the environment, else from `config.toml` in the folder for
+settings (`src-tauri/ARCHITECTURE.md`, Places), else it is the default. In `config.toml` the key `cache.ram` is `ram` below `[cache]`;
+bytes are numbers, or texts such as `\"20G\"`. A change by hand holds when the daemon is started anew; one through the interface
+holds as the last column says.
+"
+    .to_owned();
+    let mut group = None;
+    for (row, key) in TABLE.iter().filter_map(|row| Some((row, row.key?))) {
+        if group.replace(row.group()) != Some(row.group()) {
+            let heading =
+                "| key | environment | what it does | value | default | a change holds |\n|---|---|---|---|---|---|";
+            writeln!(text, "\n## {}\n\n{heading}", row.group()).expect(FITS);
+        }
+        let names: Vec<String> = row.name.into_iter().chain(row.also).map(|name| format!("`{name}`")).collect();
+        let default = if row.words { row.default.to_owned() } else { format!("`{}`", row.default) };
+        let (names, about, value) = (names.join(", "), cell(row.about), value(row));
+        writeln!(text, "| `{key}` | {names} | {about} | {value} | {} | {} |", cell(&default), applies(row))
+            .expect(FITS);
+    }
+    text.push_str("\n## Environment only\n\n| environment | what it does | default |\n|---|---|---|\n");
+    for (row, name) in TABLE.iter().filter(|row| row.key.is_none()).filter_map(|row| Some((row, row.name?))) {
+        writeln!(text, "| `{name}` | {} | {} |", cell(row.about), cell(row.default)).expect(FITS);
+    }
+    text
+}
+
+fn value(row: &Row) -> String {
+    match (row.kind, row.unit) {
+        (Kind::Bool, _) => "true or false".to_owned(),
+        (Kind::Number, Some(unit)) => unit.to_owned(),
+        (Kind::Number, None) => "number".to_owned(),
+        (Kind::Bytes(1), _) => "bytes".to_owned(),
+        (Kind::Bytes(_), _) => "bytes; GiB in the environment".to_owned(),
+        (Kind::Text, Some(unit)) => unit.to_owned(),
+        (Kind::Text, None) => "text".to_owned(),
+        (Kind::Path, _) => "path".to_owned(),
+        (Kind::Choice(words), _) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn applies(row: &Row) -> &'static str {
+    match row.applies {
+        Applies::Now => "at once",
+        Applies::NextLoad => "for the next model that is loaded",
+        Applies::Restart => "after a restart",
+    }
+}
+
+/// Text that does not end its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_have_every_row() {
+        let (help, document) = (help(), document());
+        for row in TABLE {
+            for text in [&help, &document] {
+                let named = [row.name, row.key].into_iter().flatten().all(|name| text.contains(name));
+                assert!(named && text.contains(row.about), "{row:?} is missing");
+            }
+        }
+    }
+}
