@@ -11,7 +11,7 @@ export async function launch() {
 }
 
 /** A page in its own context, signed in. */
-export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en" } = {}) {
+export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en", ready = ".composer textarea" } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme === "dark" ? "dark" : "light", locale: language, permissions: ["clipboard-read", "clipboard-write"] });
   await context.addInitScript(
     ([theme, language]) => {
@@ -32,7 +32,7 @@ export async function open(browser, daemon, { width = 1440, height = 900, theme 
     if (!request.url().startsWith(daemon.address) && !/^(data|blob):/.test(request.url())) noted.foreign.push(request.url());
   });
   await page.goto(daemon.ticket());
-  await page.waitForSelector(".composer textarea");
+  await page.waitForSelector(ready);
   return { page, noted, context };
 }
 
