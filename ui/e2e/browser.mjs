@@ -1,4 +1,5 @@
 // Chromium, as it is installed; a page of it that notes all that goes wrong and all that it asks for.
+import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
@@ -11,7 +12,7 @@ export async function launch() {
 }
 
 /** A page in its own context, signed in. */
-export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en" } = {}) {
+export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en", ready = ".composer textarea" } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme === "dark" ? "dark" : "light", locale: language, permissions: ["clipboard-read", "clipboard-write"] });
   await context.addInitScript(
     ([theme, language]) => {
@@ -20,6 +21,7 @@ export async function open(browser, daemon, { width = 1440, height = 900, theme 
     },
     [theme, language],
   );
+  if (process.env.CAIRN_UI_DIST) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);
   const page = await context.newPage();
   const noted = { errors: [], foreign: [], dialogs: [] };
   page.on("console", (message) => message.type() === "error" && noted.errors.push(message.text()));
@@ -32,8 +34,20 @@ export async function open(browser, daemon, { width = 1440, height = 900, theme 
     if (!request.url().startsWith(daemon.address) && !/^(data|blob):/.test(request.url())) noted.foreign.push(request.url());
   });
   await page.goto(daemon.ticket());
-  await page.waitForSelector(".composer textarea");
+  await page.waitForSelector(ready);
   return { page, noted, context };
+}
+
+const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2", woff: "font/woff", ttf: "font/ttf" };
+
+/** The interface out of a folder that was built since the daemon was, under the daemon's own policy. */
+async function fromFolder(context, daemon, folder) {
+  const policy = (await fetch(`${daemon.address}/ui/`)).headers.get("content-security-policy") ?? "";
+  await context.route(`${daemon.address}/ui/**`, (route) => {
+    const path = new URL(route.request().url()).pathname.replace(/^\/ui\//, "") || "index.html";
+    const kind = KINDS[path.split(".").at(-1)] ?? "application/octet-stream";
+    void route.fulfill({ path: join(folder, path), headers: { "content-type": kind, "content-security-policy": policy } });
+  });
 }
 
 export function check(condition, what) {

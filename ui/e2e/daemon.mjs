@@ -27,13 +27,15 @@ function freePort() {
 }
 
 export class Daemon {
-  static async start(home = mkdtempSync(join(tmpdir(), "cairn-ui-"))) {
+  /** With `welcomed` the first run is over. */
+  static async start(home = mkdtempSync(join(tmpdir(), "cairn-ui-")), { welcomed = true } = {}) {
     const daemon = new Daemon();
     daemon.home = home;
     daemon.port = await freePort();
     daemon.address = `http://127.0.0.1:${daemon.port}`;
     daemon.env = { ...process.env, CAIRN_HOME: home, OLLAMA_HOST: `127.0.0.1:${daemon.port}` };
     await daemon.run();
+    if (welcomed) await daemon.app("PATCH", "/app/settings", { "ui.welcomed": true });
     return daemon;
   }
 

@@ -3,16 +3,19 @@ import { launch } from "./browser.mjs";
 import { Daemon } from "./daemon.mjs";
 import { journey } from "./journey.mjs";
 import { looks } from "./looks.mjs";
+import { first, panels } from "./panels.mjs";
 import { scale } from "./scale.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, xss, scale, looks };
+const ALL = { journey, xss, scale, looks, first, panels };
+/** The one that begins before anybody was welcomed. */
+const FRESH = ["first"];
 const wanted = process.argv.slice(2);
 const browser = await launch();
 let failed = 0;
 for (const [name, run] of Object.entries(ALL)) {
   if (wanted.length > 0 && !wanted.includes(name)) continue;
-  const daemon = await Daemon.start();
+  const daemon = await Daemon.start(undefined, { welcomed: !FRESH.includes(name) });
   try {
     await run(browser, daemon);
   } catch (error) {

@@ -18,6 +18,7 @@ export { default as NumberField } from "./NumberField.svelte";
 export { default as Popover } from "./Popover.svelte";
 export { default as Segmented } from "./Segmented.svelte";
 export { default as Select } from "./Select.svelte";
+export { default as SettingRow, type SettingWords } from "./SettingRow.svelte";
 export { default as Skeleton } from "./Skeleton.svelte";
 export { default as Slider } from "./Slider.svelte";
 export { default as Switch } from "./Switch.svelte";
