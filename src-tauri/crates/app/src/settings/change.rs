@@ -116,7 +116,7 @@ impl App {
     /// Every setting that a file can set, as it is set. Reads the file.
     #[must_use]
     pub fn setting_table(&self) -> SettingTable {
-        self.setting_table(&ConfigFile::read(&self.settings.sources.path()))
+        self.table_of(&ConfigFile::read(&self.settings.sources.path()))
     }
 
     /// What is set in place of a text, `chats.titles` for instance; the default where nobody did.
@@ -170,10 +170,10 @@ impl App {
         for at in changed {
             self.apply(at, &next);
         }
-        Ok(self.setting_table(&file))
+        Ok(self.table_of(&file))
     }
 
-    fn setting_table(&self, file: &ConfigFile) -> SettingTable {
+    fn table_of(&self, file: &ConfigFile) -> SettingTable {
         let sources = &self.settings.sources;
         let said = sources.merged(file).said;
         let held = self.held.holding();
