@@ -17,6 +17,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("disk", 0),
     ("wire", 0),
     ("store", 1),
+    ("chats", 1),
     ("kernels", 1),
     ("prompt", 1),
     ("tier", 1),

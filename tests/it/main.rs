@@ -3,6 +3,7 @@
 
 mod cache;
 mod cairn;
+mod chats;
 mod clients;
 mod connections;
 mod crashes;

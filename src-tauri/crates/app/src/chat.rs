@@ -39,6 +39,17 @@ pub struct Chat {
     pub whose: Whose,
     /// Only tell the prompt's text, as the model would read it.
     pub render_only: bool,
+    /// What the answer has so far: it goes on from there.
+    pub begun: Option<Begun>,
+}
+
+/// An answer that was begun.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// What the model has thought.
+    pub thinking: Option<String>,
+    /// What it has said.
+    pub content: String,
 }
 
 /// One message of a conversation.
@@ -103,6 +114,7 @@ impl Chat {
         started_at: Instant,
     ) -> Result<Reply, Error> {
         let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
+        let conversation = Conversation { begun: self.begun, ..conversation };
         let fitted = conversation.fit(with_own(model, self.messages), self.whole)?;
         if self.render_only {
             return Ok(Reply::Rendered(fitted.rendered.text));
@@ -167,6 +179,28 @@ impl From<Message> for prompt::Message {
     }
 }
 
+/// Writes what an answer has so far after the prompt, as the model would have said it. Some templates open the thinking themselves.
+fn begin(text: &mut String, begun: &Begun, tags: Option<(&str, &str)>) {
+    if let Some((open, close)) = tags {
+        let is_open = text.trim_end().ends_with(open);
+        if let Some(thinking) = &begun.thinking {
+            if !is_open {
+                text.push_str(open);
+                text.push('\n');
+            }
+            text.push_str(thinking);
+        }
+        if !begun.content.is_empty() && (is_open || begun.thinking.is_some()) {
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(close);
+            text.push_str("\n\n");
+        }
+    }
+    text.push_str(&begun.content);
+}
+
 /// Does a model think for this request? `None` for one that cannot.
 fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>, Error> {
     match (can, asked) {
@@ -186,6 +220,8 @@ pub(crate) struct Conversation {
     now: prompt::Moment,
     /// As [`thinking`] has it.
     thinks: Option<Think>,
+    /// What comes after each prompt, because the answer has begun with it.
+    begun: Option<Begun>,
 }
 
 /// Whether tokens may go out of the middle of a prompt that is too long.
@@ -216,6 +252,7 @@ impl Conversation {
             choice,
             now: rendering.now,
             thinks,
+            begun: None,
         })
     }
 
@@ -227,7 +264,10 @@ impl Conversation {
 
     /// How the model reads a conversation.
     pub(crate) fn read(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
-        let text = self.render(messages)?;
+        let mut text = self.render(messages)?;
+        if let Some(begun) = &self.begun {
+            begin(&mut text, begun, self.choice.template.as_ref().and_then(|template| template.thinking_tags()));
+        }
         Ok(Rendered { tokens: self.encode(&text, true), text })
     }
 
@@ -295,7 +335,12 @@ impl Conversation {
     /// What parts thinking from the answer, when the model thinks. Some templates open the thinking themselves.
     pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
         let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
-        let starts_inside = prompt.trim_end().ends_with(open);
+        // An answer that goes on has thought, unless it was thinking.
+        let starts_inside = match &self.begun {
+            Some(begun) if !begun.content.is_empty() => return None,
+            Some(Begun { thinking: Some(_), .. }) => true,
+            _ => prompt.trim_end().ends_with(open),
+        };
         self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
     }
 

@@ -38,6 +38,8 @@ pub struct Discover {
     pub query: String,
     /// How many models are wanted.
     pub limit: Option<usize>,
+    /// Only the catalogue that comes with the program is searched: nobody else is asked.
+    pub own: bool,
 }
 
 /// What was found.
@@ -73,6 +75,7 @@ impl App {
         let limit = discover.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let mut models = catalogue(query);
         let (mut far, trouble) = match &self.settings.downloads.hub {
+            _ if discover.own => (Vec::new(), None),
             None => (Vec::new(), None),
             Some(address) => match self.search(address, query).await {
                 Ok((hub, mut far)) => {

@@ -10,6 +10,7 @@ use cairn_store::{DigestError, LibraryError, NameError, WriteError};
 use cairn_tier::tiers::PinError;
 use cairn_wire::OptionError;
 
+use crate::chats::{ChatError, ChatsError};
 use crate::overflow::UnknownContextShift;
 use crate::{CacheError, LimitError, LoginError, PullError, SettingsError};
 
@@ -78,6 +79,12 @@ pub enum Error {
     /// Something about kept prefixes cannot be done.
     #[error(transparent)]
     Cache(#[from] CacheError),
+    /// The chats cannot be read or written, or have no such thing.
+    #[error(transparent)]
+    Chats(#[from] ChatsError),
+    /// Something about a chat cannot be done.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
     /// The prompt does not fit, and may not be cut.
     #[error(
         "the prompt is longer than the context length currently available to the model; shorten the prompt, or raise \
@@ -308,6 +315,8 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self {
+            Self::Chats(error) => crate::chats::kind(error),
+            Self::Chat(error) => error.kind(),
             Self::Name(_)
             | Self::InvalidName { .. }
             | Self::NoThinking(_)

@@ -14,6 +14,7 @@ mod blobs;
 mod cache;
 mod catalog;
 mod chat;
+pub mod chats;
 mod check;
 mod clock;
 mod copy;
@@ -71,7 +72,7 @@ pub use cairn_runtime::{Likely, Logprob, Whose};
 pub use cairn_store::{Collected, Flaw, Leftover, LeftoverKind, ModelUsage, Progress, Role, Stage, State, Usage, Way};
 pub use cairn_tier::tiers::{Deleted as DeletedChunks, Flow, Health, PlaceStatus};
 pub use cairn_tier::{Owner, Place};
-pub use chat::{Chat, Message};
+pub use chat::{Begun, Chat, Message};
 pub use check::{Check, CheckEvent, Checked, Flawed};
 pub use clock::Clock;
 pub use copy::{Copied, CopyEvent};
@@ -146,6 +147,8 @@ pub struct App {
     tier_key: Option<KeyPlace>,
     /// What is remembered of them beside.
     book: Arc<cache::Book>,
+    /// Chats, and their answers under way.
+    notebook: Arc<chats::Notebook>,
     /// Bytes of memory that this process may use.
     memory_bytes: u64,
 }
@@ -195,6 +198,7 @@ impl App {
             held: Arc::new(settings::Held::of(&settings)),
             machine,
             memory_bytes: 0,
+            notebook: Arc::new(chats::Notebook::new(settings.chats_file.clone())),
             engine,
             catalog,
             pulls,
@@ -245,8 +249,9 @@ impl App {
         self.tier_key
     }
 
-    /// Ends everything that runs and unloads every model.
+    /// Ends everything that runs and unloads every model. What answers in chats have so far is written down first.
     pub fn shutdown(&self) {
+        self.cut_answers();
         self.engine.shutdown();
     }
 

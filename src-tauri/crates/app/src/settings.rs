@@ -76,6 +76,10 @@ pub struct Settings {
     pub tiers: TierSettings,
     /// How models are fetched.
     pub downloads: DownloadSettings,
+    /// Where chats are kept.
+    pub chats_file: PathBuf,
+    /// `CAIRN_CHAT_TITLES`.
+    pub chat_titles: bool,
     /// `CAIRN_HIDE_PEBBLE`.
     pub hide_pebble: bool,
     /// `NO_COLOR`.
@@ -165,6 +169,8 @@ impl Settings {
             mirror: MirrorSettings::load(&mut read, places),
             tiers: TierSettings::load(&mut read, env, places),
             downloads: DownloadSettings::load(&mut read, env, places),
+            chats_file: places.data.join("chats").join("chats.sqlite"),
+            chat_titles: read.text("CAIRN_CHAT_TITLES").is_none_or(is_true),
             hide_pebble: read.text("CAIRN_HIDE_PEBBLE").is_some_and(is_true),
             // Whatever it says, `0` and `false` too.
             no_color: read.text("NO_COLOR").is_some(),

@@ -2,6 +2,7 @@
 
 mod attend;
 pub(crate) mod cache;
+mod chats;
 mod discover;
 mod downloads;
 mod gc;
@@ -28,6 +29,7 @@ pub(crate) fn routes() -> Router<Server> {
     Router::new()
         .merge(attend::routes())
         .merge(cache::routes())
+        .merge(chats::routes())
         .merge(discover::routes())
         .merge(downloads::routes())
         .merge(gc::routes())

@@ -4,6 +4,7 @@
 mod access;
 mod beyond;
 mod blobs;
+mod chats;
 mod discover;
 mod hardware;
 mod libraries;

@@ -1,6 +1,7 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
 mod cache;
+pub mod chats;
 mod discover;
 mod downloads;
 mod hardware;

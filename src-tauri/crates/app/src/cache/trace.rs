@@ -5,6 +5,8 @@ use std::sync::Arc;
 use cairn_runtime::{Held, Lease};
 use cairn_tier::Place;
 use cairn_tier::tiers::{Gone, Why};
+use cairn_wire::Think;
+use serde_json::{Map, Value};
 
 use crate::chat::{Conversation, Cut, Message, prepared, with_own};
 use crate::{App, Error};
@@ -18,6 +20,10 @@ pub struct TracePrompt {
     pub messages: Vec<Message>,
     /// The first message goes in as it is, without the model's template.
     pub raw: bool,
+    /// Options of the request.
+    pub options: Option<Map<String, Value>>,
+    /// Whether the model is to think first.
+    pub think: Option<Think>,
 }
 
 /// What is kept of a prompt.
@@ -48,11 +54,11 @@ impl App {
     /// When there is no such model, it cannot be loaded, or the prompt cannot be rendered.
     pub async fn trace(&self, trace: TracePrompt) -> Result<Traced, Error> {
         let model = self.catalog.find(&trace.model)?;
-        let chosen = self.chosen(&model, None)?;
+        let chosen = self.chosen(&model, trace.options.as_ref())?;
         let lease = self.lease(&model, &chosen, false, None).await?;
         let rendering = self.rendering();
         prepared(move || {
-            let conversation = Conversation::new(&model, &lease, rendering, &trace.model, None)?;
+            let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
             let (tokens, cut) = if trace.raw {
                 let text: String = trace.messages.into_iter().map(|message| message.content).collect();
                 (conversation.encode(&text, true), Cut::After(0))

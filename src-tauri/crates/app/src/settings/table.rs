@@ -156,6 +156,13 @@ pub const TABLE: &[Row] = &[
         "Whether a library's template goes before that of the model's own file, where there are both",
     )
     .words(),
+    row(
+        "chats.titles",
+        "CAIRN_CHAT_TITLES",
+        Bool,
+        "true",
+        "Whether a chat's model names it, after the first answer and when nothing else is computed",
+    ),
     row("models.hide_pebble", "CAIRN_HIDE_PEBBLE", Bool, "false", "Leaves the built-in model out of lists"),
     row(
         "engine.keep_alive",

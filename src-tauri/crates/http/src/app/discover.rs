@@ -1,4 +1,4 @@
-//! `GET /app/discover?q=...&limit=...`: models to pull, by words.
+//! `GET /app/discover?q=...&limit=...&own=true`: models to pull, by words; with `own`, out of our own catalogue alone.
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
@@ -22,6 +22,8 @@ struct Asked {
     #[serde(default)]
     q: String,
     limit: Option<usize>,
+    #[serde(default)]
+    own: bool,
 }
 
 async fn discover(
@@ -29,7 +31,7 @@ async fn discover(
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(asked) = asked.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
-    let discovery = server.app().discover(Discover { query: asked.q, limit: asked.limit }).await?;
+    let discovery = server.app().discover(Discover { query: asked.q, limit: asked.limit, own: asked.own }).await?;
     let models = discovery.found.into_iter().map(model).collect();
     Ok(json(StatusCode::OK, &DiscoverResponse { models, trouble: discovery.trouble }))
 }

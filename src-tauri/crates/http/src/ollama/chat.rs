@@ -67,6 +67,7 @@ fn use_case(request: ChatRequest, whose: Whose) -> Chat {
         logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
         whose,
         render_only: request.debug_render_only == Some(true),
+        begun: None,
     }
 }
 

@@ -27,7 +27,10 @@ async fn trace(State(server): State<Server>, Body(asked): Body<CacheTraceRequest
         thinking: message.thinking,
     };
     let messages = asked.messages.into_iter().map(message).collect();
-    let traced = server.app().trace(TracePrompt { model: asked.model, messages, raw: asked.raw }).await?;
+    let traced = server
+        .app()
+        .trace(TracePrompt { model: asked.model, messages, raw: asked.raw, ..TracePrompt::default() })
+        .await?;
     Ok(json(StatusCode::OK, &told(traced)))
 }
 

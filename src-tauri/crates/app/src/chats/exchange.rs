@@ -1,0 +1,113 @@
+//! Chats that go out and come in: whole, with all their branches.
+
+use std::path::PathBuf;
+
+use cairn_chats::{Arrived, Brought, Chat, Message, Which, ollama};
+
+use super::{Changed, ChatError, ID_BYTES, is_temporary, markdown, new_id};
+use crate::{App, Error};
+
+/// Chats that are read for an export at a time.
+const AT_ONCE: usize = 500;
+
+/// A chat with all its messages.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Exported {
+    /// The chat.
+    pub chat: Chat,
+    /// Its messages, each after the one that it follows.
+    pub messages: Vec<Message>,
+}
+
+/// Where chats come from.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ImportFrom {
+    /// An export of ours. Ids of chats are those that they had.
+    Export(Vec<Brought>),
+    /// The database of Ollama's app.
+    Ollama(PathBuf),
+}
+
+impl App {
+    /// One chat, whole. Blocks, as these all do.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn export_chat(&self, id: &str) -> Result<Exported, Error> {
+        let chats = self.chats_of(id)?;
+        Ok(Exported { chat: chats.chat(id)?, messages: chats.messages(id)? })
+    }
+
+    /// A chat's branch that is shown, as a text in Markdown.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn chat_as_markdown(&self, id: &str) -> Result<String, Error> {
+        let chats = self.chats_of(id)?;
+        let (chat, path) = (chats.chat(id)?, chats.path(id, None, None, usize::MAX)?);
+        Ok(markdown::of(&chat, &path.messages))
+    }
+
+    /// All chats, whole, but for temporary ones and what is in the trash: each is given to `each` as soon as it is read, which ends it
+    /// by returning false.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn export_chats(&self, mut each: impl FnMut(Exported) -> bool) -> Result<(), Error> {
+        let chats = self.notebook.kept(self.now_ms())?;
+        for which in [Which::Pinned, Which::Loose] {
+            let mut after = None;
+            loop {
+                let page = chats.list(&which, after.as_deref(), AT_ONCE)?;
+                for listed in page.chats {
+                    let exported = Exported { chat: chats.chat(&listed.id)?, messages: chats.messages(&listed.id)? };
+                    if !each(exported) {
+                        return Ok(());
+                    }
+                }
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings chats from elsewhere, all of them at once; those that are here stay as they are.
+    ///
+    /// # Errors
+    /// When what they come from makes no sense, or they cannot be written.
+    pub fn import_chats(&self, from: ImportFrom) -> Result<Arrived, Error> {
+        let brought = match from {
+            ImportFrom::Export(mut brought) => {
+                for chat in &mut brought {
+                    chat.origin = format!("cairn:{}", chat.chat.id);
+                    // An id goes into paths and names, so only one of ours stays.
+                    if !is_id(&chat.chat.id) {
+                        chat.chat.id = new_id();
+                    }
+                }
+                brought
+            }
+            ImportFrom::Ollama(path) => {
+                if !path.is_absolute() {
+                    return Err(ChatError::Relative(path.display().to_string()).into());
+                }
+                let scratch = self.notebook.path.with_file_name(format!("import-{}", new_id()));
+                ollama::read(&path, &scratch, new_id).map_err(ChatError::from)?
+            }
+        };
+        let arrived = self.notebook.kept(self.now_ms())?.bring(&brought)?;
+        if !arrived.chats.is_empty() {
+            let _ = self.notebook.changes.send(Changed::Several(arrived.chats.len() as u64));
+        }
+        Ok(arrived)
+    }
+}
+
+fn is_id(text: &str) -> bool {
+    !is_temporary(text)
+        && text.len() == 2 * ID_BYTES
+        && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+}

@@ -1,0 +1,116 @@
+//! Titles that nobody had to think of: how the first message begins, at once, and then what the model calls the conversation.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cairn_chats::{Chats, State, Titled};
+use serde_json::{Map, json};
+
+use super::live::Live;
+use super::{is_temporary, lock, owner};
+use crate::{App, Event, Message, Reply, Whose};
+
+/// The most characters of a title.
+const LONGEST: usize = 60;
+/// How long nothing may be computed before a title is.
+const IDLE: Duration = Duration::from_secs(2);
+/// How often that is waited for.
+const ATTEMPTS: usize = 30;
+/// Tokens of a title, with some to spare.
+const TOKENS: u32 = 32;
+const REQUEST: &str =
+    "Name this conversation in at most six words, in its own language. Answer with the name and nothing else.";
+
+/// How a message begins, as a title.
+pub(super) fn first_words(text: &str) -> String {
+    let line = text.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_default();
+    shortened(&line)
+}
+
+/// A line without the marks of Markdown at its ends.
+fn plain(line: &str) -> String {
+    let marks = |c: char| matches!(c, '#' | '*' | '_' | '`' | '"' | '>' | '“' | '”' | '«' | '»') || c.is_whitespace();
+    line.trim_matches(marks).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// At most as many characters as a title has, cut between words where there are some.
+fn shortened(line: &str) -> String {
+    let Some((end, _)) = line.char_indices().nth(LONGEST) else { return line.to_owned() };
+    let cut = &line[..end];
+    let at_word = cut.rfind(' ').filter(|at| *at > end / 2);
+    format!("{}…", cut[..at_word.unwrap_or(end)].trim_end())
+}
+
+impl App {
+    /// Has the model name a conversation that has its first answer, once nothing else is computed.
+    pub(super) async fn entitle(self, live: Arc<Live>, chats: Arc<Chats>) {
+        let id = live.chat.clone();
+        let wanted = self.settings.chat_titles && !is_temporary(&id) && !live.is_built_in;
+        let may = |chats: &Chats| {
+            let chat = chats.chat(&id).ok()?;
+            (chat.titled <= Titled::FirstWords && chat.listed.messages == 2).then_some(())
+        };
+        if !wanted || may(&chats).is_none() {
+            return;
+        }
+        for _ in 0..ATTEMPTS {
+            tokio::time::sleep(IDLE).await;
+            if lock(&self.notebook.live).is_empty() && self.engine.loaded().iter().all(|loaded| loaded.leases == 0) {
+                break;
+            }
+        }
+        if may(&chats).is_none() {
+            return;
+        }
+        let Ok(path) = chats.path(&id, None, None, usize::MAX) else { return };
+        if path.messages.last().is_none_or(|last| last.said.state != State::Complete) {
+            return;
+        }
+        let mut chat = live.request.clone();
+        chat.messages.extend(path.messages.last().map(|last| Message {
+            role: last.said.role.clone(),
+            content: last.said.content.clone(),
+            thinking: last.said.thinking.clone(),
+        }));
+        chat.messages.push(Message { role: "user".to_owned(), content: REQUEST.to_owned(), thinking: None });
+        let mut options = chat.options.take().unwrap_or_default();
+        options
+            .extend(Map::from_iter([("num_predict".to_owned(), json!(TOKENS)), ("temperature".to_owned(), json!(0))]));
+        chat.options = Some(options);
+        chat.think = chat.think.map(|_| cairn_wire::Think::Switch(false));
+        chat.begun = None;
+        chat.whose = Whose { owner: Some(owner(&id)), ..Whose::default() };
+        let Ok(Reply::Answer(mut answer)) = self.chat(chat).await else { return };
+        let mut title = String::new();
+        while let Some(event) = answer.next().await {
+            match event {
+                Event::Text(said) => title += &said.text,
+                Event::Failed(_) => return,
+                Event::Thinking(_) | Event::Done(_) => {}
+            }
+        }
+        let title = first_words(&title);
+        if title.is_empty() {
+            return;
+        }
+        if let Ok(Some(chat)) = chats.entitle(&id, &title, Titled::Model) {
+            self.told(chat.listed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn titles_are_one_short_line() {
+        let check = |text: &str, expected: &str| assert_eq!(first_words(text), expected, "{text:?}");
+        check("How do I bake bread?", "How do I bake bread?");
+        check("\n\n## **Bread**\nmore", "Bread");
+        check("\"Baking   bread\"", "Baking bread");
+        check("", "");
+        check(&"word ".repeat(30), "word word word word word word word word word word word word…");
+        check(&"字".repeat(70), &format!("{}…", "字".repeat(60)));
+    }
+}

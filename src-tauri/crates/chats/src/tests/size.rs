@@ -1,0 +1,88 @@
+//! Many chats: what a list of 5,000 and a search over 50,000 messages find, and, printed, how long they take.
+//!
+//! The times are a matter of the machine and of how this was built, so no assertion is about them;
+//! `cargo test --release -p cairn-chats many -- --nocapture` shows them.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const CHATS: usize = 5000;
+const MESSAGES_PER_CHAT: usize = 10;
+const ROUNDS: u32 = 20;
+
+/// A sentence of words that a generator chooses, some of them in every sentence and some in few.
+fn sentence(seed: u64) -> String {
+    const WORDS: [&str; 16] = [
+        "model", "answer", "window", "bread", "granite", "river", "模型", "翻译", "quick", "memory", "paper", "train",
+        "green", "number", "letter", "天气",
+    ];
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut words = vec!["the".to_owned()];
+    for _ in 0..60 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let pick = usize::try_from(state >> 60).unwrap_or(0);
+        words.push(format!(
+            "{}{}",
+            WORDS[pick],
+            if state >> 40 & 3 == 0 { (state >> 20 & 0xfff).to_string() } else { String::new() }
+        ));
+    }
+    words.join(" ")
+}
+
+fn timed<T>(what: &str, mut work: impl FnMut() -> T) -> T {
+    let mut times: Vec<Duration> = Vec::new();
+    let mut last = None;
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        last = Some(work());
+        times.push(start.elapsed());
+    }
+    times.sort();
+    println!("{what}: median {:?}, slowest {:?}", times[times.len() / 2], times[times.len() - 1]);
+    last.expect("there was a round")
+}
+
+#[test]
+fn many_chats_are_listed_and_searched() {
+    let home = Home::new();
+    let brought: Vec<Brought> = (0..CHATS)
+        .map(|chat| {
+            let messages = (0..MESSAGES_PER_CHAT).map(|n| BroughtMessage {
+                id: n.to_string(),
+                parent: n.checked_sub(1).map(|n| n.to_string()),
+                said: Said::new(
+                    if n % 2 == 0 { "user" } else { "assistant" },
+                    sentence((chat * MESSAGES_PER_CHAT + n) as u64),
+                    n as i64,
+                ),
+            });
+            Brought {
+                chat: NewChat { id: format!("c{chat}"), title: Some(format!("Chat {chat}")), ..NewChat::default() },
+                origin: format!("test:{chat}"),
+                pinned: false,
+                created_ms: 0,
+                updated_ms: chat as i64,
+                head: None,
+                messages: messages.collect(),
+            }
+        })
+        .collect();
+    let start = Instant::now();
+    let arrived = home.chats.bring(&brought).expect("it can be written");
+    println!("{CHATS} chats with {} messages written in {:?}", arrived.messages, start.elapsed());
+
+    let all = timed("all chats listed", || home.chats.list(&Which::Loose, None, CHATS).expect("a list"));
+    assert_eq!((all.chats.len(), all.next), (CHATS, None), "all of them");
+    let first = timed("a first page of 100", || home.chats.list(&Which::Loose, None, 100).expect("a list"));
+    assert_eq!(first.chats[0].id, format!("c{}", CHATS - 1), "the last changed first");
+    for (search, least) in
+        [("the", 50), ("granite river", 50), ("模型", 50), ("gran", 50), ("天", 50), ("granite4095", 1)]
+    {
+        let hits = timed(&format!("search for {search:?}"), || home.chats.search(search, 50).expect("a search"));
+        assert!(hits.len() >= least, "{search:?} is in {} of them", hits.len());
+    }
+    let none = timed("search for a word that nobody said", || home.chats.search("zeppelin", 50).expect("a search"));
+    assert_eq!(none, [], "nothing");
+}

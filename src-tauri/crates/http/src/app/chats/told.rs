@@ -1,0 +1,221 @@
+//! Chats as clients are told of them, and what clients send as it is kept.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use cairn_app::chats::{self as app, File, KeptChat, Line, Lists, Message, Said, State, Stats, Summary, Warmth};
+use cairn_wire::app::chats as wire;
+use cairn_wire::app::{TierName, TierTokens};
+use cairn_wire::{Think, Timestamp, ollama};
+use serde_json::Value;
+
+pub(super) fn at(ms: i64) -> Timestamp {
+    let since = Duration::from_millis(ms.unsigned_abs());
+    Timestamp(if ms < 0 { UNIX_EPOCH - since } else { UNIX_EPOCH + since })
+}
+
+pub(super) fn ms(at: Timestamp) -> i64 {
+    let since = at.0.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+pub(super) fn warmth(warmth: Warmth) -> wire::Warmth {
+    match warmth {
+        Warmth::Hot => wire::Warmth::Hot,
+        Warmth::Warm => wire::Warmth::Warm,
+        Warmth::Disk => wire::Warmth::Disk,
+        Warmth::Cold => wire::Warmth::Cold,
+    }
+}
+
+pub(super) fn summary(summary: Summary) -> wire::ChatSummary {
+    let Summary { listed, warmth: near, answering, temporary } = summary;
+    wire::ChatSummary {
+        id: listed.id,
+        title: listed.title,
+        model: listed.model,
+        folder: listed.folder,
+        pinned: listed.pinned,
+        created_at: at(listed.created_ms),
+        updated_at: at(listed.updated_ms),
+        deleted_at: listed.deleted_ms.map(at),
+        messages: listed.messages,
+        warmth: warmth(near),
+        answering,
+        temporary,
+    }
+}
+
+pub(super) fn lists(lists: Lists) -> wire::ChatsResponse {
+    let folder = |(name, chats)| wire::ChatFolder { name, chats };
+    wire::ChatsResponse {
+        pinned: lists.pinned.into_iter().map(summary).collect(),
+        chats: lists.chats.into_iter().map(summary).collect(),
+        next: lists.next,
+        folders: lists.folders.into_iter().map(folder).collect(),
+    }
+}
+
+pub(super) fn chat(chat: KeptChat, of: Summary) -> wire::Chat {
+    wire::Chat {
+        summary: summary(of),
+        system: chat.system,
+        options: chat.options,
+        think: chat.think.and_then(think),
+        preset: chat.preset,
+        head: chat.head.map(|head| head.to_string()),
+    }
+}
+
+/// What was kept of a switch; none where it is none.
+pub(super) fn think(kept: Value) -> Option<Think> {
+    serde_json::from_value(kept).ok()
+}
+
+pub(super) fn message(message: Message) -> wire::ChatMessage {
+    let Message { id, parent, said, versions } = message;
+    wire::ChatMessage {
+        id: id.to_string(),
+        parent: parent.map(|parent| parent.to_string()),
+        role: said.role,
+        content: said.content,
+        thinking: said.thinking,
+        thinking_ms: said.thinking_ms.map(i64::unsigned_abs),
+        images: said.images,
+        files: said.files.into_iter().map(file).collect(),
+        created_at: at(said.created_ms),
+        model: said.model,
+        state: state(said.state),
+        error: said.error,
+        stats: said.stats.as_ref().and_then(Stats::from_json).map(|kept| stats(&kept)),
+        versions: versions.iter().map(ToString::to_string).collect(),
+    }
+}
+
+pub(super) fn exported(message: Message) -> wire::ExportedMessage {
+    let told = self::message(message);
+    wire::ExportedMessage {
+        id: told.id,
+        parent: told.parent,
+        role: told.role,
+        content: told.content,
+        thinking: told.thinking,
+        thinking_ms: told.thinking_ms,
+        images: told.images,
+        files: told.files,
+        created_at: told.created_at,
+        model: told.model,
+        state: told.state,
+        error: told.error,
+        stats: told.stats,
+    }
+}
+
+/// A message that an export has. An answer that was under way then has ended since.
+pub(super) fn said(message: wire::ExportedMessage) -> Said {
+    Said {
+        role: message.role,
+        content: message.content,
+        thinking: message.thinking,
+        thinking_ms: message.thinking_ms.and_then(|ms| i64::try_from(ms).ok()),
+        images: message.images,
+        files: message.files.into_iter().map(kept_file).collect(),
+        created_ms: ms(message.created_at),
+        model: message.model,
+        state: match message.state {
+            wire::MessageState::Complete => State::Complete,
+            wire::MessageState::Stopped => State::Stopped,
+            wire::MessageState::Answering | wire::MessageState::Cut => State::Cut,
+            wire::MessageState::Failed => State::Failed,
+        },
+        error: message.error,
+        stats: message.stats.map(|told| kept_stats(&told).to_json()),
+    }
+}
+
+fn file(file: File) -> wire::AttachedFile {
+    wire::AttachedFile { name: file.name, text: file.text }
+}
+
+pub(super) fn kept_file(file: wire::AttachedFile) -> File {
+    File { name: file.name, text: file.text }
+}
+
+fn state(state: State) -> wire::MessageState {
+    match state {
+        State::Complete => wire::MessageState::Complete,
+        State::Answering => wire::MessageState::Answering,
+        State::Stopped => wire::MessageState::Stopped,
+        State::Cut => wire::MessageState::Cut,
+        State::Failed => wire::MessageState::Failed,
+    }
+}
+
+fn stats(stats: &Stats) -> wire::MessageStats {
+    let tiers =
+        [(TierName::Ram, stats.ram_tokens), (TierName::Ssd, stats.ssd_tokens), (TierName::Remote, stats.remote_tokens)];
+    let tiers = tiers.into_iter().filter(|(_, tokens)| *tokens > 0);
+    wire::MessageStats {
+        prompt_tokens: stats.prompt_tokens,
+        cached_tokens: stats.cached_tokens,
+        tiers: tiers.map(|(tier, tokens)| TierTokens { tier, tokens }).collect(),
+        restore_ms: stats.restore_ms,
+        instead_of_ms: stats.instead_of_ms,
+        recomputed: stats.recomputed.clone(),
+        load_ms: stats.load_ms,
+        first_token_ms: stats.first_token_ms,
+        answer_tokens: stats.answer_tokens,
+        tokens_per_second: stats.tokens_per_second(),
+        length_reached: stats.length_reached,
+        truncated: stats.truncated.map(|truncated| ollama::Truncated {
+            reason: match truncated.while_answering {
+                true => ollama::Overflow::ContextFull,
+                false => ollama::Overflow::PromptTooLong,
+            },
+            turns: truncated.turns,
+            messages: truncated.messages,
+            tokens: truncated.tokens,
+            cut_tokens: truncated.cut_tokens,
+            context_tokens: truncated.context_tokens,
+        }),
+    }
+}
+
+fn kept_stats(told: &wire::MessageStats) -> Stats {
+    let tier = |name| told.tiers.iter().find(|of| of.tier == name).map_or(0, |of| of.tokens);
+    let answer_s = if told.tokens_per_second > 0.0 { told.answer_tokens as f64 / told.tokens_per_second } else { 0.0 };
+    Stats {
+        prompt_tokens: told.prompt_tokens,
+        cached_tokens: told.cached_tokens,
+        ram_tokens: tier(TierName::Ram),
+        ssd_tokens: tier(TierName::Ssd),
+        remote_tokens: tier(TierName::Remote),
+        restore_ms: told.restore_ms,
+        instead_of_ms: told.instead_of_ms,
+        recomputed: told.recomputed.clone(),
+        load_ms: told.load_ms,
+        first_token_ms: told.first_token_ms,
+        answer_tokens: told.answer_tokens,
+        answer_ns: Duration::try_from_secs_f64(answer_s).map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0)),
+        length_reached: told.length_reached,
+        truncated: told.truncated.map(|truncated| app::KeptTruncated {
+            while_answering: truncated.reason == ollama::Overflow::ContextFull,
+            turns: truncated.turns,
+            messages: truncated.messages,
+            tokens: truncated.tokens,
+            cut_tokens: truncated.cut_tokens,
+            context_tokens: truncated.context_tokens,
+        }),
+    }
+}
+
+pub(super) fn line(line: Line) -> wire::ChatLine {
+    let boxed = |of: Box<Message>| Box::new(message(*of));
+    match line {
+        Line::User(asked) => wire::ChatLine::User(boxed(asked)),
+        Line::Answer(answer) => wire::ChatLine::Answer(boxed(answer)),
+        Line::Thinking(text) => wire::ChatLine::Thinking(text),
+        Line::Text(text) => wire::ChatLine::Text(text),
+        Line::Done(answer) => wire::ChatLine::Done(boxed(answer)),
+        Line::Failed(error, answer) => wire::ChatLine::Failed(wire::FailedAnswer { error, message: boxed(answer) }),
+    }
+}

@@ -1,0 +1,56 @@
+// Chromium, as it is installed; a page of it that notes all that goes wrong and all that it asks for.
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const PATHS = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+
+export async function launch() {
+  const { existsSync } = await import("node:fs");
+  const executablePath = PATHS.find((path) => path && existsSync(path));
+  if (!executablePath) throw new Error("no Chromium: install it (apt-get install chromium) or name it in CHROMIUM");
+  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"] });
+}
+
+/** A page in its own context, signed in. */
+export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en", ready = ".composer textarea" } = {}) {
+  const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme === "dark" ? "dark" : "light", locale: language, permissions: ["clipboard-read", "clipboard-write"] });
+  await context.addInitScript(
+    ([theme, language]) => {
+      localStorage.setItem("cairn.theme", theme);
+      localStorage.setItem("cairn.language", language);
+    },
+    [theme, language],
+  );
+  if (process.env.CAIRN_UI_DIST) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);
+  const page = await context.newPage();
+  const noted = { errors: [], foreign: [], dialogs: [] };
+  page.on("console", (message) => message.type() === "error" && noted.errors.push(message.text()));
+  page.on("pageerror", (error) => noted.errors.push(String(error)));
+  page.on("dialog", (dialog) => {
+    noted.dialogs.push(dialog.message());
+    void dialog.dismiss();
+  });
+  page.on("request", (request) => {
+    if (!request.url().startsWith(daemon.address) && !/^(data|blob):/.test(request.url())) noted.foreign.push(request.url());
+  });
+  await page.goto(daemon.ticket());
+  await page.waitForSelector(ready);
+  return { page, noted, context };
+}
+
+const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2", woff: "font/woff", ttf: "font/ttf" };
+
+/** The interface out of a folder that was built since the daemon was, under the daemon's own policy. */
+async function fromFolder(context, daemon, folder) {
+  const policy = (await fetch(`${daemon.address}/ui/`)).headers.get("content-security-policy") ?? "";
+  await context.route(`${daemon.address}/ui/**`, (route) => {
+    const path = new URL(route.request().url()).pathname.replace(/^\/ui\//, "") || "index.html";
+    const kind = KINDS[path.split(".").at(-1)] ?? "application/octet-stream";
+    void route.fulfill({ path: join(folder, path), headers: { "content-type": kind, "content-security-policy": policy } });
+  });
+}
+
+export function check(condition, what) {
+  if (!condition) throw new Error(what);
+  console.log(`  ok: ${what}`);
+}

@@ -1,0 +1,164 @@
+// Models, cache, hardware, server, settings and the first run, against the real daemon: what is done there holds, and
+// pictures of each in both languages, all themes and two sizes, for people to look at.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { faults } from "./axe.mjs";
+import { check, open } from "./browser.mjs";
+
+const OUT = join(import.meta.dirname, "out");
+const SIZES = [
+  [1440, 900],
+  [900, 600],
+];
+const SCREENS = [
+  ["cache", "cache", ".tier-row"],
+  ["installed", "models/installed", ".table tbody tr"],
+  ["discover", "models/discover", "article.model"],
+  ["downloads", "models/downloads", ".sect"],
+  ["hardware", "hardware", ".facts"],
+  ["server", "server", ".addr"],
+  ["settings", "settings", ".setting"],
+];
+
+/** Asks Pebble enough that something is kept. */
+async function fill(daemon) {
+  const story = "The cairn stands where two paths meet, and whoever passes lays a stone on it. ".repeat(24);
+  for (const [at, owner] of ["vscode", "notes", "chat:gone"].entries()) {
+    for (const turn of [1, 2]) {
+      const response = await fetch(`${daemon.address}/api/chat`, {
+        method: "POST",
+        headers: { "content-type": "application/json", "x-cairn-owner": owner },
+        body: JSON.stringify({ model: "pebble", stream: false, messages: [{ role: "user", content: `${at}: ${story}${turn}` }], options: { num_predict: 8 } }),
+      });
+      if (!response.ok) throw new Error(`Pebble said ${response.status}: ${await response.text()}`);
+    }
+  }
+  // A prefix goes to the tiers when its model leaves memory.
+  await fetch(`${daemon.address}/api/generate`, { method: "POST", body: JSON.stringify({ model: "pebble", keep_alive: 0, stream: false }) });
+}
+
+async function go(page, daemon, route, ready) {
+  await page.goto(`${daemon.address}/ui/#/${route}`);
+  await page.waitForSelector(ready);
+}
+
+export async function panels(browser, daemon) {
+  console.log("panels");
+  mkdirSync(OUT, { recursive: true });
+  await fill(daemon);
+  await acts(browser, daemon);
+  await fill(daemon);
+  const bad = [];
+  for (const language of ["en", "zh-CN"]) {
+    for (const theme of ["light", "dark", "contrast"]) {
+      for (const [width, height] of SIZES) {
+        if (theme === "contrast" && width < 1000) continue;
+        const { page, noted, context } = await open(browser, daemon, { width, height, theme, language });
+        for (const [name, route, ready] of SCREENS) {
+          await go(page, daemon, route, ready);
+          await page.waitForTimeout(400);
+          await page.screenshot({ path: join(OUT, `panel-${name}-${language}-${theme}-${width}.png`) });
+          bad.push(...(await faults(page)).map((one) => `${name} ${language} ${theme} ${width}: ${one}`));
+        }
+        if (noted.errors.length > 0) bad.push(`${language} ${theme} ${width}: ${noted.errors.join(" | ").slice(0, 300)}`);
+        if (noted.foreign.length > 0) bad.push(`asked outside: ${noted.foreign[0]}`);
+        await context.close();
+      }
+    }
+  }
+  for (const one of new Set(bad)) console.log(`  ${one}`);
+  check(bad.length === 0, "nothing serious is wrong with how the screens look and are reached");
+}
+
+async function acts(browser, daemon) {
+  const { page, noted, context } = await open(browser, daemon);
+  const setting = async (key) => (await daemon.app("GET", "/app/settings")).settings.find((one) => one.key === key);
+
+  await go(page, daemon, "cache", ".tier-row");
+  const contexts = async () => (await daemon.app("GET", "/app/cache/contexts")).contexts;
+  await page.waitForSelector(".who");
+  const before = await contexts();
+  check(before.length > 0, "what was asked is kept");
+  await page.click("td button[aria-pressed='false'] >> nth=0");
+  await page.waitForSelector("td button[aria-pressed='true']");
+  check((await contexts()).some((one) => one.pinned), "a context is pinned");
+
+  const rows = await page.locator(".who").count();
+  await page.click("button[aria-label^='Drop'] >> nth=-1");
+  await page.waitForFunction((rows) => document.querySelectorAll(".who").length === rows - 1, rows);
+  await page.click(".toast button:has-text('Undo')");
+  await page.waitForFunction((rows) => document.querySelectorAll(".who").length === rows, rows);
+  check((await contexts()).length === before.length, "what is taken back was not dropped");
+
+  const ram = page.locator("input[type=text][aria-label='RAM']");
+  await ram.fill("64 MB");
+  await ram.press("Enter");
+  await page.waitForFunction(() => document.querySelector(".toast")?.textContent.includes("Saved"));
+  check((await setting("cache.ram")).value === 64e6, "a budget is written");
+  const budget = async () => (await daemon.app("GET", "/app/cache")).tiers.find((one) => one.tier === "ram").budget_bytes;
+  check((await budget()) === 64e6, "and it holds at once");
+  await ram.fill("much");
+  await ram.press("Enter");
+  await page.waitForSelector(".field-error:has-text('such as')");
+  check((await setting("cache.ram")).value === 64e6, "a text that is no size changes nothing");
+
+  await page.fill("input[aria-label='Remote place']", join(daemon.home, "nowhere/at/all"));
+  await page.click("button:has-text('Test')");
+  await page.waitForSelector(".remote .works, .remote .fails");
+  check(true, "a remote place is tried before it is used");
+
+  await page.click("header button:has-text('Clear')");
+  await page.click("dialog button.danger");
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.waitForFunction(() => document.querySelectorAll(".who").length === 0);
+  check((await contexts()).length === 0, "clearing clears");
+
+  await go(page, daemon, "settings/engine", ".setting");
+  const context2 = page.locator("input[aria-label='Context']");
+  await context2.fill("0");
+  await context2.press("Enter");
+  await page.waitForSelector(".field-error");
+  check((await setting("engine.context")).origin === "default", "a value that cannot be is refused beside its field");
+  await context2.fill("8192");
+  await context2.press("Enter");
+  await page.waitForSelector(".chip:has-text('changed')");
+  check((await setting("engine.context")).value === 8192, "a setting is written");
+
+  await go(page, daemon, "models/installed", ".table tbody tr");
+  await page.click(".fit >> nth=0");
+  await page.waitForSelector(".sum dl");
+  check(true, "a badge tells its sum");
+  await page.keyboard.press("Escape");
+  await go(page, daemon, "models/discover", "article.model");
+  await page.fill("input[type=search]", "ollama run qwen3:0.6b");
+  await page.waitForSelector(".pasted");
+  check((await page.textContent(".pasted .name")) === "qwen3:0.6b", "a pasted line is a name");
+  check(noted.errors.filter((one) => !/400|404|422/.test(one)).length === 0, `no error: ${noted.errors.join(" | ")}`);
+  await context.close();
+}
+
+export async function first(browser, daemon) {
+  console.log("first");
+  mkdirSync(OUT, { recursive: true });
+  const bad = [];
+  for (const [language, theme, width, height] of [["en", "light", 1440, 900], ["zh-CN", "dark", 1440, 900], ["en", "dark", 900, 600], ["zh-CN", "light", 900, 600]]) {
+    const { page, context } = await open(browser, daemon, { width, height, theme, language, ready: ".welcome .choice" });
+    await page.waitForTimeout(800);
+    await page.screenshot({ path: join(OUT, `panel-first-${language}-${theme}-${width}.png`) });
+    bad.push(...(await faults(page)).map((one) => `first ${language} ${theme} ${width}: ${one}`));
+    await context.close();
+  }
+  for (const one of bad) console.log(`  ${one}`);
+  check(bad.length === 0, "nothing serious is wrong with the first screen");
+  const { page, noted, context } = await open(browser, daemon, { ready: ".welcome .choice" });
+  await page.click("button:has-text('Chat with Pebble')");
+  await page.waitForSelector(".composer textarea");
+  await page.fill(".composer textarea", "Hello");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("article.assistant");
+  check(noted.foreign.length === 0, "Pebble answers at once, and nobody outside was asked");
+  await context.close();
+  const again = await open(browser, daemon);
+  check((await again.page.locator(".welcome").count()) === 0, "who was welcomed is not welcomed again");
+  await again.context.close();
+}

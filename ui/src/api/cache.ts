@@ -1,0 +1,33 @@
+// `/app/cache`: the tiers that keep computed prefixes, and what their user wants of them.
+import { get, post } from "./client";
+import { live } from "./live.svelte";
+import type {
+  CacheClear,
+  CacheContext,
+  CacheContexts,
+  CacheDeleted,
+  CacheFsck,
+  CacheResponse,
+  CacheTested,
+  CacheTestRequest,
+  CacheTrace,
+  CacheTraceRequest,
+} from "./types";
+
+/** The status, now and whenever something changed. */
+export const cacheStatus = () => live<CacheResponse>("/app/cache/events");
+
+export const cache = {
+  contexts: async (): Promise<CacheContext[]> => (await get<CacheContexts>("/app/cache/contexts")).contexts,
+  pin: async (context: string, pinned: boolean): Promise<CacheContext[]> =>
+    (await post<CacheContexts>(pinned ? "/app/cache/pin" : "/app/cache/unpin", { context })).contexts,
+  drop: (context: string) => post<CacheDeleted>("/app/cache/drop", { context }),
+  clear: (which: CacheClear) => post<CacheDeleted>("/app/cache/clear", which),
+  trace: (prompt: CacheTraceRequest) => post<CacheTrace>("/app/cache/trace", prompt),
+  check: () => get<CacheFsck>("/app/cache/fsck"),
+  test: (places: CacheTestRequest) => post<CacheTested>("/app/cache/test", places),
+  /** The title of a chat that a context belongs to. */
+  chatTitle: async (id: string): Promise<string> => (await get<{ title: string }>(`/app/chats/${encodeURIComponent(id)}`)).title,
+};
+
+export type CacheApi = typeof cache;

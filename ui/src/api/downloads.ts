@@ -1,0 +1,29 @@
+// `/app/downloads` and `/app/discover`: models to pull, and those on their way.
+import { get, post, query } from "./client";
+import { live } from "./live.svelte";
+import type { DiscoverResponse, Download, DownloadsResponse, MirrorResponse } from "./types";
+
+/** The queue, now and whenever something changed. */
+export const downloadsStatus = () => live<DownloadsResponse>("/app/downloads/events");
+
+const change = (what: string) => (id: number) =>
+  post<DownloadsResponse>(`/app/downloads/${what}`, { download: String(id) });
+
+export const downloads = {
+  add: (model: string) => post<Download>("/app/downloads", { model }),
+  pause: change("pause"),
+  resume: change("resume"),
+  cancel: change("cancel"),
+  discard: change("discard"),
+  move: (id: number, position: number) =>
+    post<DownloadsResponse>("/app/downloads/reorder", { download: String(id), position }),
+  cap: (bytesPerSecond: number | null) =>
+    post<DownloadsResponse>("/app/downloads/cap", { bytes_per_second: bytesPerSecond }),
+  /** Models to pull. With `own` nobody outside is asked: the catalogue that comes with Cairn answers. */
+  discover: (q: string, own: boolean, signal: AbortSignal) =>
+    get<DiscoverResponse>(`/app/discover${query({ q, own, limit: 50 })}`, signal),
+  mirrors: () => get<MirrorResponse>("/app/mirror"),
+};
+
+export type { Download, DownloadsResponse, DownloadState } from "./types";
+export type DownloadsApi = typeof downloads;

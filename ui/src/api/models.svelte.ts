@@ -1,0 +1,91 @@
+// The models that are here and those that are loaded, as the chat and the status bar need them. The daemon tells of no
+// change of these, so they are asked again when something happened that may have changed them.
+import { get, post } from "./client";
+
+export interface ModelDetails {
+  family: string;
+  parameter_size: string;
+  quantization_level: string;
+  context_length?: number;
+}
+
+export interface TagsModel {
+  name: string;
+  model: string;
+  modified_at: string;
+  size: number;
+  digest: string;
+  details: ModelDetails;
+  capabilities?: string[];
+  origin?: string;
+}
+
+export interface PsModel {
+  name: string;
+  model: string;
+  size: number;
+  digest: string;
+  details: ModelDetails;
+  expires_at: string;
+  size_vram: number;
+  context_length: number;
+}
+
+export interface ShowResponse {
+  parameters: string;
+  system: string;
+  details: ModelDetails;
+  capabilities: string[];
+  model_info: Record<string, unknown>;
+}
+
+class Models {
+  installed = $state.raw<readonly TagsModel[]>([]);
+  loaded = $state.raw<readonly PsModel[]>([]);
+  /** Whether the list has come at least once. */
+  known = $state(false);
+
+  async refresh(): Promise<void> {
+    const [tags, ps] = await Promise.all([get<{ models: TagsModel[] }>("/api/tags"), get<{ models: PsModel[] }>("/api/ps")]);
+    this.installed = tags.models;
+    this.loaded = ps.models;
+    this.known = true;
+  }
+
+  async refreshLoaded(): Promise<void> {
+    this.loaded = (await get<{ models: PsModel[] }>("/api/ps")).models;
+  }
+
+  find(name: string | undefined): TagsModel | undefined {
+    return this.installed.find((model) => sameModel(model.name, name));
+  }
+
+  isLoaded(name: string | undefined): PsModel | undefined {
+    return this.loaded.find((model) => sameModel(model.name, name));
+  }
+
+  /** Tokens that a chat with the model has room for. */
+  contextOf(name: string | undefined): number | undefined {
+    return this.isLoaded(name)?.context_length ?? this.find(name)?.details.context_length;
+  }
+
+  can(name: string | undefined, capability: string): boolean {
+    return this.find(name)?.capabilities?.includes(capability) ?? false;
+  }
+
+  /** The model of a new chat: the wanted one if it is here, else one that is loaded, else the first. */
+  pick(wanted: string | undefined): string | undefined {
+    const chats = this.installed.filter((model) => !model.capabilities || model.capabilities.includes("completion"));
+    return this.find(wanted)?.name ?? this.loaded[0]?.name ?? chats[0]?.name;
+  }
+}
+
+/** Whether two names mean the same model: `pebble` is `pebble:latest`. */
+export function sameModel(a: string | undefined, b: string | undefined): boolean {
+  if (a === undefined || b === undefined) return false;
+  const full = (name: string): string => (/:[^/]*$/.test(name) ? name : `${name}:latest`).toLowerCase();
+  return full(a) === full(b);
+}
+
+export const models = new Models();
+export const showModel = (model: string): Promise<ShowResponse> => post("/api/show", { model });

@@ -1,0 +1,32 @@
+// Models that are here: lists, what they take, what is done to them; and files that could become models.
+import { get, post, stream } from "./client";
+import type {
+  DeleteResponse,
+  ImportLine,
+  ImportRequest,
+  PsResponse,
+  ScanLine,
+  ScanRequest,
+  ShowResponse,
+  TagsResponse,
+  UsageResponse,
+  VerifyLine,
+} from "./types";
+
+export const models = {
+  tags: async () => (await get<TagsResponse>("/api/tags")).models,
+  loaded: async () => (await get<PsResponse>("/api/ps")).models,
+  show: (model: string) => post<ShowResponse>("/api/show", { model }),
+  usage: () => get<UsageResponse>("/app/usage"),
+  remove: (model: string) => post<DeleteResponse>("/app/delete", { model }),
+  /** Takes a model out of memory: a request without a prompt that keeps it for no time. */
+  unload: (model: string) => post<unknown>("/api/generate", { model, keep_alive: 0, stream: false }),
+  load: (model: string, force: boolean) => post<unknown>("/app/load", { model, force }),
+  verify: (names: string[], signal: AbortSignal) =>
+    stream<VerifyLine>("POST", "/app/verify", { body: { models: names }, signal }),
+  bring: (request: ImportRequest, signal: AbortSignal) =>
+    stream<ImportLine>("POST", "/app/import", { body: request, signal }),
+  scan: (request: ScanRequest, signal: AbortSignal) => stream<ScanLine>("POST", "/app/scan", { body: request, signal }),
+};
+
+export type ModelsApi = typeof models;

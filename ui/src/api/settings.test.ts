@@ -1,0 +1,79 @@
+import { expect, it } from "vitest";
+import { ApiError } from "./client";
+import { SettingsTable, type Value } from "./settings.svelte";
+import type { Setting, SettingsResponse } from "./types";
+
+const setting = (key: string, value: Value, origin: Setting["origin"]): Setting => ({
+  key,
+  group: key.split(".")[0] ?? "",
+  kind: "number",
+  ...(value === null ? {} : { value }),
+  default_about: "",
+  origin,
+  applies: "now",
+  restart: false,
+  about: "",
+});
+const table = (settings: Setting[]): SettingsResponse => ({ path: "/config.toml", restart: false, settings });
+
+async function started(write: (change: Record<string, Value>) => Promise<SettingsResponse>): Promise<SettingsTable> {
+  const rows = [setting("engine.parallel", 8, "default"), setting("cache.ram", 5, "file"), setting("server.host", "a", "environment")];
+  const settings = new SettingsTable({ read: async () => table(rows), write });
+  await settings.load();
+  return settings;
+}
+
+it("drafts, and a value that is there already is no change", async () => {
+  const settings = await started(async () => table([]));
+  settings.set("cache.ram", 6);
+  expect(settings.dirty).toBe(true);
+  settings.set("cache.ram", 5);
+  expect(settings.dirty).toBe(false);
+  settings.set("engine.parallel", null);
+  expect(settings.dirty, "the default again").toBe(false);
+  expect(settings.locked(settings.find("server.host")!), "the environment set it").toBe(true);
+  expect(settings.locked(settings.find("cache.ram")!)).toBe(false);
+});
+
+it("says what is wrong by key and keeps the draft", async () => {
+  const settings = await started(async () => {
+    throw new ApiError(400, "refused", { error: "refused", wrong: [{ key: "cache.ram", reason: "too little" }] });
+  });
+  expect(await settings.put("cache.ram", 1)).toBe(false);
+  expect(settings.wrong).toEqual({ "cache.ram": "too little" });
+  expect(settings.draft).toEqual({ "cache.ram": 1 });
+  settings.set("cache.ram", 2);
+  expect(settings.wrong, "a new value has not been judged").toEqual({});
+});
+
+it("goes back to what was there before", async () => {
+  const written: Record<string, Value>[] = [];
+  const settings = await started(async (change) => {
+    written.push(change);
+    return table([setting("cache.ram", change["cache.ram"] ?? null, "file"), setting("engine.parallel", 8, "default")]);
+  });
+  settings.set("cache.ram", 9);
+  settings.set("engine.parallel", 4);
+  await settings.save();
+  await settings.undo();
+  expect(written).toEqual([
+    { "cache.ram": 9, "engine.parallel": 4 },
+    { "cache.ram": 5, "engine.parallel": null },
+  ]);
+  expect(settings.before, "once").toBeUndefined();
+});
+
+it("writes what was changed last, not what was refused before", async () => {
+  const written: Record<string, Value>[] = [];
+  const settings = await started(async (change) => {
+    written.push(change);
+    if (change["cache.ram"] === 1) throw new ApiError(400, "no");
+    return table([]);
+  });
+  await settings.put("cache.ram", 1);
+  expect(settings.wrong, "of no key").toEqual({ "": "no" });
+  expect(await settings.put("engine.parallel", 4)).toBe(true);
+  expect(written[1]).toEqual({ "engine.parallel": 4 });
+  settings.forget("cache.ram");
+  expect(settings.dirty).toBe(false);
+});

@@ -1,0 +1,78 @@
+// Commands: one table of what can be done by a shortcut or from the palette. A screen says how it does those that are its own.
+import { isMac } from "../components";
+
+export interface Command {
+  id: string;
+  /** `mod` is Cmd on a Mac and Ctrl elsewhere. */
+  combo?: string;
+  /** Needs the chat screen, which is opened for it. */
+  chat?: boolean;
+  /** Not in the palette. */
+  hidden?: boolean;
+}
+
+export const COMMANDS: readonly Command[] = [
+  { id: "new_chat", combo: "mod+n", chat: true },
+  { id: "new_temporary", combo: "mod+shift+n", chat: true },
+  { id: "palette", combo: "mod+k", hidden: true },
+  { id: "find", combo: "mod+f", chat: true },
+  { id: "search_chats", combo: "mod+shift+f", chat: true },
+  { id: "model", combo: "mod+l", chat: true },
+  { id: "sidebar", combo: "mod+b", chat: true },
+  { id: "inspector", combo: "mod+i", chat: true },
+  { id: "regenerate", combo: "mod+r", chat: true },
+  { id: "copy_answer", combo: "mod+shift+c", chat: true },
+  { id: "copy_code", combo: "mod+shift+;", chat: true },
+  { id: "stop", combo: "escape", chat: true, hidden: true },
+  { id: "downloads", combo: "mod+shift+j" },
+  { id: "settings", combo: "mod+," },
+  { id: "shortcuts", combo: "mod+/" },
+  { id: "theme" },
+  { id: "language" },
+];
+
+/** What a handler answers `false` to was not for it. */
+export type Handler = () => unknown;
+
+class Commands {
+  #handlers = new Map<string, Handler>();
+  #waiting: string | undefined;
+
+  /** Says how commands are done, until the returned function is called. */
+  handle(handlers: Record<string, Handler>): () => void {
+    for (const [id, handler] of Object.entries(handlers)) this.#handlers.set(id, handler);
+    const waiting = this.#waiting;
+    if (waiting !== undefined && waiting in handlers) {
+      this.#waiting = undefined;
+      // The screen that just came finishes its first drawing before it is told to act.
+      setTimeout(() => this.run(waiting), 50);
+    }
+    return () => {
+      for (const [id, handler] of Object.entries(handlers)) if (this.#handlers.get(id) === handler) this.#handlers.delete(id);
+    };
+  }
+
+  can(id: string): boolean {
+    return this.#handlers.has(id);
+  }
+
+  run(id: string): boolean {
+    const handler = this.#handlers.get(id);
+    return handler !== undefined && handler() !== false;
+  }
+
+  /** Does it as soon as a screen that can has come. */
+  later(id: string): void {
+    this.#waiting = id;
+  }
+}
+
+export const commands = new Commands();
+
+/** The combination of a key press, as the table spells it. */
+export function comboOf(event: Pick<KeyboardEvent, "key" | "code" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">, mac: boolean = isMac()): string {
+  const mod = mac ? event.metaKey : event.ctrlKey;
+  const digit = /^Digit(\d)$/.exec(event.code)?.[1];
+  const key = event.code === "Semicolon" ? ";" : (digit ?? event.key.toLowerCase());
+  return [mod && "mod", event.shiftKey && "shift", event.altKey && "alt", key].filter(Boolean).join("+");
+}

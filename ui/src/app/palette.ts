@@ -1,0 +1,33 @@
+// What the palette finds: all words of the query, anywhere, the beginnings of words first.
+
+export interface Entry {
+  id: string;
+  group: string;
+  label: string;
+  combo?: string;
+  run: () => void;
+}
+
+/** How well a label fits; `undefined` for not at all. Smaller is better. */
+export function rank(label: string, query: string): number | undefined {
+  const text = label.toLowerCase();
+  let worst = 0;
+  for (const word of query.toLowerCase().split(/\s+/).filter(Boolean)) {
+    const at = text.indexOf(word);
+    if (at < 0) return undefined;
+    const starts = at === 0 || /[\s:/._-]/.test(text[at - 1] ?? "");
+    worst = Math.max(worst, at === 0 ? 0 : starts ? 1 : 2);
+  }
+  return worst;
+}
+
+/** Entries that fit, the best of each group first; groups keep their order. */
+export function matches(entries: readonly Entry[], query: string): Entry[] {
+  if (query.trim() === "") return [...entries];
+  const groups = [...new Set(entries.map((entry) => entry.group))];
+  return entries
+    .map((entry) => ({ entry, fit: rank(entry.label, query) }))
+    .filter((one): one is { entry: Entry; fit: number } => one.fit !== undefined)
+    .sort((a, b) => groups.indexOf(a.entry.group) - groups.indexOf(b.entry.group) || a.fit - b.fit)
+    .map((one) => one.entry);
+}

@@ -1,0 +1,79 @@
+// What is done to a chat from the list or the header. What can be undone is done at once and offers the way back; only
+// what cannot asks first.
+import * as api from "../api/chats";
+import { navigate, router } from "../app/router.svelte";
+import { toasts } from "../components";
+import { t } from "../i18n";
+import { chatList } from "./list.svelte";
+
+/** A question that is open: a new name, a folder, or a deletion for good. */
+class Asked {
+  what = $state.raw<{ act: "rename" | "move" | "destroy"; chat: api.ChatSummary } | undefined>(undefined);
+}
+
+export const asked = new Asked();
+
+async function trying(act: () => Promise<unknown>): Promise<boolean> {
+  try {
+    await act();
+    return true;
+  } catch (error) {
+    toasts.error(error instanceof Error ? error.message : String(error));
+    return false;
+  }
+}
+
+function shows(chat: api.ChatSummary): boolean {
+  return router.panel === "chat" && router.rest[0] === chat.id;
+}
+
+export async function change(chat: api.ChatSummary, changes: api.ChatChange): Promise<void> {
+  await trying(async () => chatList.heard({ chat: await api.changeChat(chat.id, changes) }));
+}
+
+export function rename(chat: api.ChatSummary): void {
+  asked.what = { act: "rename", chat };
+}
+
+export function move(chat: api.ChatSummary): void {
+  asked.what = { act: "move", chat };
+}
+
+export function destroy(chat: api.ChatSummary): void {
+  asked.what = { act: "destroy", chat };
+}
+
+export async function pin(chat: api.ChatSummary, pinned: boolean): Promise<void> {
+  await change(chat, { pinned });
+}
+
+export async function restore(chat: api.ChatSummary): Promise<void> {
+  await trying(async () => {
+    await api.restoreChat(chat.id);
+    await chatList.show({});
+    navigate("chat", chat.id);
+  });
+}
+
+export async function toTrash(chat: api.ChatSummary): Promise<void> {
+  const shown = shows(chat);
+  if (!(await trying(() => api.deleteChat(chat.id, chat.temporary)))) return;
+  chatList.heard({ removed: chat.id });
+  if (shown) navigate("chat");
+  if (chat.temporary) return;
+  toasts.show({ text: t("chat.deleted", { title: chat.title || t("chat.untitled") }), action: { label: t("common.undo"), run: () => void undo(chat, shown) } });
+}
+
+async function undo(chat: api.ChatSummary, shown: boolean): Promise<void> {
+  await trying(async () => {
+    chatList.heard({ chat: await api.restoreChat(chat.id) });
+    if (shown) navigate("chat", chat.id);
+  });
+}
+
+export async function destroyNow(chat: api.ChatSummary): Promise<void> {
+  const shown = shows(chat);
+  if (!(await trying(() => api.deleteChat(chat.id, true)))) return;
+  await chatList.load();
+  if (shown) navigate("chat");
+}

@@ -1,0 +1,62 @@
+// Files that go with a message: texts are read by the model, images only where it can see.
+import type { AttachedFile } from "../api/chats";
+
+/** More than this in one file is refused before it is read. */
+export const MOST_FILE_BYTES = 20_000_000;
+/** Text that is pasted and longer becomes a file. */
+export const LONG_PASTE_CHARS = 2500;
+
+export interface Attachments {
+  files: AttachedFile[];
+  images: { name: string; data: string; type: string }[];
+}
+
+export type Refusal = { name: string; why: "too_big" | "binary" | "no_vision" };
+
+const IMAGES = /^image\/(?:png|jpeg|webp|gif)$/;
+
+/** The type of an image by its first bytes in base64. */
+export function imageType(base64: string): string {
+  if (base64.startsWith("/9j/")) return "image/jpeg";
+  if (base64.startsWith("UklGR")) return "image/webp";
+  if (base64.startsWith("R0lGOD")) return "image/gif";
+  return "image/png";
+}
+
+/** Whether bytes are no text: they hold a zero, or are no UTF-8. */
+export function decodeText(bytes: Uint8Array): string | undefined {
+  if (bytes.subarray(0, 8192).includes(0)) return undefined;
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    return undefined;
+  }
+}
+
+function base64(bytes: Uint8Array): string {
+  let text = "";
+  for (let at = 0; at < bytes.length; at += 0x8000) text += String.fromCharCode(...bytes.subarray(at, at + 0x8000));
+  return btoa(text);
+}
+
+/** Reads what was chosen, dropped or pasted. */
+export async function readFiles(chosen: Iterable<File>, vision: boolean): Promise<{ got: Attachments; refused: Refusal[] }> {
+  const got: Attachments = { files: [], images: [] };
+  const refused: Refusal[] = [];
+  for (const file of chosen) {
+    if (file.size > MOST_FILE_BYTES) {
+      refused.push({ name: file.name, why: "too_big" });
+      continue;
+    }
+    const bytes = new Uint8Array(await file.arrayBuffer());
+    if (IMAGES.test(file.type)) {
+      if (vision) got.images.push({ name: file.name, data: base64(bytes), type: file.type });
+      else refused.push({ name: file.name, why: "no_vision" });
+      continue;
+    }
+    const text = decodeText(bytes);
+    if (text === undefined) refused.push({ name: file.name, why: "binary" });
+    else got.files.push({ name: file.name, text });
+  }
+  return { got, refused };
+}

@@ -1,0 +1,238 @@
+// One chat as it is shown: the messages of the branch in view, the answer that streams, and what the person does to them.
+// The daemon owns all of it; this only watches, and asks.
+import * as api from "../api/chats";
+import { ApiError } from "../api/client";
+import { Streamed } from "./streamed";
+
+const PAGE = 60;
+/** Pieces of an answer are shown at most this often: a frame's time and a half, whether or not the window is seen. */
+const FLUSH_MS = 24;
+
+export class Conversation {
+  chat = $state.raw<api.Chat | undefined>(undefined);
+  messages = $state.raw<readonly api.Message[]>([]);
+  /** Messages of the branch before the first one here. */
+  before = $state(0);
+  loading = $state(true);
+  /** The chat is not there, or the daemon is not. */
+  error = $state.raw<ApiError | undefined>(undefined);
+  /** Why the last request was refused; the text that was to be sent stays in the composer. */
+  refused = $state.raw<string | undefined>(undefined);
+  /** The answer that grows here, by id. */
+  answering = $state<string | undefined>(undefined);
+  stopping = $state(false);
+  #abort: AbortController | undefined;
+  #closed = false;
+  #loadingOlder: Promise<void> | undefined;
+
+  constructor(
+    readonly id: string,
+    /** Called when an answer has ended. */
+    readonly ended: (answer: api.Message) => void = () => {},
+  ) {}
+
+  get busy(): boolean {
+    return this.answering !== undefined || this.#abort !== undefined;
+  }
+
+  get lastStats(): api.MessageStats | undefined {
+    return this.messages.findLast((message) => message.stats !== undefined)?.stats;
+  }
+
+  async open(leaf?: string): Promise<void> {
+    try {
+      const [chat, page] = await Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE, ...(leaf ? { leaf } : {}) })]);
+      this.chat = chat;
+      this.#show(page);
+      this.error = undefined;
+      if (chat.answering && this.#abort === undefined) void this.#follow((signal) => api.attachAnswer(this.id, signal));
+    } catch (error) {
+      this.error = asApiError(error);
+    } finally {
+      this.loading = false;
+    }
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#abort?.abort();
+  }
+
+  #show(page: api.MessagesResponse): void {
+    this.messages = page.messages;
+    this.before = page.before;
+  }
+
+  async reload(): Promise<void> {
+    const count = Math.max(PAGE, this.messages.length);
+    this.#show(await api.getMessages(this.id, { limit: count }));
+  }
+
+  /** Another window or program changed the chat. */
+  async changedElsewhere(summary: api.ChatSummary): Promise<void> {
+    const chat = this.chat;
+    if (chat === undefined) return;
+    const said = chat.updated_at !== summary.updated_at || summary.answering;
+    this.chat = { ...chat, ...summary };
+    if (this.busy || !said) return;
+    if (summary.answering) await this.#follow((signal) => api.attachAnswer(this.id, signal));
+    else await this.reload().catch(() => {});
+  }
+
+  /** Messages that come before those here. */
+  older(): Promise<void> {
+    const first = this.messages[0];
+    if (this.before === 0 || first === undefined) return Promise.resolve();
+    this.#loadingOlder ??= api
+      .getMessages(this.id, { before: first.id, limit: PAGE * 2, leaf: this.messages.at(-1)?.id ?? first.id })
+      .then((page) => {
+        if (this.messages[0]?.id !== first.id) return;
+        this.messages = [...page.messages, ...this.messages];
+        this.before = page.before;
+      })
+      .catch(() => {})
+      .finally(() => (this.#loadingOlder = undefined));
+    return this.#loadingOlder;
+  }
+
+  /** Loads back until a message is here; tells whether it is on this branch. */
+  async reach(message: string): Promise<boolean> {
+    while (!this.messages.some((one) => one.id === message) && this.before > 0) await this.older();
+    return this.messages.some((one) => one.id === message);
+  }
+
+  send(message: api.SendRequest): Promise<boolean> {
+    return this.#follow((signal) => api.sendMessage(this.id, message, signal));
+  }
+
+  /** Says something else in place of a message of the user. */
+  edit(message: api.Message, content: string): Promise<boolean> {
+    return this.send({
+      parent: message.parent ?? null,
+      content,
+      ...(message.images ? { images: message.images } : {}),
+      ...(message.files ? { files: message.files } : {}),
+    });
+  }
+
+  /** Another answer to the question that `answer` answers. */
+  regenerate(answer: api.Message, more: Pick<api.AnswerRequest, "model" | "options" | "think"> = {}): Promise<boolean> {
+    if (answer.parent === undefined) return Promise.resolve(false);
+    return this.#follow((signal) => api.answerAgain(this.id, { message: answer.parent as string, ...more }, signal));
+  }
+
+  goOn(answer: api.Message): Promise<boolean> {
+    return this.#follow((signal) => api.answerAgain(this.id, { continue: answer.id }, signal));
+  }
+
+  async stop(): Promise<void> {
+    if (this.answering === undefined || this.stopping) return;
+    this.stopping = true;
+    try {
+      await api.stopAnswer(this.id);
+    } catch (error) {
+      this.refused = asApiError(error).message;
+    } finally {
+      this.stopping = false;
+    }
+  }
+
+  async version(message: api.Message, step: -1 | 1): Promise<void> {
+    const wanted = message.versions[message.versions.indexOf(message.id) + step];
+    if (wanted === undefined || this.busy) return;
+    try {
+      this.chat = await api.setHead(this.id, wanted);
+      await this.reload();
+    } catch (error) {
+      this.refused = asApiError(error).message;
+    }
+  }
+
+  async change(change: api.ChatChange): Promise<void> {
+    try {
+      this.chat = await api.changeChat(this.id, change);
+    } catch (error) {
+      this.refused = asApiError(error).message;
+    }
+  }
+
+  /** Reads an answer to its end. Tells whether the daemon took the request. */
+  async #follow(ask: (signal: AbortSignal) => AsyncGenerator<api.ChatLine>): Promise<boolean> {
+    if (this.busy) return false;
+    const abort = new AbortController();
+    this.#abort = abort;
+    this.refused = undefined;
+    let taken = false;
+    let streamed: Streamed | undefined;
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const flush = (): void => {
+      timer = undefined;
+      if (streamed?.dirty) this.#put(streamed.message());
+    };
+    try {
+      for await (const line of ask(abort.signal)) {
+        taken = true;
+        if (line.user) this.#append(line.user);
+        else if (line.answer) {
+          streamed = new Streamed(line.answer, performance.now());
+          this.answering = line.answer.id;
+          this.#append(line.answer);
+        } else if (line.done ?? line.failed) {
+          clearTimeout(timer);
+          const whole = line.done ?? { ...line.failed!.message, error: line.failed!.message.error ?? line.failed!.error };
+          streamed = undefined;
+          this.#put(whole);
+          this.ended(whole);
+        } else if (streamed?.take(line, performance.now())) timer ??= setTimeout(flush, FLUSH_MS);
+      }
+    } catch (error) {
+      if (!abort.signal.aborted) this.refused = asApiError(error).message;
+    } finally {
+      clearTimeout(timer);
+      this.#abort = undefined;
+      this.answering = undefined;
+      this.stopping = false;
+    }
+    if (streamed !== undefined && !this.#closed) await this.#lost();
+    return taken;
+  }
+
+  /** The stream broke in the middle; the daemon may be at work still, or have begun anew. */
+  async #lost(): Promise<void> {
+    for (let wait = 300; wait < 10_000 && !this.#closed; wait *= 2) {
+      await new Promise((resume) => setTimeout(resume, wait));
+      try {
+        const chat = await api.getChat(this.id);
+        this.refused = undefined;
+        await this.reload();
+        this.chat = chat;
+        if (chat.answering) await this.#follow((signal) => api.attachAnswer(this.id, signal));
+        return;
+      } catch {
+        // Not back yet.
+      }
+    }
+  }
+
+  /** A message joins the branch after its parent; what was shown there before is another version. */
+  #append(message: api.Message): void {
+    const at = this.messages.findIndex((one) => one.id === message.id);
+    if (at >= 0) {
+      this.#put(message);
+      return;
+    }
+    const after = message.parent === undefined ? -1 : this.messages.findLastIndex((one) => one.id === message.parent);
+    const kept = message.parent === undefined ? [] : after >= 0 ? this.messages.slice(0, after + 1) : this.messages;
+    if (message.parent === undefined) this.before = 0;
+    this.messages = [...kept, message];
+  }
+
+  #put(message: api.Message): void {
+    const at = this.messages.findIndex((one) => one.id === message.id);
+    if (at >= 0) this.messages = this.messages.with(at, message);
+  }
+}
+
+function asApiError(error: unknown): ApiError {
+  return error instanceof ApiError ? error : new ApiError(0, String(error));
+}

@@ -1,0 +1,155 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { ChatLine, Message } from "../api/chats";
+import * as api from "../api/chats";
+import { ApiError } from "../api/client";
+import { Conversation } from "./conversation.svelte";
+import { holding } from "./find.svelte";
+
+// The daemon's side is played here, line by line; the journeys in `e2e` speak with a real one.
+vi.mock("../api/chats", () => ({
+  getChat: vi.fn(),
+  getMessages: vi.fn(),
+  sendMessage: vi.fn(),
+  answerAgain: vi.fn(),
+  attachAnswer: vi.fn(),
+  stopAnswer: vi.fn(),
+  setHead: vi.fn(),
+  changeChat: vi.fn(),
+}));
+
+const message = (id: string, parent: string | undefined, role: string, more: Partial<Message> = {}): Message => ({
+  id,
+  ...(parent ? { parent } : {}),
+  role,
+  content: id,
+  created_at: "2026-01-01T00:00:00Z",
+  state: "complete",
+  versions: [id],
+  ...more,
+});
+const q1 = message("q1", undefined, "user");
+const a1 = message("a1", "q1", "assistant");
+const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", messages: 2, warmth: "cold" as const, answering: false, temporary: false, options: {} };
+
+async function* lines(...all: (ChatLine | Error)[]): AsyncGenerator<ChatLine> {
+  for (const line of all) {
+    await Promise.resolve();
+    if (line instanceof Error) throw line;
+    yield line;
+  }
+}
+const ids = (conversation: Conversation): string => conversation.messages.map((one) => one.id).join(" ");
+
+async function opened(ended: (answer: Message) => void = () => {}): Promise<Conversation> {
+  const conversation = new Conversation("c", ended);
+  await conversation.open();
+  return conversation;
+}
+
+beforeEach(() => {
+  vi.resetAllMocks();
+  vi.mocked(api.getChat).mockResolvedValue(chat);
+  vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, a1], total: 2, before: 0 });
+});
+
+describe("an answer", () => {
+  it("joins the branch, grows, and ends", async () => {
+    const ended = vi.fn();
+    const conversation = await opened(ended);
+    const q2 = message("q2", "a1", "user");
+    const a2 = message("a2", "q2", "assistant", { content: "", state: "answering" });
+    vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }, { answer: a2 }, { text: "He" }, { text: "llo" }, { done: { ...a2, content: "Hello", state: "complete" } }));
+    expect(await conversation.send({ content: "q2" }), "the daemon took it").toBe(true);
+    expect(ids(conversation)).toBe("q1 a1 q2 a2");
+    expect(conversation.messages.at(-1)).toMatchObject({ content: "Hello", state: "complete" });
+    expect(conversation.busy).toBe(false);
+    expect(ended).toHaveBeenCalledOnce();
+  });
+
+  it("is refused in words, and the chat stays as it was", async () => {
+    const conversation = await opened();
+    vi.mocked(api.sendMessage).mockReturnValue(lines(new ApiError(404, "no model of that name")));
+    expect(await conversation.send({ content: "x" })).toBe(false);
+    expect(conversation.refused).toBe("no model of that name");
+    expect(ids(conversation)).toBe("q1 a1");
+  });
+
+  it("keeps what a failed one had, and why", async () => {
+    const conversation = await opened();
+    const a2 = message("a2", "q1", "assistant", { content: "", state: "answering", versions: ["a1", "a2"] });
+    vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, { failed: { error: "out of memory", message: { ...a2, content: "He", state: "failed" } } }));
+    await conversation.regenerate(a1);
+    expect(ids(conversation), "the other answer takes the first one's place").toBe("q1 a2");
+    expect(conversation.messages.at(-1)).toMatchObject({ content: "He", state: "failed", error: "out of memory" });
+  });
+
+  it("is asked for again when the line to the daemon breaks", async () => {
+    const conversation = await opened();
+    const a2 = message("a2", "q1", "assistant", { content: "", state: "answering" });
+    vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, new Error("network")));
+    vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a2, content: "Hell", state: "cut" }], total: 2, before: 0 });
+    await conversation.regenerate(a1);
+    expect(conversation.messages.at(-1)).toMatchObject({ id: "a2", content: "Hell", state: "cut" });
+    expect(conversation.refused, "nothing is left to complain of").toBeUndefined();
+  });
+
+  it("is joined when it is being computed already", async () => {
+    vi.mocked(api.getChat).mockResolvedValue({ ...chat, answering: true });
+    const half = { ...a1, content: "Ha", state: "answering" as const };
+    vi.mocked(api.attachAnswer).mockReturnValue(lines({ answer: half }, { text: "lf" }, { done: { ...half, content: "Half", state: "complete" } }));
+    const conversation = await opened();
+    await vi.waitFor(() => expect(conversation.busy).toBe(false));
+    expect(ids(conversation)).toBe("q1 a1");
+    expect(conversation.messages.at(-1)?.content).toBe("Half");
+  });
+
+  it("is not asked for twice at once", async () => {
+    const conversation = await opened();
+    let release = (): void => {};
+    const gate = new Promise<void>((open) => (release = open));
+    vi.mocked(api.sendMessage).mockReturnValue(
+      (async function* () {
+        await gate;
+        yield { done: a1 };
+      })(),
+    );
+    const first = conversation.send({ content: "a" });
+    expect(await conversation.send({ content: "b" })).toBe(false);
+    release();
+    await first;
+    expect(api.sendMessage).toHaveBeenCalledTimes(1);
+  });
+});
+
+it("an edited first question begins another branch", async () => {
+  const conversation = await opened();
+  const q1b = message("q1b", undefined, "user", { versions: ["q1", "q1b"] });
+  vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q1b }));
+  await conversation.edit(q1, "other");
+  expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toEqual({ parent: null, content: "other" });
+  expect(ids(conversation)).toBe("q1b");
+});
+
+it("switches versions through the daemon", async () => {
+  const conversation = await opened();
+  vi.mocked(api.setHead).mockResolvedValue({ ...chat, head: "a0" });
+  await conversation.version({ ...a1, versions: ["a0", "a1"] }, -1);
+  expect(api.setHead).toHaveBeenCalledWith("c", "a0");
+  await conversation.version({ ...a1, versions: ["a0", "a1"] }, 1);
+  expect(api.setHead, "there is none after the last").toHaveBeenCalledTimes(1);
+});
+
+it("brings older messages in front of those that are here", async () => {
+  vi.mocked(api.getMessages).mockResolvedValueOnce({ messages: [a1], total: 2, before: 1 });
+  const conversation = await opened();
+  vi.mocked(api.getMessages).mockResolvedValueOnce({ messages: [q1], total: 2, before: 0 });
+  expect(await conversation.reach("q1")).toBe(true);
+  expect(ids(conversation)).toBe("q1 a1");
+  expect(await conversation.reach("nowhere")).toBe(false);
+});
+
+it("finds words in messages", () => {
+  const said = [message("A bird", undefined, "user"), message("sings", "x", "assistant"), message("BIRDS", "y", "user")];
+  expect(holding(said, " bird ")).toEqual(["A bird", "BIRDS"]);
+  expect(holding(said, "  ")).toEqual([]);
+});

@@ -1,0 +1,26 @@
+// What a model wrote is hostile. Markdown becomes HTML with few tags, no styles, no ids, no addresses but web links, and
+// nothing that loads by itself. Raw HTML in it is shown as text (`render.ts`); this is the second line.
+import DOMPurify, { type Config } from "dompurify";
+
+const TAGS =
+  "p br hr strong b em i u s del ins mark small sub sup kbd code pre blockquote ul ol li table thead tbody tr th td " +
+  "h1 h2 h3 h4 h5 h6 a span div figure header button details summary " +
+  "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle merror mpadded mphantom msub msup msubsup munder mover munderover mtable mtr mtd menclose";
+const ATTRIBUTES =
+  "href title class start align colspan rowspan tabindex type aria-label aria-hidden role data-copy data-link data-math " +
+  "display mathvariant stretchy fence separator lspace rspace accent accentunder displaystyle scriptlevel linethickness " +
+  "columnalign rowspacing columnspacing width height depth voffset minsize maxsize symmetric largeop movablelimits notation";
+
+const CONFIG: Config = {
+  ALLOWED_TAGS: TAGS.split(" "),
+  ALLOWED_ATTR: ATTRIBUTES.split(" "),
+  ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  ALLOW_DATA_ATTR: false,
+  ALLOW_ARIA_ATTR: false,
+  SANITIZE_DOM: true,
+  KEEP_CONTENT: true,
+};
+
+export function sanitise(html: string): string {
+  return DOMPurify.sanitize(html, CONFIG);
+}

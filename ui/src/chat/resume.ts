@@ -1,0 +1,26 @@
+// What an answer's prompt had kept of it, in one line: where it came from, how long that took and instead of what; or why
+// it had to be read again.
+import type { MessageStats } from "../api/chats";
+import type { Tier } from "../components";
+
+/** Shorter prompts are read faster than anything could be fetched: nothing is said of them. */
+const TOLD_FROM_TOKENS = 32;
+
+export type Resume =
+  | { kind: "kept"; tier: Tier; cached: number; prompt: number; restoreMs: number; insteadMs: number }
+  | { kind: "again"; prompt: number; reason: string }
+  | undefined;
+
+export function resume(stats: MessageStats): Resume {
+  const { prompt_tokens: prompt, cached_tokens: cached } = stats;
+  const reason = stats.recomputed;
+  if (cached >= TOLD_FROM_TOKENS) {
+    const tiers = stats.tiers ?? [];
+    // The farthest tier that gave a good part decides what the time means.
+    const restored = tiers.reduce((sum, tier) => sum + tier.tokens, 0);
+    const main = restored * 2 < cached ? undefined : tiers.toSorted((a, b) => b.tokens - a.tokens)[0];
+    return { kind: "kept", tier: main?.tier ?? "device", cached, prompt, restoreMs: stats.restore_ms, insteadMs: stats.instead_of_ms };
+  }
+  if (reason !== undefined && reason !== "whole" && prompt >= TOLD_FROM_TOKENS) return { kind: "again", prompt, reason };
+  return undefined;
+}

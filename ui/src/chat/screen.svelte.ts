@@ -1,0 +1,169 @@
+// What the chat screen shows: a chat, or a new one that nothing was said in yet. A chat is made with its first message.
+import * as api from "../api/chats";
+import { cacheTotals } from "../api/cache.svelte";
+import { ApiError } from "../api/client";
+import { models } from "../api/models.svelte";
+import { activity } from "../api/activity.svelte";
+import { Conversation } from "./conversation.svelte";
+
+const MODEL_KEY = "cairn.model";
+
+/** What a chat that is not made yet is to be. */
+export interface Draft {
+  model?: string | undefined;
+  system?: string | undefined;
+  options: api.Options;
+  think?: api.Think | undefined;
+  preset?: string | undefined;
+  folder?: string | undefined;
+  temporary: boolean;
+}
+
+function storedModel(): string | undefined {
+  try {
+    return localStorage.getItem(MODEL_KEY) ?? undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+export class ChatScreen {
+  conversation = $state.raw<Conversation | undefined>(undefined);
+  draft = $state.raw<Draft>({ options: {}, temporary: false });
+  /** A new chat could not be made. */
+  refused = $state.raw<string | undefined>(undefined);
+  starting = $state(false);
+  #wanted = $state.raw<string | undefined>(storedModel());
+  #texts = new Map<string, string>();
+
+  /** The model that answers next. */
+  get model(): string | undefined {
+    const chosen = this.conversation ? this.conversation.chat?.model : this.draft.model;
+    return chosen ?? models.pick(this.#wanted);
+  }
+
+  get system(): string | undefined {
+    return this.conversation ? this.conversation.chat?.system : this.draft.system;
+  }
+
+  get options(): api.Options {
+    return (this.conversation ? this.conversation.chat?.options : this.draft.options) ?? {};
+  }
+
+  get think(): api.Think | undefined {
+    return this.conversation ? this.conversation.chat?.think : this.draft.think;
+  }
+
+  get preset(): string | undefined {
+    return this.conversation ? this.conversation.chat?.preset : this.draft.preset;
+  }
+
+  get busy(): boolean {
+    return this.starting || (this.conversation?.busy ?? false);
+  }
+
+  /** Shows a chat; `undefined` for a new one. */
+  open(id: string | undefined): void {
+    if (this.conversation?.id === id) return;
+    this.conversation?.close();
+    this.refused = undefined;
+    if (id === undefined) {
+      this.conversation = undefined;
+      return;
+    }
+    this.conversation = new Conversation(id, (answer) => this.#ended(answer));
+    void this.conversation.open();
+    // What is kept far away is on its way while the person still reads.
+    void api.prefetchChat(id).catch(() => {});
+  }
+
+  close(): void {
+    this.conversation?.close();
+    this.conversation = undefined;
+  }
+
+  begin(draft: Partial<Draft> = {}): void {
+    this.draft = { options: {}, temporary: false, ...draft };
+  }
+
+  /** Text that was typed and not sent, by chat. */
+  typed(id: string): string {
+    return this.#texts.get(id) ?? "";
+  }
+
+  keepTyped(id: string, text: string): void {
+    if (text === "") this.#texts.delete(id);
+    else this.#texts.set(id, text);
+  }
+
+  /** Sends; makes the chat first where there is none. Tells the chat's id once the daemon has it. */
+  async send(message: api.SendRequest, made: (id: string) => void): Promise<boolean> {
+    const model = this.model;
+    const whole: api.SendRequest = model === undefined ? message : { ...message, model };
+    if (this.conversation !== undefined) return this.conversation.send(whole);
+    this.starting = true;
+    this.refused = undefined;
+    try {
+      const { temporary, ...rest } = this.draft;
+      const chat = await api.createChat({ ...defined(rest), ...(model ? { model } : {}), ...(temporary ? { temporary } : {}) });
+      const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
+      conversation.chat = chat;
+      conversation.loading = false;
+      this.conversation = conversation;
+      this.begin();
+      made(chat.id);
+      return await conversation.send(whole);
+    } catch (error) {
+      this.refused = error instanceof ApiError ? error.message : String(error);
+      return false;
+    } finally {
+      this.starting = false;
+    }
+  }
+
+  chooseModel(model: string): void {
+    this.#wanted = model;
+    try {
+      localStorage.setItem(MODEL_KEY, model);
+    } catch {
+      // The choice holds for this page.
+    }
+    if (this.conversation) void this.conversation.change({ model });
+    else this.draft = { ...this.draft, model };
+  }
+
+  change(change: api.ChatChange): void {
+    if (this.conversation) void this.conversation.change(change);
+    else {
+      const { model, system, options, think, preset } = change;
+      this.draft = {
+        ...this.draft,
+        ...(model !== undefined ? { model: model ?? undefined } : {}),
+        ...(system !== undefined ? { system: system ?? undefined } : {}),
+        ...(options !== undefined ? { options } : {}),
+        ...(think !== undefined ? { think: think ?? undefined } : {}),
+        ...(preset !== undefined ? { preset: preset ?? undefined } : {}),
+      };
+    }
+  }
+
+  setOption(name: string, value: unknown): void {
+    const options = { ...this.options };
+    if (value === undefined) delete options[name];
+    else options[name] = value;
+    this.change({ options });
+  }
+
+  #ended(answer: api.Message): void {
+    activity.answered(answer.stats);
+    void models.refreshLoaded().catch(() => {});
+    void cacheTotals.refresh().catch(() => {});
+  }
+}
+
+/** Without what is `undefined`, which JSON would leave out anyway but types do not allow. */
+function defined(draft: Omit<Draft, "temporary">): api.ChatRequest {
+  return Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined));
+}
+
+export const screen = new ChatScreen();

@@ -1,0 +1,66 @@
+import { describe, expect, it } from "vitest";
+import type { Message } from "../api/chats";
+import { decodeText, imageType, readFiles } from "./attachments";
+import { fileName } from "./exchange";
+import { contextSteps, defaultsOf } from "./params";
+import { lastAnswerText, lastCode } from "./pieces";
+import { marked } from "./snippet";
+
+const message = (role: string, content: string): Message => ({ id: content, role, content, created_at: "", state: "complete", versions: [] });
+
+describe("snippets", () => {
+  const check = (text: string, ranges: [number, number][], expected: string): void =>
+    expect(marked(text, ranges).map((part) => (part.hit ? `[${part.text}]` : part.text)).join("")).toBe(expected);
+  it("marks ranges", () => {
+    check("a bird sings", [[2, 6]], "a [bird] sings");
+    check("aa", [[1, 2], [0, 1]], "[a][a]");
+  });
+  it("marks nothing where ranges make no sense", () => {
+    check("abc", [[2, 9], [1, 1]], "abc");
+    check("abc", [[0, 2], [1, 3]], "[ab]c");
+  });
+});
+
+it("makes file names of titles that no system forbids", () => {
+  const check = (title: string, name: string): void => expect(fileName(title, "md")).toBe(name);
+  check('a/b\\c:d*e?"<f>|g', "a b c d e f g.md");
+  check("..\u0000..", "chat.md");
+  check("con. ", "con.md");
+  check("???", "chat.md");
+  check("关于缓存", "关于缓存.md");
+});
+
+it("reads a model's own parameters", () => {
+  expect(defaultsOf('temperature                    0.6\nstop    "<|im_end|>"\ntop_k 20\n')).toEqual({ temperature: 0.6, top_k: 20 });
+});
+
+it("offers context lengths up to the model's", () => {
+  expect(contextSteps(undefined)).toEqual([]);
+  expect(contextSteps(2048)).toEqual([2048]);
+  expect(contextSteps(10_000)).toEqual([2048, 4096, 8192, 10_000]);
+});
+
+it("copies the last answer and its last code", () => {
+  const said = [message("user", "hi"), message("assistant", "A\n```rust\nfn a() {}\n```\nB\n~~~\nlast\nline\n~~~\nC"), message("user", "ok")];
+  expect(lastAnswerText(said)).toContain("fn a");
+  expect(lastCode(said)).toBe("last\nline");
+  expect(lastCode([message("assistant", "none")])).toBeUndefined();
+});
+
+describe("attachments", () => {
+  it("tells text from bytes", () => {
+    expect(decodeText(new TextEncoder().encode("héllo 世界"))).toBe("héllo 世界");
+    expect(decodeText(new Uint8Array([1, 0, 2]))).toBeUndefined();
+    expect(decodeText(new Uint8Array([0xff, 0xfe, 0x41]))).toBeUndefined();
+  });
+  it("refuses pictures where the model is blind, and says which", async () => {
+    const png = new File([new Uint8Array([0x89, 0x50])], "a.png", { type: "image/png" });
+    const text = new File(["hello"], "b.txt", { type: "text/plain" });
+    const blind = await readFiles([png, text], false);
+    expect(blind).toEqual({ got: { files: [{ name: "b.txt", text: "hello" }], images: [] }, refused: [{ name: "a.png", why: "no_vision" }] });
+    expect((await readFiles([png], true)).got.images).toEqual([{ name: "a.png", data: "iVA=", type: "image/png" }]);
+  });
+  it("knows images by their first bytes", () => {
+    expect([imageType("/9j/4AAQ"), imageType("iVBORw0"), imageType("UklGRg"), imageType("R0lGOD")]).toEqual(["image/jpeg", "image/png", "image/webp", "image/gif"]);
+  });
+});

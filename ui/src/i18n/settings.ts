@@ -1,0 +1,66 @@
+// Words of settings, which are named by keys that the daemon has. A key without words is told in the daemon's own, English ones.
+import type { Setting } from "../api/types";
+import type { SettingWords } from "../components";
+import { bytes } from "./format";
+import { has, number, t } from "./locale.svelte";
+
+const key = (setting: Setting) => `settings.${setting.key.replaceAll(".", "_")}`;
+
+export function settingLabel(setting: Setting): string {
+  return has(key(setting)) ? t(key(setting)) : setting.key;
+}
+
+export function settingAbout(setting: Setting): string {
+  return has(`${key(setting)}_about`) ? t(`${key(setting)}_about`) : setting.about;
+}
+
+/** A word of a choice. */
+export function choiceLabel(setting: Setting, value: string): string {
+  const named = `${key(setting)}_is_${value.replaceAll(/[^a-z0-9]/gi, "_")}`;
+  return has(named) ? t(named) : value;
+}
+
+/** The default, as it is shown in an empty field. */
+export function defaultLabel(setting: Setting): string {
+  const { default: value, kind, default_about } = setting;
+  const named = `${key(setting)}_default`;
+  if (has(named)) return t(named);
+  if (kind === "bytes" && typeof value === "number") return bytes(value);
+  if (kind === "choice" && typeof value === "string") return choiceLabel(setting, value);
+  if (typeof value === "number") return number(value);
+  if (typeof value === "string" && value !== "") return value;
+  return default_about;
+}
+
+/** Who set it, where that is not the person; and what a change waits for. */
+export function settingNotes(setting: Setting): { text: string; title: string }[] {
+  const notes: { text: string; title: string }[] = [];
+  if (setting.origin === "environment" || setting.origin === "flag") {
+    const name = setting.origin_name ?? "";
+    notes.push({ text: name, title: t(`settings.set_by_${setting.origin}`, { name }) });
+  } else if (setting.origin === "file") notes.push({ text: t("settings.changed"), title: t("settings.set_by_file") });
+  if (setting.restart) notes.push({ text: t("settings.waits"), title: t("settings.waits_about") });
+  return notes;
+}
+
+/** When a change holds, where that is not at once. */
+export function settingApplies(setting: Setting): string | undefined {
+  return setting.applies === "now" ? undefined : t(`settings.applies_${setting.applies}`);
+}
+
+/** All that a row says of a setting. */
+export function settingWords(setting: Setting, locked: boolean): SettingWords {
+  const unit = setting.unit ? `settings.unit_${setting.unit}` : "";
+  return {
+    label: settingLabel(setting),
+    about: settingAbout(setting),
+    notes: settingNotes(setting),
+    applies: settingApplies(setting),
+    placeholder: defaultLabel(setting),
+    reset: t("settings.reset", { name: settingLabel(setting), value: defaultLabel(setting) }),
+    locked: locked ? t(`settings.set_by_${setting.origin}`, { name: setting.origin_name ?? "" }) : undefined,
+    noBytes: t("settings.no_bytes"),
+    unit: has(unit) ? t(unit) : undefined,
+    choices: (setting.choices ?? []).map((value) => ({ value, label: choiceLabel(setting, value) })),
+  };
+}

@@ -1,0 +1,84 @@
+import { beforeEach, expect, it, vi } from "vitest";
+import type { CacheApi } from "../../api/cache";
+import type { CacheContext, CacheResponse } from "../../api/types";
+import { CachePanel, healthWords } from "./cache.svelte";
+
+const context = (id: string, part: Partial<CacheContext> = {}): CacheContext => ({
+  id, owners: [], tokens: 10, bytes: 100, ram_bytes: 0, ssd_bytes: 100, remote_bytes: 0, hits: 0,
+  last_used_at: "2026-01-01T00:00:00Z", pinned: false, ...part,
+});
+const status = (prompt: number, cached: number): CacheResponse => ({
+  tiers: [], prompt_tokens: prompt, cached_tokens: cached, saved_today_ms: 0, cut_short: 0, dropped: 0,
+});
+
+function panel(kept: CacheContext[], part: Partial<CacheApi> = {}) {
+  const calls: string[] = [];
+  const api = {
+    contexts: async () => (calls.push("contexts"), kept),
+    pin: async (id: string, pinned: boolean) => (calls.push(`pin ${id} ${pinned}`), kept),
+    drop: async (id: string) => (calls.push(`drop ${id}`), { chunks: 1, left: 0 }),
+    clear: async () => ({ chunks: 3, left: 0 }),
+    chatTitle: async (id: string) => `Title of ${id}`,
+    ...part,
+  } as CacheApi;
+  return { calls, panel: new CachePanel(api, () => Date.now()) };
+}
+
+beforeEach(() => void vi.useFakeTimers());
+
+it("lists contexts by what they are and where they are nearest", async () => {
+  const { panel: cache } = panel([
+    context("a", { owners: ["chat:7", "chat:8"], ram_bytes: 5, tokens: 1 }),
+    context("b", { owners: ["vscode"], tokens: 3, last_used_at: "2026-02-01T00:00:00Z" }),
+    context("c", { ssd_bytes: 0, remote_bytes: 5, tokens: 2 }),
+  ]);
+  await cache.list();
+  await vi.advanceTimersByTimeAsync(0);
+  const told = cache.rows.map((row) => `${row.context.id} ${row.kind} ${row.label} ${row.sharers} ${row.nearest}`);
+  expect(told).toEqual(["b client vscode 0 ssd", "a chat Title of 7 1 ram", "c prompt undefined 0 remote"]);
+  cache.order = "tokens";
+  expect(cache.rows.map((row) => row.context.id)).toEqual(["b", "c", "a"]);
+  cache.filter = "TITLE of";
+  expect(cache.rows.map((row) => row.context.id)).toEqual(["a"]);
+  expect(cache.runs("ssd")).toEqual([100, 100]);
+});
+
+it("drops what was not taken back", async () => {
+  const { panel: cache, calls } = panel([context("a"), context("b")]);
+  await cache.list();
+  for (const row of cache.rows) cache.drop(row, row.context.id);
+  expect(cache.rows, "gone from sight at once").toEqual([]);
+  cache.drops.takeBack("b");
+  expect(cache.rows.map((row) => row.context.id)).toEqual(["b"]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(calls.filter((call) => call.startsWith("drop"))).toEqual(["drop a"]);
+});
+
+it("reads the list again at most every two seconds", async () => {
+  const { panel: cache, calls } = panel([]);
+  await cache.list();
+  for (let at = 0; at < 40; at += 1) {
+    cache.hear(status(at, at));
+    await vi.advanceTimersByTimeAsync(100);
+  }
+  expect(calls.length, "4 s of statuses").toBeLessThanOrEqual(4);
+  expect(calls.length).toBeGreaterThan(1);
+});
+
+it("tells shares only where something was asked", async () => {
+  const { panel: cache } = panel([]);
+  expect(cache.share).toBeUndefined();
+  cache.hear(status(0, 0));
+  expect(cache.share).toBeUndefined();
+  cache.hear(status(200, 150));
+  expect(cache.share).toBe(0.75);
+});
+
+it("says what went wrong and what a tier's health means", async () => {
+  const { panel: cache } = panel([], { pin: async () => { throw new Error("no such context"); } });
+  await cache.pin(context("a"));
+  expect(cache.error).toBe("no such context");
+  const tier = { tier: "ssd", health: "away" } as Parameters<typeof healthWords>[0];
+  expect(healthWords(tier)).toBe("cache.health_away");
+  expect(healthWords({ ...tier, health: "up" })).toBeUndefined();
+});

@@ -1,0 +1,89 @@
+/**
+ * The shape of a tier on the screen: a stone whose left part is full of grains.
+ *
+ * The outline is a superellipse with a slow wobble, always the same for the same seed, so that a stone keeps its face. Grains fill
+ * it column by column up to `used / budget`; a run of one shade is one kept context.
+ */
+
+/** Width, height and cell of a stone, in units of its view box. */
+export interface StoneSize {
+  width: number;
+  height: number;
+}
+
+/** A grain's side, and the distance from one to the next. */
+const GRAIN = 6.1;
+const STEP = 7;
+/** Shades that runs take in turn, so that neighbours differ. */
+export const SHADES = 4;
+
+/** A small generator of numbers in 0..1 that depend on the seed alone. */
+function numbers(seed: number): () => number {
+  let state = (seed * 2654435761) >>> 0 || 1;
+  return () => {
+    state ^= state << 13;
+    state >>>= 0;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    state >>>= 0;
+    return state / 4294967296;
+  };
+}
+
+/** The closed path of an outline. */
+export function outline({ width, height }: StoneSize, seed: number): string {
+  const next = numbers(seed);
+  const [phase1, phase2, lean] = [next() * 6.283, next() * 6.283, (next() - 0.5) * 0.05];
+  const [rx, ry, count] = [width / 2 - 1.5, height / 2 - 1.5, 40];
+  const points = Array.from({ length: count }, (_, at) => {
+    const angle = (at / count) * 2 * Math.PI;
+    const [c, s] = [Math.cos(angle), Math.sin(angle)];
+    const bulge = 1 - 0.018 * (1 + Math.sin(2 * angle + phase1)) - 0.012 * (1 + Math.sin(3 * angle + phase2));
+    // An exponent of 2.6: between an ellipse and a box with round corners.
+    const [x, y] = [Math.sign(c) * Math.abs(c) ** (2 / 2.6), Math.sign(s) * Math.abs(s) ** (2 / 2.6)];
+    return [width / 2 + rx * bulge * (x + lean * y), height / 2 + ry * bulge * y] as const;
+  });
+  const at = (index: number) => points[(index + count) % count] as readonly [number, number];
+  // Catmull-Rom through the points, written as cubic curves.
+  const curves = points.map((_, index) => {
+    const [a, b, c, d] = [at(index - 1), at(index), at(index + 1), at(index + 2)];
+    const one = [b[0] + (c[0] - a[0]) / 6, b[1] + (c[1] - a[1]) / 6];
+    const two = [c[0] - (d[0] - b[0]) / 6, c[1] - (d[1] - b[1]) / 6];
+    return `C${[...one, ...two, ...c].map((value) => value.toFixed(1)).join(" ")}`;
+  });
+  return `M${at(0).map((value) => value.toFixed(1)).join(" ")}${curves.join("")}Z`;
+}
+
+/** One path for each shade: the grains of a tier that is so full, its contexts being so long. */
+export function grains({ width, height }: StoneSize, fraction: number, runs: number[]): string[] {
+  const paths = Array.from({ length: SHADES }, () => "");
+  if (fraction <= 0) return paths;
+  const [columns, rows] = [Math.floor((width - 1) / STEP), Math.ceil((height + 2) / STEP)];
+  // Whatever is there is seen, were it a single grain: the first column that lies inside the outline at half its height.
+  const [first, full] = [1, Math.min(1, fraction)];
+  const filled = Math.max(1, Math.round((columns - first) * rows * full));
+  const ends = shares(runs, filled);
+  let run = 0;
+  for (let index = 0; index < filled; index += 1) {
+    while (run < ends.length - 1 && index >= (ends[run] as number)) run += 1;
+    const column = first + Math.floor(index / rows);
+    // A short last column sits in the middle, where the outline does not hide it.
+    const inLast = filled - Math.floor(index / rows) * rows;
+    const offset = inLast < rows ? Math.floor((rows - inLast) / 2) : 0;
+    const row = (index % rows) + offset;
+    paths[run % SHADES] += `M${(column * STEP + 0.5).toFixed(1)} ${(row * STEP - 1).toFixed(1)}h${GRAIN}v${GRAIN}h-${GRAIN}z`;
+  }
+  return paths;
+}
+
+/** Where each run ends, of so many grains; runs too short for a grain go together with the next. */
+function shares(runs: number[], filled: number): number[] {
+  const total = runs.reduce((sum, run) => sum + run, 0);
+  if (total <= 0) return [filled];
+  let sum = 0;
+  const ends = runs.map((run) => {
+    sum += run;
+    return Math.round((sum / total) * filled);
+  });
+  return ends.filter((end, index) => index === 0 ? end > 0 : end > (ends[index - 1] as number));
+}

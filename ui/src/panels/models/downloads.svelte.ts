@@ -1,0 +1,99 @@
+// The queue of downloads: what is on its way, from where and how fast, and what its user wants of it.
+import { downloads, type DownloadsApi } from "../../api/downloads";
+import type { Download, DownloadsResponse } from "../../api/types";
+
+/** A host that bytes come from, and how many. */
+export interface Source {
+  host: string;
+  bytesPerSecond: number;
+  models: string[];
+}
+
+export class Downloads {
+  status = $state.raw<DownloadsResponse | undefined>(undefined);
+  error = $state<string | undefined>(undefined);
+  busy = $state.raw<readonly number[]>([]);
+
+  constructor(private readonly api: DownloadsApi = downloads) {}
+
+  /** What is on its way, in its order. */
+  get queue(): Download[] {
+    return (this.status?.downloads ?? []).filter((one) => one.state !== "done" && !(one.state === "stopped"));
+  }
+
+  /** What is done, and what was stopped and is kept. */
+  get past(): Download[] {
+    return (this.status?.downloads ?? []).filter((one) => one.state === "done" || one.state === "stopped");
+  }
+
+  get running(): Download[] {
+    return this.queue.filter((one) => one.state === "running" || one.state === "queued");
+  }
+
+  get bytesPerSecond(): number {
+    return this.queue.reduce((sum, one) => sum + (one.state === "running" ? one.bytes_per_second : 0), 0);
+  }
+
+  /** Bytes that the whole queue still needs. */
+  get missingBytes(): number {
+    return this.queue.reduce((sum, one) => sum + Math.max(0, one.total - one.completed), 0);
+  }
+
+  /** Hosts that bytes come from now, the one that gives most first. */
+  get sources(): Source[] {
+    const byHost = new Map<string, Source>();
+    for (const { source, state, bytes_per_second, model } of this.queue) {
+      if (!source || state !== "running") continue;
+      const known = byHost.get(source) ?? { host: source, bytesPerSecond: 0, models: [] };
+      byHost.set(source, { ...known, bytesPerSecond: known.bytesPerSecond + bytes_per_second, models: [...known.models, model] });
+    }
+    return [...byHost.values()].sort((a, b) => b.bytesPerSecond - a.bytesPerSecond);
+  }
+
+  hear(status: DownloadsResponse): void {
+    this.status = status;
+  }
+
+  /** All bytes are here and their digest is computed; the model is there a moment later. */
+  checking(download: Download): boolean {
+    return download.state === "running" && download.total > 0 && download.completed >= download.total;
+  }
+
+  pause = (one: Download) => this.#act(one.id, () => this.api.pause(one.id));
+  resume = (one: Download) => this.#act(one.id, () => this.api.resume(one.id));
+  stop = (one: Download) => this.#act(one.id, () => this.api.cancel(one.id));
+  discard = (one: Download) => this.#act(one.id, () => this.api.discard(one.id));
+  cap = (bytesPerSecond: number | null) => this.#act(-1, () => this.api.cap(bytesPerSecond));
+
+  async pauseAll(): Promise<void> {
+    for (const one of this.running) await this.pause(one);
+  }
+
+  async resumeAll(): Promise<void> {
+    for (const one of this.queue.filter((one) => one.state === "paused")) await this.resume(one);
+  }
+
+  /** Moves a download before or behind its neighbours in the queue. */
+  async move(one: Download, steps: number): Promise<void> {
+    const to = this.queue[this.queue.indexOf(one) + steps];
+    if (to) await this.place(one, to);
+  }
+
+  /** Gives a download the place of another one. */
+  async place(one: Download, other: Download): Promise<void> {
+    const position = (this.status?.downloads ?? []).indexOf(other);
+    if (position >= 0 && one.id !== other.id) await this.#act(one.id, () => this.api.move(one.id, position));
+  }
+
+  async #act(id: number, work: () => Promise<DownloadsResponse>): Promise<void> {
+    this.busy = [...this.busy, id];
+    try {
+      this.status = await work();
+      this.error = undefined;
+    } catch (error) {
+      this.error = error instanceof Error ? error.message : String(error);
+    } finally {
+      this.busy = this.busy.filter((one) => one !== id);
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import { expect, it } from "vitest";
+import type { DownloadsApi } from "../../api/downloads";
+import type { Download, DownloadsResponse } from "../../api/types";
+import { Downloads } from "./downloads.svelte";
+
+const download = (id: number, state: Download["state"], part: Partial<Download> = {}): Download => ({
+  id, model: `m:${id}`, state, total: 100, completed: 40, bytes_per_second: 0, held_bytes: 40, detached: true, ...part,
+});
+
+function downloads(list: Download[]) {
+  const calls: string[] = [];
+  const answer = async (call: string): Promise<DownloadsResponse> => (calls.push(call), { downloads: list });
+  const api = {
+    pause: (id: number) => answer(`pause ${id}`),
+    resume: (id: number) => answer(`resume ${id}`),
+    move: (id: number, position: number) => answer(`move ${id} ${position}`),
+    cap: async () => { throw new Error("too low"); },
+  } as unknown as DownloadsApi;
+  const queue = new Downloads(api);
+  queue.hear({ downloads: list });
+  return { calls, queue };
+}
+
+it("tells apart what is on its way, done and kept", () => {
+  const { queue } = downloads([
+    download(1, "running", { bytes_per_second: 30, source: "nas" }),
+    download(2, "done"),
+    download(3, "queued"),
+    download(4, "stopped"),
+    download(5, "running", { bytes_per_second: 50, source: "registry.ollama.ai" }),
+    download(6, "failed", { error: "no such model" }),
+  ]);
+  expect(queue.queue.map((one) => one.id)).toEqual([1, 3, 5, 6]);
+  expect(queue.past.map((one) => one.id)).toEqual([2, 4]);
+  expect(queue.bytesPerSecond).toBe(80);
+  expect(queue.missingBytes).toBe(240);
+  expect(queue.sources.map((one) => `${one.host} ${one.bytesPerSecond}`)).toEqual(["registry.ollama.ai 50", "nas 30"]);
+});
+
+it("knows when only the check is left", () => {
+  const { queue } = downloads([]);
+  expect(queue.checking(download(1, "running", { completed: 100 }))).toBe(true);
+  expect(queue.checking(download(1, "running", { total: 0, completed: 0 })), "its manifest is not here").toBe(false);
+  expect(queue.checking(download(1, "done", { completed: 100 }))).toBe(false);
+});
+
+it("moves among all, whatever is between", async () => {
+  const { queue, calls } = downloads([download(1, "running"), download(2, "done"), download(3, "queued"), download(4, "paused")]);
+  const [first, second, third] = queue.queue;
+  await queue.move(third!, -1);
+  await queue.move(first!, -1);
+  await queue.place(second!, first!);
+  expect(calls, "a place counts all downloads; the first cannot go further").toEqual(["move 4 2", "move 3 0"]);
+});
+
+it("pauses all that run, resumes all that are paused", async () => {
+  const { queue, calls } = downloads([download(1, "running"), download(2, "queued"), download(3, "paused")]);
+  await queue.pauseAll();
+  await queue.resumeAll();
+  expect(calls).toEqual(["pause 1", "pause 2", "resume 3"]);
+  await queue.cap(1);
+  expect(queue.error).toBe("too low");
+  expect(queue.busy).toEqual([]);
+});

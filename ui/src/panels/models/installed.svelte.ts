@@ -1,0 +1,173 @@
+// The models that are here: what they are, whether they fit, and what can be done to them.
+import { models, type ModelsApi } from "../../api/models";
+import type { FlawedContents, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
+import { Deferred } from "../../components/deferred.svelte";
+import { judge, shapeOf, type Fit, type Room, type Shape } from "./fit";
+
+/** Models in memory change without a word of ours: a request of another program loads one. */
+const LOADED_MS = 5_000;
+
+/** A check of a model's contents. */
+export interface Check {
+  completed: number;
+  total: number;
+  flawed?: FlawedContents[];
+  error?: string;
+}
+
+export interface ModelRow {
+  model: TagsModel;
+  loaded: PsModel | undefined;
+  /** Bytes that deleting it frees; none where no library of ours has it. */
+  freesBytes: number | undefined;
+  library: UsageResponse["libraries"][number]["library"] | undefined;
+  check: Check | undefined;
+}
+
+export class Installed {
+  list = $state.raw<TagsModel[] | undefined>(undefined);
+  loaded = $state.raw<PsModel[]>([]);
+  usage = $state.raw<UsageResponse | undefined>(undefined);
+  shapes = $state.raw<Record<string, Shape>>({});
+  checks = $state.raw<Record<string, Check>>({});
+  error = $state<string | undefined>(undefined);
+  filter = $state("");
+  room = $state.raw<Room | undefined>(undefined);
+  contextTokens = $state(4096);
+  readonly deletes = new Deferred();
+  readonly #aborts = new Map<string, AbortController>();
+
+  constructor(private readonly api: ModelsApi = models) {}
+
+  start(): () => void {
+    void this.load();
+    const timer = setInterval(() => void this.refreshLoaded(), LOADED_MS);
+    return () => {
+      clearInterval(timer);
+      for (const abort of this.#aborts.values()) abort.abort();
+      void this.deletes.flush();
+    };
+  }
+
+  async load(): Promise<void> {
+    await this.#do(async () => {
+      const [list, loaded] = await Promise.all([this.api.tags(), this.api.loaded()]);
+      this.list = list;
+      this.loaded = loaded;
+      this.error = undefined;
+      this.usage = await this.api.usage();
+    });
+    for (const model of this.list ?? []) void this.#shape(model.name);
+  }
+
+  async refreshLoaded(): Promise<void> {
+    try {
+      this.loaded = await this.api.loaded();
+    } catch {
+      // The list says what was known last; the status bar says that the daemon is away.
+    }
+  }
+
+  get rows(): ModelRow[] {
+    const words = this.filter.trim().toLowerCase();
+    return (this.list ?? [])
+      .filter((model) => !this.deletes.has(model.name))
+      .filter((model) => !words || `${model.name} ${model.details.quantization_level} ${model.details.family}`.toLowerCase().includes(words))
+      .map((model) => {
+        const library = this.usage?.libraries.find((one) => one.models.some((used) => used.model === model.name));
+        return {
+          model,
+          loaded: this.loaded.find((one) => one.name === model.name),
+          freesBytes: library?.library.role === "own" ? library.models.find((used) => used.model === model.name)?.own_bytes : undefined,
+          library: library?.library,
+          check: this.checks[model.name],
+        };
+      });
+  }
+
+  fit(row: ModelRow): Fit {
+    const tokens = Math.min(row.loaded?.context_length ?? this.contextTokens, row.model.details.context_length ?? Infinity);
+    const fit = judge(row.model.size, this.shapes[row.model.name] ?? {}, tokens, this.room);
+    // What is in memory fits, whatever is free beside it.
+    return row.loaded ? { ...fit, verdict: "loaded", shortBytes: 0 } : fit;
+  }
+
+  async unload(name: string): Promise<void> {
+    await this.#do(async () => {
+      await this.api.unload(name);
+      await this.refreshLoaded();
+    });
+  }
+
+  /** Loads it, if need be against the advice of the memory check. */
+  async loadModel(name: string, force: boolean): Promise<void> {
+    await this.#do(async () => {
+      await this.api.load(name, force);
+      await this.refreshLoaded();
+    });
+  }
+
+  /** Deletes a model when the time to think again is over; tells how much became free. */
+  remove(name: string, told: (freedBytes: number | null) => void): void {
+    this.deletes.later(name, name, () =>
+      this.#do(async () => {
+        const { freed_bytes } = await this.api.remove(name);
+        await this.load();
+        told(freed_bytes);
+      }),
+    );
+  }
+
+  /** Reads a model's contents and compares them with what their names say. */
+  async verify(name: string): Promise<void> {
+    this.#aborts.get(name)?.abort();
+    const abort = new AbortController();
+    this.#aborts.set(name, abort);
+    this.#check(name, { completed: 0, total: 0 });
+    try {
+      for await (const line of this.api.verify([name], abort.signal)) {
+        if ("error" in line) throw new Error(String(line.error));
+        if (line.status === "hashing") this.#check(name, { completed: line.completed, total: line.total });
+        else this.#check(name, { completed: line.bytes, total: line.bytes, flawed: line.flawed });
+      }
+    } catch (error) {
+      if (!abort.signal.aborted) this.#check(name, { completed: 0, total: 0, error: said(error) });
+    }
+  }
+
+  /** Ends a check, or takes its result from sight. */
+  forgetCheck(name: string): void {
+    this.#aborts.get(name)?.abort();
+    this.checks = Object.fromEntries(Object.entries(this.checks).filter(([one]) => one !== name));
+  }
+
+  show(name: string): Promise<ShowResponse> {
+    return this.api.show(name);
+  }
+
+  async #shape(name: string): Promise<void> {
+    if (this.shapes[name]) return;
+    try {
+      const { model_info } = await this.api.show(name);
+      this.shapes = { ...this.shapes, [name]: shapeOf(model_info) };
+    } catch {
+      // Without its shape, the sum has the weights alone.
+    }
+  }
+
+  #check(name: string, check: Check): void {
+    this.checks = { ...this.checks, [name]: check };
+  }
+
+  async #do(work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.error = said(error);
+    }
+  }
+}
+
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,82 @@
+import { expect, it, vi } from "vitest";
+import type { ModelsApi } from "../../api/models";
+import type { PsModel, TagsModel, UsageResponse, VerifyLine } from "../../api/types";
+import { Installed } from "./installed.svelte";
+
+const details = { parent_model: "", format: "gguf", family: "llama", families: null, parameter_size: "1B", quantization_level: "Q4_K_M" };
+const model = (name: string, size = 10): TagsModel => ({ name, model: name, modified_at: "", size, digest: "", details });
+const library = { path: "/models", role: "own", state: "present", missed: false, models: 2 } as const;
+const usage: UsageResponse = {
+  total_bytes: 30,
+  libraries: [{
+    library, model_bytes: 30, shared_bytes: 0, unreferenced_bytes: 0, unreferenced_files: 0, partial_bytes: 0, partial_files: 0, free_bytes: 100,
+    models: [{ model: "a:1", own_bytes: 8, shared_bytes: 2, missing: 0 }],
+  }],
+};
+
+function installed(part: Partial<ModelsApi> = {}) {
+  const calls: string[] = [];
+  const api = {
+    tags: async () => [model("a:1"), model("pebble:latest", 4)],
+    loaded: async () => [{ name: "pebble:latest", context_length: 64 } as PsModel],
+    usage: async () => usage,
+    show: async () => ({ model_info: { "general.architecture": "x", "x.block_count": 2, "x.attention.head_count_kv": 1, "x.attention.key_length": 4 } }),
+    unload: async (name: string) => void calls.push(`unload ${name}`),
+    remove: async (name: string) => (calls.push(`remove ${name}`), { model: name, freed_bytes: 8 }),
+    ...part,
+  } as unknown as ModelsApi;
+  return { calls, models: new Installed(api) };
+}
+
+it("lists models with what deleting them frees and what is in memory", async () => {
+  const { models } = installed();
+  await models.load();
+  const told = models.rows.map((row) => `${row.model.name} ${row.freesBytes} ${row.loaded !== undefined}`);
+  expect(told).toEqual(["a:1 8 false", "pebble:latest undefined true"]);
+  models.filter = "peb";
+  expect(models.rows.map((row) => row.model.name)).toEqual(["pebble:latest"]);
+});
+
+it("judges by the shape of the file, and what is loaded fits", async () => {
+  const { models } = installed();
+  await models.load();
+  await vi.waitFor(() => expect(Object.keys(models.shapes)).toHaveLength(2));
+  models.room = { totalBytes: 1000, availableBytes: 50 };
+  models.contextTokens = 10;
+  const fits = models.rows.map((row) => models.fit(row));
+  // 2 layers, 1 head, keys and values of 4 numbers of 2 bytes.
+  expect(fits[0]).toMatchObject({ verdict: "slow", contextBytes: 320, needBytes: 330, shortBytes: 280 });
+  expect(fits[1]).toMatchObject({ verdict: "loaded", contextTokens: 64, shortBytes: 0 });
+});
+
+it("deletes after the time to think again", async () => {
+  vi.useFakeTimers();
+  const { models, calls } = installed();
+  await models.load();
+  let freed: number | null = null;
+  models.remove("a:1", (bytes) => (freed = bytes));
+  expect(models.rows.map((row) => row.model.name), "gone from sight").toEqual(["pebble:latest"]);
+  await vi.advanceTimersByTimeAsync(10_000);
+  expect(calls).toEqual(["remove a:1"]);
+  expect(freed).toBe(8);
+  vi.useRealTimers();
+});
+
+it("follows a check to its end, and says why it ended early", async () => {
+  const lines: VerifyLine[] = [
+    { status: "hashing", completed: 5, total: 10 },
+    { status: "done", models: 1, contents: 1, bytes: 10, flawed: [], skipped: [] },
+  ];
+  const { models } = installed({ verify: async function* () { yield* lines; } });
+  await models.verify("a:1");
+  expect(models.checks["a:1"]).toEqual({ completed: 10, total: 10, flawed: [] });
+  const broken = installed({ verify: async function* () { yield { error: "the disk is gone" } as unknown as VerifyLine; } });
+  await broken.models.verify("a:1");
+  expect(broken.models.checks["a:1"]?.error).toBe("the disk is gone");
+});
+
+it("says what could not be done", async () => {
+  const { models } = installed({ unload: async () => { throw new Error("it answers somebody"); } });
+  await models.unload("a:1");
+  expect(models.error).toBe("it answers somebody");
+});

@@ -1,0 +1,24 @@
+// Settings as a person looks for them: groups in their order, found by words of any language that they are told in.
+import type { Setting } from "../../api/types";
+
+/** Groups of the table, in the order of the screen; others follow. `ui` has controls of its own. */
+const ORDER = ["chats", "models", "downloads", "engine", "cache", "server", "sharing", "network", "log"];
+const OWN = "ui";
+
+export interface Group {
+  id: string;
+  settings: Setting[];
+}
+
+/** The groups of settings that have all the words somewhere in their texts. */
+export function groups(settings: readonly Setting[], words: string, texts: (setting: Setting) => string): Group[] {
+  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = settings.filter((setting) => {
+    const text = `${texts(setting)} ${setting.key} ${setting.env ?? ""} ${setting.flag ?? ""} ${setting.about}`.toLowerCase();
+    return setting.group !== OWN && wanted.every((word) => text.includes(word));
+  });
+  const ids = [...new Set(found.map((setting) => setting.group))];
+  const place = (id: string) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length);
+  ids.sort((a, b) => place(a) - place(b));
+  return ids.map((id) => ({ id, settings: found.filter((setting) => setting.group === id) }));
+}
