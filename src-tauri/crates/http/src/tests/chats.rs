@@ -114,7 +114,7 @@ async fn other_answers_and_other_questions_are_versions() {
 async fn an_answer_is_stopped_and_followed_by_another_client() {
     let room = Room::new().await;
     let path = format!("/app/chats/{}/messages", room.chat);
-    let send = json!({"content": "go", "options": {"num_predict": 1_000_000, "temperature": 1.5}}).to_string();
+    let send = json!({"content": "go", "options": {"num_predict": 1_000_000, "temperature": 0}}).to_string();
     let request = Request::post(&path)
         .header(header::HOST, format!("127.0.0.1:{PORT}"))
         .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
