@@ -158,7 +158,7 @@ impl App {
         let next = Settings::with(sources.clone(), &file);
         for at in &changed {
             let row = &TABLE[*at];
-            if let (Some(key), Err(reason)) = (row.key, self.check(row, &next)) {
+            if let (Some(key), Err(reason)) = (row.key, self.check_setting(row, &next)) {
                 wrong.push(WrongSetting { key: key.to_owned(), reason });
             }
         }
@@ -199,7 +199,7 @@ impl App {
     }
 
     /// What the reader does not know of a value: what this machine makes of it.
-    fn check(&self, row: &Row, next: &Settings) -> Result<(), String> {
+    fn check_setting(&self, row: &Row, next: &Settings) -> Result<(), String> {
         if row.name.is_some_and(|name| next.unread.contains(&name)) {
             return Err(format!("this cannot be read as what it is: {}", row.about));
         }
