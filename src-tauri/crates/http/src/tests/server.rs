@@ -37,7 +37,7 @@ async fn requests_are_told_without_what_was_said() {
     assert_eq!(again.model.as_deref(), Some("m"), "the model");
     assert_eq!(
         (again.prompt_tokens, again.cached_tokens, again.answer_tokens),
-        (Some(20), Some(19), Some(3)),
+        (Some(23), Some(22), Some(3)),
         "{again:?}"
     );
     assert!(again.first_token_ms.is_some() && again.tokens_per_second > Some(0.0) && !again.running, "{again:?}");
