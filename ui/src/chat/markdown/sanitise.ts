@@ -15,6 +15,8 @@ const CONFIG: Config = {
   ALLOWED_TAGS: TAGS.split(" "),
   ALLOWED_ATTR: ATTRIBUTES.split(" "),
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  // Every other value would be held to be an address too, and taken away.
+  ADD_URI_SAFE_ATTR: ATTRIBUTES.split(" ").filter((name) => name !== "href"),
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   SANITIZE_DOM: true,
