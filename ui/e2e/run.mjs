@@ -4,9 +4,10 @@ import { Daemon } from "./daemon.mjs";
 import { journey } from "./journey.mjs";
 import { looks } from "./looks.mjs";
 import { first, panels } from "./panels.mjs";
+import { scale } from "./scale.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, xss, looks, first, panels };
+const ALL = { journey, xss, scale, looks, first, panels };
 /** The one that begins before anybody was welcomed. */
 const FRESH = ["first"];
 const wanted = process.argv.slice(2);

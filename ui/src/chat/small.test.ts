@@ -24,7 +24,8 @@ describe("snippets", () => {
 it("makes file names of titles that no system forbids", () => {
   const check = (title: string, name: string): void => expect(fileName(title, "md")).toBe(name);
   check('a/b\\c:d*e?"<f>|g', "a b c d e f g.md");
-  check("..\u0000..", ".. ...md".replace(" ...", ""));
+  check("..\u0000..", "chat.md");
+  check("con. ", "con.md");
   check("???", "chat.md");
   check("关于缓存", "关于缓存.md");
 });
