@@ -1,8 +1,10 @@
 // Routes live in the address's fragment: `#/models/discover`. Both sides of the app, window and browser, have it.
+import { takeTicket } from "../api/session";
 
 function read(): string[] {
   if (typeof location === "undefined") return [];
-  return parse(location.hash);
+  // A ticket stands before the route until it is exchanged.
+  return parse(takeTicket(location.hash).rest);
 }
 
 /** The parts of a fragment, decoded; a part that is no valid code stays as it is. */

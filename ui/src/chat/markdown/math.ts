@@ -60,7 +60,7 @@ const blockMath: TokenizerAndRendererExtension = {
     if (found === null) return undefined;
     return token("blockMath", found[0], found[1] ?? found[2] ?? "", true);
   },
-  renderer: (one) => `<div class="math" data-math="block">${mathml((one as MathToken).text, true)}</div>`,
+  renderer: (one) => `<div class="math display">${mathml((one as MathToken).text, true)}</div>`,
 };
 
 const inlineMath: TokenizerAndRendererExtension = {

@@ -7,7 +7,7 @@ const TAGS =
   "h1 h2 h3 h4 h5 h6 a span div figure header button details summary " +
   "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle merror mpadded mphantom msub msup msubsup munder mover munderover mtable mtr mtd menclose";
 const ATTRIBUTES =
-  "href title class start align colspan rowspan tabindex type aria-label aria-hidden role data-copy data-link data-math " +
+  "href title class start align colspan rowspan tabindex type aria-label aria-hidden role data-copy " +
   "display mathvariant stretchy fence separator lspace rspace accent accentunder displaystyle scriptlevel linethickness " +
   "columnalign rowspacing columnspacing width height depth voffset minsize maxsize symmetric largeop movablelimits notation";
 

@@ -99,7 +99,7 @@ fn round_trip(files: &dyn Files) -> Result<Duration, String> {
     let began = Instant::now();
     let failed = |what: &str, error: String| format!("{what} failed: {error}");
     files.create(&name, bytes.clone(), &draft, STEP).map_err(|error| failed("writing", error.to_string()))?;
-    let read = files.read(&name, 0..BYTES as u64, STEP);
+    let read = files.read(&name, 0..BYTES as u64, STEP, &|| {});
     let removed = files.remove(&name, STEP);
     match read {
         Ok(Some(read)) if read == bytes => {}

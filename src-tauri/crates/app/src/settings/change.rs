@@ -116,7 +116,7 @@ impl App {
     /// Every setting that a file can set, as it is set. Reads the file.
     #[must_use]
     pub fn setting_table(&self) -> SettingTable {
-        self.told(&ConfigFile::read(&self.settings.sources.path()))
+        self.table_of(&ConfigFile::read(&self.settings.sources.path()))
     }
 
     /// What is set in place of a text, `chats.titles` for instance; the default where nobody did.
@@ -158,7 +158,7 @@ impl App {
         let next = Settings::with(sources.clone(), &file);
         for at in &changed {
             let row = &TABLE[*at];
-            if let (Some(key), Err(reason)) = (row.key, self.check(row, &next)) {
+            if let (Some(key), Err(reason)) = (row.key, self.check_setting(row, &next)) {
                 wrong.push(WrongSetting { key: key.to_owned(), reason });
             }
         }
@@ -170,10 +170,10 @@ impl App {
         for at in changed {
             self.apply(at, &next);
         }
-        Ok(self.told(&file))
+        Ok(self.table_of(&file))
     }
 
-    fn told(&self, file: &ConfigFile) -> SettingTable {
+    fn table_of(&self, file: &ConfigFile) -> SettingTable {
         let sources = &self.settings.sources;
         let said = sources.merged(file).said;
         let held = self.held.holding();
@@ -199,7 +199,7 @@ impl App {
     }
 
     /// What the reader does not know of a value: what this machine makes of it.
-    fn check(&self, row: &Row, next: &Settings) -> Result<(), String> {
+    fn check_setting(&self, row: &Row, next: &Settings) -> Result<(), String> {
         if row.name.is_some_and(|name| next.unread.contains(&name)) {
             return Err(format!("this cannot be read as what it is: {}", row.about));
         }
