@@ -114,15 +114,15 @@ async function acts(browser, daemon) {
   check((await contexts()).length === 0, "clearing clears");
 
   await go(page, daemon, "settings/engine", ".setting");
-  const context2 = page.locator("input[aria-label='Context']");
-  await context2.fill("0");
-  await context2.press("Enter");
+  const keep = page.locator("input[aria-label='Keep models loaded for']");
+  await keep.fill("soon");
+  await keep.press("Enter");
   await page.waitForSelector(".field-error");
-  check((await setting("engine.context")).origin === "default", "a value that cannot be is refused beside its field");
-  await context2.fill("8192");
-  await context2.press("Enter");
+  check((await setting("engine.keep_alive")).origin === "default", "a value that cannot be is refused beside its field");
+  await keep.fill("10m");
+  await keep.press("Enter");
   await page.waitForSelector(".chip:has-text('changed')");
-  check((await setting("engine.context")).value === 8192, "a setting is written");
+  check((await setting("engine.keep_alive")).value === "10m", "a setting is written");
 
   await go(page, daemon, "models/installed", ".table tbody tr");
   await page.click(".fit >> nth=0");
