@@ -66,6 +66,7 @@ impl Server {
             addresses,
             token,
             sessions: Sessions::default(),
+            requests: Requests::default(),
             pid,
             host_name,
             started_at,

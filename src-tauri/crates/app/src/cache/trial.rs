@@ -116,12 +116,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_share_is_tried_and_left_as_it_was() {
+    fn a_share_is_tried_and_no_file_is_left() {
         let share = tempfile::tempdir().expect("a temporary folder");
         let tested = try_remote(&RemotePlace::Folder(share.path().to_owned()));
         assert!(tested.reason.is_none() && tested.round_trip.is_some() && tested.free_bytes.is_some(), "{tested:?}");
-        let left = |folder: &Path| std::fs::read_dir(folder).map(|entries| entries.count()).unwrap_or_default();
-        assert_eq!(left(&share.path().join("v1")), 0, "nothing of it is left");
+        let version = share.path().join("v1");
+        for folder in [version.clone(), version.join("drafts")] {
+            let entries = std::fs::read_dir(&folder).expect("it was made").flatten();
+            let files = entries.filter(|entry| entry.path().is_file()).count();
+            assert_eq!(files, 0, "nothing of it is left in {}", folder.display());
+        }
         let away = try_remote(&RemotePlace::Folder(share.path().join("not mounted")));
         assert!(away.reason.is_some() && away.round_trip.is_none(), "{away:?}");
     }
