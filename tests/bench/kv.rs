@@ -1,4 +1,4 @@
-//! Measures of the tiered KV cache: `cargo xtask bench kv-overhead | kv-bandwidth | kv-ttft | kv-cold`.
+//! Measures of the tiered KV cache: `cargo xtask bench kv-overhead | kv-bandwidth | kv-ttft | kv-cold | kv-far`.
 //!
 //! Each compares two ways of the same work in one run, by turns, prints a table of bars, and fails where one is missed. Models
 //! have random weights in the shape of known ones, and lie in the target folder for the next run.
@@ -6,6 +6,7 @@
 pub(crate) mod bandwidth;
 pub(crate) mod bars;
 pub(crate) mod cold;
+pub(crate) mod far;
 pub(crate) mod overhead;
 pub(crate) mod pages;
 pub(crate) mod place;

@@ -53,11 +53,14 @@ fn main() -> anyhow::Result<()> {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
             kv::cold::run(&folder, &cairn, &asked)
         }
+        "kv-far" => kv::far::run(&folder, &asked),
         "kv-overhead" => kv::overhead::run(&folder, &asked),
         "kv-bandwidth" => kv::bandwidth::run(&folder, &asked),
         "kv-ttft" => kv::ttft::run(&folder, &asked),
         other => {
-            bail!("no bench is named {other:?}; there are: decode, pull, kv-overhead, kv-bandwidth, kv-ttft, kv-cold")
+            bail!(
+                "no bench is named {other:?}; there are: decode, pull, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far"
+            )
         }
     }
 }

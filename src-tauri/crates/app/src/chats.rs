@@ -1,7 +1,7 @@
 //! Chats: conversations that the daemon keeps, with answers that it computes whether or not anybody watches.
 //!
-//! `cairn-chats` keeps them; here they meet the models. [`answering`] runs an answer to its end and writes it down as it comes,
-//! [`follow`] tells a client of it from wherever it is, [`summary`] says how soon a chat could go on, and the rest is what one does
+//! `cairn-chats` keeps them; here they meet the models. `answering` runs an answer to its end and writes it down as it comes,
+//! `follow` tells a client of it from wherever it is, `summary` says how soon a chat could go on, and the rest is what one does
 //! with chats. What is computed for a chat belongs to the owner `chat:` and its id, so that opening it can bring that near and
 //! deleting it can delete that.
 //!

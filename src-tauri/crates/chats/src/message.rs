@@ -241,12 +241,18 @@ impl Chats {
         })
     }
 
-    /// Writes down how far an answer has come.
+    /// Writes down how far an answer has come, unless it has ended.
     ///
     /// # Errors
     /// Where it cannot be written.
     pub fn write_progress(&self, id: MessageId, progress: &Progress) -> Result<(), ChatsError> {
-        self.write(|connection| Ok(put(connection, id, progress)?))
+        self.write(|connection| {
+            let sql = "SELECT state = 'answering' FROM messages WHERE row = ?1";
+            let is_open: Option<bool> =
+                connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0)).optional()?;
+            // A write that was begun before the end may come after it.
+            if is_open == Some(true) { Ok(put(connection, id, progress)?) } else { Ok(()) }
+        })
     }
 
     /// Writes down an answer that has ended.

@@ -187,6 +187,9 @@ fn an_answer_that_was_being_computed_is_cut() {
     let stats = serde_json::json!({"answer_tokens": 3});
     let ended = after.finish("a", id, &whole, (State::Complete, None, Some(&stats)), 9).expect("it ends");
     assert_eq!((ended.said.state, ended.said.stats), (State::Complete, Some(stats)), "to its end");
+    after.write_progress(id, &Progress::default()).expect("it can be asked");
+    let kept = after.message("a", id).expect("it is there").said.content;
+    assert_eq!(kept, "granite is hard", "a write that comes late changes nothing");
     assert_eq!(after.search("hard", 5).expect("a search").len(), 1, "and all of it is found");
 }
 

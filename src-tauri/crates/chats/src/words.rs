@@ -115,7 +115,7 @@ pub(crate) fn snippet(text: &str, search: &str) -> Snippet {
     let end = text[before..].char_indices().nth(LONGEST).map_or(text.len(), |(at, _)| before + at);
     let line: String = text[before..end].chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
     let (cut_before, cut_after) = (if before > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
-    let text = format!("{cut_before}{}{cut_after}", line);
+    let text = format!("{cut_before}{line}{cut_after}");
     let ranges = found(&text, &wanted).collect();
     Snippet { text, ranges }
 }

@@ -21,12 +21,30 @@ pub use lock::{Claim, Lock, LockError, Presence};
 pub use partial::Partial;
 pub use real::{RealDisk, total_bytes};
 
-/// Lets other threads go before the calling one from now on: for one that writes what nobody waits for. Linux knows it of single
-/// threads; elsewhere nothing changes.
+/// Lets other threads go before the calling one from now on, where they want the same core. Linux knows it of single threads;
+/// elsewhere nothing changes.
 pub fn stand_back() {
     // The least that there is. Where that is refused, the thread goes on as it was.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(None, 19);
+}
+
+/// Leaves the calling thread only what no other thread wants: whoever wakes takes its core at once, which a low priority alone does not
+/// give (Linux: `SCHED_IDLE`, see sched(7)). So it may stand still for long, and must hold nothing that somebody in a hurry wants.
+pub fn take_what_is_left() {
+    use thread_priority::{ThreadPriority, set_current_thread_priority};
+    // As above.
+    #[cfg(target_os = "linux")]
+    let _ = {
+        use thread_priority::unix::{
+            NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
+        };
+        let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
+        set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, idle)
+            .or_else(|_| set_current_thread_priority(ThreadPriority::Min))
+    };
+    #[cfg(not(target_os = "linux"))]
+    let _ = set_current_thread_priority(ThreadPriority::Min);
 }
 
 /// What the stores ask of a disk.

@@ -82,7 +82,7 @@ impl Scheduler {
         let mut row = vec![0.0; self.vocabulary];
         // The last to be declared is dropped first: whoever is told of the end by a drop may ask again at once.
         let _alive = Alive(Arc::clone(&self.alive));
-        let mut keeping = false;
+        let (mut keeping, mut answering) = (false, None);
         loop {
             let open = self.receive(active.is_empty() && !keeping);
             self.run_errands();
@@ -96,6 +96,7 @@ impl Scheduler {
             self.admit(&mut active);
             self.absorb(&mut active);
             self.make_space(&mut active);
+            answering = if active.is_empty() { None } else { answering.or_else(|| self.cache.answering()) };
             keeping = self.keep(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
                 tracing::error!(%error, "the model is unloaded");

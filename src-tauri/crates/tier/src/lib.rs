@@ -104,5 +104,7 @@ pub use policy::Aged;
 pub use remote::{Bucket, Files, Folder, Remote, RemoteOptions};
 pub use ssd::{Ssd, SsdOptions};
 pub use tier::{Miss, Place, Stored, Tier, TierError, Wanted};
-pub use tiers::{Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers, Trace};
+pub use tiers::{
+    Answering, Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers, Trace,
+};
 pub use worth::{Facts, LeastRecent, Worth};

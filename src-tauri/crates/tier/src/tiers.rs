@@ -13,6 +13,7 @@
 //! restore yields its chunks in order, each once, and its end says why. No place ever holds more than its budget.
 
 mod ahead;
+mod aside;
 mod forget;
 mod hand;
 mod keep;
@@ -27,7 +28,7 @@ mod trace;
 mod weigh;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -242,6 +243,8 @@ struct Inner {
     ram_wanted: AtomicBool,
     /// See [`Tiers::pause`].
     paused: AtomicBool,
+    /// See [`Tiers::answering`].
+    answering: AtomicUsize,
 }
 
 impl Inner {
@@ -252,6 +255,21 @@ impl Inner {
     /// Waits for work, but at most until the next look at the clock.
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         self.work.wait_timeout(state, TICK).expect("as in lock").0
+    }
+}
+
+/// As long as this lives, somebody computes an answer.
+pub struct Answering(Arc<Inner>);
+
+impl std::fmt::Debug for Answering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answering").finish_non_exhaustive()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.answering.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -281,6 +299,7 @@ impl Tiers {
             done: Condvar::new(),
             ram_wanted: AtomicBool::new(false),
             paused: AtomicBool::new(false),
+            answering: AtomicUsize::new(0),
         });
         let tiers = Self { inner, threads: Mutex::default() };
         tiers.start("tier-keeper".to_owned(), keep::run)?;
@@ -348,6 +367,12 @@ impl Tiers {
     pub fn pause(&self, paused: bool) {
         self.inner.paused.store(paused, Ordering::Relaxed);
         self.inner.work.notify_all();
+    }
+
+    /// Has what is kept written only in time that nobody else wants, as long as not too much waits and the result lives.
+    pub fn answering(&self) -> Answering {
+        self.inner.answering.fetch_add(1, Ordering::Relaxed);
+        Answering(Arc::clone(&self.inner))
     }
 
     /// Whether a chunk of this many bytes would be kept now, so that nobody copies rows in vain.

@@ -3,6 +3,7 @@
 //! The message and an empty answer are kept before anything is computed. What has been computed is written down every
 //! [`BETWEEN_WRITES`], so a daemon that is killed loses less than a second of it, and marks the rest when it next opens the chats.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -230,8 +231,10 @@ impl App {
             drop(under_way);
             let complete = matches!(&end, End::Done(message) if message.said.state == State::Complete);
             live.end(end);
-            if let Ok(chat) = chats.chat(&live.chat) {
-                app.told(chat.listed);
+            let (teller, kept, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
+            let told = blocking(move || Ok(teller.told(kept.chat(&id)?.listed))).await;
+            if let Err(error) = told {
+                tracing::debug!(%error, "nobody is told of an answer's end");
             }
             drop(held);
             if complete {
@@ -285,15 +288,17 @@ impl App {
         let thought_ms = live.first.said.thinking_ms.unwrap_or(0);
         let mut is_written = true;
         loop {
-            let event = tokio::select! {
-                event = answer.next() => event,
-                _ = writes.tick(), if !is_written => {
-                    is_written = true;
-                    let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.message);
-                    if let Err(error) = blocking(move || Ok(chats.write_progress(message, &progress)?)).await {
-                        return Outcome::Failed(error);
-                    }
-                    continue;
+            // Making room in a full context is not to be begun anew, so what waits for the next piece goes on waiting.
+            let mut next = pin!(answer.next());
+            let event = loop {
+                tokio::select! {
+                    event = &mut next => break event,
+                    _ = writes.tick(), if !is_written => {}
+                }
+                is_written = true;
+                let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.message);
+                if let Err(error) = blocking(move || Ok(chats.write_progress(message, &progress)?)).await {
+                    return Outcome::Failed(error);
                 }
             };
             let Some(event) = event else { return Outcome::Failed(Error::EngineGone) };

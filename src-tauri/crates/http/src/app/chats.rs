@@ -1,4 +1,4 @@
-//! `/app/chats`: making, listing, changing and deleting chats. What is said in them is in [`messages`] and [`answer`].
+//! `/app/chats`: making, listing, changing and deleting chats. What is said in them is in `messages` and `answer`.
 
 mod answer;
 mod events;

@@ -92,7 +92,8 @@ async fn other_answers_and_other_questions_are_versions() {
     let second = room.lines("answer", json!({"message": user, "options": {"temperature": 2, "seed": 5}})).await;
     let second = &second.last().unwrap()["done"];
     assert_eq!(second["versions"], json!([first, id(second)]), "a sibling: {second}");
-    assert_eq!(id(&room.path().await[1]), id(second), "it is shown");
+    let path = room.path().await;
+    assert_eq!(id(&path[1]), id(second), "it is shown");
     let shown = room.own("PUT", "/head", &json!({"message": first}), 200).await;
     assert_eq!(shown["head"], first.as_str(), "until another is: {shown}");
 
@@ -113,8 +114,10 @@ async fn other_answers_and_other_questions_are_versions() {
 #[tokio::test]
 async fn an_answer_is_stopped_and_followed_by_another_client() {
     let room = Room::new().await;
+    room.daemon.store("slow", &[("model", &cairn_testkit::write(&cairn_testkit::slow_llama()))]);
     let path = format!("/app/chats/{}/messages", room.chat);
-    let send = json!({"content": "go", "options": {"num_predict": 1_000_000, "temperature": 1.5}}).to_string();
+    let send =
+        json!({"content": "go", "model": "slow", "options": {"num_predict": 1_000_000, "temperature": 0}}).to_string();
     let request = Request::post(&path)
         .header(header::HOST, format!("127.0.0.1:{PORT}"))
         .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
@@ -124,12 +127,12 @@ async fn an_answer_is_stopped_and_followed_by_another_client() {
     drop(room.daemon.send(request).await);
     let busy = room.ask("POST", &path, &json!({"content": "more"}), 409).await;
     assert!(busy["error"].as_str().unwrap().contains("being computed"), "one at a time: {busy}");
-    let chat = room.chat.clone();
-    let (followed, stopped) =
-        tokio::join!(room.text("GET", &format!("/app/chats/{chat}/answer"), &Value::Null, 200), async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            room.own("POST", "/stop", &Value::Null, 200).await
-        });
+    let follow = format!("/app/chats/{}/answer", room.chat);
+    let stop = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        room.own("POST", "/stop", &Value::Null, 200).await
+    };
+    let (followed, stopped) = tokio::join!(room.text("GET", &follow, &Value::Null, 200), stop);
     assert_eq!(stopped["stopped"], true, "there was one");
     let lines: Vec<Value> = followed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let before = lines[0]["answer"]["content"].as_str().unwrap();

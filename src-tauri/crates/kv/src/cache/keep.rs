@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use cairn_tensor::{Backend, PAGE_TOKENS, PageId};
-use cairn_tier::{ChunkHash, ChunkId, Costs, Group, Key, Offer, Refused, StoreWhy};
+use cairn_tier::{Answering, ChunkHash, ChunkId, Costs, Group, Key, Offer, Refused, StoreWhy};
 
 use super::window::Anchors;
 use super::{Cache, SeqId, Sequence};
@@ -58,6 +58,11 @@ impl Cache {
         assert_eq!(keeping.groups, geometry.groups(), "all state that a model has is declared, and kept");
         let costs = keeping.tiers.costs(&keeping.fingerprint).unwrap_or(costs);
         self.keeper = Some(Keeper { keeping, geometry, costs, marks: Marks::default(), capture: None });
+    }
+
+    /// Tells the tiers, if there are some, that an answer is computed for as long as the result lives.
+    pub fn answering(&self) -> Option<Answering> {
+        self.keeper.as_ref().map(|keeper| keeper.keeping.tiers.answering())
     }
 
     /// Goes on copying what is due for the tiers: chunks whose prefix was used twice, or has been idle for 30 s. Copies one chunk at

@@ -136,27 +136,30 @@ async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
     let engine = Engine::start(EngineConfig { max_loaded: 1, ..config() }).expect("the best variant runs");
     let (steady, other) = (model(&folder, 30), model(&folder, 31));
     let mut held = lease(&engine, &steady).await;
-    let waits = tokio::spawn({
+    let mut waits = tokio::spawn({
         let engine = engine.clone();
         async move { lease(&engine, &other).await }
     });
-    for _ in 0..100 {
+    for _ in 0..1000 {
         // The next lease is asked for before the last one ends, so that the model is never idle.
-        let next = tokio::spawn({
+        let mut next = tokio::spawn({
             let (engine, steady) = (engine.clone(), steady.clone());
             async move { lease(&engine, &steady).await }
         });
         tokio::time::sleep(Duration::from_millis(10)).await;
-        if waits.is_finished() {
-            break;
-        }
         if next.is_finished() {
             held = next.await.expect("leasing does not panic");
-        } else {
-            drop(held);
-            waits.await.expect("the other model loads");
-            next.await.expect("then the first one loads again");
-            return;
+            continue;
+        }
+        drop(held);
+        // On a machine that is busy with other things, it may only have been slow.
+        tokio::select! {
+            lease = &mut next => held = lease.expect("leasing does not panic"),
+            loaded = &mut waits => {
+                drop(loaded.expect("the other model loads"));
+                next.await.expect("then the first one loads again");
+                return;
+            }
         }
     }
     panic!("the other model must have been let in");

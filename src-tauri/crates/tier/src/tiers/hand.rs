@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::aside::Aside;
 use super::queue::{Removal, Writable};
 use super::state::{Closing, REST, State, high_mark, low_mark};
 use super::status::Gone;
@@ -20,6 +21,9 @@ const SECTION_BYTES: u64 = 4 << 10;
 /// This many damaged chunks within [`DAMAGE_SPAN`] make a place read-only.
 const DAMAGE_LIMIT: usize = 3;
 const DAMAGE_SPAN: Duration = Duration::from_secs(600);
+/// While answers are computed, a place rests after a write for so many times as long as that took: it needs memory, too, and the
+/// system's own threads.
+const REST_AFTER: u32 = 4;
 /// A write that takes longer may never end.
 const STUCK: Duration = Duration::from_secs(10);
 
@@ -47,6 +51,10 @@ struct Head {
 /// Serves a place until the tiers are closed.
 pub(super) fn run(inner: &Inner, place: Place) {
     let Some(lower) = inner.config.lower(place) else { return };
+    std::thread::scope(|scope| serve(inner, lower, place, &Aside::start(scope, &format!("tier-{place}"))));
+}
+
+fn serve<'env>(inner: &'env Inner, lower: &'env Lower, place: Place, aside: &Aside<'env>) {
     let mut state = inner.lock();
     loop {
         if state.closing == Some(Closing::Now) {
@@ -54,7 +62,11 @@ pub(super) fn run(inner: &Inner, place: Place) {
         }
         let now = inner.clock.now();
         let paused = state.closing.is_none() && inner.paused.load(Ordering::Relaxed);
-        let Some(op) = state.choose(&inner.config, place, now, inner.clock.unix_s(), paused) else {
+        let hurried = state.closing.is_some() || state.hand(place).queue.bytes() > inner.config.queue_bytes / 4 * 3;
+        // Before some of it is lost, answers may become a little slower.
+        let quietly = !hurried && inner.answering.load(Ordering::Relaxed) > 0;
+        let resting = quietly && now < state.hand(place).rest_until;
+        let Some(op) = state.choose(&inner.config, place, now, inner.clock.unix_s(), paused || resting) else {
             inner.done.notify_all();
             if state.closing == Some(Closing::Flush) {
                 return;
@@ -67,25 +79,25 @@ pub(super) fn run(inner: &Inner, place: Place) {
         state = match op {
             Op::Scan => scan(inner, lower, place),
             Op::Remove(removal) => {
-                let removed = calmly(|| lower.tier.remove(&removal.id)).unwrap_or_else(panicked);
+                let id = removal.id;
+                let removed = aside.run(quietly, move || calmly(|| lower.tier.remove(&id))).unwrap_or_else(panicked);
                 let mut state = inner.lock();
                 state.finish_removal(place, removal, removed, inner.clock.now());
                 state
             }
             Op::Save(id, source) => {
-                cairn_disk::stand_back();
                 inner.write_owners(&id);
-                if others_filled(lower, budget, &source) {
-                    let mut state = inner.lock();
-                    state.finish_crowded(place);
-                    state
-                } else {
-                    inner.promise_day(place);
-                    let saved = save(inner, lower, &id, source);
-                    let mut state = inner.lock();
-                    state.finish_save(place, &id, saved, inner.clock.now(), inner.clock.unix_s());
-                    state
+                inner.promise_day(place);
+                let write = move || calmly(|| save(inner, lower, &id, source, budget)).unwrap_or_else(panicked);
+                let saved = aside.run(quietly, write);
+                let (then, unix_s) = (inner.clock.now(), inner.clock.unix_s());
+                let mut state = inner.lock();
+                state.hand_mut(place).rest_until = then.saturating_add(REST_AFTER * then.saturating_sub(now));
+                match saved.transpose() {
+                    Some(saved) => state.finish_save(place, &id, saved, then, unix_s),
+                    None => state.finish_crowded(place),
                 }
+                state
             }
         };
         inner.done.notify_all();
@@ -104,8 +116,11 @@ fn others_filled(lower: &Lower, budget: u64, source: &Source) -> bool {
     taken.is_some_and(|taken| taken.saturating_add(most_bytes(chunk)) > budget)
 }
 
-/// Writes a chunk, if that leaves others enough room.
-fn save(inner: &Inner, lower: &Lower, id: &ChunkId, source: Source) -> Result<Stored, TierError> {
+/// Writes a chunk, if that leaves others enough room; none where other processes have filled the place.
+fn save(inner: &Inner, lower: &Lower, id: &ChunkId, source: Source, budget: u64) -> Result<Option<Stored>, TierError> {
+    if others_filled(lower, budget, &source) {
+        return Ok(None);
+    }
     let chunk = match source {
         Source::Ram(chunk) => chunk,
         Source::Above(head) => read_above(inner, id, &head)?,
@@ -117,7 +132,7 @@ fn save(inner: &Inner, lower: &Lower, id: &ChunkId, source: Source) -> Result<St
             return Err(TierError::Full(format!("{free} bytes are free, {} stay so", floor.bytes)));
         }
     }
-    calmly(|| lower.tier.save(&chunk)).unwrap_or_else(panicked)
+    lower.tier.save(&chunk).map(Some)
 }
 
 fn read_above(inner: &Inner, id: &ChunkId, head: &Head) -> Result<Chunk, TierError> {

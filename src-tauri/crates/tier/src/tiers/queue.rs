@@ -115,6 +115,8 @@ pub(super) struct Hand {
     /// Whether this process may evict.
     pub(super) owns: bool,
     pub(super) queue: Queue,
+    /// Nothing is written before then while answers are computed.
+    pub(super) rest_until: Duration,
     /// Being written now, and bytes set aside for it.
     pub(super) saving: Option<(ChunkId, u64)>,
     /// Since when.
@@ -149,6 +151,7 @@ impl Hand {
             scanned_at: None,
             owns: false,
             queue: Queue::new(),
+            rest_until: Duration::ZERO,
             saving: None,
             saving_since: Duration::ZERO,
             doomed: false,

@@ -10,7 +10,7 @@ use crate::{Repo, process, python, workspace};
 pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
-            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-policy [--shape NAME] [--tokens N]` with and without the tiers",
+            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers",
     run,
 };
 

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use axum::Router;
-use axum::body::{Body as Bytes, Bytes as Piece};
+use axum::body::Bytes;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
@@ -69,7 +69,7 @@ async fn one(
 
 /// All chats, each sent as soon as it is read: together they may be more than memory should hold.
 async fn all(State(server): State<Server>) -> Response {
-    let (sender, receiver) = mpsc::channel::<Piece>(WAITING);
+    let (sender, receiver) = mpsc::channel::<Bytes>(WAITING);
     let head = serde_json::to_string(&export(&server, Vec::new())).expect("texts can be written");
     let (head, tail) = head.split_at(head.len() - "]}".len());
     let (head, tail) = (head.to_owned(), tail.to_owned());
@@ -93,7 +93,7 @@ async fn all(State(server): State<Server>) -> Response {
         }
     });
     let pieces = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
-    ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], Bytes::from_stream(pieces)).into_response()
+    ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], axum::body::Body::from_stream(pieces)).into_response()
 }
 
 fn export(server: &Server, chats: Vec<ExportedChat>) -> ChatsExport {

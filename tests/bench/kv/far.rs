@@ -1,0 +1,154 @@
+//! What a remote place in trouble costs who asks: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
+//!
+//! Prompts are computed and kept in a folder that stands for a remote place. Then, by turns, a prompt that nobody kept is asked, which
+//! is computed, and one that the place has, while the place says nothing, answers after two seconds, or fails. Each time the tiers are
+//! new, so that nothing is known of the trouble yet.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::ensure;
+use cairn_tier::remote::Listed;
+use cairn_tier::{Config, Files, Folder, Lower, Remote, RemoteOptions, TierError, Tiers};
+
+use super::bars::{Bar, median, report};
+use super::{Asked, Running, Shape, block_on, place};
+
+const ROUNDS: u64 = 5;
+/// How much longer an answer may take than one that is computed.
+const BAR: Duration = Duration::from_millis(100);
+/// How long the place may take to be looked over, or what is in RAM to be written.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// What the place does with a read.
+#[derive(Clone, Copy, PartialEq)]
+enum Trouble {
+    Silent,
+    Late,
+    Fails,
+}
+
+pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
+    let shape = super::shape(asked.shape.as_deref().unwrap_or("1b"))?;
+    let tokens = asked.tokens.unwrap_or(512);
+    let share = folder.join("kv-far");
+    if share.exists() {
+        fs::remove_dir_all(&share)?;
+    }
+    fs::create_dir_all(&share)?;
+    let troubles = [("says nothing", Trouble::Silent), ("answers after 2 s", Trouble::Late), ("fails", Trouble::Fails)];
+    let mut bars = Vec::new();
+    for (name, trouble) in troubles {
+        let far = Far { shape: &shape, folder, share: &share, tokens, trouble };
+        let (mut computed, mut troubled) = (Vec::new(), Vec::new());
+        for round in 0..ROUNDS {
+            let (plain, slow) = block_on(far.round(round))?;
+            computed.push(plain);
+            troubled.push(slow);
+        }
+        let more = median(&troubled) - median(&computed);
+        let figure = format!("{:+.0} ms ({:.2} s computed)", more * 1e3, median(&computed));
+        bars.push(Bar::new(format!("a place that {name}"), "<= +100 ms", figure, more <= BAR.as_secs_f64()));
+    }
+    fs::remove_dir_all(&share)?;
+    report(&bars)
+}
+
+struct Far<'a> {
+    shape: &'a Shape,
+    folder: &'a Path,
+    share: &'a Path,
+    tokens: usize,
+    trouble: Trouble,
+}
+
+impl Far<'_> {
+    /// Seconds to the first token of a prompt that is computed, and of one that the place has.
+    async fn round(&self, round: u64) -> anyhow::Result<(f64, f64)> {
+        let seed = 100 * (1 + round) + self.trouble as u64;
+        let kept = self.shape.prompt(seed, self.tokens);
+        let (tiers, _) = self.open()?;
+        let running = Running::load(self.shape, self.folder, Some(place::kept(&tiers)), self.tokens + 64).await?;
+        running.ask(kept.clone(), 1, |_, _| ()).await?;
+        running.unload().await?;
+        tiers.shut_down(WITHIN);
+
+        let (tiers, troubled) = self.open()?;
+        let running = Running::load(self.shape, self.folder, Some(place::kept(&tiers)), self.tokens + 64).await?;
+        troubled.store(true, Ordering::Relaxed);
+        running.ask(self.shape.prompt(seed + 10, 64), 1, |_, _| ()).await?;
+        let plain = running.ask(self.shape.prompt(seed + 20, self.tokens), 1, |_, _| ()).await?;
+        let slow = running.ask(kept, 1, |_, _| ()).await?;
+        ensure!(slow.finish.recalled.remote_tokens == 0, "the place gave something");
+        let asked = slow.finish.recalled.recomputed.reasons().any(|(because, _)| because.name() != "miss");
+        ensure!(asked, "the place was not even asked");
+        running.unload().await?;
+        tiers.shut_down(Duration::from_millis(100));
+        Ok((plain.first.as_secs_f64(), slow.first.as_secs_f64()))
+    }
+
+    /// Tiers whose only place below RAM is the remote one, and what troubles it.
+    fn open(&self) -> anyhow::Result<(Arc<Tiers>, Arc<AtomicBool>)> {
+        let troubled = Arc::new(AtomicBool::new(false));
+        let files = Troubled { share: Folder::new(self.share), trouble: self.trouble, troubled: Arc::clone(&troubled) };
+        let clock = place::Wall::start();
+        let keys = Remote::keys(&place::namespace());
+        let remote =
+            Remote::open(Arc::new(files), keys, RemoteOptions::default(), Arc::clone(&clock) as _, || [0; 24])?;
+        let remote = Some(Lower::remote(&Arc::new(remote), 40 << 30, true));
+        // Without RAM, nothing is brought there while the model loads.
+        let config = Config { remote, min_tokens: 0, min_recompute: Duration::ZERO, ..Config::new(0) };
+        let tiers = Tiers::open(config, clock)?;
+        ensure!(tiers.settle(WITHIN), "the place cannot be looked over");
+        Ok((Arc::new(tiers), troubled))
+    }
+}
+
+/// A folder whose reads are troubled from a moment on.
+struct Troubled {
+    share: Folder,
+    trouble: Trouble,
+    troubled: Arc<AtomicBool>,
+}
+
+impl Files for Troubled {
+    fn threads(&self) -> usize {
+        self.share.threads()
+    }
+
+    fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, within: Duration) -> Result<(), TierError> {
+        self.share.list(each, within)
+    }
+
+    fn read(
+        &self,
+        name: &str,
+        part: Range<u64>,
+        within: Duration,
+        heard: &dyn Fn(),
+    ) -> Result<Option<Vec<u8>>, TierError> {
+        match self.trouble {
+            _ if !self.troubled.load(Ordering::Relaxed) => {}
+            Trouble::Silent => std::thread::sleep(within),
+            Trouble::Late => std::thread::sleep(Duration::from_secs(2)),
+            Trouble::Fails => return Err(TierError::Away("500 Internal Server Error".to_owned())),
+        }
+        self.share.read(name, part, within, heard)
+    }
+
+    fn create(&self, name: &str, file: Vec<u8>, draft: &str, within: Duration) -> Result<bool, TierError> {
+        self.share.create(name, file, draft, within)
+    }
+
+    fn replace(&self, name: &str, file: Vec<u8>, draft: &str, within: Duration) -> Result<(), TierError> {
+        self.share.replace(name, file, draft, within)
+    }
+
+    fn remove(&self, name: &str, within: Duration) -> Result<(), TierError> {
+        self.share.remove(name, within)
+    }
+}
