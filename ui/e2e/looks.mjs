@@ -76,7 +76,8 @@ export async function looks(browser, daemon) {
         await shoot("new");
         await page.goto(`${daemon.address}/ui/#/chat/${id}`);
         await page.waitForSelector("article.assistant .prose");
-        await page.waitForSelector(".katex math, math");
+        await page.waitForSelector("math[display='block']");
+        await page.waitForSelector(".prose td[align='right']");
         await shoot("chat");
         await page.$eval(".thread", (thread) => (thread.scrollTop = 0));
         await shoot("chat-top");

@@ -53,7 +53,7 @@ export async function panels(browser, daemon) {
     for (const theme of ["light", "dark", "contrast"]) {
       for (const [width, height] of SIZES) {
         if (theme === "contrast" && width < 1000) continue;
-        const { page, noted, context } = await open(browser, daemon, { width, height, theme, language });
+        const { page, noted, context } = await open(browser, daemon, { width, height, theme, language, ready: ".app-rail" });
         for (const [name, route, ready] of SCREENS) {
           await go(page, daemon, route, ready);
           await page.waitForTimeout(400);
@@ -71,23 +71,23 @@ export async function panels(browser, daemon) {
 }
 
 async function acts(browser, daemon) {
-  const { page, noted, context } = await open(browser, daemon);
+  const { page, noted, context } = await open(browser, daemon, { ready: ".app-rail" });
   const setting = async (key) => (await daemon.app("GET", "/app/settings")).settings.find((one) => one.key === key);
 
   await go(page, daemon, "cache", ".tier-row");
   const contexts = async () => (await daemon.app("GET", "/app/cache/contexts")).contexts;
-  await page.waitForSelector(".who");
+  await page.waitForSelector("td.context");
   const before = await contexts();
   check(before.length > 0, "what was asked is kept");
   await page.click("td button[aria-pressed='false'] >> nth=0");
   await page.waitForSelector("td button[aria-pressed='true']");
   check((await contexts()).some((one) => one.pinned), "a context is pinned");
 
-  const rows = await page.locator(".who").count();
+  const rows = await page.locator("td.context").count();
   await page.click("button[aria-label^='Drop'] >> nth=-1");
-  await page.waitForFunction((rows) => document.querySelectorAll(".who").length === rows - 1, rows);
+  await page.waitForFunction((rows) => document.querySelectorAll("td.context").length === rows - 1, rows);
   await page.click(".toast button:has-text('Undo')");
-  await page.waitForFunction((rows) => document.querySelectorAll(".who").length === rows, rows);
+  await page.waitForFunction((rows) => document.querySelectorAll("td.context").length === rows, rows);
   check((await contexts()).length === before.length, "what is taken back was not dropped");
 
   const ram = page.locator("input[type=text][aria-label='RAM']");
@@ -110,19 +110,19 @@ async function acts(browser, daemon) {
   await page.click("header button:has-text('Clear')");
   await page.click("dialog button.danger");
   await page.waitForSelector("dialog", { state: "detached" });
-  await page.waitForFunction(() => document.querySelectorAll(".who").length === 0);
+  await page.waitForFunction(() => document.querySelectorAll("td.context").length === 0);
   check((await contexts()).length === 0, "clearing clears");
 
   await go(page, daemon, "settings/engine", ".setting");
-  const context2 = page.locator("input[aria-label='Context']");
-  await context2.fill("0");
-  await context2.press("Enter");
+  const keep = page.locator("input[aria-label='Keep models loaded for']");
+  await keep.fill("soon");
+  await keep.press("Enter");
   await page.waitForSelector(".field-error");
-  check((await setting("engine.context")).origin === "default", "a value that cannot be is refused beside its field");
-  await context2.fill("8192");
-  await context2.press("Enter");
+  check((await setting("engine.keep_alive")).origin === "default", "a value that cannot be is refused beside its field");
+  await keep.fill("10m");
+  await keep.press("Enter");
   await page.waitForSelector(".chip:has-text('changed')");
-  check((await setting("engine.context")).value === 8192, "a setting is written");
+  check((await setting("engine.keep_alive")).value === "10m", "a setting is written");
 
   await go(page, daemon, "models/installed", ".table tbody tr");
   await page.click(".fit >> nth=0");

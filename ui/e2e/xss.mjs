@@ -1,5 +1,5 @@
 // Hostile text everywhere a model, a file or a server can put some: answers, thinking, titles, file names, model names, errors.
-// Nothing may run, and nothing may be asked for elsewhere. It is shown in a real browser, streamed and at rest.
+// Nothing may run, and nothing may be asked for elsewhere. It is shown in a real browser.
 import { check, open } from "./browser.mjs";
 import { PAYLOADS } from "./payloads.mjs";
 
@@ -69,9 +69,6 @@ export async function xss(browser, daemon) {
   check(bad.handlers.length === 0, "no handler in any attribute");
   check(bad.links.length === 0, `no link but to the web ${bad.links.join(" ")}`);
   check(bad.ids === 0, "no id, name or style of a model's own");
-  // The same, as it streams: the renderer sees every beginning of every payload.
-  const growing = await page.evaluate(async () => window.owned);
-  check(growing === undefined, "nothing ran while it was drawn");
   await page.goto(`${daemon.address}/ui/#/chat`);
   await page.fill(".sidebar input[type=search]", "Number");
   await page.waitForSelector(".hit");

@@ -19,7 +19,8 @@ export interface Panel {
   icon: Component<{ class?: string }>;
   /** At the foot of the rail. */
   foot?: boolean;
-  view: () => Promise<{ default: Component<PanelProps> }>;
+  /** A view that has no places within takes no props. */
+  view: () => Promise<{ default: Component<PanelProps> | Component<Record<string, never>> }>;
 }
 
 export const PANELS: readonly Panel[] = [

@@ -45,7 +45,7 @@ export class Conversation {
       this.chat = chat;
       this.#show(page);
       this.error = undefined;
-      if (chat.answering && this.#abort === undefined) void this.#follow((signal) => api.attachAnswer(this.id, signal));
+      if (chat.answering && this.#abort === undefined) void this.#attach();
     } catch (error) {
       this.error = asApiError(error);
     } finally {
@@ -75,7 +75,7 @@ export class Conversation {
     const said = chat.updated_at !== summary.updated_at || summary.answering;
     this.chat = { ...chat, ...summary };
     if (this.busy || !said) return;
-    if (summary.answering) await this.#follow((signal) => api.attachAnswer(this.id, signal));
+    if (summary.answering) await this.#attach();
     else await this.reload().catch(() => {});
   }
 
@@ -156,6 +156,13 @@ export class Conversation {
     }
   }
 
+  /** Joins the answer that is said to be computed. It may have ended meanwhile, which is no trouble: then all of it is there. */
+  async #attach(): Promise<void> {
+    if (await this.#follow((signal) => api.attachAnswer(this.id, signal))) return;
+    this.refused = undefined;
+    if (!this.#closed) await this.reload().catch(() => {});
+  }
+
   /** Reads an answer to its end. Tells whether the daemon took the request. */
   async #follow(ask: (signal: AbortSignal) => AsyncGenerator<api.ChatLine>): Promise<boolean> {
     if (this.busy) return false;
@@ -206,7 +213,7 @@ export class Conversation {
         this.refused = undefined;
         await this.reload();
         this.chat = chat;
-        if (chat.answering) await this.#follow((signal) => api.attachAnswer(this.id, signal));
+        if (chat.answering) await this.#attach();
         return;
       } catch {
         // Not back yet.

@@ -103,6 +103,15 @@ describe("an answer", () => {
     expect(conversation.messages.at(-1)?.content).toBe("Half");
   });
 
+  it("that has ended before it could be joined is read instead", async () => {
+    const conversation = await opened();
+    vi.mocked(api.attachAnswer).mockReturnValue(lines(new ApiError(409, "nothing is being answered")));
+    vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a1, content: "All" }], total: 2, before: 0 });
+    await conversation.changedElsewhere({ ...chat, updated_at: "2", answering: true });
+    expect(conversation.messages.at(-1)?.content).toBe("All");
+    expect(conversation.refused, "nobody asked for anything").toBeUndefined();
+  });
+
   it("is not asked for twice at once", async () => {
     const conversation = await opened();
     let release = (): void => {};

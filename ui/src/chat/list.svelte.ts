@@ -2,7 +2,7 @@
 import * as api from "../api/chats";
 import { dayNumber } from "../i18n";
 
-const PAGE = 200;
+const PAGE = 80;
 
 export type Age = "today" | "week" | "older";
 export interface Group {

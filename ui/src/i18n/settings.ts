@@ -4,7 +4,7 @@ import type { SettingWords } from "../components";
 import { bytes } from "./format";
 import { has, number, t } from "./locale.svelte";
 
-const key = (setting: Setting) => `settings.${setting.key.replaceAll(".", "_")}`;
+const key = (setting: Setting) => `settings.of_${setting.key.replaceAll(".", "_")}`;
 
 export function settingLabel(setting: Setting): string {
   return has(key(setting)) ? t(key(setting)) : setting.key;

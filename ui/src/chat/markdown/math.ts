@@ -38,8 +38,9 @@ function mathml(tex: string, block: boolean): string {
     maxExpand: 500,
     maxSize: 20,
   });
-  // The source is kept as an annotation, which would be shown as text once its wrapper is not let through.
-  return drawn.replace(/<annotation[\s\S]*?<\/annotation>/g, "");
+  // The source is kept as an annotation, which would be shown as text once its wrapper is not let through; and the page's
+  // policy complains of styles before they are taken away.
+  return drawn.replace(/<annotation[\s\S]*?<\/annotation>/g, "").replace(/ style="[^"]*"/g, "");
 }
 
 interface MathToken extends Tokens.Generic {
@@ -60,7 +61,7 @@ const blockMath: TokenizerAndRendererExtension = {
     if (found === null) return undefined;
     return token("blockMath", found[0], found[1] ?? found[2] ?? "", true);
   },
-  renderer: (one) => `<div class="math" data-math="block">${mathml((one as MathToken).text, true)}</div>`,
+  renderer: (one) => `<div class="math display">${mathml((one as MathToken).text, true)}</div>`,
 };
 
 const inlineMath: TokenizerAndRendererExtension = {

@@ -7,7 +7,7 @@ const TAGS =
   "h1 h2 h3 h4 h5 h6 a span div figure header button details summary " +
   "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle merror mpadded mphantom msub msup msubsup munder mover munderover mtable mtr mtd menclose";
 const ATTRIBUTES =
-  "href title class start align colspan rowspan tabindex type aria-label aria-hidden role data-copy data-link data-math " +
+  "href title class start align colspan rowspan tabindex type aria-label aria-hidden role data-copy " +
   "display mathvariant stretchy fence separator lspace rspace accent accentunder displaystyle scriptlevel linethickness " +
   "columnalign rowspacing columnspacing width height depth voffset minsize maxsize symmetric largeop movablelimits notation";
 
@@ -15,6 +15,8 @@ const CONFIG: Config = {
   ALLOWED_TAGS: TAGS.split(" "),
   ALLOWED_ATTR: ATTRIBUTES.split(" "),
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  // Every other value would be held to be an address too, and taken away.
+  ADD_URI_SAFE_ATTR: ATTRIBUTES.split(" ").filter((name) => name !== "href"),
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
   SANITIZE_DOM: true,

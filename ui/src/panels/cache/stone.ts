@@ -38,9 +38,10 @@ export function outline({ width, height }: StoneSize, seed: number): string {
   const points = Array.from({ length: count }, (_, at) => {
     const angle = (at / count) * 2 * Math.PI;
     const [c, s] = [Math.cos(angle), Math.sin(angle)];
-    const bulge = 1 - 0.018 * (1 + Math.sin(2 * angle + phase1)) - 0.012 * (1 + Math.sin(3 * angle + phase2));
-    // An exponent of 2.6: between an ellipse and a box with round corners.
-    const [x, y] = [Math.sign(c) * Math.abs(c) ** (2 / 2.6), Math.sign(s) * Math.abs(s) ** (2 / 2.6)];
+    const bulge = 1 - 0.02 * (1 + Math.sin(2 * angle + phase1)) - 0.018 * (1 + Math.sin(3 * angle + phase2));
+    // Between an ellipse and a box with round corners: flatter below, where it lies on the next one.
+    const exponent = s > 0 ? 2.5 : 2.1;
+    const [x, y] = [Math.sign(c) * Math.abs(c) ** (2 / exponent), Math.sign(s) * Math.abs(s) ** (2 / exponent)];
     return [width / 2 + rx * bulge * (x + lean * y), height / 2 + ry * bulge * y] as const;
   });
   const at = (index: number) => points[(index + count) % count] as readonly [number, number];

@@ -37,6 +37,15 @@ async fn the_catalogue_and_the_index_are_searched() {
 }
 
 #[tokio::test]
+async fn nobody_is_asked_for_the_catalogue_alone() {
+    let hub = FakeHub::with_one_model().unwrap();
+    let daemon = daemon(&hub.url());
+    let found = found(&daemon, "q=tiny&own=true").await;
+    assert_eq!((titles(&found), found.trouble.as_deref()), (vec!["tinyllama"], None), "the catalogue answers");
+    assert_eq!(hub.asked(), Vec::<String>::new(), "and the index was not asked");
+}
+
+#[tokio::test]
 async fn what_is_here_is_marked() {
     let hub = FakeHub::with_one_model().unwrap();
     let daemon = daemon(&hub.url());

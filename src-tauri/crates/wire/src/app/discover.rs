@@ -1,4 +1,4 @@
-//! `GET /app/discover?q=...&limit=...`: models to pull, by words.
+//! `GET /app/discover?q=...&limit=...&own=true`: models to pull, by words; with `own`, out of our own catalogue alone.
 
 use serde::{Deserialize, Serialize};
 
