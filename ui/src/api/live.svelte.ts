@@ -1,0 +1,93 @@
+// Server state that the daemon pushes: one stream per path, shared by all who watch, opened while somebody does and the
+// page is visible. A browser allows six connections to one server, so a hidden page gives its own back.
+import { ApiError, stream } from "./client";
+
+const RETRY_MS = [500, 1000, 2000, 5000];
+const HIDDEN_MS = 5000;
+
+export class Live<T> {
+  value = $state.raw<T | undefined>(undefined);
+  error = $state.raw<ApiError | undefined>(undefined);
+  #watchers = 0;
+  #abort: AbortController | undefined;
+  #listeners = new Set<(line: T) => void>();
+
+  constructor(readonly path: string) {}
+
+  /** Watches until the returned function is called; `listener` hears each line, not only the last. */
+  watch(listener?: (line: T) => void): () => void {
+    if (listener) this.#listeners.add(listener);
+    this.#watchers += 1;
+    if (this.#watchers === 1) this.#start();
+    let left = false;
+    return () => {
+      if (left) return;
+      left = true;
+      if (listener) this.#listeners.delete(listener);
+      this.#watchers -= 1;
+      if (this.#watchers === 0) this.#stop();
+    };
+  }
+
+  #start(): void {
+    if (this.#abort !== undefined || this.#watchers === 0) return;
+    const abort = new AbortController();
+    this.#abort = abort;
+    void this.#run(abort.signal);
+  }
+
+  #stop(): void {
+    this.#abort?.abort();
+    this.#abort = undefined;
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    let failures = 0;
+    while (!signal.aborted) {
+      try {
+        for await (const line of stream<T>("GET", this.path, { signal })) {
+          failures = 0;
+          this.error = undefined;
+          this.value = line;
+          for (const listener of this.#listeners) listener(line);
+        }
+      } catch (error) {
+        if (signal.aborted) return;
+        this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
+        // What the daemon refuses it refuses again; only its absence passes.
+        if (this.error.status >= 400 && this.error.status < 500) return;
+      }
+      const pause = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)] ?? 5000;
+      failures += 1;
+      await new Promise((resume) => setTimeout(resume, pause));
+    }
+  }
+
+  /** Called for the whole page when it is hidden or seen again. */
+  suspend(hidden: boolean): void {
+    if (hidden) this.#stop();
+    else this.#start();
+  }
+}
+
+const all = new Map<string, Live<unknown>>();
+
+/** The stream of that path; the same for all who ask. */
+export function live<T>(path: string): Live<T> {
+  let found = all.get(path);
+  if (found === undefined) {
+    found = new Live<unknown>(path);
+    all.set(path, found);
+  }
+  return found as Live<T>;
+}
+
+if (typeof document !== "undefined") {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  document.addEventListener("visibilitychange", () => {
+    clearTimeout(timer);
+    const hidden = document.visibilityState === "hidden";
+    // A glance at another tab costs no new connections.
+    timer = setTimeout(() => all.forEach((one) => one.suspend(hidden)), hidden ? HIDDEN_MS : 0);
+  });
+}

@@ -1,0 +1,58 @@
+// Routes live in the address's fragment: `#/models/discover`. Both sides of the app, window and browser, have it.
+
+function read(): string[] {
+  if (typeof location === "undefined") return [];
+  return parse(location.hash);
+}
+
+/** The parts of a fragment, decoded; a part that is no valid code stays as it is. */
+export function parse(hash: string): string[] {
+  return hash
+    .replace(/^#\/?/, "")
+    .split("/")
+    .filter((part) => part !== "")
+    .map((part) => {
+      try {
+        return decodeURIComponent(part);
+      } catch {
+        return part;
+      }
+    });
+}
+
+class Router {
+  parts = $state.raw<string[]>(read());
+
+  get panel(): string {
+    return this.parts[0] ?? "chat";
+  }
+
+  get rest(): string[] {
+    return this.parts.slice(1);
+  }
+}
+
+export const router = new Router();
+
+if (typeof window !== "undefined") {
+  window.addEventListener("hashchange", () => {
+    router.parts = read();
+  });
+}
+
+/** The address of a route: `href("chat", id)`. */
+export function href(...parts: string[]): string {
+  return `#/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+export function navigate(...parts: string[]): void {
+  const next = href(...parts);
+  if (location.hash === next) return;
+  location.hash = next;
+}
+
+/** Changes the address without a step in the history: a chat that got its name. */
+export function replace(...parts: string[]): void {
+  history.replaceState(null, "", href(...parts));
+  router.parts = read();
+}

@@ -1,0 +1,28 @@
+// Generic components. None of them knows the server or has words of its own.
+export { default as Bar } from "./Bar.svelte";
+export { default as Button } from "./Button.svelte";
+export { default as CairnMark } from "./CairnMark.svelte";
+export { default as Card } from "./Card.svelte";
+export { default as Chip } from "./Chip.svelte";
+export { default as DataTable } from "./DataTable.svelte";
+export { default as Dialog } from "./Dialog.svelte";
+export { default as EmptyState } from "./EmptyState.svelte";
+export { default as ErrorCard } from "./ErrorCard.svelte";
+export { default as Field } from "./Field.svelte";
+export { default as IconButton } from "./IconButton.svelte";
+export { default as Kbd } from "./Kbd.svelte";
+export { isMac, keys } from "./keys";
+export { default as Menu, type MenuItem } from "./Menu.svelte";
+export { default as Notice } from "./Notice.svelte";
+export { default as NumberField } from "./NumberField.svelte";
+export { default as Popover } from "./Popover.svelte";
+export { default as Segmented } from "./Segmented.svelte";
+export { default as Select } from "./Select.svelte";
+export { default as Skeleton } from "./Skeleton.svelte";
+export { default as Slider } from "./Slider.svelte";
+export { default as Switch } from "./Switch.svelte";
+export { default as Tabs } from "./Tabs.svelte";
+export type { Tier } from "./tier";
+export { default as TierGlyph } from "./TierGlyph.svelte";
+export { default as Toast } from "./Toast.svelte";
+export { toasts } from "./toasts.svelte";

@@ -1,0 +1,20 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+
+// `CAIRN_SERVER` names the daemon that `npm run dev` forwards to; what is built talks to the server it came from.
+const server = process.env.CAIRN_SERVER ?? "http://127.0.0.1:11434";
+const forward = {
+  target: server,
+  changeOrigin: true,
+  configure: (proxy: { on: (event: "proxyReq", listener: (request: { removeHeader: (name: string) => void }) => void) => void }) =>
+    proxy.on("proxyReq", (request) => request.removeHeader("origin")),
+};
+
+export default defineConfig({
+  // Relative, so that one build works below `/ui/` and at the root of the window's own origin.
+  base: "./",
+  plugins: [svelte()],
+  build: { target: "es2022", assetsInlineLimit: 0, modulePreload: { polyfill: false }, chunkSizeWarningLimit: 600 },
+  server: { proxy: { "/app": forward, "/api": forward } },
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+});
