@@ -1,6 +1,7 @@
 //! Our own interface, `/app`: what only our own clients do. It needs the daemon's token.
 
 mod cache;
+mod desktop;
 mod discover;
 mod downloads;
 mod libraries;
@@ -18,6 +19,7 @@ pub use cache::{
     CacheOwner, CachePrefetched, CacheResponse, CacheTier, CacheTrace, CacheTraceRequest, CacheWhich, DamagedChunk,
     TierName, TierTokens,
 };
+pub use desktop::{DesktopPlaces, DesktopServer};
 pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,
