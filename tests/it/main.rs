@@ -29,3 +29,4 @@ mod scripts;
 mod searches;
 mod templates;
 mod terminal;
+mod ui;

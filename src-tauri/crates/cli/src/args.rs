@@ -20,6 +20,8 @@ pub(crate) enum Verb {
     /// Run the daemon in the foreground
     #[command(alias = "start")]
     Serve(Serve),
+    /// Open Cairn's interface in a browser
+    Ui(Ui),
     /// Chat with a model, or ask it one thing
     Run(Run),
     /// List models
@@ -77,6 +79,13 @@ pub(crate) struct Serve {
     /// End when nobody has needed the daemon for ten minutes; log to the file only
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ui {
+    /// Only print the address, which is good once and for a minute
+    #[arg(long)]
+    pub(crate) no_open: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -36,6 +36,7 @@ mod show;
 mod stop;
 mod table;
 mod terminal;
+mod ui;
 mod verify;
 mod version;
 
@@ -140,6 +141,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         }
         Some(Verb::Show(args)) => runtime.block_on(show::print(&setting, &args)),
         Some(Verb::Stop(args)) => runtime.block_on(stop::stop(&setting, &args)),
+        Some(Verb::Ui(args)) => runtime.block_on(ui::open(&setting, &args)),
         Some(Verb::Verify(args)) => runtime.block_on(verify::verify(&setting, &args)),
     };
     runtime.shutdown_background();

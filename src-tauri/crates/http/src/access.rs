@@ -1,7 +1,8 @@
 //! Who may ask: rules about the `Host` and `Origin` of a request, so that no web page talks to the daemon unasked.
 //!
 //! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` and `/metrics` let in only our own clients: from
-//! this machine, with the daemon's token, to a host that means this machine and our port. `/v2` is open to programs of
+//! this machine, with the daemon's token or a session's ([`crate::session`]), to a host that means this machine and our port;
+//! `/ui` asks for no token and for all else of it. `/v2` is open to programs of
 //! this machine, to others only when its user shares models, and to no web page.
 
 use std::net::{IpAddr, SocketAddr};
@@ -53,8 +54,15 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
 
 /// Lets a request through, or answers in its place.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
-    if request.uri().path().starts_with("/app/") || request.uri().path() == crate::metrics::PATH {
+    let path = request.uri().path();
+    if path.starts_with("/app/") || path == crate::metrics::PATH {
         return own(&server, request, next).await;
+    }
+    if path == crate::ui::PATH || path.starts_with("/ui/") {
+        return match check_here(&server, &request) {
+            Ok(()) => next.run(request).await,
+            Err(error) => error.into_response(),
+        };
     }
     let mut through_proxy = false;
     if request.uri().path().starts_with("/v2") {
@@ -128,8 +136,21 @@ fn readable_by(origin: &str, mut response: Response) -> Response {
     response
 }
 
-/// The rules of `/app`.
+/// The rules of `/app`: those of [`check_here`], and a token. A page that has none yet brings a ticket in its place.
 fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
+    check_here(server, request)?;
+    if request.uri().path() == crate::session::PATH {
+        return Ok(());
+    }
+    let bearer = text(request.headers(), header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
+    match bearer {
+        Some(token) if server.is_own(token) => Ok(()),
+        _ => Err(ApiError::new(StatusCode::UNAUTHORIZED, "this needs the daemon's token")),
+    }
+}
+
+/// Lets in programs of this machine, and of pages only our own.
+fn check_here(server: &Server, request: &Request) -> Result<(), ApiError> {
     let forbidden = |text: &str| Err(ApiError::new(StatusCode::FORBIDDEN, text));
     if !peer_is_here(request) {
         return forbidden("only clients on this machine may ask this");
@@ -149,11 +170,7 @@ fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
     {
         return forbidden("the Origin header names a foreign page");
     }
-    let bearer = text(headers, header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    match bearer {
-        Some(token) if server.token().is(token) => Ok(()),
-        _ => Err(ApiError::new(StatusCode::UNAUTHORIZED, "this needs the daemon's token")),
-    }
+    Ok(())
 }
 
 /// The rules of `/v2`, beside those that hold everywhere.

@@ -1,5 +1,5 @@
-//! The daemon's HTTP interfaces: Ollama's under `/api`, our own clients' under `/app`, a registry under `/v2`, and numbers for
-//! Prometheus at `/metrics`.
+//! The daemon's HTTP interfaces: Ollama's under `/api`, our own clients' under `/app`, a registry under `/v2`, numbers for
+//! Prometheus at `/metrics`, and the interface for browsers under `/ui`.
 //!
 //! Every endpoint is one file: it parses, calls a use case of `cairn-app` and renders. What all of them share is here:
 //! who may ask ([`access`]), how bodies are read ([`body`]), how answers stream ([`ndjson`]) and how errors look
@@ -16,6 +16,8 @@ mod metrics;
 mod ndjson;
 mod ollama;
 mod server;
+mod session;
+mod ui;
 mod v2;
 mod whose;
 
@@ -35,7 +37,7 @@ const MAX_BODY_BYTES: usize = 256 << 20;
 /// Paths that answer HEAD; elsewhere it is a wrong method, as in Ollama.
 const HEAD_PATHS: [&str; 3] = ["/", "/api/version", "/api/tags"];
 /// Every path that begins so does too.
-const HEAD_FOLDERS: [&str; 2] = ["/api/blobs/", "/v2"];
+const HEAD_FOLDERS: [&str; 3] = ["/api/blobs/", ui::PATH, "/v2"];
 
 /// All routes over a server's state.
 pub fn router(server: Server) -> Router {
@@ -43,6 +45,8 @@ pub fn router(server: Server) -> Router {
         .merge(ollama::routes())
         .merge(app::routes())
         .merge(metrics::routes())
+        .merge(session::routes())
+        .merge(ui::routes())
         .merge(v2::routes())
         .fallback(async || (StatusCode::NOT_FOUND, "404 page not found"))
         .method_not_allowed_fallback(async || wrong_method())

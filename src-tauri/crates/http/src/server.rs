@@ -1,6 +1,6 @@
 //! What the routes share: the use cases, and what this daemon is.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -9,6 +9,7 @@ use cairn_store::Digest;
 use tokio::sync::watch;
 
 use crate::Activity;
+use crate::session::Sessions;
 
 /// State of all routes. Clones share everything.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ struct Inner {
     activity: Activity,
     addresses: Vec<SocketAddr>,
     token: Token,
+    sessions: Sessions,
     pid: u32,
     host_name: Option<String>,
     started_at: SystemTime,
@@ -56,7 +58,17 @@ impl Server {
     ) -> Self {
         let started_at = app.clock().now();
         let stop = watch::Sender::new(false);
-        Self(Arc::new(Inner { app, activity, addresses, token, pid, host_name, started_at, stop }))
+        Self(Arc::new(Inner {
+            app,
+            activity,
+            addresses,
+            token,
+            sessions: Sessions::default(),
+            pid,
+            host_name,
+            started_at,
+            stop,
+        }))
     }
 
     /// The use cases.
@@ -93,8 +105,24 @@ impl Server {
         self.0.host_name.as_deref()
     }
 
-    pub(crate) fn token(&self) -> &Token {
-        &self.0.token
+    /// Is this what one of our own clients shows: the daemon's token, or that of a page's session?
+    pub(crate) fn is_own(&self, token: &str) -> bool {
+        self.0.token.is(token) | self.0.sessions.has(token)
+    }
+
+    pub(crate) fn sessions(&self) -> &Sessions {
+        &self.0.sessions
+    }
+
+    /// Where programs of this machine find it, `http://127.0.0.1:11434` for instance.
+    pub(crate) fn own_url(&self) -> String {
+        let address = self.0.addresses.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
+        let own: SocketAddr = match address.ip() {
+            ip if ip.is_loopback() => address,
+            IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
+            _ => (Ipv4Addr::LOCALHOST, address.port()).into(),
+        };
+        format!("http://{own}")
     }
 
     /// Asks the daemon to end.

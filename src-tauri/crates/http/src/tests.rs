@@ -16,6 +16,7 @@ mod pulls;
 mod pushes;
 mod refusals;
 mod registry;
+mod ui;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant, SystemTime};

@@ -27,7 +27,7 @@ impl FromRequestParts<Server> for For {
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
         // Whoever cannot be told from others is from elsewhere.
         let is_here = Asker::from_request_parts(parts, server).await.is_ok_and(|asker| asker.is_here);
-        let key = bearer(&parts.headers).filter(|key| !server.token().is(key));
+        let key = bearer(&parts.headers).filter(|key| !server.is_own(key));
         let only_here = server.addresses().iter().all(|address| address.ip().is_loopback());
         let space = space(is_here, only_here, key);
         let (owner, incognito) = (owner(&parts.headers)?, incognito(&parts.headers)?);

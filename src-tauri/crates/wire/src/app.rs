@@ -4,11 +4,15 @@ mod cache;
 mod desktop;
 mod discover;
 mod downloads;
+mod hardware;
 mod libraries;
 mod logins;
 mod mirror;
 mod models;
 mod scan;
+mod server;
+mod session;
+mod settings;
 mod upkeep;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +28,9 @@ pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, Discovered
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,
 };
+pub use hardware::{
+    DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,
+};
 pub use libraries::{
     LibrariesResponse, Library, LibraryRole, LibraryState, LibraryUsage, ModelUsage, SkippedFile, UsageResponse,
 };
@@ -34,6 +41,12 @@ pub use mirror::{
 };
 pub use models::{CopyLine, CopyResponse, DeleteResponse, ListedModels};
 pub use scan::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
+pub use server::{LoggedRequest, ServerClient, ServerResponse};
+pub use session::{SessionRequest, SessionResponse, TicketResponse};
+pub use settings::{
+    CacheTestRequest, CacheTested, Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange,
+    SettingsRefused, SettingsResponse, TestedPlace, WrongSetting,
+};
 pub use upkeep::{
     FlawKind, FlawedContents, GcRequest, GcResponse, LeftoverFile, LeftoverKind, VerifiedModels, VerifyLine,
     VerifyRequest,

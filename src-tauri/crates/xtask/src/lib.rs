@@ -2,7 +2,8 @@
 //!
 //! A verb is one file under `verbs/` and one row in [`verbs::ALL`]. It is a library as well as a program so that the
 //! journeys under `tests/` run the same rules that the verbs do. It compiles before anything else on a new machine and
-//! therefore has next to no dependencies: `cargo metadata` is read as plain JSON in [`workspace`].
+//! therefore has next to no dependencies: `cargo metadata` is read as plain JSON in [`workspace`]. `syn`, which serde's derive
+//! brings anyway, reads the wire's types for [`verbs::generate`].
 #![forbid(unsafe_code)]
 
 pub mod licence;

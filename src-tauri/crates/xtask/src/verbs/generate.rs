@@ -1,6 +1,8 @@
 //! `gen`: writes the files that are made from others. They are committed, so that a reader finds them and a diff shows
 //! what a change did to them; a test fails when one is stale.
 
+mod typescript;
+
 use std::fs;
 use std::process::ExitCode;
 
@@ -17,7 +19,10 @@ struct Generated {
     make: fn(&Repo) -> anyhow::Result<String>,
 }
 
-const ALL: &[Generated] = &[Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party }];
+const ALL: &[Generated] = &[
+    Generated { path: "src-tauri/THIRD-PARTY.md", make: licence::third_party },
+    Generated { path: "ui/src/api/types.ts", make: typescript::types },
+];
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     no_arguments(args)?;
@@ -25,6 +30,8 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         let text = (generated.make)(repo)?;
         if current(repo, generated) != text {
             let path = repo.root().join(generated.path);
+            let folder = path.parent().expect("a generated file lies in a folder");
+            fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
             fs::write(path, text).with_context(|| format!("could not write {}", generated.path))?;
             println!("{} is new", generated.path);
         }

@@ -1,0 +1,205 @@
+//! The wire's types as TypeScript, read from the source of `cairn-wire`.
+//!
+//! The source is read, and not a derive macro used, because it says all that is needed: no type of the wire carries a word
+//! for TypeScript, none can be forgotten, and what its comments say is there for whoever writes the interface. What serde does
+//! with a type is understood for the attributes that the wire uses ([`attributes`]); any other one fails, so that a
+//! type never comes out other than it is on the wire.
+//!
+//! A field is optional where serde may leave it out, and in a request where serde does without it. Numbers of 64 bits are
+//! `number`: none of ours reaches 2^53.
+
+mod attributes;
+mod types;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use syn::{Fields, Item, ItemEnum, ItemStruct, Visibility};
+
+use self::attributes::{Attributes, Tag};
+use self::types::typescript;
+use crate::Repo;
+
+const SOURCE: &str = "src-tauri/crates/wire/src";
+const HEADER: &str = "// What the daemon is asked and answers, from src-tauri/crates/wire. Written by `cargo xtask gen`; \
+                      changes belong there.\n/* eslint-disable */\n";
+
+/// Types that read and write themselves, and what they are on the wire.
+const BY_HAND: &[(&str, &str)] = &[
+    // Never more than a text, but a text that is a moment.
+    ("Timestamp", "string"),
+    ("KeepAlive", "string | number"),
+    ("Think", r#"boolean | "low" | "medium" | "high" | "max""#),
+];
+/// Types that are no serde types, and still what is inside of an object on the wire.
+const PLAIN: &[&str] = &["Options"];
+
+/// The text of the whole file.
+pub(super) fn types(repo: &Repo) -> anyhow::Result<String> {
+    let mut text = HEADER.to_owned();
+    let mut names = BTreeSet::new();
+    for path in files(&repo.root().join(SOURCE))? {
+        let source = fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
+        let parts = declarations(&source).with_context(|| format!("{}", path.display()))?;
+        for (name, declaration) in parts {
+            if !names.insert(name.clone()) {
+                bail!("two types of the wire are called {name}: TypeScript has one room for all");
+            }
+            text.push('\n');
+            text.push_str(&declaration);
+        }
+    }
+    Ok(text)
+}
+
+/// Rust files below a folder, in the order of their paths.
+fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))? {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// What a file declares, by name.
+fn declarations(source: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let file = syn::parse_file(source).context("it is no Rust")?;
+    let mut declared = Vec::new();
+    for item in &file.items {
+        let (name, text) = match item {
+            Item::Struct(item) => (item.ident.to_string(), structure(item)),
+            Item::Enum(item) => (item.ident.to_string(), choice(item)),
+            Item::Type(item) if matches!(item.vis, Visibility::Public(_)) => {
+                let attributes = Attributes::of(&item.attrs)?;
+                let text = typescript(&item.ty)
+                    .map(|ty| format!("{}export type {} = {ty};\n", attributes.doc(""), item.ident));
+                (item.ident.to_string(), text.map(Some))
+            }
+            _ => continue,
+        };
+        if let Some(text) = text.with_context(|| name.clone())? {
+            declared.push((name, text));
+        }
+    }
+    Ok(declared)
+}
+
+/// The declaration that stands for a type which serde does not derive.
+fn by_hand(name: &str, attributes: &Attributes) -> Option<String> {
+    let (_, ty) = BY_HAND.iter().find(|(known, _)| *known == name)?;
+    Some(format!("{}export type {name} = {ty};\n", attributes.doc("")))
+}
+
+fn structure(item: &ItemStruct) -> anyhow::Result<Option<String>> {
+    let attributes = Attributes::of(&item.attrs)?;
+    let name = item.ident.to_string();
+    if let Some(text) = by_hand(&name, &attributes) {
+        return Ok(Some(text));
+    }
+    if !attributes.serialised && !PLAIN.contains(&&*name) {
+        return Ok(None);
+    }
+    let generics: Vec<String> = item.generics.type_params().map(|param| param.ident.to_string()).collect();
+    let generics = if generics.is_empty() { String::new() } else { format!("<{}>", generics.join(", ")) };
+    let body = Body::of(&item.fields, &attributes, name.ends_with("Request") || PLAIN.contains(&&*name))?;
+    Ok(Some(format!("{}export type {name}{generics} = {};\n", attributes.doc(""), body.text("  "))))
+}
+
+fn choice(item: &ItemEnum) -> anyhow::Result<Option<String>> {
+    let attributes = Attributes::of(&item.attrs)?;
+    let name = item.ident.to_string();
+    if let Some(text) = by_hand(&name, &attributes) {
+        return Ok(Some(text));
+    }
+    if !attributes.serialised {
+        return Ok(None);
+    }
+    let mut text = format!("{}export type {name} =", attributes.doc(""));
+    for variant in &item.variants {
+        let of = Attributes::of(&variant.attrs)?;
+        let word = of.name(&variant.ident.to_string(), attributes.rename_all);
+        let inner = Attributes { rename_all: of.rename_all, ..Attributes::default() };
+        let body = Body::of(&variant.fields, &inner, false)?;
+        let shape = match (&attributes.tag, &variant.fields) {
+            (Tag::External, Fields::Unit) => format!("{word:?}"),
+            (Tag::External, _) => format!("{{ {word}: {} }}", body.text("      ")),
+            (Tag::Untagged, Fields::Unit) => "null".to_owned(),
+            (Tag::Untagged, _) => body.text("      "),
+            (Tag::Internal(tag), Fields::Unit) => format!("{{ {tag}: {word:?} }}"),
+            (Tag::Internal(tag), _) => format!("({{ {tag}: {word:?} }} & {})", body.text("      ")),
+        };
+        write!(text, "\n{}  | {shape}", of.doc("  ")).expect("writing into a string does not fail");
+    }
+    text.push_str(";\n");
+    Ok(Some(text))
+}
+
+/// What is inside of a struct or a variant.
+enum Body {
+    /// Another type, without a name before it.
+    Newtype(String),
+    /// Fields, and types whose fields are among them.
+    Fields { lines: Vec<(String, String)>, flattened: Vec<String> },
+}
+
+impl Body {
+    fn of(fields: &Fields, container: &Attributes, is_request: bool) -> anyhow::Result<Self> {
+        if let Fields::Unnamed(unnamed) = fields {
+            let mut unnamed = unnamed.unnamed.iter();
+            let (Some(only), None) = (unnamed.next(), unnamed.next()) else {
+                bail!("only one field may be without a name")
+            };
+            return Ok(Self::Newtype(typescript(&only.ty)?));
+        }
+        let (mut lines, mut flattened) = (Vec::new(), Vec::new());
+        for field in fields {
+            let of = Attributes::of(&field.attrs)?;
+            let name = field.ident.as_ref().context("a field has a name")?.to_string();
+            if of.flatten {
+                flattened.push(typescript(&field.ty)?);
+                continue;
+            }
+            let name = of.name(&name, container.rename_all);
+            let optional = of.skipped || is_request && (of.default || container.default || types::is_option(&field.ty));
+            let ty = if optional { types::inside_option(&field.ty) } else { typescript(&field.ty) };
+            let ty = ty.with_context(|| name.clone())?;
+            lines.push((of.doc("  "), format!("{name}{}: {ty};", if optional { "?" } else { "" })));
+        }
+        Ok(Self::Fields { lines, flattened })
+    }
+
+    /// The type, its lines set in by `indent`.
+    fn text(&self, indent: &str) -> String {
+        match self {
+            Self::Newtype(ty) => ty.clone(),
+            Self::Fields { lines, flattened } => {
+                let end = &indent[2..];
+                let lines: String = lines
+                    .iter()
+                    .map(|(doc, line)| {
+                        let doc: String = doc.lines().map(|doc| format!("{indent}{}\n", doc.trim_start())).collect();
+                        format!("{doc}{indent}{line}\n")
+                    })
+                    .collect();
+                let rest: String = flattened.iter().map(|ty| format!(" & {ty}")).collect();
+                if lines.is_empty() {
+                    format!("Record<string, never>{rest}")
+                } else {
+                    format!("{{\n{lines}{end}}}{rest}")
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+//! Declarations of Rust, and what they become.
+
+use super::*;
+
+fn check(rust: &str, expected: &str) {
+    let declared = declarations(rust).expect("it is understood");
+    let text: String = declared.into_iter().map(|(_, text)| text).collect();
+    assert_eq!(text.trim(), expected.trim(), "{rust}");
+}
+
+#[test]
+fn a_struct_is_an_object() {
+    check(
+        r#"/// A thing.
+        #[derive(Serialize, Deserialize)]
+        pub struct Thing {
+            /// How many.
+            pub count: u64,
+            pub name: Option<String>,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            pub note: Option<Vec<Part>>,
+            #[serde(rename = "type")]
+            pub kind: BTreeMap<String, Value>,
+            #[serde(flatten)]
+            pub rest: Rest,
+        }"#,
+        "/** A thing. */\nexport type Thing = {\n  /** How many. */\n  count: number;\n  name: string | null;\n  note?: Part[];\n  \
+         type: Record<string, unknown>;\n} & Rest;",
+    );
+}
+
+#[test]
+fn what_a_request_may_leave_out_is_optional() {
+    let rust = |name: &str, attribute: &str| {
+        format!(
+            "#[derive(Deserialize)] {attribute} pub struct {name} {{ #[serde(default)] a: bool, b: bool, c: Option<u8> }}"
+        )
+    };
+    check(&rust("XRequest", ""), "export type XRequest = {\n  a?: boolean;\n  b: boolean;\n  c?: number;\n};");
+    check(&rust("X", ""), "export type X = {\n  a: boolean;\n  b: boolean;\n  c: number | null;\n};");
+    check(
+        &rust("XRequest", "#[serde(default)]"),
+        "export type XRequest = {\n  a?: boolean;\n  b?: boolean;\n  c?: number;\n};",
+    );
+}
+
+#[test]
+fn an_enum_is_a_union() {
+    check(
+        r#"#[derive(Serialize)] #[serde(rename_all = "snake_case")] pub enum E { HuggingFace, #[serde(rename = "x")] Y }"#,
+        "export type E =\n  | \"hugging_face\"\n  | \"x\";",
+    );
+    check(
+        r#"#[derive(Serialize)] #[serde(rename_all = "snake_case")] pub enum E { Text(String), Failed { error: String } }"#,
+        "export type E =\n  | { text: string }\n  | { failed: {\n      error: string;\n    } };",
+    );
+    check(
+        r#"#[derive(Serialize)] #[serde(tag = "status", rename_all = "lowercase")] pub enum E { Copying { total: u64 }, Done(M), Off }"#,
+        "export type E =\n  | ({ status: \"copying\" } & {\n      total: number;\n    })\n  | ({ status: \"done\" } & M)\n  | { status: \"off\" };",
+    );
+    check(
+        "#[derive(Serialize)] #[serde(untagged)] pub enum E { A(bool), B(Vec<u8>) }",
+        "export type E =\n  | boolean\n  | number[];",
+    );
+}
+
+#[test]
+fn what_is_no_type_of_the_wire_is_left_out() {
+    check("#[derive(Debug)] pub struct Parser { a: [u8; 4] } pub fn f() {} type Own = u8;", "");
+    check("pub struct Timestamp(pub SystemTime);", "export type Timestamp = string;");
+    check(
+        "pub type Changes = BTreeMap<String, Option<bool>>;",
+        "export type Changes = Record<string, boolean | null>;",
+    );
+    check("#[derive(Serialize)] pub struct L<T> { v: Option<T> }", "export type L<T> = {\n  v: T | null;\n};");
+}
+
+#[test]
+fn what_nobody_understands_fails() {
+    let refused = |rust: &str, part: &str| {
+        let error = format!("{:#}", declarations(rust).expect_err("it must not pass"));
+        assert!(error.contains(part), "{rust}: {error}");
+    };
+    refused(r#"#[derive(Serialize)] pub struct X { #[serde(with = "hex")] a: Bytes }"#, "with = \"hex\"");
+    refused(r#"#[derive(Serialize)] #[serde(rename_all = "camelCase")] pub struct X { a: u8 }"#, "camelCase");
+    refused("#[derive(Serialize)] pub struct X(u8, u8);", "without a name");
+    refused("#[derive(Serialize)] pub struct X { a: [u8; 4] }", "named types");
+}

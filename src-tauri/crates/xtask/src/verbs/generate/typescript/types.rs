@@ -1,0 +1,63 @@
+//! Types of fields.
+
+use anyhow::{Context, bail};
+use syn::{GenericArgument, PathArguments, PathSegment, Type};
+
+/// A type in TypeScript. Types of the wire keep their names.
+pub(super) fn typescript(ty: &Type) -> anyhow::Result<String> {
+    let segment = last(ty)?;
+    let name = segment.ident.to_string();
+    let arguments = arguments(segment);
+    let inner = |at: usize| arguments.get(at).context("a type argument is missing").and_then(|ty| typescript(ty));
+    Ok(match &*name {
+        "String" | "str" => "string".to_owned(),
+        "bool" => "boolean".to_owned(),
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i8" | "i16" | "i32" | "i64" | "f32" | "f64" => "number".to_owned(),
+        "Value" => "unknown".to_owned(),
+        "Option" => format!("{} | null", inner(0)?),
+        "Box" => inner(0)?,
+        "Vec" => {
+            let item = inner(0)?;
+            if item.contains(' ') { format!("({item})[]") } else { format!("{item}[]") }
+        }
+        "Map" | "BTreeMap" | "HashMap" => format!("Record<string, {}>", inner(1)?),
+        _ if arguments.is_empty() => name,
+        _ => {
+            let inner: Vec<String> = arguments.iter().map(|ty| typescript(ty)).collect::<Result<_, _>>()?;
+            format!("{name}<{}>", inner.join(", "))
+        }
+    })
+}
+
+/// What an `Option` holds, of a field that is left out where it holds nothing; any other type as it is.
+pub(super) fn inside_option(ty: &Type) -> anyhow::Result<String> {
+    if !is_option(ty) {
+        return typescript(ty);
+    }
+    typescript(arguments(last(ty)?).first().context("an option of something")?)
+}
+
+pub(super) fn is_option(ty: &Type) -> bool {
+    last(ty).is_ok_and(|segment| segment.ident == "Option")
+}
+
+fn last(ty: &Type) -> anyhow::Result<&PathSegment> {
+    match ty {
+        Type::Path(path) => path.path.segments.last().context("a path has segments"),
+        _ => bail!("only named types can be on the wire"),
+    }
+}
+
+fn arguments(segment: &PathSegment) -> Vec<&Type> {
+    match &segment.arguments {
+        PathArguments::AngleBracketed(list) => list
+            .args
+            .iter()
+            .filter_map(|argument| match argument {
+                GenericArgument::Type(ty) => Some(ty),
+                _ => None,
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
