@@ -83,7 +83,8 @@ fn draw(
 ) -> tauri::Result<(Face, Vec<Row>)> {
     let old = before.as_ref().map(|(old, _)| old);
     if old.map(|old| old.icon) != Some(face.icon) {
-        icon.set_icon_with_as_template(Some(image(face.icon)), cfg!(target_os = "macos"))?;
+        icon.set_icon(Some(image(face.icon)))?;
+        icon.set_icon_as_template(cfg!(target_os = "macos"))?;
     }
     if old.map(|old| &old.title) != Some(&face.title) {
         // A title that was shown goes away by an empty one.
