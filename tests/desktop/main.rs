@@ -15,7 +15,6 @@ mod screen;
 mod session;
 mod tray;
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 use std::time::{Duration, Instant};
 
@@ -30,10 +29,7 @@ use session::Session;
 /// A home whose window stays in the tray when it is closed, as if its user had said so.
 fn home() -> Home {
     let home = Home::new();
-    let config = home.folder.path().join("config");
-    std::fs::create_dir_all(&config).expect("the home is writable");
-    std::fs::set_permissions(&config, PermissionsExt::from_mode(0o700)).expect("it is ours");
-    std::fs::write(config.join("desktop.json"), r#"{"close":"keep"}"#).expect("the home is writable");
+    std::fs::write(home.folder.path().join("desktop.json"), r#"{"close":"keep"}"#).expect("the home is writable");
     home
 }
 
