@@ -25,8 +25,8 @@ pub(super) enum Case {
 /// What attributes say, as far as the wire uses it.
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
-    doc: Vec<String>,
-    rename: Option<String>,
+    pub(super) doc: Vec<String>,
+    pub(super) rename: Option<String>,
     pub(super) rename_all: Option<Case>,
     pub(super) tag: Tag,
     pub(super) flatten: bool,
