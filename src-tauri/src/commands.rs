@@ -173,6 +173,9 @@ mod tests {
         expected.sort();
         let mut permissions: Vec<String> = permissions.iter().map(ToString::to_string).collect();
         permissions.sort();
-        assert_eq!(permissions, expected, "the page may ask for the commands and hear of dropped files, and for no more");
+        assert_eq!(
+            permissions, expected,
+            "the page may ask for the commands and hear of dropped files, and for no more"
+        );
     }
 }

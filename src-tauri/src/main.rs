@@ -46,7 +46,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("Error: the window cannot be opened: {error:#}");
-            eprintln!("Cairn's daemon does not need it: `cairn ui` opens the same page in a browser, `cairn run` chats here.");
+            eprintln!(
+                "Cairn's daemon does not need it: `cairn ui` opens the same page in a browser, `cairn run` chats here."
+            );
             ExitCode::FAILURE
         }
     }

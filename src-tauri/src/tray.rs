@@ -53,7 +53,8 @@ pub(crate) fn put_up(app: &AppHandle, seen: watch::Receiver<Seen>) -> anyhow::Re
             .build(app)
     };
     // Linux's library is loaded at this moment, and its binding panics where there is none.
-    let icon = panic::catch_unwind(AssertUnwindSafe(build)).map_err(|_| anyhow::anyhow!("its library is missing"))??;
+    let icon =
+        panic::catch_unwind(AssertUnwindSafe(build)).map_err(|_| anyhow::anyhow!("its library is missing"))??;
     tauri::async_runtime::spawn(keep_drawn(app.clone(), icon, actions, seen));
     Ok(())
 }
@@ -136,7 +137,9 @@ fn fits(old: &[Entry], new: &[Entry]) -> bool {
     old.len() == new.len()
         && old.iter().zip(new).all(|pair| match pair {
             (Entry::Note(_), Entry::Note(_)) | (Entry::Separator, Entry::Separator) => true,
-            (Entry::Item(_, old), Entry::Item(_, new)) | (Entry::Check(_, old, _), Entry::Check(_, new, _)) => old == new,
+            (Entry::Item(_, old), Entry::Item(_, new)) | (Entry::Check(_, old, _), Entry::Check(_, new, _)) => {
+                old == new
+            }
             (Entry::Submenu(_, old), Entry::Submenu(_, new)) => fits(old, new),
             _ => false,
         })

@@ -104,7 +104,11 @@ fn the_page_is_not_loaded_anew_by_a_key() {
     }
     assert_eq!(session.run("location.href = 'https://example.org/'; return true"), true, "the script runs");
     std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(session.run("return [location.origin, window.typed]"), json!(["tauri://localhost", "a draft"]), "it stays");
+    assert_eq!(
+        session.run("return [location.origin, window.typed]"),
+        json!(["tauri://localhost", "a draft"]),
+        "it stays"
+    );
 }
 
 #[test]

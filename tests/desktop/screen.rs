@@ -65,12 +65,15 @@ impl Screen {
         std::fs::set_permissions(user.path(), PermissionsExt::from_mode(0o700)).expect("it is ours");
         let xvfb = ["-displayfd", "1", "-screen", "0", "1440x900x24", "-nolisten", "tcp"];
         let (xvfb, display) = first_line(Command::new("Xvfb").args(xvfb));
-        let (bus, address) = first_line(Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address=1"]));
+        let (bus, address) =
+            first_line(Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address=1"]));
         let mut screen =
             Self { display: format!(":{display}"), bus: address, user, running: vec![xvfb, bus], _turn: turn };
         let mut openbox = screen.command("openbox");
         screen.running.push(openbox.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is installed"));
-        until("the window manager is there", || screen.command("wmctrl").arg("-m").output().is_ok_and(|o| o.status.success()));
+        until("the window manager is there", || {
+            screen.command("wmctrl").arg("-m").output().is_ok_and(|o| o.status.success())
+        });
         Some(screen)
     }
 
@@ -143,12 +146,8 @@ impl Drop for Screen {
 
 /// Starts a program that says in its first line where it is.
 fn first_line(command: &mut Command) -> (Child, String) {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("it is installed");
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it is installed");
     let mut line = String::new();
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
     lines.read_line(&mut line).expect("it speaks");

@@ -23,7 +23,10 @@ pub(crate) struct Session<'a> {
 impl<'a> Session<'a> {
     /// Starts the app, and waits for its window.
     pub(crate) fn start(screen: &'a Screen, home: &'a Home) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("loopback has free ports").port();
+        let port = TcpListener::bind("127.0.0.1:0")
+            .and_then(|free| free.local_addr())
+            .expect("loopback has free ports")
+            .port();
         let mut driver = screen.at_home("WebKitWebDriver", home);
         driver.arg(format!("--port={port}")).env("TAURI_WEBVIEW_AUTOMATION", "true");
         let log = std::fs::File::create(home.folder.path().join("desktop.log")).expect("the home is writable");

@@ -23,7 +23,8 @@ pub(crate) fn labels(screen: &Screen) -> Vec<String> {
 pub(crate) fn click(screen: &Screen, label: &str) {
     let menu = find(screen).expect("there is a tray icon");
     let rows = rows(screen);
-    let (id, _) = rows.iter().find(|(_, found)| found == label).unwrap_or_else(|| panic!("{label:?} is not in {rows:?}"));
+    let (id, _) =
+        rows.iter().find(|(_, found)| found == label).unwrap_or_else(|| panic!("{label:?} is not in {rows:?}"));
     let mut call = send(screen, &menu.owner, &menu.path, &format!("{INTERFACE}.Event"));
     call.args([&format!("int32:{id}"), "string:clicked", "variant:int32:0", "uint32:0"]);
     succeeded(&call.output().expect("it is installed"));
@@ -58,7 +59,8 @@ fn rows(screen: &Screen) -> Vec<(i32, String)> {
 
 /// Where the app's menu is: on some connection to the bus, below a path that the library for tray icons has chosen.
 fn find(screen: &Screen) -> Option<Menu> {
-    let names = send(screen, "org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames").output().expect("it is installed");
+    let names =
+        send(screen, "org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames").output().expect("it is installed");
     let names = text(&names.stdout);
     let owners = names.lines().filter_map(|line| line.trim().strip_prefix("string \"")?.strip_suffix('"'));
     for owner in owners.filter(|owner| owner.starts_with(':')) {

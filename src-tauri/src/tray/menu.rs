@@ -215,7 +215,8 @@ fn left(eta_seconds: u64, words: &Words) -> String {
 
 /// Decimal units, as disks and networks are sold, with one digit behind the point below ten.
 fn bytes(count: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
+    const UNITS: [(&str, u64); 4] =
+        [("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("kB", 1_000)];
     let Some((unit, size)) = UNITS.into_iter().find(|(_, size)| count >= *size) else { return format!("{count} B") };
     let tenths = u128::from(count) * 10 / u128::from(size);
     if tenths < 100 { format!("{}.{} {unit}", tenths / 10, tenths % 10) } else { format!("{} {unit}", tenths / 10) }

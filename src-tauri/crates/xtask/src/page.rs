@@ -14,8 +14,11 @@ use crate::{Repo, process, python};
 const NO_SOURCES: &[&str] = &["node_modules", "dist", "e2e"];
 
 /// Succeeds where Node.js is new enough for the page's tools.
-const NODE_FITS: &[&str] =
-    &["node", "-e", "const [major, minor] = process.versions.node.split('.'); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)"];
+const NODE_FITS: &[&str] = &[
+    "node",
+    "-e",
+    "const [major, minor] = process.versions.node.split('.'); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)",
+];
 
 /// Builds it, where it is not there or older than its sources.
 ///

@@ -153,11 +153,23 @@ fn models_and_states() {
     let model = |name: &str, size_bytes| LoadedModel { name: name.into(), size_bytes };
     let with = |models| Seen { models, ..here() };
     let one = with(vec![model("qwen3.5:9b", 6_140_000_000)]);
-    check("one model", &one, Icon::Idle, None, &["(Ready – qwen3.5:9b (6.1 GB))", "Loaded models: 1 >\n  qwen3.5:9b (6.1 GB) >\n    Unload"]);
+    check(
+        "one model",
+        &one,
+        Icon::Idle,
+        None,
+        &["(Ready – qwen3.5:9b (6.1 GB))", "Loaded models: 1 >\n  qwen3.5:9b (6.1 GB) >\n    Unload"],
+    );
     let two = with(vec![model("a", 999), model("b", 12_345_678)]);
     check("two models", &two, Icon::Idle, None, &["(Ready – 2 models (12 MB))", "  a (999 B) >", "  b (12 MB) >"]);
     let starting = Seen::at_start(Language::English);
-    check("at the start", &starting, Icon::Idle, None, &["(Starting…)\n-\nOpen Cairn\nNew chat\n-\n[ ] Start at login"]);
+    check(
+        "at the start",
+        &starting,
+        Icon::Idle,
+        None,
+        &["(Starting…)\n-\nOpen Cairn\nNew chat\n-\n[ ] Start at login"],
+    );
     let gone = Seen { daemon: Daemon::Gone("port taken\nmore".into()), ..starting };
     check("no daemon", &gone, Icon::Attention, None, &["(Not running: port taken)\n", "Quit"]);
 }
@@ -166,5 +178,11 @@ fn models_and_states() {
 fn chinese() {
     let downloads = vec![download(1, DownloadState::Running, 62)];
     let seen = Seen { downloads, language: Language::Chinese, ..here() };
-    check("in Chinese", &seen, Icon::Active, Some("62 %"), &["(就绪)", "下载：1 · 62 % · 20 MB/s · 剩余 2 分钟 >", "暂停 m1"]);
+    check(
+        "in Chinese",
+        &seen,
+        Icon::Active,
+        Some("62 %"),
+        &["(就绪)", "下载：1 · 62 % · 20 MB/s · 剩余 2 分钟 >", "暂停 m1"],
+    );
 }

@@ -222,7 +222,10 @@ mod tests {
     fn tests_need_all_that_running_needs() {
         let count = |purpose| NEEDS.iter().filter(|need| need.since <= purpose).count();
         let counts = [For::Running, For::Page, For::Desktop, For::Tests].map(count);
-        assert!(counts.is_sorted_by(|fewer, more| fewer < more), "each purpose needs more than the one before: {counts:?}");
+        assert!(
+            counts.is_sorted_by(|fewer, more| fewer < more),
+            "each purpose needs more than the one before: {counts:?}"
+        );
         assert_eq!(count(For::Tests), NEEDS.len(), "tests need everything");
     }
 }
