@@ -128,8 +128,8 @@ fn image(icon: Icon) -> Image<'static> {
 enum Row {
     Item(MenuItem<Wry>),
     Check(CheckMenuItem<Wry>),
-    Submenu(Submenu<Wry>),
-    Separator,
+    /// One whose words never change.
+    Fixed,
 }
 
 /// Whether the same rows with the same deeds are there, so that it is enough to replace words.
@@ -140,7 +140,8 @@ fn fits(old: &[Entry], new: &[Entry]) -> bool {
             (Entry::Item(_, old), Entry::Item(_, new)) | (Entry::Check(_, old, _), Entry::Check(_, new, _)) => {
                 old == new
             }
-            (Entry::Submenu(_, old), Entry::Submenu(_, new)) => fits(old, new),
+            // The words above a submenu stay as they were made: Linux's menus do not take new ones.
+            (Entry::Submenu(old, above), Entry::Submenu(new, below)) => old == new && fits(above, below),
             _ => false,
         })
 }
@@ -164,7 +165,6 @@ fn reword(rows: &[Row], entries: &[Entry]) -> tauri::Result<()> {
                 row.set_text(text)?;
                 row.set_checked(*on)?;
             }
-            (Row::Submenu(row), Entry::Submenu(text, _)) => row.set_text(text)?,
             _ => {}
         }
     }
@@ -199,14 +199,14 @@ impl Made {
             }
             Entry::Submenu(text, entries) => {
                 let submenu = Submenu::new(app, text, true)?;
-                self.rows.push(Row::Submenu(submenu.clone()));
+                self.rows.push(Row::Fixed);
                 for entry in entries {
                     submenu.append(self.row(app, entry)?.as_ref())?;
                 }
                 Box::new(submenu)
             }
             Entry::Separator => {
-                self.rows.push(Row::Separator);
+                self.rows.push(Row::Fixed);
                 Box::new(PredefinedMenuItem::separator(app)?)
             }
         })
@@ -235,6 +235,7 @@ mod tests {
         let below = |id| [Entry::Submenu("a".into(), vec![item("b", id)])];
         check(&below(1), &below(1), true);
         check(&below(1), &below(2), false);
+        check(&below(1), &[Entry::Submenu("c".into(), vec![item("b", 1)])], false);
         let checked = |on| [Entry::Check("a".into(), Action::Autostart, on)];
         check(&checked(true), &checked(false), true);
     }
