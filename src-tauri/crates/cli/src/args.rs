@@ -44,6 +44,9 @@ pub(crate) enum Verb {
     Login(Login),
     /// Forget the name and the password for a registry
     Logout(Logout),
+    /// Tell the desktop app where things are, and how the daemon is reached
+    #[command(hide = true)]
+    Desktop,
     /// Show the models that are on their way; pause, resume, cancel or discard them
     Downloads(Downloads),
     /// Share models with other machines, or take them from one that does

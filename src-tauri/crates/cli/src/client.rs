@@ -85,6 +85,11 @@ impl Client {
         self.token.is_some()
     }
 
+    /// The server's address, and what opens `/app` there.
+    pub(crate) fn door(&self) -> (&str, Option<&str>) {
+        (&self.base, self.token.as_deref())
+    }
+
     /// Refuses what only our own daemon can do, in words such as `importing a file`.
     pub(crate) fn must_be_ours(&self, what: &str) -> anyhow::Result<()> {
         match self.is_ours() {

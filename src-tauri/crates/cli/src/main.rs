@@ -10,6 +10,7 @@ mod client;
 mod cp;
 mod create;
 mod daemon;
+mod desktop;
 mod downloads;
 mod du;
 mod gc;
@@ -119,6 +120,7 @@ fn begin(args: Args) -> anyhow::Result<ExitCode> {
         None => output::print(&args::help()),
         Some(Verb::Cache(args)) => runtime.block_on(cache::cache(&setting, &args)),
         Some(Verb::Cp(args)) => runtime.block_on(cp::copy(&setting, &args)),
+        Some(Verb::Desktop) => runtime.block_on(desktop::tell(&setting)),
         Some(Verb::Downloads(args)) => runtime.block_on(downloads::downloads(&setting, &args)),
         Some(Verb::Create(args)) => runtime.block_on(create::create(&setting, &args)),
         Some(Verb::Du(args)) => runtime.block_on(du::print(&setting, &args)),

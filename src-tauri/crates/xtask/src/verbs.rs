@@ -1,6 +1,7 @@
 //! All verbs: one file each, one row each.
 
 pub mod bench;
+pub mod bundle;
 pub mod check_os;
 pub mod ci;
 pub mod fuzz;
@@ -34,6 +35,7 @@ pub struct Verb {
 pub const ALL: &[Verb] = &[
     setup::VERB,
     run::VERB,
+    bundle::VERB,
     test::VERB,
     lint::VERB,
     ci::VERB,

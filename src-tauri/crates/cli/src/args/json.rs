@@ -27,7 +27,7 @@ impl Verb {
             Self::Search(args) => args.json,
             Self::Show(args) => args.json,
             Self::Pull(_) | Self::Push(_) | Self::Rm(_) | Self::Verify(_) => false,
-            Self::Logout(_) | Self::Run(_) | Self::Serve(_) | Self::Stop(_) | Self::Ui(_) => false,
+            Self::Desktop | Self::Logout(_) | Self::Run(_) | Self::Serve(_) | Self::Stop(_) | Self::Ui(_) => false,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `run`: builds Cairn and starts it. Today that is a chat with Pebble in the terminal.
+//! `run`: builds Cairn and starts it. Where there is a screen that is the app; elsewhere the daemon serves the same page to a browser,
+//! and Pebble answers in the terminal.
 
 use std::io::{IsTerminal, Read, Write};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -7,12 +8,12 @@ use anyhow::{Context, bail};
 
 use super::Verb;
 use super::setup::{For, ensure};
-use crate::{Repo, process, workspace};
+use crate::{Repo, page, process, workspace};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "run",
-    about: "Build Cairn and chat with Pebble; `-- --prompt TEXT` answers once; other words after `--` go to `cairn`",
+    about: "Build Cairn and open it; `-- --prompt TEXT` answers once; other words after `--` go to `cairn`",
     run,
 };
 
@@ -22,11 +23,24 @@ const GUIDE: &str = "pebble";
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
     let words = words(args)?;
-    ensure(For::Running)?;
-    process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--bin", "cairn"]))?;
-    let program =
-        workspace::target_folder(repo)?.join("release").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
-    let mut cairn = Command::new(program);
+    let opens = args.is_empty() && has_screen();
+    ensure(if opens { For::Desktop } else { For::Page })?;
+    page::build(repo)?;
+    let cairn = ["build", "--release", "--package", "cairn-cli", "--bin", "cairn"];
+    let desktop: &[&str] = if opens { &["--package", "cairn-desktop", "--bin", "cairn-desktop"] } else { &[] };
+    process::run(&mut process::cargo(repo, &[&cairn, desktop].concat()))?;
+    let folder = workspace::target_folder(repo)?.join("release");
+    let program = |name: &str| Command::new(folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
+    if opens {
+        return hand_over(program("cairn-desktop"));
+    }
+    if args.is_empty() {
+        // Without it there is still the chat.
+        if let Err(error) = process::run(program("cairn").arg("ui")) {
+            eprintln!("{error:#}");
+        }
+    }
+    let mut cairn = program("cairn");
     cairn.args(&words);
     if args.is_empty() && !std::io::stdin().is_terminal() {
         return Ok(match answer_input(cairn, std::io::stdin())? {
@@ -40,6 +54,13 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         });
     }
     hand_over(cairn)
+}
+
+/// Whether there is a screen to open a window on. On Windows and macOS there always is.
+fn has_screen() -> bool {
+    #[expect(clippy::disallowed_methods, reason = "the system says by these where a screen is")]
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    cfg!(any(windows, target_os = "macos")) || set("DISPLAY") || set("WAYLAND_DISPLAY")
 }
 
 /// The words for `cairn`: a chat, one answer, or whatever was asked for.

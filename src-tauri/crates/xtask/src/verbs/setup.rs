@@ -1,7 +1,8 @@
 //! `setup`: installs what running and testing need and this machine lacks.
 //!
-//! Cargo fetches every crate by itself, so little is left: the C compiler as a linker, and for the journeys Docker's registry
-//! and Python with the clients that they drive. Nothing is done, quickly, where all is there.
+//! Cargo fetches every crate by itself, so little is left: the C compiler as a linker, Python for the Node.js that builds the page,
+//! the system's web view for the window, and for the journeys Docker's registry, a screen that nobody sees, and the clients that
+//! they drive. Nothing is done, quickly, where all is there.
 
 use std::process::{Command, ExitCode};
 
@@ -28,6 +29,10 @@ pub const VERB: Verb = Verb {
 pub enum For {
     /// Building and running.
     Running,
+    /// The page that the daemon serves and the window shows.
+    Page,
+    /// The window.
+    Desktop,
     /// The tests too.
     Tests,
 }
@@ -50,10 +55,46 @@ const NEEDS: &[Need] = &[
         proof: &["cc", "--version"],
     },
     Need {
-        what: "Python 3 with virtual environments (real clients, in tests)",
-        since: For::Tests,
+        what: "Python 3 with virtual environments (it brings Node.js; real clients, in tests)",
+        since: For::Page,
         packages: &["python3", "python3-venv"],
         proof: &["python3", "-c", "import ensurepip, venv"],
+    },
+    Need {
+        what: "WebKitGTK, which shows the window's page",
+        since: For::Desktop,
+        packages: &["libwebkit2gtk-4.1-dev", "pkg-config"],
+        proof: &["pkg-config", "--exists", "webkit2gtk-4.1"],
+    },
+    Need {
+        what: "Ayatana's library for tray icons",
+        since: For::Desktop,
+        packages: &["libayatana-appindicator3-dev", "pkg-config"],
+        proof: &["pkg-config", "--exists", "ayatana-appindicator3-0.1"],
+    },
+    Need {
+        what: "Xvfb, a screen that nobody sees (the window, in tests)",
+        since: For::Tests,
+        packages: &["xvfb"],
+        proof: &["sh", "-c", "command -v Xvfb"],
+    },
+    Need {
+        what: "a message bus of one's own (the window, in tests)",
+        since: For::Tests,
+        packages: &["dbus-daemon", "dbus-bin"],
+        proof: &["sh", "-c", "command -v dbus-daemon && command -v dbus-send"],
+    },
+    Need {
+        what: "a window manager, and a program that speaks to it (the window, in tests)",
+        since: For::Tests,
+        packages: &["openbox", "wmctrl"],
+        proof: &["sh", "-c", "command -v openbox && command -v wmctrl"],
+    },
+    Need {
+        what: "WebKitWebDriver, which drives the window (in tests)",
+        since: For::Tests,
+        packages: &["webkit2gtk-driver"],
+        proof: &["sh", "-c", "command -v WebKitWebDriver"],
     },
     Need {
         what: "docker-registry (a real registry, in tests)",
@@ -180,7 +221,11 @@ mod tests {
     #[test]
     fn tests_need_all_that_running_needs() {
         let count = |purpose| NEEDS.iter().filter(|need| need.since <= purpose).count();
-        assert!(count(For::Running) < count(For::Tests), "Python, the registry and skopeo are for tests only");
+        let counts = [For::Running, For::Page, For::Desktop, For::Tests].map(count);
+        assert!(
+            counts.is_sorted_by(|fewer, more| fewer < more),
+            "each purpose needs more than the one before: {counts:?}"
+        );
         assert_eq!(count(For::Tests), NEEDS.len(), "tests need everything");
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use super::Verb;
 use super::setup::{For, ensure};
-use crate::{Repo, process, python};
+use crate::{Repo, page, process, python};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
@@ -31,6 +31,7 @@ pub const VERB: Verb = Verb {
 pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
     let python = python::CLIENTS.python(repo)?;
+    page::build(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
     let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);
     run(tests.env("CAIRN_MOTO_PYTHON", python)).map(drop)

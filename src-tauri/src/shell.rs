@@ -1,0 +1,227 @@
+//! The shell: what ties the window, the tray and the daemon together, and what they all ask of it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context;
+use cairn_disk::{Disk, RealDisk};
+use cairn_wire::app::DesktopPlaces;
+use tauri::{AppHandle, Manager, RunEvent};
+use tauri_plugin_autostart::{MacosLauncher, ManagerExt};
+use tauri_plugin_deep_link::DeepLinkExt;
+use tauri_plugin_notification::NotificationExt;
+use tauri_plugin_opener::OpenerExt;
+use tokio::sync::watch;
+
+use crate::choices::{Choices, ChoicesFile, Closing};
+use crate::client::Client;
+use crate::news::News;
+use crate::seen::{Daemon, Seen};
+use crate::sidecar::Asked;
+use crate::words::{Language, fill};
+use crate::{HIDDEN, commands, follow, link, tray, update, window};
+
+/// How long the daemon may take to hear that it is to end.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// What is known when the program starts.
+pub(crate) struct Start {
+    /// Only the tray is to be seen.
+    pub(crate) hidden: bool,
+    /// Where things are, if `cairn` could say so.
+    pub(crate) places: Option<DesktopPlaces>,
+    /// The `cairn` that finds the daemon or starts it.
+    pub(crate) pending: anyhow::Result<Asked>,
+}
+
+/// What the parts share.
+pub(crate) struct Shell {
+    places: Option<DesktopPlaces>,
+    file: ChoicesFile,
+    choices: Mutex<Choices>,
+    seen: Arc<watch::Sender<Seen>>,
+}
+
+impl Shell {
+    fn new(places: Option<DesktopPlaces>) -> Self {
+        let file = ChoicesFile::below(places.as_ref().map(|places| &*places.config_folder));
+        let choices = file.read();
+        let language = Language::of(&sys_locale::get_locale().unwrap_or_default());
+        let close_to_tray = choices.close != Some(Closing::Quit);
+        let seen = Seen { close_to_tray, ..Seen::at_start(language) };
+        Self { places, file, choices: Mutex::new(choices), seen: Arc::new(watch::Sender::new(seen)) }
+    }
+
+    /// The one of this app.
+    pub(crate) fn of(app: &AppHandle) -> tauri::State<'_, Self> {
+        app.state()
+    }
+
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.borrow().clone()
+    }
+
+    /// Sees what changes.
+    pub(crate) fn look(&self) -> watch::Receiver<Seen> {
+        self.seen.subscribe()
+    }
+
+    pub(crate) fn speak(&self, language: Language) {
+        follow::change(&self.seen, |seen| seen.language = language);
+    }
+
+    pub(crate) fn choices(&self) -> Choices {
+        *self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what closing the window is to do.
+    ///
+    /// # Errors
+    /// It cannot be written down, and holds until the app ends.
+    pub(crate) fn choose(&self, closing: Closing) -> anyhow::Result<()> {
+        let choices = Choices { close: Some(closing) };
+        *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = choices;
+        follow::change(&self.seen, |seen| seen.close_to_tray = closing == Closing::Keep);
+        self.file.write(choices)
+    }
+
+    /// A client of the daemon, while there is one.
+    pub(crate) fn client(&self) -> Option<Client> {
+        match &self.seen.borrow().daemon {
+            Daemon::Here(server) => Client::new(server.clone()).ok(),
+            Daemon::Starting | Daemon::Gone(_) => None,
+        }
+    }
+}
+
+/// Runs the app until its user quits.
+///
+/// # Errors
+/// Why there can be no windows.
+pub(crate) fn run(start: Start) -> anyhow::Result<()> {
+    let Start { hidden, places, pending } = start;
+    let mut builder = tauri::Builder::default()
+        // This one first: a second start hands its words over and ends here.
+        .plugin(tauri_plugin_single_instance::init(|app, _, _| window::show(app, None)))
+        .plugin(tauri_plugin_deep_link::init())
+        .plugin(tauri_plugin_dialog::init())
+        .plugin(tauri_plugin_notification::init())
+        .plugin(tauri_plugin_opener::init())
+        .plugin(tauri_plugin_autostart::init(MacosLauncher::LaunchAgent, Some(vec![HIDDEN])))
+        .plugin(window_state(places.as_ref()));
+    if update::signed().is_some() {
+        builder = builder.plugin(tauri_plugin_updater::Builder::new().build());
+    }
+    let app = builder
+        .manage(Shell::new(places))
+        .invoke_handler(commands::handler())
+        .on_window_event(window::on_event)
+        .build(tauri::generate_context!())
+        .context("the window system")?;
+    set_up(app.handle(), hidden, pending);
+    app.run(|app, event| match event {
+        // Without a window there is still the tray; only `quit` ends the app.
+        RunEvent::ExitRequested { code: None, api, .. } => api.prevent_exit(),
+        #[cfg(target_os = "macos")]
+        RunEvent::Reopen { .. } => window::show(app, None),
+        _ => {
+            let _ = app;
+        }
+    });
+    Ok(())
+}
+
+fn window_state(places: Option<&DesktopPlaces>) -> tauri::plugin::TauriPlugin<tauri::Wry> {
+    let mut builder = tauri_plugin_window_state::Builder::default().with_state_flags(window::REMEMBERED);
+    if let Some(places) = places {
+        let folder = std::path::Path::new(&places.config_folder);
+        if RealDisk.create_dir_all(folder).is_ok() {
+            // An absolute path takes the place of the folder that the plugin would choose.
+            builder = builder.with_filename(folder.join("window.json").display().to_string());
+        }
+    }
+    builder.build()
+}
+
+fn set_up(app: &AppHandle, hidden: bool, pending: anyhow::Result<Asked>) {
+    let shell = Shell::of(app);
+    let autostart = app.autolaunch().is_enabled().unwrap_or(false);
+    follow::change(&shell.seen, |seen| seen.autostart = autostart);
+    let (seen, handle) = (shell.seen.clone(), app.clone());
+    tauri::async_runtime::spawn(async move {
+        follow::follow(pending, &seen, |news| notify(&handle, news)).await;
+    });
+    let has_tray = match tray::put_up(app, shell.look()) {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("there is no tray icon: {error:#}");
+            false
+        }
+    };
+    let handle = app.clone();
+    app.deep_link().on_open_url(move |event| {
+        for url in event.urls() {
+            if let Some(route) = link::route(url.as_str()) {
+                window::show(&handle, Some(&route));
+            }
+        }
+    });
+    let links = app.deep_link().get_current().ok().flatten().unwrap_or_default();
+    let route = links.iter().find_map(|url| link::route(url.as_str()));
+    if !hidden || !has_tray {
+        window::open_or_tell(app, route.as_deref());
+    }
+}
+
+fn notify(app: &AppHandle, news: Vec<News>) {
+    let words = Shell::of(app).seen().language.words();
+    let looks = app.get_webview_window(window::LABEL).is_some_and(|window| window.is_focused().unwrap_or(false));
+    for news in news {
+        // Who looks at the window has seen it there.
+        if looks {
+            continue;
+        }
+        let (title, body) = match news {
+            News::Finished { model } => (fill(words.came, &[("model", &model)]), words.came_more.to_owned()),
+            News::Failed { model, why } => (fill(words.trouble, &[("model", &model)]), why),
+        };
+        if let Err(error) = app.notification().builder().title(title).body(body).show() {
+            eprintln!("a notification was not shown: {error}");
+        }
+    }
+}
+
+/// Has the app start with a login, or not.
+///
+/// # Errors
+/// The system does not take it.
+pub(crate) fn set_autostart(app: &AppHandle, on: bool) -> anyhow::Result<()> {
+    let autostart = app.autolaunch();
+    if on { autostart.enable() } else { autostart.disable() }.context("the system's list of programs that start")?;
+    follow::change(&Shell::of(app).seen, |seen| seen.autostart = on);
+    Ok(())
+}
+
+/// Shows the folder with the daemon's log.
+///
+/// # Errors
+/// No folder is known, or nothing here shows folders.
+pub(crate) fn open_logs(app: &AppHandle) -> anyhow::Result<()> {
+    let shell = Shell::of(app);
+    let places = shell.places.as_ref().context("where the log is was not said")?;
+    let folder = std::path::Path::new(&places.log_file).parent().context("the log lies in a folder")?;
+    Ok(app.opener().open_path(folder.display().to_string(), None::<&str>)?)
+}
+
+/// Ends the daemon, whose downloads go on at its next start, and then the app.
+pub(crate) fn quit(app: &AppHandle) {
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        let client = Shell::of(&app).client();
+        if let Some(client) = client {
+            // A daemon that does not hear this ends by itself when nobody needs it.
+            let _ = tokio::time::timeout(STOP_WITHIN, client.tell("/app/stop", &())).await;
+        }
+        app.exit(0);
+    });
+}

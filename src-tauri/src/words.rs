@@ -1,0 +1,220 @@
+//! The words of the tray, the dialogs and the notifications, in each language. The page has its own, in `ui/src/i18n`.
+//!
+//! A text with a hole names what goes in, `{model}`; [`fill`] puts it there.
+
+/// The languages that Cairn speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    English,
+    Chinese,
+}
+
+impl Language {
+    /// The language that a tag such as `zh-CN` or `de_DE.UTF-8` is nearest to.
+    pub(crate) fn of(tag: &str) -> Self {
+        let first = tag.split(['-', '_', '.']).next().unwrap_or_default();
+        if first.eq_ignore_ascii_case("zh") { Self::Chinese } else { Self::English }
+    }
+
+    pub(crate) fn words(self) -> &'static Words {
+        match self {
+            Self::English => &ENGLISH,
+            Self::Chinese => &CHINESE,
+        }
+    }
+}
+
+/// Puts values into the holes of a text.
+pub(crate) fn fill(text: &str, values: &[(&str, &str)]) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        filled.push_str(before);
+        let (name, after) = after.split_once('}').expect("a hole is closed; a test looks at each text");
+        let value = values.iter().find(|(hole, _)| *hole == name);
+        filled.push_str(value.expect("each hole is filled; a test looks at each text").1);
+        rest = after;
+    }
+    filled + rest
+}
+
+/// Every text.
+#[derive(Debug)]
+pub(crate) struct Words {
+    pub(crate) starting: &'static str,
+    pub(crate) ready: &'static str,
+    pub(crate) ready_with_one: &'static str,
+    pub(crate) ready_with_many: &'static str,
+    pub(crate) gone: &'static str,
+    pub(crate) open: &'static str,
+    pub(crate) new_chat: &'static str,
+    pub(crate) no_downloads: &'static str,
+    pub(crate) downloads: &'static str,
+    pub(crate) time_left: &'static str,
+    pub(crate) pause: &'static str,
+    pub(crate) resume: &'static str,
+    pub(crate) waiting: &'static str,
+    pub(crate) paused: &'static str,
+    pub(crate) failed: &'static str,
+    pub(crate) pause_all: &'static str,
+    pub(crate) resume_all: &'static str,
+    pub(crate) open_list: &'static str,
+    pub(crate) models: &'static str,
+    pub(crate) no_models: &'static str,
+    pub(crate) unload: &'static str,
+    pub(crate) keep_hour: &'static str,
+    pub(crate) keep: &'static str,
+    pub(crate) server: &'static str,
+    pub(crate) cache: &'static str,
+    pub(crate) autostart: &'static str,
+    pub(crate) close_to_tray: &'static str,
+    pub(crate) settings: &'static str,
+    pub(crate) logs: &'static str,
+    pub(crate) quit: &'static str,
+    pub(crate) quit_and_pause: &'static str,
+    pub(crate) seconds: &'static str,
+    pub(crate) minutes: &'static str,
+    pub(crate) hours: &'static str,
+    pub(crate) came: &'static str,
+    pub(crate) came_more: &'static str,
+    pub(crate) trouble: &'static str,
+    pub(crate) close_title: &'static str,
+    pub(crate) close_question: &'static str,
+    pub(crate) close_keep: &'static str,
+    pub(crate) close_quit: &'static str,
+    pub(crate) no_window: &'static str,
+}
+
+const ENGLISH: Words = Words {
+    starting: "Starting…",
+    ready: "Ready",
+    ready_with_one: "Ready – {model} ({size})",
+    ready_with_many: "Ready – {count} models ({size})",
+    gone: "Not running: {why}",
+    open: "Open Cairn",
+    new_chat: "New chat",
+    no_downloads: "No downloads",
+    downloads: "Downloads: {parts}",
+    time_left: "{time} left",
+    pause: "Pause {model} – {parts}",
+    resume: "Resume {model} – {parts}",
+    waiting: "waiting",
+    paused: "paused at {percent}",
+    failed: "failed at {percent}",
+    pause_all: "Pause all",
+    resume_all: "Resume all",
+    open_list: "Show downloads",
+    models: "Loaded models: {count}",
+    no_models: "No model is loaded",
+    unload: "Unload",
+    keep_hour: "Keep for 1 hour",
+    keep: "Keep until quit",
+    server: "Server: {address}",
+    cache: "Cache tiers",
+    autostart: "Start at login",
+    close_to_tray: "Closing the window keeps Cairn running",
+    settings: "Settings…",
+    logs: "Show logs",
+    quit: "Quit (stops the server)",
+    quit_and_pause: "Quit (stops the server and {count} downloads; they resume)",
+    seconds: "{count} s",
+    minutes: "{count} min",
+    hours: "{count} h",
+    came: "{model} is here",
+    came_more: "The model can be used now.",
+    trouble: "{model} needs you",
+    close_title: "Keep Cairn running?",
+    close_question: "Downloads and answers go on, and other apps keep their server. Cairn stays in the tray; where there is none, \
+                     start it again to see the window. Settings can change this.",
+    close_keep: "Keep running",
+    close_quit: "Quit",
+    no_window: "The window could not be opened",
+};
+
+const CHINESE: Words = Words {
+    starting: "正在启动…",
+    ready: "就绪",
+    ready_with_one: "就绪 – {model}（{size}）",
+    ready_with_many: "就绪 – {count} 个模型（{size}）",
+    gone: "未运行：{why}",
+    open: "打开 Cairn",
+    new_chat: "新对话",
+    no_downloads: "没有下载",
+    downloads: "下载：{parts}",
+    time_left: "剩余 {time}",
+    pause: "暂停 {model} – {parts}",
+    resume: "继续 {model} – {parts}",
+    waiting: "等待中",
+    paused: "已暂停于 {percent}",
+    failed: "失败于 {percent}",
+    pause_all: "全部暂停",
+    resume_all: "全部继续",
+    open_list: "查看下载",
+    models: "已加载模型：{count}",
+    no_models: "没有加载模型",
+    unload: "卸载",
+    keep_hour: "保留 1 小时",
+    keep: "保留到退出",
+    server: "服务器：{address}",
+    cache: "缓存层级",
+    autostart: "登录时启动",
+    close_to_tray: "关闭窗口后继续运行",
+    settings: "设置…",
+    logs: "查看日志",
+    quit: "退出（停止服务器）",
+    quit_and_pause: "退出（停止服务器和 {count} 个下载，之后会继续）",
+    seconds: "{count} 秒",
+    minutes: "{count} 分钟",
+    hours: "{count} 小时",
+    came: "{model} 已就绪",
+    came_more: "现在可以使用这个模型。",
+    trouble: "{model} 需要您处理",
+    close_title: "让 Cairn 继续运行？",
+    close_question: "下载和回答会继续，其他应用也能使用服务器。Cairn 会留在托盘中；如果没有托盘，再次启动即可看到窗口。可以在设置中更改。",
+    close_keep: "继续运行",
+    close_quit: "退出",
+    no_window: "无法打开窗口",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_lead_to_languages() {
+        let check = |tag: &str, expected| assert_eq!(Language::of(tag), expected, "{tag:?}");
+        check("zh-CN", Language::Chinese);
+        check("zh", Language::Chinese);
+        check("ZH_cn.UTF-8", Language::Chinese);
+        check("en-GB", Language::English);
+        check("de_DE.UTF-8", Language::English);
+        check("C", Language::English);
+        check("", Language::English);
+    }
+
+    #[test]
+    fn holes_are_filled() {
+        assert_eq!(fill("a {x} b {y}", &[("y", "{2}"), ("x", "1")]), "a 1 b {2}", "what is put in is not read again");
+        assert_eq!(fill("none", &[]), "none", "a text without holes");
+    }
+
+    /// The holes of each text, in order of the texts.
+    fn holes(words: &Words) -> Vec<Vec<String>> {
+        // What `Debug` prints is every field with its text.
+        let texts = format!("{words:#?}");
+        let of = |line: &str| {
+            let mut holes: Vec<String> =
+                line.split('{').skip(1).filter_map(|rest| Some(rest.split_once('}')?.0.to_owned())).collect();
+            holes.sort();
+            holes
+        };
+        texts.lines().skip(1).map(of).collect()
+    }
+
+    #[test]
+    fn both_languages_have_the_same_holes() {
+        let (english, chinese) = (holes(&ENGLISH), holes(&CHINESE));
+        assert!(english.iter().flatten().count() > 10, "the holes are found: {english:?}");
+        assert_eq!(english, chinese, "what is put into one text is put into the other");
+    }
+}

@@ -1,0 +1,90 @@
+//! The tray's menu, as the desktop's panel reads it from the message bus (`com.canonical.dbusmenu`).
+
+use std::process::Command;
+
+use crate::cairn::{succeeded, text};
+use crate::screen::Screen;
+
+const INTERFACE: &str = "com.canonical.dbusmenu";
+
+/// A menu on the bus.
+struct Menu {
+    /// Who has it.
+    owner: String,
+    path: String,
+}
+
+/// The labels of all rows, from top to bottom; none where there is no tray icon.
+pub(crate) fn labels(screen: &Screen) -> Vec<String> {
+    rows(screen).into_iter().map(|(_, label)| label).collect()
+}
+
+/// Clicks the row that says so.
+pub(crate) fn click(screen: &Screen, label: &str) {
+    let menu = find(screen).expect("there is a tray icon");
+    let rows = rows(screen);
+    let (id, _) =
+        rows.iter().find(|(_, found)| found == label).unwrap_or_else(|| panic!("{label:?} is not in {rows:?}"));
+    let mut call = send(screen, &menu.owner, &menu.path, &format!("{INTERFACE}.Event"));
+    call.args([&format!("int32:{id}"), "string:clicked", "variant:int32:0", "uint32:0"]);
+    succeeded(&call.output().expect("it is installed"));
+}
+
+/// Each row's id and label. A row is printed as a structure that begins with its id, and its label is one of its properties.
+fn rows(screen: &Screen) -> Vec<(i32, String)> {
+    let Some(menu) = find(screen) else { return Vec::new() };
+    let mut call = send(screen, &menu.owner, &menu.path, &format!("{INTERFACE}.GetLayout"));
+    // From the root, to any depth, and all properties: an empty list of names cannot be written, and one that none has means none.
+    call.args(["int32:0", "int32:-1", "array:string:label"]);
+    let said = text(&call.output().expect("it is installed").stdout);
+    let mut rows = Vec::new();
+    let (mut id, mut is_label, mut in_row) = (0, false, false);
+    for line in said.lines().map(str::trim) {
+        if line.ends_with("struct {") {
+            in_row = true;
+        } else if let Some(number) = line.strip_prefix("int32 ").filter(|_| in_row) {
+            id = number.parse().expect("an id is a number");
+            in_row = false;
+        } else if line == "string \"label\"" {
+            is_label = true;
+        } else if let Some(label) = line.strip_prefix("variant ").map(str::trim).filter(|_| is_label) {
+            let label = label.strip_prefix("string \"").and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+            // A letter behind an underscore would be a shortcut; two are one that is seen.
+            rows.push((id, label.replace("__", "_")));
+            is_label = false;
+        }
+    }
+    rows
+}
+
+/// Where the app's menu is: on some connection to the bus, below a path that the library for tray icons has chosen.
+fn find(screen: &Screen) -> Option<Menu> {
+    let names =
+        send(screen, "org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames").output().expect("it is installed");
+    let names = text(&names.stdout);
+    let owners = names.lines().filter_map(|line| line.trim().strip_prefix("string \"")?.strip_suffix('"'));
+    for owner in owners.filter(|owner| owner.starts_with(':')) {
+        let mut path = "/org/ayatana/NotificationItem".to_owned();
+        while let Some(child) = child(screen, owner, &path) {
+            path = format!("{path}/{child}");
+            if child == "Menu" {
+                return Some(Menu { owner: owner.to_owned(), path });
+            }
+        }
+    }
+    None
+}
+
+/// The first object below a path.
+fn child(screen: &Screen, owner: &str, path: &str) -> Option<String> {
+    let mut call = send(screen, owner, path, "org.freedesktop.DBus.Introspectable.Introspect");
+    let said = text(&call.output().expect("it is installed").stdout);
+    let (_, rest) = said.split_once("<node name=\"")?;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+fn send(screen: &Screen, owner: &str, path: &str, method: &str) -> Command {
+    let mut command = screen.command("dbus-send");
+    command.args(["--session", "--print-reply", "--reply-timeout=5000", &format!("--dest={owner}"), path, method]);
+    command
+}
