@@ -30,13 +30,38 @@ pub(crate) fn build(repo: &Repo) -> anyhow::Result<()> {
     if built.is_some() && built >= newest(&folder)? {
         return Ok(());
     }
+    script(repo, "build").and_then(|mut build| process::run(&mut build))
+}
+
+/// Checks the types of the page, templates included, and runs the tests that need no browser.
+///
+/// # Errors
+/// What is wrong.
+pub(crate) fn check(repo: &Repo) -> anyhow::Result<()> {
+    process::run(&mut script(repo, "check")?)?;
+    process::run(&mut script(repo, "test")?)
+}
+
+/// Runs the page's journeys in a real browser against a real daemon, which is this program.
+///
+/// # Errors
+/// What went wrong.
+pub(crate) fn journeys(repo: &Repo, cairn: &Path) -> anyhow::Result<()> {
+    process::run(script(repo, "e2e")?.env("CAIRN_BIN", cairn))
+}
+
+/// One of the scripts in `package.json`, once its packages are there.
+fn script(repo: &Repo, name: &str) -> anyhow::Result<Command> {
+    let folder = repo.root().join("ui");
     let installed = changed(&folder.join("node_modules/.package-lock.json"));
     if installed.is_none() || installed < changed(&folder.join("package-lock.json")) {
         // Nothing of a package runs while it is installed.
         let words = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
         process::run(npm(repo)?.args(words).current_dir(&folder))?;
     }
-    process::run(npm(repo)?.args(["run", "build"]).current_dir(&folder))
+    let mut script = npm(repo)?;
+    script.args(["run", "--silent", name]).current_dir(&folder);
+    Ok(script)
 }
 
 /// The program `npm`, with its Node.js: this machine's own, where that is new enough.

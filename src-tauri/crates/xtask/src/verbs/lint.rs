@@ -1,9 +1,11 @@
-//! `lint`: what can be checked without running a test: the lock file, format, clippy, generated files, the rules of the house.
+//! `lint`: what can be checked without a build: the lock file, format, clippy, generated files, the rules of the house, and the page's
+//! types and units.
 
 use std::process::ExitCode;
 
+use super::setup::{For, ensure};
 use super::{Verb, generate, no_arguments, tidy};
-use crate::{Repo, process};
+use crate::{Repo, page, process};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
@@ -23,6 +25,10 @@ pub(super) fn check(repo: &Repo) -> anyhow::Result<()> {
     process::run(&mut process::cargo(repo, &["fmt", "--all", "--check"]))?;
     tidy::check(repo)?;
     generate::check(repo)?;
+    // The desktop app is not compiled without the system's web view and the page that it holds.
+    ensure(For::Desktop)?;
+    page::build(repo)?;
+    page::check(repo)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     process::run(&mut process::cargo(repo, &clippy))
 }

@@ -97,6 +97,12 @@ const NEEDS: &[Need] = &[
         proof: &["sh", "-c", "command -v WebKitWebDriver"],
     },
     Need {
+        what: "Chromium (the page, in tests)",
+        since: For::Tests,
+        packages: &["chromium"],
+        proof: &["sh", "-c", "command -v chromium || command -v chromium-browser || command -v google-chrome"],
+    },
+    Need {
         what: "docker-registry (a real registry, in tests)",
         since: For::Tests,
         packages: &["docker-registry"],

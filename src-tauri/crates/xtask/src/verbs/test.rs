@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 
 use super::Verb;
 use super::setup::{For, ensure};
-use crate::{Repo, page, process, python};
+use crate::{Repo, page, process, python, workspace};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
@@ -33,6 +33,9 @@ pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     let python = python::CLIENTS.python(repo)?;
     page::build(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
+    page::check(repo)?;
+    let cairn = workspace::target_folder(repo)?.join("debug").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
+    page::journeys(repo, &cairn)?;
     let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);
     run(tests.env("CAIRN_MOTO_PYTHON", python)).map(drop)
 }
