@@ -7,6 +7,8 @@ import { Streamed } from "./streamed";
 const PAGE = 60;
 /** Pieces of an answer are shown at most this often: a frame's time and a half, whether or not the window is seen. */
 const FLUSH_MS = 24;
+/** Two streams of one server may differ by this much. */
+const LATE_MS = 200;
 
 export class Conversation {
   chat = $state.raw<api.Chat | undefined>(undefined);
@@ -75,8 +77,13 @@ export class Conversation {
     const said = chat.updated_at !== summary.updated_at || summary.answering;
     this.chat = { ...chat, ...summary };
     if (this.busy || !said) return;
-    if (summary.answering) await this.#attach();
-    else await this.reload().catch(() => {});
+    if (!summary.answering) {
+      await this.reload().catch(() => {});
+      return;
+    }
+    // Word of an answer that was shown here comes late at times, right before that of its end.
+    await new Promise((resume) => setTimeout(resume, LATE_MS));
+    if (!this.busy && !this.#closed && this.chat?.answering) await this.#attach();
   }
 
   /** Messages that come before those here. */
