@@ -17,7 +17,7 @@ const SCREENS = [
   ["downloads", "models/downloads", ".sect"],
   ["hardware", "hardware", ".facts"],
   ["server", "server", ".addr"],
-  ["settings", "settings", ".setting"],
+  ["settings", "settings", "#settings-engine .setting"],
 ];
 
 /** Asks Pebble enough that something is kept. */
@@ -113,7 +113,7 @@ async function acts(browser, daemon) {
   await page.waitForFunction(() => document.querySelectorAll("td.context").length === 0);
   check((await contexts()).length === 0, "clearing clears");
 
-  await go(page, daemon, "settings/engine", ".setting");
+  await go(page, daemon, "settings/engine", "#settings-engine .setting");
   const keep = page.locator("input[aria-label='Keep models loaded for']");
   await keep.fill("soon");
   await keep.press("Enter");

@@ -11,6 +11,7 @@ const all = [
   setting("cache.ram"),
   setting("cache.ttl"),
   setting("ui.theme"),
+  setting("cache.ram"),
 ];
 const told: Record<string, string> = { "cache.ram": "Memory for contexts 内存" };
 const check = (words: string, expected: string[]) =>

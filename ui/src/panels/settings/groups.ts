@@ -13,7 +13,10 @@ export interface Group {
 /** The groups of settings that have all the words somewhere in their texts. */
 export function groups(settings: readonly Setting[], words: string, texts: (setting: Setting) => string): Group[] {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const found = settings.filter((setting) => {
+  const keys = settings.map((setting) => setting.key);
+  const found = settings.filter((setting, at) => {
+    // A key that a daemon tells twice is one setting all the same.
+    if (keys.indexOf(setting.key) !== at) return false;
     const text = `${texts(setting)} ${setting.key} ${setting.env ?? ""} ${setting.flag ?? ""} ${setting.about}`.toLowerCase();
     return setting.group !== OWN && wanted.every((word) => text.includes(word));
   });
