@@ -149,7 +149,7 @@ fn set_up(app: &AppHandle, hidden: bool, pending: anyhow::Result<Asked>) {
     follow::change(&shell.seen, |seen| seen.autostart = autostart);
     let (seen, handle) = (shell.seen.clone(), app.clone());
     tauri::async_runtime::spawn(async move {
-        follow::follow(pending, &seen, |news| notify(&handle, news)).await;
+        follow::follow(pending, &seen, |news| tell(&handle, news)).await;
     });
     let has_tray = match tray::put_up(app, shell.look()) {
         Ok(()) => true,
@@ -170,6 +170,14 @@ fn set_up(app: &AppHandle, hidden: bool, pending: anyhow::Result<Asked>) {
     let route = links.iter().find_map(|url| link::route(url.as_str()));
     if !hidden || !has_tray {
         window::open_or_tell(app, route.as_deref());
+    }
+}
+
+/// Tells news on a thread of its own: where nothing shows notifications, the system looks for something to show them for a while.
+fn tell(app: &AppHandle, news: Vec<News>) {
+    if !news.is_empty() {
+        let app = app.clone();
+        std::thread::spawn(move || notify(&app, news));
     }
 }
 
