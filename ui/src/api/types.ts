@@ -232,6 +232,427 @@ export type DamagedChunk = {
   reason: string;
 };
 
+/** `GET /app/chats/export`, and of one chat `GET /app/chats/{id}/export?format=json`. */
+export type ChatsExport = {
+  /** `cairn-chats`. */
+  format: string;
+  /** Version of the format; 1. */
+  version: number;
+  /** When it was written. */
+  exported_at: Timestamp;
+  /** The chats, the last changed first. */
+  chats: ExportedChat[];
+};
+
+/** A chat with all its branches. */
+export type ExportedChat = {
+  id: string;
+  title: string;
+  model?: string;
+  folder?: string;
+  pinned: boolean;
+  created_at: Timestamp;
+  updated_at: Timestamp;
+  system?: string;
+  options: Record<string, unknown>;
+  think?: Think;
+  head?: string;
+  /** Each after the one that it follows. */
+  messages: ExportedMessage[];
+};
+
+/** A message of an [`ExportedChat`]. */
+export type ExportedMessage = {
+  id: string;
+  parent?: string;
+  role: string;
+  content: string;
+  thinking?: string;
+  thinking_ms?: number;
+  images?: string[];
+  files?: AttachedFile[];
+  created_at: Timestamp;
+  model?: string;
+  state: MessageState;
+  error?: string;
+  stats?: MessageStats;
+};
+
+/** `POST /app/chats/import`: one of the two. Answered by [`ChatsImported`]. */
+export type ChatsImportRequest = {
+  /** What an export has written. */
+  export?: ChatsExport;
+  /** Absolute path of the database of Ollama's own app; it is only read. */
+  ollama_db?: string;
+};
+
+/** What an import has brought. All of it is there, or nothing. */
+export type ChatsImported = {
+  /** Chats that are new. */
+  chats: number;
+  /** Their messages. */
+  messages: number;
+  /** Chats that were here already. */
+  present: number;
+  /** Chats that could not be brought. */
+  skipped: SkippedChat[];
+};
+
+/** A chat that an import left out. */
+export type SkippedChat = {
+  /** What it is called, or its id. */
+  title: string;
+  /** Why. */
+  reason: string;
+};
+
+/** `GET /app/presets`. */
+export type PresetsResponse = {
+  /** By name. */
+  presets: Preset[];
+};
+
+/** `GET|PUT|DELETE /app/presets/{name}`: what a new chat begins with. */
+export type Preset = {
+  /** What it is called; the path's name goes before it. */
+  name: string;
+  /** The model. */
+  model?: string;
+  /** What the model is told first. */
+  system?: string;
+  /** Options of every request. */
+  options: Record<string, unknown>;
+  /** Whether the model thinks first. */
+  think?: Think;
+};
+
+/** A message of a chat. */
+export type ChatMessage = {
+  /** Names it. */
+  id: string;
+  /** The message before it; absent for a first one. */
+  parent?: string;
+  /** `user` or `assistant`; what was brought in may have others. */
+  role: string;
+  /** Its text, in Markdown where a model wrote it. */
+  content: string;
+  /** What the model thought before. */
+  thinking?: string;
+  /** For how long it thought. */
+  thinking_ms?: number;
+  /** Images that came with it, in base64. */
+  images?: string[];
+  /** Text files that came with it. */
+  files?: AttachedFile[];
+  /** When it was written. */
+  created_at: Timestamp;
+  /** The model that wrote it. */
+  model?: string;
+  /** Whether it is all there. */
+  state: MessageState;
+  /** Why it failed. */
+  error?: string;
+  /** What it cost, once it is there. */
+  stats?: MessageStats;
+  /** The messages after the same one, in the order of their making, itself among them. */
+  versions: string[];
+};
+
+/** Whether a message is all there. */
+export type MessageState =
+  /** It is. */
+  | "complete"
+  /** It is being computed. */
+  | "answering"
+  /** Its user stopped it. */
+  | "stopped"
+  /** The daemon ended in the middle of it. */
+  | "cut"
+  /** Something went wrong in the middle of it. */
+  | "failed";
+
+/** A text file that came with a message. The model reads it before the message's text. */
+export type AttachedFile = {
+  /** Its name, without folders. */
+  name: string;
+  /** What is in it. */
+  text: string;
+};
+
+/** What an answer cost. */
+export type MessageStats = {
+  /** Tokens of the whole prompt. */
+  prompt_tokens: number;
+  /** Of these, tokens that were found computed. */
+  cached_tokens: number;
+  /** Of these, tokens that came back from a tier, nearest first; the others were in the pages of the loaded model. */
+  tiers?: TierTokens[];
+  /** What bringing them back took. */
+  restore_ms: number;
+  /** What computing them would have taken, by what computing has taken lately. */
+  instead_of_ms: number;
+  /** Why what came before in this chat was not found computed: a reason as `POST /app/cache/trace` has it. */
+  recomputed?: string;
+  /** Loading the model. */
+  load_ms: number;
+  /** From the request to the first piece of the answer. */
+  first_token_ms: number;
+  /** Tokens of the answer, thinking among them. */
+  answer_tokens: number;
+  /** How fast they came. */
+  tokens_per_second: number;
+  /** Whether the answer ended because a limit of tokens was reached. */
+  length_reached: boolean;
+  /** What did not fit into the context. */
+  truncated?: Truncated;
+};
+
+/** `GET /app/chats/{id}/messages?leaf=&before=&limit=`: the last `limit` messages before `before`, of those that lead to `leaf`. */
+export type MessagesResponse = {
+  /** From the first to the last. */
+  messages: ChatMessage[];
+  /** All messages that lead to `leaf`. */
+  total: number;
+  /** How many of them come before the first one here. */
+  before: number;
+};
+
+/** `POST /app/chats/{id}/messages`: asks. Answered by [`ChatLine`]s. */
+export type SendRequest = {
+  /** The message before it: the chat's head when absent, and `null` for another beginning. */
+  parent?: string | null;
+  /** What is said. */
+  content?: string;
+  /** Images, in base64. */
+  images?: string[];
+  /** Text files. */
+  files?: AttachedFile[];
+  /** The model that is to answer, from now on; the chat's when absent. */
+  model?: string;
+  /** Whether it is to think first, this time. */
+  think?: Think;
+  /** Options, this time; they go before the chat's. */
+  options?: Record<string, unknown>;
+};
+
+/** `POST /app/chats/{id}/answer`: one of `message` and `continue`. Answered by [`ChatLine`]s. */
+export type AnswerRequest = {
+  /** The user's message that is to get another answer. */
+  message?: string;
+  /** The answer that is to go on from where it ends. */
+  continue?: string;
+  /** The model that is to answer, from now on; the chat's when absent. */
+  model?: string;
+  /** Whether it is to think first, this time. */
+  think?: Think;
+  /** Options, this time; they go before the chat's. */
+  options?: Record<string, unknown>;
+};
+
+/**
+ * `PUT /app/chats/{id}/head`: the version that is shown from now on. Answered by a [`super::Chat`], whose head is the last
+ * message of that branch.
+ */
+export type HeadRequest = {
+  /** Any message of the branch. */
+  message: string;
+};
+
+/** `POST /app/chats/{id}/stop`, when the answer has ended. */
+export type StoppedResponse = {
+  /** Whether there was one. */
+  stopped: boolean;
+};
+
+/** One line of an answer that streams. */
+export type ChatLine =
+  /** The message that was asked, once; not where an answer is attached to. */
+  | { user: ChatMessage }
+  /** The answer, once, with what it has so far. */
+  | { answer: ChatMessage }
+  /** More of what the model thinks. */
+  | { thinking: string }
+  /** More of what it says. */
+  | { text: string }
+  /** The answer, which is complete or was stopped; nothing follows. */
+  | { done: ChatMessage }
+  /** The answer, which stays as it is; nothing follows. */
+  | { failed: FailedAnswer };
+
+/** An answer that failed. */
+export type FailedAnswer = {
+  /** Why. */
+  error: string;
+  /** As far as it came. */
+  message: ChatMessage;
+};
+
+/** `GET /app/chats?folder=&trash=&limit=&after=`. */
+export type ChatsResponse = {
+  /** Those that are pinned, the last changed first; on the first page only. */
+  pinned: ChatSummary[];
+  /** The others, the last changed first. */
+  chats: ChatSummary[];
+  /** What to send as `after` for those that follow; absent where none do. */
+  next?: string;
+  /** All folders that have a chat, by name; on the first page only. */
+  folders: ChatFolder[];
+};
+
+/** A folder of chats. It is there for as long as a chat is in it. */
+export type ChatFolder = {
+  /** Its name. */
+  name: string;
+  /** Chats in it, without those in the trash. */
+  chats: number;
+};
+
+/** What lists say of a chat. */
+export type ChatSummary = {
+  /** Names it. */
+  id: string;
+  /** What it is called; empty before anything was said. */
+  title: string;
+  /** The model that answers next. */
+  model?: string;
+  /** The folder that it is in. */
+  folder?: string;
+  /** Whether it stays on top. */
+  pinned: boolean;
+  /** When it began. */
+  created_at: Timestamp;
+  /** When something was last said in it. */
+  updated_at: Timestamp;
+  /** When it was put into the trash. */
+  deleted_at?: Timestamp;
+  /** Messages in all its branches. */
+  messages: number;
+  /** How soon it could go on. */
+  warmth: Warmth;
+  /** Whether an answer is being computed. */
+  answering: boolean;
+  /** Whether it is only in memory, and gone when the daemon ends. */
+  temporary: boolean;
+};
+
+/** Where what was computed of a chat is kept. */
+export type Warmth =
+  /** In the pages of a loaded model. */
+  | "hot"
+  /** In RAM. */
+  | "warm"
+  /** On this machine's disk, or in the remote tier. */
+  | "disk"
+  /** Nowhere. */
+  | "cold";
+
+/** `GET /app/chats/{id}`. */
+export type Chat = {
+  /** What the model is told first; the model's own when absent. */
+  system?: string;
+  /** Options of every request, as in `/api/chat`. */
+  options: Record<string, unknown>;
+  /** Whether the model thinks first; as the model does when absent. */
+  think?: Think;
+  /** The preset that it was made from. */
+  preset?: string;
+  /** The last message of the branch that is shown. */
+  head?: string;
+} & ChatSummary;
+
+/** `POST /app/chats`. Answered by a [`Chat`]. */
+export type NewChatRequest = {
+  /** What it is called; from what is said in it when absent. */
+  title?: string;
+  /** The model that is to answer. */
+  model?: string;
+  /** The folder that it is to be in. */
+  folder?: string;
+  /** What the model is told first. */
+  system?: string;
+  /** Options of every request. */
+  options?: Record<string, unknown>;
+  /** Whether the model is to think first. */
+  think?: Think;
+  /** A preset, which says what the other fields do not. */
+  preset?: string;
+  /** Leave nothing on any disk. */
+  temporary?: boolean;
+};
+
+/** `PATCH /app/chats/{id}`: what is to change. `null` takes away what can be without. Answered by a [`Chat`]. */
+export type ChatChange = {
+  /** What it is called; an empty one is made up again. */
+  title?: string;
+  /** The model that is to answer. */
+  model?: string | null;
+  /** The folder. */
+  folder?: string | null;
+  /** Whether it stays on top. */
+  pinned?: boolean;
+  /** What the model is told first. */
+  system?: string | null;
+  /** Options of every request, all of them. */
+  options?: Record<string, unknown>;
+  /** Whether the model is to think first. */
+  think?: Think | null;
+  /** The preset whose name is shown. */
+  preset?: string | null;
+};
+
+/** One line of `GET /app/chats/events`, which has one for each change from when it was asked. */
+export type ChatEvent =
+  /** The chat is new, or looks different in a list. */
+  | { chat: ChatSummary }
+  /** The chat of this id is in the trash, or gone. */
+  | { removed: string }
+  /** So many changes were not told, because they were read too slowly: list again. */
+  | { missed: number };
+
+/** `GET /app/chats/search?q=&limit=`. */
+export type ChatSearchResponse = {
+  /** Titles first, then messages; of each the newest first. */
+  hits: ChatHit[];
+};
+
+/** A message, or a title, that has all the words of a search. */
+export type ChatHit = {
+  /** The chat's id. */
+  chat: string;
+  /** The chat's title. */
+  title: string;
+  /** The message's id; absent where the title has the words. */
+  message?: string;
+  /** The text around the words. */
+  snippet: string;
+  /** Where the words are in it: begin and end of each, in UTF-16 code units, as JavaScript counts. */
+  ranges: number[][];
+};
+
+/** `POST /app/chats/{id}/prefetch`. */
+export type ChatPrefetched = {
+  /** How soon the chat could go on, before anything was brought nearer. */
+  warmth: Warmth;
+  /** How many of its prefixes are being brought to RAM. */
+  contexts: number;
+};
+
+/** The first line, at once. */
+export type DesktopPlaces = {
+  /** Absolute path of the folder for what the window remembers. */
+  config_folder: string;
+  /** Absolute path of the daemon's log. */
+  log_file: string;
+};
+
+/** The second line, once the daemon answers, which may have to be started first. */
+export type DesktopServer = {
+  /** Where it is, `http://127.0.0.1:11434` for instance. */
+  address: string;
+  /** What `/app` wants to see as `Authorization: Bearer`. */
+  token: string;
+};
+
 /** What was found. `cairn search --json` prints it, too. */
 export type DiscoverResponse = {
   /** Models, those of the catalogue that comes with Cairn first. */
