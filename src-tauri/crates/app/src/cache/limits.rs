@@ -192,11 +192,11 @@ impl App {
                 return Err(LimitError::Bytes { what: "the RAM tier", bytes, rule });
             }
         }
-        if let Some(bytes) = change.folder_bytes {
-            if !(LEAST_BYTES..=MOST_BYTES).contains(&bytes) {
-                let rule = format!("from {LEAST_BYTES} to {MOST_BYTES}");
-                return Err(LimitError::Bytes { what: "the folder", bytes, rule });
-            }
+        if let Some(bytes) = change.folder_bytes
+            && !(LEAST_BYTES..=MOST_BYTES).contains(&bytes)
+        {
+            let rule = format!("from {LEAST_BYTES} to {MOST_BYTES}");
+            return Err(LimitError::Bytes { what: "the folder", bytes, rule });
         }
         if let Some(folder) = &change.folder {
             let libraries: Vec<PathBuf> = self.libraries().into_iter().map(|library| library.root).collect();
