@@ -1,11 +1,12 @@
 //! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>).
 
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::cairn::{Home, exchange, kill};
+use crate::cairn::{Home, kill, send};
 use crate::screen::{Screen, app_program, until};
 
 /// How long a script of a journey may take, in milliseconds.
@@ -104,4 +105,22 @@ impl Drop for Session<'_> {
         let _ = self.driver.kill();
         let _ = self.driver.wait();
     }
+}
+
+/// A request's status and body. Its length is counted, because the app holds the connection over which it was asked for open.
+fn exchange(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<(u16, String)> {
+    let mut answer = BufReader::new(send(port, method, path, headers, body)?);
+    let (mut status, mut length, mut line) = (None, 0, String::new());
+    while answer.read_line(&mut line).ok()? > 2 {
+        status = status.or_else(|| line.split(' ').nth(1)?.parse().ok());
+        if let Some((name, value)) = line.split_once(':')
+            && name.eq_ignore_ascii_case("content-length")
+        {
+            length = value.trim().parse().ok()?;
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    answer.read_exact(&mut body).ok()?;
+    Some((status?, String::from_utf8(body).ok()?))
 }
