@@ -452,7 +452,6 @@ pub const TABLE: &[Row] = &[
     interface("ui.close", Choice(&["ask", "tray", "quit"]), "ask", "What closing the window does"),
     interface("ui.notify", Bool, "true", "Whether the end of a download or trouble with it is told by the system"),
     interface("ui.welcomed", Bool, "false", "Whether the first run is over"),
-    interface("chats.titles", Bool, "true", "Whether a model writes the titles of chats while it is idle"),
 ];
 
 #[cfg(test)]
