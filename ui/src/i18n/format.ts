@@ -20,6 +20,7 @@ export function speed(bytesPerSecond: number): string {
 
 /** A length of time: `180 ms`, `0.26 s`, `11 s`, `3 min`, `2 h 5 min`. */
 export function duration(ms: number): string {
+  if (ms === 0) return t("common.s", { value: 0 });
   if (ms < 1) return t("common.ms", { value: number(ms, 1) });
   if (ms < 200) return t("common.ms", { value: number(ms) });
   if (ms < 10_000) return t("common.s", { value: number(ms / 1000, ms < 1000 ? 2 : 1) });
