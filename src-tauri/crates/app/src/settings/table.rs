@@ -156,6 +156,7 @@ pub const TABLE: &[Row] = &[
         "Whether a library's template goes before that of the model's own file, where there are both",
     )
     .words(),
+    row("models.hide_pebble", "CAIRN_HIDE_PEBBLE", Bool, "false", "Leaves the built-in model out of lists"),
     row(
         "chats.titles",
         "CAIRN_CHAT_TITLES",
@@ -163,7 +164,6 @@ pub const TABLE: &[Row] = &[
         "true",
         "Whether a chat's model names it, after the first answer and when nothing else is computed",
     ),
-    row("models.hide_pebble", "CAIRN_HIDE_PEBBLE", Bool, "false", "Leaves the built-in model out of lists"),
     row(
         "engine.keep_alive",
         "OLLAMA_KEEP_ALIVE",
