@@ -4,15 +4,21 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+/// The folder of the programs, where it is not the one in which this test was built.
+pub(crate) static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
+
 /// The `cairn` program that was built beside this test.
 pub(crate) fn program() -> PathBuf {
-    let test = std::env::current_exe().expect("a running test knows its own file");
-    let folder = test.parent().and_then(Path::parent).expect("tests are built into target/<profile>/deps");
-    let program = folder.join("cairn");
+    let beside = || {
+        let test = std::env::current_exe().expect("a running test knows its own file");
+        test.parent().and_then(Path::parent).expect("tests are built into target/<profile>/deps").to_owned()
+    };
+    let program = PROGRAMS.get_or_init(beside).join("cairn");
     assert!(program.exists(), "{} is missing: run the tests with `cargo xtask test`", program.display());
     program
 }

@@ -1,5 +1,6 @@
 //! What was said once need not be computed again: not after the model was unloaded, and not after the daemon was restarted.
 
+mod deleted;
 #[cfg(unix)]
 mod remote;
 
@@ -73,7 +74,7 @@ fn a_daemon_that_is_killed_finds_what_it_had_written() {
     succeeded(&home.run(&["stop", "m"]));
     let again = ask(&daemon);
     assert!(tokens(&again, "ram_tokens") > 0, "it is used again: {again}");
-    let kept = home.folder.path().join("cache/kv/v1");
+    let kept = home.folder.path().join("cache/kv").join(cairn_tier::format::VERSION_FOLDER);
     let written = || {
         let files = |folder: std::path::PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten();
         let folders = files(kept.clone()).flat_map(|model| files(model.path()));

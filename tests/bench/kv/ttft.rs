@@ -88,7 +88,7 @@ impl Cell<'_> {
         let answer = running.ask(self.shape.prompt(2, self.tokens), ANSWER, |_, _| ()).await?;
         Ok(json!({
             "shape": self.shape.name, "tokens": self.tokens, "way": way, "first_token_s": answer.first.as_secs_f64(),
-            "ssd_tokens": answer.finish.recalled.ssd_tokens, "restore_s": answer.finish.recalled.ns as f64 / 1e9,
+            "ssd_tokens": answer.finish.spent.recalled.ssd_tokens, "restore_s": answer.finish.spent.recalled.ns as f64 / 1e9,
             "answer": answer.finish.tokens,
         }))
     }

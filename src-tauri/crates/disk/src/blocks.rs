@@ -79,7 +79,12 @@ pub(crate) struct RealBlocks {
 
 impl RealBlocks {
     pub(crate) fn open(path: &Path) -> Result<Self, DiskError> {
-        let file = File::open(path).map_err(failed(Step::Read, path))?;
+        let mut options = File::options();
+        options.read(true);
+        // A pipe that somebody put there would keep its reader waiting. Files know no such difference.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, rustix::fs::OFlags::NONBLOCK.bits() as i32);
+        let file = options.open(path).map_err(failed(Step::Read, path))?;
         let past_cache = AtomicBool::new(set_past_cache(&file, true));
         Ok(Self { file, path: path.to_owned(), past_cache })
     }
@@ -137,8 +142,8 @@ impl Blocks for RealBlocks {
     }
 }
 
-/// Whole blocks of its length count where the system has not said yet where the bytes will lie.
-fn room_of(found: &std::fs::Metadata) -> u64 {
+/// The room that a file takes on the disk. Whole blocks of its length count where the system has not said yet where the bytes will lie.
+pub fn room_of(found: &std::fs::Metadata) -> u64 {
     #[cfg(unix)]
     let taken = std::os::unix::fs::MetadataExt::blocks(found) * 512;
     #[cfg(not(unix))]

@@ -16,7 +16,7 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use blocks::{BLOCK_BYTES, Blocks, Buffer};
+pub use blocks::{BLOCK_BYTES, Blocks, Buffer, room_of};
 pub use lock::{Claim, Lock, LockError, Presence};
 pub use partial::Partial;
 pub use real::{RealDisk, total_bytes};

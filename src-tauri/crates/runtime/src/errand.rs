@@ -12,6 +12,7 @@ use cairn_tier::{Fingerprint, Owner, Trace};
 
 use crate::engine::{Engine, Lease};
 use crate::scheduler::{HAND_OVER, Scheduler};
+use crate::sequence::Sequence;
 
 /// How long a model may take for an errand.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -39,8 +40,10 @@ pub struct Held {
 
 impl Scheduler {
     /// Does what was asked. Nobody minds when whoever asked has gone.
-    pub(crate) fn run_errands(&mut self) {
+    pub(crate) fn run_errands(&mut self, active: &mut Vec<Sequence>) {
         while let Ok(errand) = self.errands.try_recv() {
+            // Who stops an answer and has it forgotten means all of it.
+            self.let_go(active);
             match errand {
                 Errand::Clear(done) => {
                     self.cache.clear();

@@ -31,6 +31,6 @@ pub use full::{Full, WhenFull};
 pub use keep_alive::KeepAlive;
 pub use loaded::Device;
 pub use request::{
-    Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Text,
+    Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Spent, Text,
 };
 pub use usage::{BOUNDS, Histogram, Usage};

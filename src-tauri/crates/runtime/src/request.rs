@@ -86,6 +86,25 @@ pub struct Text {
     pub text: String,
     /// Of the tokens whose text ends here, where they were asked for.
     pub logprobs: Vec<Logprob>,
+    /// What the request has taken up to here: all that is known of one that is given up before its end.
+    pub spent: Spent,
+}
+
+/// What a request has taken so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// The whole prompt, cached or not.
+    pub prompt_tokens: usize,
+    /// Of these, how many were not computed because a cache held them.
+    pub cached_tokens: usize,
+    /// Where those came from that had left the page pool.
+    pub recalled: Recalls,
+    /// Time spent on the prompt tokens that were computed.
+    pub prompt_ns: u64,
+    /// Tokens generated.
+    pub eval_tokens: usize,
+    /// Time spent on them.
+    pub eval_ns: u64,
 }
 
 /// How likely a token of an answer was.
@@ -125,18 +144,8 @@ pub enum FinishReason {
 pub struct Finish {
     /// Why it ended.
     pub reason: FinishReason,
-    /// The whole prompt, cached or not.
-    pub prompt_tokens: usize,
-    /// Of these, how many were not computed because a cache held them.
-    pub cached_tokens: usize,
-    /// Where those came from that had left the page pool.
-    pub recalled: Recalls,
-    /// Time spent on the prompt tokens that were computed.
-    pub prompt_ns: u64,
-    /// Tokens generated.
-    pub eval_tokens: usize,
-    /// Time spent on them.
-    pub eval_ns: u64,
+    /// What it has taken, all in all.
+    pub spent: Spent,
     /// The generated token ids.
     pub tokens: Vec<u32>,
     /// Tokens that were forgotten while it was being computed, without a new prompt.

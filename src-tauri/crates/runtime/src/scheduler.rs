@@ -32,6 +32,9 @@ use crate::usage::Counters;
 pub(crate) const BATCH_ROWS: usize = 512;
 /// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
+/// How long an answer waits for pages that other models hold. One that is unloaded takes up to [`HAND_OVER`] to give its own back, and
+/// longer on a machine that is busy.
+const PAGES_WITHIN: Duration = HAND_OVER.saturating_mul(5);
 /// How long to sleep when every listener is behind.
 const STALL: Duration = Duration::from_millis(1);
 
@@ -85,7 +88,7 @@ impl Scheduler {
         let (mut keeping, mut answering) = (false, None);
         loop {
             let open = self.receive(active.is_empty() && !keeping);
-            self.run_errands();
+            self.run_errands(&mut active);
             if !open && self.waiting.is_empty() && active.is_empty() {
                 break self.hand_over();
             }
@@ -203,12 +206,17 @@ impl Scheduler {
         None
     }
 
-    /// Computes one batch and hands out its tokens.
-    fn step(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch, logits: &mut [f32]) -> Result<(), GenerateError> {
+    /// Ends the answers of those who have gone.
+    pub(crate) fn let_go(&mut self, active: &mut Vec<Sequence>) {
         for gone in active.extract_if(.., |sequence| sequence.cancelled()) {
             self.cache.close(gone.seq);
             self.crowded = false;
         }
+    }
+
+    /// Computes one batch and hands out its tokens.
+    fn step(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch, logits: &mut [f32]) -> Result<(), GenerateError> {
+        self.let_go(active);
         let parts = self.gather(active, batch);
         if parts.is_empty() {
             if !active.is_empty() || !self.waiting.is_empty() {
@@ -236,6 +244,7 @@ impl Scheduler {
             self.cache.advance(sequence.seq, &sequence.pending()[..tokens]);
             sequence.advance(tokens);
             if sequence.pending().is_empty() {
+                self.prefilled(sequence);
                 self.backend.read(self.plan, self.logits, logit_row..logit_row + 1, logits);
                 logit_row += 1;
                 if sequence.extend(logits) {
@@ -326,7 +335,7 @@ impl Scheduler {
     /// what it had computed, and by then another may have begun to answer.
     fn pages_may_come(&mut self) -> bool {
         let since = *self.short_since.get_or_insert_with(Instant::now);
-        self.cache.others_have_pages() && since.elapsed() < HAND_OVER
+        self.cache.others_have_pages() && since.elapsed() < PAGES_WITHIN
     }
 
     /// Ends all answers with an error; nothing of the failed step is kept.

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::full::{Filled, Full};
 use crate::logprobs::Logprobs;
-use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Text};
+use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Spent, Text};
 use crate::sampler::Sampler;
 
 /// The longest answer, in contexts, however often its context is filled: as with Ollama.
@@ -57,10 +57,10 @@ impl Listener {
         self.events.capacity() < 3
     }
 
-    fn text(&mut self, text: String, logprobs: Vec<Logprob>) {
+    fn text(&mut self, text: String, logprobs: Vec<Logprob>, spent: Spent) {
         if !text.is_empty() || !logprobs.is_empty() {
             // A closed channel means that the client has gone, and then nobody is left to be told.
-            let _ = self.events.try_send(Event::Text(Text { text, logprobs }));
+            let _ = self.events.try_send(Event::Text(Text { text, logprobs, spent }));
         }
     }
 
@@ -194,7 +194,8 @@ impl Sequence {
             logprobs.take(token, &self.tokenizer, decoded.len());
             logprobs.shown(text.len(), stopped)
         });
-        self.job.listener.text(text, told.unwrap_or_default());
+        let spent = self.spent();
+        self.job.listener.text(text, told.unwrap_or_default(), spent);
         if stopped {
             return self.finish(FinishReason::Stop);
         }
@@ -299,20 +300,27 @@ impl Sequence {
             true => logprobs.shown(text.len(), true),
             false => logprobs.rest(),
         });
-        self.job.listener.text(text, told.unwrap_or_default());
+        let spent = self.spent();
+        self.job.listener.text(text, told.unwrap_or_default(), spent);
         self.finish(reason)
     }
 
-    fn finish(&mut self, reason: FinishReason) -> bool {
+    fn spent(&self) -> Spent {
         let first_token = self.first_token.unwrap_or(self.started);
-        let finish = Finish {
-            reason,
+        Spent {
             prompt_tokens: self.job.request.prompt.len(),
             cached_tokens: self.cached,
             recalled: self.recalled,
             prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.recalled.ns),
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
+        }
+    }
+
+    fn finish(&mut self, reason: FinishReason) -> bool {
+        let finish = Finish {
+            reason,
+            spent: self.spent(),
             tokens: std::mem::take(&mut self.answer),
             forgotten_tokens: self.forgotten_tokens,
         };
@@ -356,7 +364,10 @@ mod tests {
         assert!(!stalled, "three events fit");
         let mut told = std::iter::from_fn(|| events.try_recv().ok());
         assert!(matches!(told.next(), Some(Event::Text(said)) if said.text == "i"), "what cannot begin the stop text");
-        assert!(matches!(told.next(), Some(Event::Text(said)) if said.text == "n"), "what was held back");
+        let held_back = told.next();
+        assert!(matches!(&held_back, Some(Event::Text(said)) if said.text == "n"), "what was held back: {held_back:?}");
+        let Some(Event::Text(Text { spent, .. })) = held_back else { unreachable!("it was looked at") };
+        assert_eq!((spent.prompt_tokens, spent.eval_tokens), (1, 1), "each piece tells what was spent up to it");
         assert!(matches!(told.next(), Some(Event::Done(_))), "the end");
         assert!(last_step(2, "n!").0, "with less room the step must wait");
     }

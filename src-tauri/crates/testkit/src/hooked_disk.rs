@@ -15,6 +15,8 @@ pub enum Change<'a> {
     Folder,
     /// A file is removed.
     Remove,
+    /// A file is opened to be read in blocks, which changes nothing.
+    Open,
 }
 
 /// Told of a change, and free to take its time.
@@ -95,6 +97,7 @@ impl Disk for HookedDisk {
     }
 
     fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
+        (self.hook)(Change::Open, path);
         RealDisk.open_blocks(path)
     }
 

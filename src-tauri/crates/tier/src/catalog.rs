@@ -124,8 +124,19 @@ impl Catalog {
         &self.shelves[place as usize]
     }
 
+    /// Lets a place go by another budget. Pins stay as far as its quota allows.
     pub(crate) fn set_budget(&mut self, place: Place, bytes: u64) {
-        self.shelves[place as usize].set_budget(bytes);
+        let pinned = self.entries.iter().filter(|(_, entry)| entry.pinned);
+        let mut pinned: Vec<(u64, ChunkId)> = pinned.map(|(id, entry)| (entry.first_position, *id)).collect();
+        // Beginnings first: an end that stays would keep all before it, however many they are.
+        pinned.sort_unstable();
+        let shelf = &mut self.shelves[place as usize];
+        shelf.set_budget(bytes);
+        for pins in [false, true] {
+            for (_, id) in &pinned {
+                shelf.set_pinned(id, pins);
+            }
+        }
     }
 
     pub(crate) fn get(&self, id: &ChunkId) -> Option<&Entry> {

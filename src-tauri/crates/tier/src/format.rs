@@ -4,7 +4,7 @@
 //! of 4,096 bytes, so that it is read past the page cache into place, and one layer at a time from afar.
 //!
 //! ```text
-//! 0        header      4,096 bytes, see `header`: what the chunk is, a digest of the table, and last a MAC over all of it
+//! 0        header      4,096 bytes, see `header`: what the chunk is and whose, a digest of the table, and last a MAC over all of it
 //! 4096     table       one row of 40 bytes per section, see `table`, filled up with zeros
 //! ...      keys        what stands at the chunk's positions: section 0
 //! ...      rows        a section for each layer's K, then V; filled up with zeros
@@ -15,6 +15,9 @@
 //! changed, is not read any further than its header. The table's digest is under the MAC, and each section's check is in the table:
 //! XXH3 where only accidents are to be feared, keyed BLAKE3 where the place belongs to others, and the tag of XChaCha20-Poly1305
 //! where sections are sealed. The trailer and the zeros between sections are compared too, so that no bit of a file goes unchecked.
+//!
+//! Several installations may keep files in one place. So a header says whose the file is, by an id that tells nothing else: what another
+//! installation wrote is not ours to judge. It is neither served nor damaged, and never removed.
 //!
 //! **Invariant:** bytes become a [`Chunk`] only if all of them are those that were written under that name. No input panics, and
 //! nothing is allocated for a file that is not ours, or more than its checked header says.
@@ -37,6 +40,8 @@ pub use header::Header;
 pub use read::{Front, decode};
 pub use write::{Encoded, encode};
 
+/// The folder of files of this version of the format. Those of another version have their own, where nobody here looks.
+pub const VERSION_FOLDER: &str = "v1";
 /// What everything in a file is a multiple of.
 pub const BLOCK_BYTES: usize = cairn_disk::BLOCK_BYTES;
 /// Bytes of a nonce.
@@ -57,9 +62,13 @@ pub enum Check {
     Keyed,
 }
 
+/// Bytes of the id that says whose a file is.
+const WHOSE_BYTES: usize = 16;
+
 /// What files are made and checked with.
 #[derive(Clone)]
 pub struct FileKeys {
+    whose: [u8; WHOSE_BYTES],
     mac: [u8; 32],
     sections: [u8; 32],
     seal: Option<[u8; 32]>,
@@ -71,11 +80,19 @@ impl FileKeys {
     /// for a remote one.
     pub fn new(place: &Namespace) -> Self {
         Self {
+            whose: whose(place),
             mac: place.derive("kvc1 header"),
             sections: place.derive("kvc1 sections"),
             seal: None,
             check: Check::Fast,
         }
+    }
+
+    /// Says of files that they are this home's, whatever they are sealed with. One that these keys did not make is then damaged where it
+    /// is the home's, because the home made it with keys that it has no more, and somebody else's otherwise.
+    #[must_use]
+    pub fn of_home(self, home: &Namespace) -> Self {
+        Self { whose: whose(home), ..self }
     }
 
     /// Checks sections in this way, where they are not sealed.
@@ -95,6 +112,11 @@ impl std::fmt::Debug for FileKeys {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "FileKeys({:?}, {})", self.check, if self.seal.is_some() { "sealed" } else { "open" })
     }
+}
+
+/// The id of a home. Nothing follows from it, and only who has the home's secret can make it.
+fn whose(home: &Namespace) -> [u8; WHOSE_BYTES] {
+    *home.derive("kvc whose").first_chunk().expect("a key has 32 bytes")
 }
 
 /// Why bytes are not a file that was written here.

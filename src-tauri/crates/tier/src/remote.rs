@@ -8,6 +8,8 @@
 //!   that somebody waits for;
 //! * what is there is known from a listing in memory, which scans refresh.
 //!
+//! Others may keep files of the same format there, under other names: those of an installation with another secret are left alone.
+//!
 //! Files have the format and the names of the SSD tier's, so that either can be copied to the other. A file is made complete and only
 //! where there is none of that name, so that many machines may share a place.
 //!
@@ -242,7 +244,7 @@ impl Tier for Remote {
     fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
         let name = Name::of(&wanted.id);
         let loaded = self.read_file(&name).and_then(|file| decode(&file, &self.keys, wanted));
-        if let Err(Miss::Damaged(_)) = loaded {
+        if let Err(Miss::Damaged(_) | Miss::Foreign) = loaded {
             self.names.spoil(name);
         }
         loaded

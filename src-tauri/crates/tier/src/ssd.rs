@@ -14,6 +14,10 @@
 //! The first process to come is the owner. Others are guests: they read and add, and never remove. Files are read and written past
 //! the page cache, several pieces at a time.
 //!
+//! Several installations may use one folder, each with its own names and keys. What another one wrote, as its header says, is as if it
+//! were not there: it is not told of, not counted, not checked and not removed, by its owner either. Only what must stay free on the
+//! disk is common to all.
+//!
 //! **Invariant:** what [`Tier::load`] returns is what [`Tier::save`] was given under that name by a holder of the same keys. Whatever
 //! else lies there is a miss.
 
@@ -70,6 +74,8 @@ pub struct Ssd {
     owner: Mutex<Option<Lock>>,
     /// Memory for reading and writing, kept for the next time.
     work: Mutex<Vec<Work>>,
+    /// What is known of files that were looked at.
+    heads: Mutex<scan::Heads>,
     /// Held while damaged files are counted and moved.
     aside: Mutex<()>,
 }
@@ -104,6 +110,7 @@ impl Ssd {
             options,
             owner: Mutex::default(),
             work: Mutex::default(),
+            heads: Mutex::default(),
             aside: Mutex::default(),
         };
         ssd.try_own();
@@ -140,7 +147,8 @@ impl Ssd {
         Ok(self.disk.free_bytes(&self.layout.version())?)
     }
 
-    /// Room that chunks take, whoever put them there: by the folders alone, so that it can be asked before each write.
+    /// Room that chunks take, whichever process of this installation put them there. A file is looked into once, so that it can be asked
+    /// before each write. What other installations keep does not count.
     ///
     /// # Errors
     /// Where the folder cannot be listed.
@@ -153,14 +161,17 @@ impl Ssd {
         scan::files_in(&self.layout.bad())
     }
 
-    /// Removes every chunk and everything that was put aside. Once this returns, none of it comes back after a power cut.
+    /// Removes every chunk of this installation and everything that was put aside. Once this returns, none of it comes back after a power cut.
     ///
     /// # Errors
     /// Where something may still be there.
     pub fn clear(&self) -> Result<(), TierError> {
         self.must_own()?;
         for folder in scan::folders_of_chunks(&self.layout)?.into_iter().chain([self.layout.bad()]) {
-            let files = scan::files_in(&folder);
+            let mut files = scan::files_in(&folder);
+            if folder != self.layout.bad() {
+                files.retain(|file| !scan::same(file).is_some_and(|same| scan::is_foreign(self, file, same)));
+            }
             for file in &files {
                 self.remove_file(file)?;
             }

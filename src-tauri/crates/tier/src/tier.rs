@@ -98,6 +98,9 @@ pub enum Miss {
     /// What is there is whole, but not what was asked for.
     #[error("{0}")]
     Other(&'static str),
+    /// What is there is another installation's, and is left alone.
+    #[error("another installation keeps it")]
+    Foreign,
     /// What is there is damaged, and was put aside.
     #[error("damaged: {0}")]
     Damaged(&'static str),

@@ -27,6 +27,7 @@ pub(crate) mod tests;
 mod trace;
 mod weigh;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -324,7 +325,9 @@ impl Tiers {
         let state = self.inner.lock();
         let now = self.inner.clock.now();
         let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
-        let maybe = |id: &ChunkId| remote.is_some_and(|lower| lower.tier.may_hold(id));
+        // What is being removed is there, but not for anybody.
+        let leaving: HashSet<ChunkId> = state.hand(Place::Remote).leaving().collect();
+        let maybe = |id: &ChunkId| !leaving.contains(id) && remote.is_some_and(|lower| lower.tier.may_hold(id));
         Coverage::of(&state.catalog, prefix, &chains, held.into(), |place| state.is_away(place, now), maybe)
     }
 
@@ -378,6 +381,15 @@ impl Tiers {
     /// Whether a chunk of this many bytes would be kept now, so that nobody copies rows in vain.
     pub fn has_room(&self, bytes: u64) -> bool {
         !self.inner.paused.load(Ordering::Relaxed) && self.inner.lock().ram_fits(&self.inner.config, bytes)
+    }
+
+    /// Whether what is to be written down soon may be offered: else much waits to be written already, and what comes on top of it
+    /// could be dropped from the queue.
+    pub fn keeps_up(&self) -> bool {
+        let state = self.inner.lock();
+        let waiting = |place| state.hand(place).queue.bytes();
+        let writable = |place| state.hand(place).is_writable(self.inner.clock.now());
+        state.below_ram().is_none_or(|place| waiting(place) <= self.inner.config.queue_bytes / 2 || !writable(place))
     }
 
     /// Keeps a chunk. Never blocks: it is put into RAM, and written below by others when that is due.

@@ -66,7 +66,8 @@ impl Cache {
     }
 
     /// Goes on copying what is due for the tiers: chunks whose prefix was used twice, or has been idle for 30 s. Copies one chunk at
-    /// most, and of it about `most_bytes`, so that running answers do not wait for the whole. Returns whether there was something to do.
+    /// most, and of it about `most_bytes`, so that running answers do not wait for the whole; none while the disk does not keep up.
+    /// Returns whether there was something to do.
     pub fn keep_some(&mut self, backend: &dyn Backend, most_bytes: usize) -> bool {
         let mut most_bytes = most_bytes;
         if self.capture_holds() {
@@ -74,8 +75,8 @@ impl Cache {
             let _ = self.go_on(backend, most_bytes);
             return true;
         }
-        let Some(node) = self.keeper.as_ref().and_then(|keeper| keeper.marks.next(keeper.keeping.tiers.clock().now()))
-        else {
+        let Some(Keeper { keeping, marks, .. }) = &self.keeper else { return false };
+        let Some(node) = marks.next(keeping.tiers.clock().now()).filter(|_| keeping.tiers.keeps_up()) else {
             return false;
         };
         let why = if self.trie.is_idle(node) { StoreWhy::Idle } else { StoreWhy::Reused };

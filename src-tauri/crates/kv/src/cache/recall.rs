@@ -99,7 +99,7 @@ impl Recalled {
             Self::Ended(End::Deadline | End::Silence) => Some(Because::Deadline),
             Self::Ended(End::Missed(Miss::Damaged(_))) => Some(Because::Corrupt),
             Self::Ended(End::Missed(Miss::Other(_))) | Self::Misfit => Some(Because::Incompatible),
-            Self::Ended(End::Missed(Miss::Absent | Miss::Tier(_)) | End::Closed) => Some(Because::Miss),
+            Self::Ended(End::Missed(Miss::Absent | Miss::Foreign | Miss::Tier(_)) | End::Closed) => Some(Because::Miss),
             Self::NoPages(_) => Some(Because::NoPages),
         }
     }

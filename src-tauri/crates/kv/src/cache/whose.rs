@@ -119,7 +119,7 @@ impl Cache {
         let path: Vec<NodeId> = self.trie.upwards(end).collect();
         let mut news = false;
         for node in path {
-            news |= self.owners.0.entry(node).or_default().insert(owner.clone());
+            news |= owner.join(self.owners.0.entry(node).or_default());
         }
         let Some(keeper) = self.keeper.as_ref().filter(|_| news) else { return };
         let keeping = keeper.keeping.within(self.sequence(seq).whose.space.as_deref());

@@ -53,9 +53,12 @@ impl Scheduler {
         if let Some(recall) = recall {
             sequence.recall = Some(recall);
             sequence.resume(sequence.seq, self.cache.len(sequence.seq));
-        } else if sequence.pending().len() <= 1
-            && let Some(late) = sequence.late.take()
-        {
+        }
+    }
+
+    /// Takes note, once a prompt has been computed to its end, of what was too slow for it.
+    pub(super) fn prefilled(&self, sequence: &mut Sequence) {
+        if let Some(late) = sequence.late.take() {
             self.recomputed(sequence, Recomputed::of(Because::Deadline, late.tokens));
         }
     }

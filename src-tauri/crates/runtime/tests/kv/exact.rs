@@ -147,14 +147,14 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
         [("from pages", &prompt, &expected), ("from pages, gone on", &longer, &expected_longer)]
     {
         let got = ram.ask(prompt, tokens).await;
-        assert!(got.0.cached_tokens > 255 && got.0.recalled.ram_tokens == 0, "{way}: {:?}", got.0);
+        assert!(got.0.spent.cached_tokens > 255 && got.0.spent.recalled.ram_tokens == 0, "{way}: {:?}", got.0);
         same(way, &got, expected);
     }
     for (way, prompt, expected) in [("from RAM", &prompt, &expected), ("from RAM, gone on", &longer, &expected_longer)]
     {
         ram.unload().await;
         let got = ram.ask(prompt, tokens).await;
-        assert!(got.0.recalled.ram_tokens > 255, "{way}: {:?}", got.0);
+        assert!(got.0.spent.recalled.ram_tokens > 255, "{way}: {:?}", got.0);
         same(way, &got, expected);
     }
     ram.end().await;
@@ -172,8 +172,8 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
             }
             let got = ssd.ask(prompt, tokens).await;
             let way = if restarted { "from the disk after a restart" } else { "from the disk" };
-            let kept = got.0.recalled.ssd_tokens + got.0.recalled.ram_tokens;
-            assert!(kept > 255 && (!restarted || got.0.recalled.ssd_tokens > 255), "{way}: {:?}", got.0);
+            let kept = got.0.spent.recalled.ssd_tokens + got.0.spent.recalled.ram_tokens;
+            assert!(kept > 255 && (!restarted || got.0.spent.recalled.ssd_tokens > 255), "{way}: {:?}", got.0);
             same(way, &got, expected);
         }
     }

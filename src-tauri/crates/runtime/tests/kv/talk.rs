@@ -246,12 +246,12 @@ pub(crate) async fn ask(
 /// Holds an answer against what it must be.
 fn judge(tenant: usize, model: usize, history: &mut History, finish: &Finish, tally: &mut Tally) {
     tally.answers += 1;
-    tally.from_ram += u64::from(finish.recalled.ram_tokens > 0);
-    tally.from_ssd += u64::from(finish.recalled.ssd_tokens > 0);
-    let recalled = finish.recalled.ram_tokens + finish.recalled.ssd_tokens;
-    tally.from_pages += u64::from(finish.cached_tokens > recalled);
-    tally.prompt_tokens += finish.prompt_tokens as u64;
-    tally.cached_tokens += finish.cached_tokens as u64;
+    tally.from_ram += u64::from(finish.spent.recalled.ram_tokens > 0);
+    tally.from_ssd += u64::from(finish.spent.recalled.ssd_tokens > 0);
+    let recalled = finish.spent.recalled.ram_tokens + finish.spent.recalled.ssd_tokens;
+    tally.from_pages += u64::from(finish.spent.cached_tokens > recalled);
+    tally.prompt_tokens += finish.spent.prompt_tokens as u64;
+    tally.cached_tokens += finish.spent.cached_tokens as u64;
     let mut right = !finish.tokens.is_empty();
     let prompt_tokens = history.tokens().len();
     for &token in &finish.tokens {

@@ -60,9 +60,13 @@ async fn an_answer_goes_on_after_a_shorter_prompt_as_if_it_had_come_after_that()
     let short = [head, tail].concat();
 
     let (finish, text, asked) = told(&lease, asking(long.clone(), 150), |_| Some(short.clone())).await;
-    assert_eq!((asked, finish.reason, finish.eval_tokens), (1, FinishReason::Length, 150), "it goes on to its limit");
     assert_eq!(
-        (finish.prompt_tokens, finish.tokens.len()),
+        (asked, finish.reason, finish.spent.eval_tokens),
+        (1, FinishReason::Length, 150),
+        "it goes on to its limit"
+    );
+    assert_eq!(
+        (finish.spent.prompt_tokens, finish.tokens.len()),
         (450, 150),
         "its own tokens, and those of its first prompt"
     );
@@ -77,7 +81,7 @@ async fn an_answer_goes_on_after_a_shorter_prompt_as_if_it_had_come_after_that()
 
     // Whoever comes next finds both ways computed.
     let again = answer(lease.generate(greedy(long, 1))).await.expect("it answers");
-    assert_eq!(again.cached_tokens, 449, "what was left out stays cached");
+    assert_eq!(again.spent.cached_tokens, 449, "what was left out stays cached");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +92,7 @@ async fn an_answer_ends_where_nothing_shorter_comes() {
     let check = async |why: &str, request: Request, shorter: Option<Vec<u32>>, expected_asked: usize| {
         let (finish, _, asked) = told(&lease, request, |_| shorter.clone()).await;
         assert_eq!((finish.reason, asked), (FinishReason::Length, expected_asked), "{why}");
-        assert_eq!(finish.eval_tokens, CONTEXT - 400, "{why}: as many as there is room for");
+        assert_eq!(finish.spent.eval_tokens, CONTEXT - 400, "{why}: as many as there is room for");
     };
     let long = || prompt(5, 400);
     check("nobody is asked", greedy(long(), 300), None, 0).await;
@@ -110,7 +114,11 @@ async fn a_shifted_answer_goes_on_and_nobody_else_gets_its_rows() {
     };
     let plain = answer(lease.generate(greedy(long.clone(), 112))).await.expect("it answers");
     let (finish, text, asked) = told(&lease, shifting(700), |_| None).await;
-    assert_eq!((finish.reason, finish.eval_tokens, asked), (FinishReason::Length, 700, 0), "far beyond its context");
+    assert_eq!(
+        (finish.reason, finish.spent.eval_tokens, asked),
+        (FinishReason::Length, 700, 0),
+        "far beyond its context"
+    );
     assert_eq!(finish.tokens[..112], plain.tokens, "up to the first shift it is as it was");
     assert_eq!(text, lease.tokenizer().decode(&finish.tokens), "its text has no seam");
     // 1,100 tokens went through 512 places, by pages of 64, of which two are kept.
@@ -121,9 +129,9 @@ async fn a_shifted_answer_goes_on_and_nobody_else_gets_its_rows() {
     let all = [long.clone(), finish.tokens].concat();
     let visible = [&all[..128], &all[128 + gone..]].concat();
     let other = answer(lease.generate(greedy(visible, 1))).await.expect("it answers");
-    assert_eq!(other.cached_tokens, 128, "only the kept beginning is found");
+    assert_eq!(other.spent.cached_tokens, 128, "only the kept beginning is found");
     let first = answer(lease.generate(greedy(long.clone(), 1))).await.expect("it answers");
-    assert_eq!(first.cached_tokens, 399, "and the prompt as it was computed");
+    assert_eq!(first.spent.cached_tokens, 399, "and the prompt as it was computed");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -139,5 +147,5 @@ async fn quantised_keys_are_shifted_once() {
         (FinishReason::Length, 192),
         "then the context is full for good"
     );
-    assert_eq!(finish.eval_tokens, CONTEXT - 400 + 192, "the answer ends there");
+    assert_eq!(finish.spent.eval_tokens, CONTEXT - 400 + 192, "the answer ends there");
 }

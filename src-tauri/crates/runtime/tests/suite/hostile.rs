@@ -43,7 +43,7 @@ async fn a_client_that_does_not_read_keeps_no_place_and_loses_nothing() {
     let silent = lease.generate(greedy(prompt(1, 300), 150));
     full(&silent).await;
     let other = in_time("the other answers", answer(lease.generate(greedy(prompt(2, 500), 20)))).await;
-    assert_eq!(other.expect("it answers").eval_tokens, 20, "the place was given up");
+    assert_eq!(other.expect("it answers").spent.eval_tokens, 20, "the place was given up");
     let late = in_time("the late reader gets the rest", answer(silent)).await.expect("it answers");
     assert_eq!(late.tokens, alone.tokens, "who reads late gets the same answer");
 }
@@ -57,7 +57,7 @@ async fn pages_go_to_those_who_read() {
     let silent = lease.generate(greedy(prompt(1, 400), 150));
     full(&silent).await;
     let other = in_time("the other answers", answer(lease.generate(greedy(prompt(2, 600), 20)))).await;
-    assert_eq!(other.expect("it answers").eval_tokens, 20, "it found pages");
+    assert_eq!(other.expect("it answers").spent.eval_tokens, 20, "it found pages");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -73,7 +73,7 @@ async fn a_token_that_the_model_does_not_know_fails_its_own_request_only() {
             "{error}"
         );
     }
-    assert_eq!(answer(other).await.expect("it answers").eval_tokens, 50, "the other answer goes on");
+    assert_eq!(answer(other).await.expect("it answers").spent.eval_tokens, 50, "the other answer goes on");
     assert_eq!(engine.loaded().len(), 1, "the model stays");
 }
 
@@ -86,7 +86,7 @@ async fn limits_are_exact() {
     let lease = engine.acquire("m".into(), Source::File(path), options, None).await.expect("the model loads");
     for (prompt_tokens, max_tokens, wanted) in [(63, 9, 1), (64 - 9, 9, 9), (10, u32::MAX, 54), (10, 0, 0)] {
         let finish = answer(lease.generate(greedy(prompt(1, prompt_tokens), max_tokens))).await.expect("it answers");
-        let ended = (finish.eval_tokens, finish.tokens.len(), finish.reason);
+        let ended = (finish.spent.eval_tokens, finish.tokens.len(), finish.reason);
         assert_eq!(ended, (wanted, wanted, FinishReason::Length), "{max_tokens} tokens after {prompt_tokens}");
     }
     let error = answer(lease.generate(greedy(prompt(1, 64), 1))).await.expect_err("there is no room for an answer");

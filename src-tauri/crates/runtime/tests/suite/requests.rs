@@ -19,7 +19,7 @@ async fn answers_at_once_equal_answers_alone() {
     let mut alone = Vec::new();
     for seed in 0..10 {
         let finish = answer(lease.generate(greedy(prompt(seed, 20 + seed * 40), 24))).await.expect("it answers");
-        assert!(finish.eval_tokens > 0 && finish.prompt_tokens == 20 + seed as usize * 40, "{finish:?}");
+        assert!(finish.spent.eval_tokens > 0 && finish.spent.prompt_tokens == 20 + seed as usize * 40, "{finish:?}");
         alone.push(finish.tokens);
     }
     // Other prompts go with them, and the first token differs so that nothing is cached.
@@ -41,13 +41,13 @@ async fn the_second_turn_computes_only_its_new_tokens() {
     let engine = Engine::start(config()).expect("the best variant runs");
     let lease = lease(&engine, &model(&folder, 2)).await;
     let first = answer(lease.generate(greedy(prompt(3, 200), 30))).await.expect("it answers");
-    assert_eq!(first.cached_tokens, 0, "nothing was computed before");
+    assert_eq!(first.spent.cached_tokens, 0, "nothing was computed before");
     let turn = [prompt(3, 200), first.tokens.clone(), prompt(4, 25)].concat();
     let second = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("it answers");
     // The last token of an answer is chosen but never computed.
-    assert_eq!(second.cached_tokens, 200 + first.tokens.len() - 1, "all that was computed is reused");
+    assert_eq!(second.spent.cached_tokens, 200 + first.tokens.len() - 1, "all that was computed is reused");
     let again = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("it answers");
-    assert_eq!(again.cached_tokens, turn.len() - 1, "all but the token whose logits are wanted");
+    assert_eq!(again.spent.cached_tokens, turn.len() - 1, "all but the token whose logits are wanted");
     assert_eq!(again.tokens, second.tokens, "a cached prefix gives the same answer");
 }
 
@@ -79,7 +79,7 @@ async fn a_dropped_receiver_frees_the_place_and_limits_end_an_answer() {
         drop(lease.generate(greedy(prompt(seed, 10), 100_000)));
     }
     let finish = answer(lease.generate(greedy(prompt(7, 10), 3))).await.expect("it answers");
-    assert_eq!((finish.eval_tokens, finish.reason), (3, FinishReason::Length), "three tokens were asked for");
+    assert_eq!((finish.spent.eval_tokens, finish.reason), (3, FinishReason::Length), "three tokens were asked for");
     let error = answer(lease.generate(greedy(prompt(7, 5000), 3))).await.expect_err("it is longer than the context");
     assert!(matches!(error, GenerateError::PromptTooLong { .. }), "{error}");
     let error = answer(lease.generate(Request::default())).await.expect_err("there is nothing to compute");

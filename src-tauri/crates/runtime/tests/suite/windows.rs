@@ -46,7 +46,7 @@ async fn ask(engine: &Engine, path: &Path, prompt: Vec<u32>) -> (Answer, usize) 
         match events.recv().await.expect("an answer ends with its end") {
             Event::Full(_) => {}
             Event::Text(text) => likely.extend(text.logprobs),
-            Event::Done(finish) => return (Answer { tokens: finish.tokens, likely }, finish.cached_tokens),
+            Event::Done(finish) => return (Answer { tokens: finish.tokens, likely }, finish.spent.cached_tokens),
             Event::Failed(error) => panic!("{error}"),
         }
     }

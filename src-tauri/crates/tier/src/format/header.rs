@@ -7,24 +7,30 @@
 //! 112  first position u64   120  created u64, s         128 bytes of the file u64
 //! 136  tokens u32           140  sections u32           144 type of K u32         148 type of V u32 (ggml's numbers)
 //! 152  nonce 24             176  digest of the table 32 208 class's name 64
-//! 272  zeros                4064 MAC 32: keyed BLAKE3 of the 4,064 bytes before it
+//! 272  whose 16             288  digest of whose 16: BLAKE3 304  zeros
+//! 4064 MAC 32: keyed BLAKE3 of the 4,064 bytes before it
 //! ```
+//!
+//! The digest of whose is there for those who have no key: without it a file of ours would be another's as soon as a bit of these 16
+//! bytes is wrong, and stay for ever.
 
 use cairn_gguf::DType;
 
 use super::table::ROW_BYTES;
-use super::{BLOCK_BYTES, Check, Damage, FileKeys, MAX_SECTIONS, NONCE_BYTES, padded};
+use super::{BLOCK_BYTES, Check, Damage, FileKeys, MAX_SECTIONS, NONCE_BYTES, WHOSE_BYTES, padded};
 use crate::chunk::{ChunkId, Flags, Group, NumericClass, RowTypes};
 use crate::identity::{CHUNK_TOKENS, ChunkHash, Fingerprint};
-use crate::tier::Stored;
+use crate::tier::{Miss, Stored};
 
 const MAGIC: &[u8; 4] = b"KVC1";
 const VERSION: u32 = 1;
 const MAC_AT: usize = BLOCK_BYTES - 32;
 const TABLE_DIGEST: std::ops::Range<usize> = 176..208;
 const CLASS_AT: usize = 208;
+const WHOSE_AT: usize = CLASS_AT + NumericClass::MAX_BYTES;
+const WHOSE_DIGEST_AT: usize = WHOSE_AT + WHOSE_BYTES;
 /// The end of what is used.
-const END: usize = CLASS_AT + NumericClass::MAX_BYTES;
+const END: usize = WHOSE_DIGEST_AT + WHOSE_BYTES;
 
 // What `front_bytes` and the table's reader take for granted.
 const _: () = assert!(CHUNK_TOKENS * 16 <= BLOCK_BYTES, "the keys of a chunk are one block");
@@ -55,6 +61,7 @@ pub struct Header {
     pub created_unix_s: u64,
     /// The whole file's length.
     pub file_bytes: u64,
+    pub(super) whose: [u8; WHOSE_BYTES],
     pub(super) sections: u32,
     pub(super) sealed: bool,
     pub(super) check: Check,
@@ -67,9 +74,16 @@ impl Header {
     /// Reads a file's first block; bytes after it are not looked at.
     ///
     /// # Errors
-    /// Where it is not one that these keys made.
-    pub fn parse(file: &[u8], keys: &FileKeys) -> Result<Self, Damage> {
+    /// [`Miss::Foreign`] where another installation wrote it, [`Miss::Damaged`] where nobody did, or not so.
+    pub fn parse(file: &[u8], keys: &FileKeys) -> Result<Self, Miss> {
         let block: &[u8; BLOCK_BYTES] = file.first_chunk().ok_or(Damage("shorter than a header"))?;
+        if is_foreign(block, keys) {
+            return Err(Miss::Foreign);
+        }
+        Ok(Self::parse_own(block, keys)?)
+    }
+
+    fn parse_own(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> Result<Self, Damage> {
         let mac = bytes_at::<32>(block, MAC_AT);
         // BLAKE3's hashes compare in constant time.
         if &block[..4] != MAGIC || mac_of(block, keys) != blake3::Hash::from_bytes(mac) {
@@ -90,7 +104,7 @@ impl Header {
             1 => Check::Keyed,
             _ => return Err(Damage("the header names no check")),
         };
-        let class = block[CLASS_AT..END].get(..usize::from(u16::from_le_bytes(bytes_at(block, 14))));
+        let class = block[CLASS_AT..WHOSE_AT].get(..usize::from(u16::from_le_bytes(bytes_at(block, 14))));
         let class = class.and_then(|name| std::str::from_utf8(name).ok()).and_then(NumericClass::new);
         let dtype = |at| DType::from_ggml_id(u32_at(block, at)).ok_or(Damage("the header names no type"));
         let header = Self {
@@ -107,6 +121,7 @@ impl Header {
             flags: Flags { tail: flags & TAIL != 0, lossy: flags & LOSSY != 0, shifted: flags & SHIFTED != 0 },
             created_unix_s: u64_at(block, 120),
             file_bytes: u64_at(block, 128),
+            whose: bytes_at(block, WHOSE_AT),
             sections: u32_at(block, 140),
             sealed: flags & SEALED != 0,
             check,
@@ -202,8 +217,23 @@ impl Header {
         put(&mut block, 152, &self.nonce);
         put(&mut block, TABLE_DIGEST.start, &self.table_digest);
         put(&mut block, CLASS_AT, class);
+        put(&mut block, WHOSE_AT, &self.whose);
+        put(&mut block, WHOSE_DIGEST_AT, &digest_of(&self.whose));
         block
     }
+}
+
+/// Whether a header says that another installation wrote it. Whether that is true only those can tell.
+fn is_foreign(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> bool {
+    let whose = bytes_at::<WHOSE_BYTES>(block, WHOSE_AT);
+    &block[..4] == MAGIC
+        && u32_at(block, 4) == VERSION
+        && whose != keys.whose
+        && bytes_at::<WHOSE_BYTES>(block, WHOSE_DIGEST_AT) == digest_of(&whose)
+}
+
+fn digest_of(whose: &[u8; WHOSE_BYTES]) -> [u8; WHOSE_BYTES] {
+    *blake3::hash(whose).as_bytes().first_chunk().expect("a hash has 32 bytes")
 }
 
 fn mac_of(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> blake3::Hash {

@@ -93,6 +93,7 @@ pub fn encode<'a>(
         flags: head.flags,
         created_unix_s: head.created_unix_s,
         file_bytes: 0,
+        whose: keys.whose,
         sections: sections.len() as u32,
         sealed: keys.seal.is_some(),
         check: keys.check,

@@ -18,6 +18,7 @@ use object_store::{
 use tokio::runtime::{Builder, Runtime};
 
 use super::files::{Files, Listed};
+use crate::format::VERSION_FOLDER;
 use crate::tier::TierError;
 
 /// Threads that call.
@@ -134,7 +135,7 @@ impl Files for Bucket {
     }
 
     fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, within: Duration) -> Result<(), TierError> {
-        let below = self.path("v1");
+        let below = self.path(VERSION_FOLDER);
         let skip = self.prefix.as_ref().len() + usize::from(!self.prefix.as_ref().is_empty());
         let mut listing = self.store.list(Some(&below));
         let all = async {
@@ -159,15 +160,26 @@ impl Files for Bucket {
         heard: &dyn Fn(),
     ) -> Result<Option<Vec<u8>>, TierError> {
         let path = self.path(name);
-        let first = part.start;
+        let (first, most) = (part.start, part.end.saturating_sub(part.start));
         let options = GetOptions { range: Some(GetRange::Bounded(part)), ..GetOptions::default() };
         let get = async {
             let found = self.store.get_opts(&path, options).await?;
             heard();
-            found.bytes().await
+            let expected = found.range.end.saturating_sub(found.range.start).min(most);
+            let mut bytes = Vec::with_capacity(expected as usize);
+            let mut pieces = found.into_stream();
+            while let Some(piece) = tokio_stream::StreamExt::next(&mut pieces).await {
+                bytes.extend_from_slice(&piece?);
+                // A server may send more than it was asked for, and never stop.
+                if bytes.len() as u64 > most {
+                    let source = "it sends more than was asked for".into();
+                    return Err(object_store::Error::Generic { store: "bucket", source });
+                }
+            }
+            Ok(bytes)
         };
         match self.wait(within, get) {
-            Ok(bytes) => Ok(Some(bytes.into())),
+            Ok(bytes) => Ok(Some(bytes)),
             Err(Refusal::Store(object_store::Error::NotFound { .. })) => Ok(None),
             // Stores refuse a part that begins at the end or after it, each in its own words.
             Err(Refusal::Store(_))

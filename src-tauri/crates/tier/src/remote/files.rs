@@ -20,7 +20,7 @@ pub trait Files: Send + Sync + 'static {
     /// How many calls it takes at once: at most 4, with the threads that it may have of its own.
     fn threads(&self) -> usize;
 
-    /// Tells of every file under `v1/`, until the callback says that it is enough.
+    /// Tells of every file under [`crate::format::VERSION_FOLDER`], until the callback says that it is enough.
     ///
     /// # Errors
     /// Where not all of them can be listed.

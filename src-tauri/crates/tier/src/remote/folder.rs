@@ -3,9 +3,10 @@
 //! Where a server is not mounted, its mount point is an empty folder of this machine. So a share gets a marker, a file in its root,
 //! with the first chunk, and this machine remembers it: a folder without its marker is away, and not empty.
 //!
-//! There are no locks, because file servers' locks hang or are not there. A file is written under a name of its own in `v1/drafts/` and
+//! There are no locks, because file servers' locks hang or are not there. A file is written under a name of its own in `drafts/` and
 //! linked to its name, which fails where there is one; where links are not to be had it is renamed, which does no harm, since files
-//! of one name are as good as each other. Drafts of machines that went away are removed a day later, by the server's own clock.
+//! of one name are as good as each other. Drafts of machines that went away are removed a day later, by the server's own clock; they are
+//! known by their names, since others may keep theirs in the same folder.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -15,12 +16,16 @@ use std::sync::{Mutex, Once, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::files::{Files, Listed};
+use crate::format::VERSION_FOLDER;
 use crate::tier::TierError;
 
 /// Threads: what the design allows for a place that hangs.
 const THREADS: usize = 4;
 /// The file in a share's root by which the share is known again.
 const MARKER: &str = "cairn-kv-share";
+/// How drafts' names begin, and how they end.
+const DRAFT_PREFIX: &str = ".remote.";
+const DRAFT_SUFFIX: &str = ".tmp";
 /// A draft this much older than one of now has been left behind.
 const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 
@@ -87,7 +92,7 @@ impl Folder {
     }
 
     fn drafts(&self) -> PathBuf {
-        self.root.join("v1/drafts")
+        self.root.join(VERSION_FOLDER).join("drafts")
     }
 
     /// Writes a file under a passing name.
@@ -95,7 +100,7 @@ impl Folder {
         // Where the mount is gone, nothing is to be written in its place.
         self.mounted(Some(draft))?;
         make_folder(&self.drafts())?;
-        let path = self.drafts().join(draft);
+        let path = self.drafts().join(format!("{DRAFT_PREFIX}{draft}{DRAFT_SUFFIX}"));
         let mut made = new_file(&path)?;
         let written = made.write_all(file).and_then(|()| made.metadata()?.modified());
         if written.is_err() {
@@ -108,7 +113,11 @@ impl Folder {
     }
 
     fn sweep(&self, now: SystemTime) {
-        for entry in entries(&self.drafts()).into_iter().flatten() {
+        let is_draft = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            name.to_str().is_some_and(|name| name.starts_with(DRAFT_PREFIX) && name.ends_with(DRAFT_SUFFIX))
+        };
+        for entry in entries(&self.drafts()).into_iter().flatten().filter(is_draft) {
             let modified = entry.metadata().and_then(|found| found.modified());
             let age = modified.ok().and_then(|then| now.duration_since(then).ok());
             if age.is_some_and(|age| age > LEFT_BEHIND) {
@@ -144,7 +153,7 @@ impl Files for Folder {
     }
 
     fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, _within: Duration) -> Result<(), TierError> {
-        let version = self.root.join("v1");
+        let version = self.root.join(VERSION_FOLDER);
         let mut listed = || -> std::io::Result<()> {
             self.mounted(None)?;
             for model in entries(&version)?.into_iter().filter(|entry| entry.file_name() != "drafts") {
@@ -156,7 +165,7 @@ impl Files for Folder {
                         let names = [model.file_name(), part.file_name(), file.file_name()];
                         let names: Option<Vec<&str>> = names.iter().map(|name| name.to_str()).collect();
                         let Some(names) = names else { continue };
-                        if !each(&format!("v1/{}", names.join("/")), listed) {
+                        if !each(&format!("{VERSION_FOLDER}/{}", names.join("/")), listed) {
                             return Ok(());
                         }
                     }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::files::Listed;
 use crate::chunk::{ChunkId, Group};
+use crate::format::VERSION_FOLDER;
 use crate::tier::Stored;
 
 /// A chunk's name as a file. Half of a hash is enough to tell chunks apart; the header has all of it.
@@ -28,7 +29,7 @@ impl Name {
 
     /// The same as in a folder of this machine.
     pub(super) fn path(&self) -> String {
-        let mut path = String::from("v1/");
+        let mut path = format!("{VERSION_FOLDER}/");
         hex(&mut path, &self.model);
         path.push('/');
         hex(&mut path, &self.hash[..1]);
@@ -43,7 +44,7 @@ impl Name {
 
     /// The name that has this path; none where no chunk's has.
     pub(super) fn parse(path: &str) -> Option<Self> {
-        let mut parts = path.strip_prefix("v1/")?.split('/');
+        let mut parts = path.strip_prefix(VERSION_FOLDER)?.strip_prefix('/')?.split('/');
         let model = bytes(parts.next()?)?;
         let (hash, group) = parts.nth(1)?.split_once('.')?;
         let group = match group {

@@ -1,6 +1,7 @@
 //! The remote tier over a folder and over a bucket: what is there comes back, whatever else lies there is a miss.
 
 mod damage;
+mod foreign;
 mod hang;
 mod s3;
 
@@ -195,6 +196,7 @@ fn names_are_those_of_the_ssd_tier_and_nothing_else_is_one() {
         "",
         "v1",
         "v1/drafts/x",
+        &path.replace("v1", "v2"),
         &path[1..],
         &path[..path.len() - 1],
         &path.to_uppercase(),

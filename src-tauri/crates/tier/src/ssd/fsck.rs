@@ -24,6 +24,8 @@ pub struct Report {
     pub orphan_bytes: u64,
     /// Damaged files that were put aside before.
     pub aside: u64,
+    /// Files that other installations keep here. They are not looked at any further.
+    pub foreign: u64,
 }
 
 impl Ssd {
@@ -47,6 +49,7 @@ impl Ssd {
         };
         scan::each_file(self, look, |path, found| match found {
             Ok(stored) => drop(there.insert(stored.id, stored)),
+            Err(Miss::Foreign) => report.foreign += 1,
             Err(Miss::Damaged(why)) => report.damaged.push((path.to_owned(), why)),
             Err(miss) => report.unread.push((path.to_owned(), miss.to_string())),
         })?;

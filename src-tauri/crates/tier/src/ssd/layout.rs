@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::chunk::{ChunkId, Group};
+use crate::format::VERSION_FOLDER;
 
 /// How chunks' names end.
 pub(super) const SUFFIX: &str = ".kvc";
@@ -25,7 +26,7 @@ impl Layout {
 
     /// The folder of this version of the format. Another version has its own.
     pub(super) fn version(&self) -> PathBuf {
-        self.root.join("v1")
+        self.root.join(VERSION_FOLDER)
     }
 
     pub(super) fn drafts(&self) -> PathBuf {

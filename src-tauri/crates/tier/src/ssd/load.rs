@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use cairn_disk::{Blocks, Buffer, DiskError};
 
+use super::scan::{self, Known};
 use super::{Ssd, locked};
 use crate::chunk::Chunk;
 use crate::format::{BLOCK_BYTES, Front, Header, Workspace};
@@ -44,6 +45,7 @@ impl Ssd {
 
 pub(super) fn load(ssd: &Ssd, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
     let path = ssd.layout.file(&wanted.id);
+    let same = scan::same(&path);
     let blocks = match ssd.disk.open_blocks(&path) {
         Ok(blocks) => blocks,
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Err(Miss::Absent),
@@ -56,6 +58,8 @@ pub(super) fn load(ssd: &Ssd, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
         wanted.check(front.head())
     });
     if let Err(Miss::Damaged(_)) = loaded {
+        // A guest leaves it where it is, and is not to tell of it again.
+        scan::note(ssd, &path, same, Known::Spoiled);
         ssd.put_aside(&path);
     }
     Ok(loaded?.0)

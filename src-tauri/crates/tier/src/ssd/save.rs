@@ -2,17 +2,15 @@
 
 use cairn_disk::Mode;
 
-use super::{Ssd, locked};
+use super::{Ssd, load, locked};
 use crate::chunk::Chunk;
 use crate::format::{BLOCK_BYTES, Header, Packing, encode};
-use crate::tier::{Stored, TierError};
+use crate::tier::{Miss, Stored, TierError};
 
 pub(super) fn save(ssd: &Ssd, chunk: &Chunk) -> Result<Stored, TierError> {
     let path = ssd.layout.file(&chunk.head.id);
     let packing = *locked(&ssd.packing);
-    if let Some((header, room_bytes)) = there(ssd, chunk)
-        && serves_as_well(&header, chunk, packing)
-    {
+    if let Some((header, room_bytes)) = there(ssd, chunk, packing) {
         return Ok(header.stored(room_bytes));
     }
     let file = encode(chunk, packing, &ssd.keys, (ssd.nonce)())?;
@@ -46,13 +44,19 @@ pub(super) fn save(ssd: &Ssd, chunk: &Chunk) -> Result<Stored, TierError> {
     Ok(file.header().stored(room_bytes.unwrap_or(file.header().file_bytes)))
 }
 
-/// What is there under this chunk's name, if it is any good.
-fn there(ssd: &Ssd, chunk: &Chunk) -> Option<(Header, u64)> {
+/// What is there under this chunk's name, if it serves as well. That takes no longer than to write it, and is seldom asked: whoever
+/// saves does not know of a file. A header alone would not do, since a guest has no other way to be rid of rows that are damaged.
+fn there(ssd: &Ssd, chunk: &Chunk, packing: Packing) -> Option<(Header, u64)> {
     let blocks = ssd.disk.open_blocks(&ssd.layout.file(&chunk.head.id)).ok()?;
     let mut work = ssd.work(BLOCK_BYTES);
-    let header = super::load::read_header(ssd, &*blocks, &mut work.buffer[..BLOCK_BYTES]).ok();
+    let header = load::read_header(ssd, &*blocks, &mut work.buffer[..BLOCK_BYTES]).ok();
     ssd.put_back(work);
-    Some((header?.0, blocks.room_bytes().ok()?))
+    let (header, _) = header.filter(|(header, _)| serves_as_well(header, chunk, packing))?;
+    match load::read(ssd, &*blocks, |_| Ok(())) {
+        // One that is sealed with a key that is not there may be whole.
+        Ok(_) | Err(Miss::Other(_)) => Some((header, blocks.room_bytes().ok()?)),
+        Err(_) => None,
+    }
 }
 
 /// Whether those who could use this chunk can use what is there. Rows of another arithmetic, or rounded ones, have the same name; the

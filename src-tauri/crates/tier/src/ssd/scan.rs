@@ -1,23 +1,117 @@
 //! Finding what is there, from the first blocks alone.
 
+use std::collections::{HashMap, HashSet};
+use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::SystemTime;
+
+use cairn_disk::room_of;
 
 use super::layout::{Layout, SUFFIX};
-use super::{Ssd, load};
+use super::{Ssd, load, locked};
+use crate::format::BLOCK_BYTES;
 use crate::tier::{Miss, Stored, TierError};
 
+/// What is known of files. A file is never changed, so one that is still the same has not to be read again: scans come every half
+/// minute, while answers are computed, what is taken is counted before each write, and a folder has thousands of files.
+pub(super) type Heads = HashMap<PathBuf, (Same, Known)>;
+
+/// By what a file is known to be the one that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Same {
+    inode: u64,
+    len_bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Same {
+    fn of(found: &Metadata) -> Self {
+        #[cfg(unix)]
+        let inode = std::os::unix::fs::MetadataExt::ino(found);
+        #[cfg(not(unix))]
+        let inode = 0;
+        Self { inode, len_bytes: found.len(), modified: found.modified().ok() }
+    }
+}
+
+/// What is known of a file that was looked at.
+#[derive(Clone, Debug)]
+pub(super) enum Known {
+    /// A chunk, and what a scan tells of it.
+    Chunk(Stored),
+    /// Not another installation's. Nobody looked any further yet.
+    Ours,
+    /// Another installation's.
+    Foreign,
+    /// It was damaged when it was loaded.
+    Spoiled,
+}
+
 pub(super) fn scan(ssd: &Ssd, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
-    each_file(
-        ssd,
-        |path| stored(ssd, path),
-        |_, found| {
-            if let Ok(stored) = found {
-                each(stored);
+    let look = |path: &Path| {
+        let same = same(path);
+        let known = same.and_then(|same| known(ssd, path, same, Known::clone));
+        match known {
+            Some(Known::Chunk(stored)) => return Ok(stored),
+            Some(Known::Foreign) => return Err(Miss::Foreign),
+            Some(Known::Spoiled) => {
+                // Who was a guest then may be the owner now.
+                ssd.put_aside(path);
+                return Err(Miss::Damaged("it was damaged when it was loaded"));
             }
-        },
-    )
+            Some(Known::Ours) | None => {}
+        }
+        let found = stored(ssd, path);
+        match &found {
+            Ok(stored) => note(ssd, path, same, Known::Chunk(stored.clone())),
+            Err(Miss::Foreign) => note(ssd, path, same, Known::Foreign),
+            Err(_) => {}
+        }
+        found
+    };
+    let mut seen = HashSet::new();
+    each_file(ssd, look, |path, found| {
+        seen.insert(path.to_owned());
+        found.into_iter().for_each(&mut *each);
+    })?;
+    locked(&ssd.heads).retain(|path, _| seen.contains(path));
+    Ok(())
+}
+
+pub(super) fn same(path: &Path) -> Option<Same> {
+    std::fs::metadata(path).ok().map(|found| Same::of(&found))
+}
+
+/// Remembers what a file is for as long as it stays the same; nothing where there was none.
+pub(super) fn note(ssd: &Ssd, path: &Path, same: Option<Same>, known: Known) {
+    locked(&ssd.heads).extend(same.map(|same| (path.to_owned(), (same, known))));
+}
+
+/// What is remembered of a file that is still the same.
+fn known<T>(ssd: &Ssd, path: &Path, same: Same, tell: impl FnOnce(&Known) -> T) -> Option<T> {
+    locked(&ssd.heads).get(path).filter(|(then, _)| *then == same).map(|(_, known)| tell(known))
+}
+
+/// Whether another installation keeps this file. What cannot be read is not known to be.
+pub(super) fn is_foreign(ssd: &Ssd, path: &Path, same: Same) -> bool {
+    if let Some(foreign) = known(ssd, path, same, |known| matches!(known, Known::Foreign)) {
+        return foreign;
+    }
+    let read = || {
+        let blocks = ssd.disk.open_blocks(path).map_err(TierError::from)?;
+        let mut work = ssd.work(BLOCK_BYTES);
+        let header = load::read_header(ssd, &*blocks, &mut work.buffer[..BLOCK_BYTES]);
+        ssd.put_back(work);
+        header
+    };
+    match read() {
+        Err(Miss::Foreign) => note(ssd, path, Some(same), Known::Foreign),
+        Ok(_) | Err(Miss::Damaged(_)) => note(ssd, path, Some(same), Known::Ours),
+        Err(_) => {}
+    }
+    known(ssd, path, same, |known| matches!(known, Known::Foreign)).unwrap_or(false)
 }
 
 /// Looks at every file of a chunk on several threads, and hands what they find to `each` on this one. What is damaged is put aside.
@@ -67,11 +161,14 @@ fn stored(ssd: &Ssd, path: &Path) -> Result<Stored, Miss> {
     Ok(Stored { keys, ..header.stored(blocks.room_bytes().map_err(TierError::from)?) })
 }
 
-/// Room that files of chunks take. One that another process removes meanwhile takes none.
+/// Room that files of chunks take which are not another installation's. One that another process removes meanwhile takes none.
 pub(super) fn taken_bytes(ssd: &Ssd) -> Result<u64, TierError> {
     let files = folders_of_chunks(&ssd.layout)?.into_iter().flat_map(|folder| entries_of(&folder));
-    let room = |path: PathBuf| ssd.disk.open_blocks(&path).and_then(|blocks| blocks.room_bytes()).unwrap_or(0);
-    Ok(files.filter(|path| is_chunk(path)).map(room).sum())
+    let room = |path: PathBuf| {
+        let found = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
+        (!is_foreign(ssd, &path, Same::of(&found))).then(|| room_of(&found))
+    };
+    Ok(files.filter(|path| is_chunk(path)).filter_map(room).sum())
 }
 
 /// The folders that files of chunks lie in.

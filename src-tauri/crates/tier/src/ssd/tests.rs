@@ -2,6 +2,7 @@
 
 mod crash;
 mod damage;
+mod foreign;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -220,4 +221,22 @@ fn a_check_tells_whole_damaged_and_useless_files_apart() {
     let report = ssd.fsck(true).expect("it can be listed");
     assert_eq!((report.whole, report.damaged.len(), report.orphans.len()), (3, 0, 0), "what is left is fine");
     chunks[..3].iter().for_each(|chunk| comes_back(&ssd, chunk));
+}
+
+#[test]
+fn a_scan_reads_what_is_new_only() {
+    let home = Home::new();
+    let (ssd, chunks) = (home.open(), several());
+    chunks.iter().for_each(|chunk| drop(ssd.save(chunk).expect("there is room")));
+    assert_eq!(scanned(&ssd).len(), chunks.len(), "all of it is read once");
+    let path = home.file(&chunks[0]);
+    let file = std::fs::File::options().write(true).open(&path).expect("it is there");
+    let then = file.metadata().and_then(|found| found.modified()).expect("files have times");
+    std::io::Write::write_all(&mut &file, b"another head").expect("it is writable");
+    file.set_modified(then).expect("a file's time can be set");
+    assert_eq!(scanned(&ssd).len(), chunks.len(), "what is as it was is not read again");
+    file.set_modified(then + std::time::Duration::from_secs(1)).expect("as before");
+    assert_eq!(scanned(&ssd).len(), chunks.len() - 1, "what was touched is");
+    ssd.save(&Sequence::new("me", 1, 77).chunk(256)).expect("there is room");
+    assert_eq!(scanned(&ssd).len(), chunks.len(), "and so is what is new");
 }

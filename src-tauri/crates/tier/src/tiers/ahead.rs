@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Place;
-use super::read::Slot;
+use super::read::{Job, Slot};
 use super::state::{State, high_mark};
 use crate::chunk::{ChunkId, Group};
 use crate::coverage::{Ask, Step};
@@ -12,6 +12,11 @@ use crate::coverage::{Ask, Step};
 impl State {
     /// Has what is kept below RAM of a context brought up, as long as there is room.
     pub(super) fn prefetch(&mut self, path: &[ChunkId], now: Duration) {
+        let Some(last) = path.first() else { return };
+        let brings = |job: &Job| job.ahead && job.asks.iter().any(|ask| ask.step.id == *last);
+        if self.jobs.values().any(brings) {
+            return;
+        }
         // Windows last: those that the end sees are kept, if any are.
         let window = path.iter().map(|id| id.in_group(Group::Window));
         let seen = window.take_while(|id| self.catalog.get(id).is_some());
@@ -42,6 +47,18 @@ impl State {
         self.step_ahead(number);
     }
 
+    /// Whether what is to be read for nobody in particular has come to RAM meanwhile, and need not be read.
+    pub(super) fn is_ahead_of(&mut self, number: u64, index: usize) -> bool {
+        let Some(job) = self.jobs.get_mut(&number).filter(|job| job.ahead) else { return false };
+        let there = |id: &ChunkId| self.catalog.get(id).is_some_and(|entry| entry.ram.is_some());
+        let is_there = there(&job.asks[index].step.id);
+        if is_there {
+            job.slots[index] = Slot::Taken;
+            self.step_ahead(number);
+        }
+        is_there
+    }
+
     /// Moves what has come for nobody in particular to RAM, and ends when there is no more, or no room.
     pub(super) fn step_ahead(&mut self, number: u64) {
         loop {
@@ -50,12 +67,16 @@ impl State {
             let Some(job) = self.jobs.get_mut(&number).filter(|job| job.ahead) else { return };
             let slot = job.slots.get_mut(job.taken);
             let chunk = match slot {
-                Some(Slot::Due(_) | Slot::Reading(_)) => return,
+                Some(Slot::Due(_) | Slot::Reading(..)) => return,
                 Some(slot @ Slot::Ready(_)) => match std::mem::replace(slot, Slot::Taken) {
                     Slot::Ready(restored) => restored.chunk,
                     _ => return,
                 },
-                Some(Slot::Missed(_) | Slot::Taken) | None => break,
+                Some(Slot::Taken) => {
+                    job.taken += 1;
+                    continue;
+                }
+                Some(Slot::Missed(_)) | None => break,
             };
             job.taken += 1;
             let (id, bytes) = (chunk.head.id, chunk.head.payload_bytes());

@@ -217,6 +217,9 @@ impl Tiers {
             }
         }
         let chunks = state.delete(&doomed);
+        state.doom_unmet(|owners| {
+            owners.iter().position(|other| other == owner).map(|at| owners.swap_remove(at)).is_some()
+        });
         state.counts.tell(&Event::Forgotten(owner.clone()));
         drop(state);
         Deleted { chunks, left: self.removed(within) }
@@ -227,6 +230,14 @@ impl Tiers {
         let mut state = self.inner.lock();
         let all = state.catalog.entries().map(|(id, _)| *id).collect();
         let chunks = state.delete(&all);
+        state.doom_unmet(|owners| {
+            owners.clear();
+            true
+        });
+        for place in LOWER {
+            let hand = state.hand_mut(place);
+            hand.purges = hand.present && !hand.known;
+        }
         state.ghosts.clear();
         state.counts.tell(&Event::Cleared);
         drop(state);
@@ -253,11 +264,15 @@ impl Tiers {
         self.inner.work.notify_all();
         // Should this process end before they are removed, the next one does it.
         self.inner.write_index(true);
-        let waits = |state: &State| LOWER.iter().any(|&place| state.hand(place).is_removing());
+        let is_busy = |state: &State, place: Place| {
+            let hand = state.hand(place);
+            hand.is_removing() || hand.present && hand.scanned_at.is_none() && state.unmet_doomed() > 0
+        };
+        let waits = |state: &State| LOWER.iter().any(|&place| is_busy(state, place));
         let state = self.inner.lock();
         let waited = self.inner.done.wait_timeout_while(state, within, |state| waits(state) && state.closing.is_none());
         let state = waited.expect("as in lock").0;
-        LOWER.iter().map(|&place| state.hand(place).removals_left()).sum()
+        LOWER.iter().map(|&place| state.hand(place).removals_left()).sum::<usize>() + state.unmet_doomed()
     }
 }
 

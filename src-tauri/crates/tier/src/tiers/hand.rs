@@ -10,12 +10,13 @@ use super::state::{Closing, REST, State, high_mark, low_mark};
 use super::status::Gone;
 use super::{Config, Inner, Lower, calmly};
 use crate::chunk::{Chunk, ChunkId, Group};
+use crate::index::Row;
 use crate::tier::{Miss, Place, Stored, TierError, Wanted};
 
 /// Chunks that are filed under the lock at once.
 const BATCH: usize = 256;
 /// What a file may take beyond its sections: header, table, keys, trailer, and folders.
-const OVERHEAD_BYTES: u64 = 64 << 10;
+pub(super) const OVERHEAD_BYTES: u64 = 64 << 10;
 /// A section is padded to this.
 const SECTION_BYTES: u64 = 4 << 10;
 /// This many damaged chunks within [`DAMAGE_SPAN`] make a place read-only.
@@ -165,7 +166,11 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
         for stored in batch {
             if !state.knows(place, stored) {
                 state.catalog.put_lower(place, stored);
-                state.recall(&stored.id);
+                if state.hand(place).purges {
+                    state.remove_lower(place, &stored.id, Gone::Deleted);
+                } else {
+                    state.recall(&stored.id);
+                }
             }
         }
     }
@@ -176,6 +181,16 @@ fn scan<'a>(inner: &'a Inner, lower: &Lower, place: Place) -> std::sync::MutexGu
             let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
             let gone: Vec<ChunkId> = state.catalog.shelf(place).ids().filter(|id| !seen.contains(id)).collect();
             gone.iter().for_each(|id| state.lost(place, id, Gone::Lost));
+            if !owns {
+                state.hand_mut(place).forget_removed(|id| !seen.contains(id));
+            }
+            if !state.hand(place).known {
+                // Pins were met in no order.
+                let budget = state.catalog.shelf(place).budget();
+                state.catalog.set_budget(place, budget);
+            }
+            let hand = state.hand_mut(place);
+            (hand.known, hand.purges) = (true, false);
             state.forget_unmet();
             state.answered(place);
         }
@@ -207,7 +222,9 @@ impl State {
         }
         loop {
             let hand = self.hand_mut(place);
-            if let Some(next) = hand.removals.iter().position(|removal| removal.not_before <= now) {
+            let due = hand.removals.iter().position(|removal| removal.not_before <= now);
+            // What a guest deleted is removed when the place is its own.
+            if let Some(next) = due.filter(|_| hand.owns) {
                 let removal = hand.removals.remove(next)?;
                 hand.removing = Some(removal.id);
                 return Some(Op::Remove(removal));
@@ -374,6 +391,13 @@ impl State {
                 }
             }
             Err(error) => {
+                if doomed {
+                    // A call that was given up may come to its end all the same, even after the removal.
+                    hand.removals.push_back(Removal { id: *id, bytes: 0, not_before: Duration::ZERO });
+                    self.remembered.insert(*id, Row { doomed: true, ..Row::default() });
+                    self.dirty.insert(*id);
+                }
+                let hand = self.hand_mut(place);
                 hand.writable = Writable::From(now + REST);
                 let waiting = hand.queue.clear();
                 hand.wanted = matches!(error, TierError::Full(_)).then_some(0).or(hand.wanted);

@@ -112,6 +112,10 @@ impl Spell {
 pub(super) struct Hand {
     pub(super) present: bool,
     pub(super) scanned_at: Option<Duration>,
+    /// Whether a scan has told of all that is there.
+    pub(super) known: bool,
+    /// Everything was deleted before that: what the first scan finds is to go.
+    pub(super) purges: bool,
     /// Whether this process may evict.
     pub(super) owns: bool,
     pub(super) queue: Queue,
@@ -149,6 +153,8 @@ impl Hand {
         Self {
             present,
             scanned_at: None,
+            known: false,
+            purges: false,
             owns: false,
             queue: Queue::new(),
             rest_until: Duration::ZERO,
@@ -177,7 +183,14 @@ impl Hand {
 
     /// Whether something is being removed, or about to be.
     pub(super) fn is_removing(&self) -> bool {
-        self.removing.is_some() || self.doomed || self.removals.iter().any(|removal| removal.not_before.is_zero())
+        let due = self.owns && self.removals.iter().any(|removal| removal.not_before.is_zero());
+        self.removing.is_some() || self.doomed || due
+    }
+
+    /// Forgets removals of what somebody else has removed.
+    pub(super) fn forget_removed(&mut self, is_gone: impl Fn(&ChunkId) -> bool) {
+        self.removals.retain(|removal| !is_gone(&removal.id));
+        self.leaving_bytes = self.removals.iter().map(|removal| removal.bytes).sum();
     }
 
     /// What is to be removed.

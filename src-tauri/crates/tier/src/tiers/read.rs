@@ -11,7 +11,7 @@ use super::state::{Closing, State, high_mark};
 use super::status::Gone;
 use super::{Inner, Place};
 use crate::catalog::LOWER;
-use crate::chunk::{Chunk, ChunkHead, ChunkId};
+use crate::chunk::{Chunk, ChunkHead, ChunkId, Group};
 use crate::coverage::{Ask, Coverage};
 use crate::tier::{Miss, TierError, Wanted};
 
@@ -20,7 +20,7 @@ const AHEAD: usize = 4;
 /// How long the first chunk of a restore from far away may take at most.
 const FIRST: Duration = Duration::from_secs(1);
 /// How long a place far away may say nothing at all before who waits for it computes instead.
-const SILENCE: Duration = Duration::from_millis(80);
+const SILENCE: Duration = Duration::from_millis(60);
 
 /// A chunk that was compared with what was asked for. There is no other way to make one.
 #[derive(Clone, Debug)]
@@ -92,7 +92,8 @@ pub enum Next {
 pub(super) enum Slot {
     /// To be read from this place.
     Due(Place),
-    Reading(Place),
+    /// Being read from this place, since then.
+    Reading(Place, Duration),
     Ready(Restored),
     Missed(Miss),
     Taken,
@@ -109,7 +110,8 @@ pub(super) struct Job {
     deadline: Duration,
     /// Since when that has been so.
     ready_since: Option<Duration>,
-    began: Duration,
+    /// When the last slot was taken, or the restore began.
+    took_at: Duration,
     /// Until when the first chunk is to be there.
     first_by: Duration,
     ended: Option<End>,
@@ -131,9 +133,17 @@ impl Job {
         }
     }
 
-    /// Until when a place far away is to have answered. Who waits without end waits for that, too.
-    fn silent_by(&self) -> Duration {
-        if self.deadline == Duration::MAX { Duration::MAX } else { self.began.saturating_add(SILENCE) }
+    /// Since when a place far away is asked for the next slot, and until when it is to have answered. None where it is not that place's
+    /// turn. Who waits without end waits for that, too.
+    fn silence(&self) -> Option<(Duration, Duration)> {
+        let asked = match self.slots.get(self.taken)? {
+            Slot::Due(Place::Remote) => self.took_at,
+            // It may have been read ahead.
+            Slot::Reading(Place::Remote, since) => self.took_at.min(*since),
+            _ => return None,
+        };
+        let by = if self.deadline == Duration::MAX { Duration::MAX } else { self.took_at.saturating_add(SILENCE) };
+        Some((asked, if self.taken == 0 { by.min(self.first_by) } else { by }))
     }
 
     /// Notes whether the reader is waited for from `now` on.
@@ -151,6 +161,7 @@ impl Job {
         if let Some(since) = self.ready_since.take() {
             self.deadline = self.deadline.saturating_add(now.saturating_sub(since));
         }
+        self.took_at = now;
         self.taken += 1;
         self.watch(now);
     }
@@ -198,7 +209,7 @@ impl Restoring {
         if let Some(end) = &job.ended {
             return Next::Ended(end.clone());
         }
-        let (index, began, silent_by) = (job.taken, job.began, job.silent_by());
+        let (index, silence) = (job.taken, job.silence());
         let end = match job.slots.get_mut(index) {
             None => End::Complete,
             Some(slot @ Slot::Ready(_)) => {
@@ -211,14 +222,12 @@ impl Restoring {
             }
             Some(Slot::Missed(miss)) => End::Missed(miss.clone()),
             Some(_) if closing => End::Closed,
-            Some(Slot::Due(Place::Remote) | Slot::Reading(Place::Remote))
-                if index == 0 && now >= silent_by.min(job.first_by) && self.inner.config.is_silent(began) =>
-            {
+            Some(_) if silence.is_some_and(|(asked, by)| now >= by && self.inner.config.is_silent(asked)) => {
                 End::Silence
             }
             Some(slot) if now >= job.deadline || index == 0 && now >= job.first_by => {
                 // Where no thread was free to read it, the place kept them all waiting.
-                if let Slot::Due(place) | Slot::Reading(place) = *slot {
+                if let Slot::Due(place) | Slot::Reading(place, _) = *slot {
                     state.failed(place, now, "it kept somebody waiting for too long");
                 }
                 End::Deadline
@@ -260,7 +269,7 @@ impl State {
         let number = self.next_job;
         self.next_job += 1;
         let mut job =
-            Job { asks, slots, taken: 0, deadline, began: now, first_by, ready_since: None, ended: None, ahead };
+            Job { asks, slots, taken: 0, deadline, took_at: now, first_by, ready_since: None, ended: None, ahead };
         job.watch(now);
         self.jobs.insert(number, job);
         number
@@ -310,7 +319,9 @@ impl State {
     fn deliver(&mut self, config: &super::Config, restored: &Restored, now: Duration, unix_s: u64) {
         let id = restored.chunk.head.id;
         let bytes = restored.chunk.head.payload_bytes();
-        self.counts.restored(restored.place, restored.rows, bytes);
+        // Rows of windows stand for the same tokens as those beside them.
+        let tokens = if id.group == Group::Full { restored.rows } else { 0 };
+        self.counts.restored(restored.place, tokens, bytes);
         // What nobody listed came from far away, so once is enough.
         let wanted = self.catalog.get(&id).is_none_or(|entry| entry.ram.is_none() && (entry.hits >= 1 || entry.pinned));
         // Below the high mark only: what comes back must not push out what is about to be stored.
@@ -338,13 +349,13 @@ impl State {
         let job = self
             .jobs
             .get(&job)
-            .filter(|job| matches!(job.slots[index], Slot::Reading(_)))
+            .filter(|job| matches!(job.slots[index], Slot::Reading(..)))
             .map(|found| (job, found.asks[index].step.id));
         // The restore was cancelled, or the chunk deleted.
         let Some((job, id)) = job else { return result.ok() };
         match &result {
             Ok(restored) => self.catalog.learn(&id, &restored.chunk.head.keys),
-            Err(Miss::Absent) => self.lost(place, &id, Gone::Lost),
+            Err(Miss::Absent | Miss::Foreign) => self.lost(place, &id, Gone::Lost),
             Err(Miss::Damaged(_)) => self.lost(place, &id, Gone::Damaged),
             Err(Miss::Other(_)) => {
                 if let Some(entry) = self.catalog.get_mut(&id) {
@@ -371,7 +382,7 @@ impl State {
     /// What is to be read next from a place: the oldest restore first, and what nobody waits for last and one at a time, so that a
     /// thread is left for who comes and waits.
     fn next_read(&mut self, place: Place) -> Option<(u64, usize)> {
-        let reads = |slot: &Slot| matches!(slot, Slot::Reading(from) if *from == place);
+        let reads = |slot: &Slot| matches!(slot, Slot::Reading(from, _) if *from == place);
         let reads_ahead = self.jobs.values().any(|job| job.ahead && job.slots.iter().any(reads));
         let next = |ahead: bool| {
             let mut jobs = self.jobs.iter().filter(move |(_, job)| job.ahead == ahead && job.ended.is_none());
@@ -401,10 +412,13 @@ pub(super) fn run(inner: &Inner, place: Place) {
             state = inner.wait(state);
             continue;
         };
+        if state.is_ahead_of(number, index) {
+            continue;
+        }
         let Some(job) = state.jobs.get_mut(&number) else { continue };
-        job.slots[index] = Slot::Reading(place);
-        let ask = job.asks[index].clone();
         let began = inner.clock.now();
+        job.slots[index] = Slot::Reading(place, began);
+        let ask = job.asks[index].clone();
         state.hand_mut(place).reading.begin(began);
         drop(state);
         let wanted = ask.wanted();

@@ -57,9 +57,9 @@ impl Inner {
 
     /// Writes what has changed, without the lock. The index may fail: then a restart forgets what it would have said.
     pub(super) fn write_index(&self, durable: bool) {
-        let Some(index) = &self.index else { return };
         let mut state = self.lock();
         let ids = std::mem::take(&mut state.dirty);
+        let Some(index) = &self.index else { return };
         let leaving = state.leaving();
         let rows: Vec<(ChunkId, Option<Row>)> = ids.into_iter().map(|id| (id, state.row(&id, &leaving))).collect();
         drop(state);
@@ -92,7 +92,31 @@ impl State {
                 owners: entry.owners.iter().cloned().collect(),
             });
         }
-        leaving.contains(id).then(|| Row { doomed: true, ..Row::default() })
+        let unmet = self.remembered.get(id).cloned();
+        unmet.or_else(|| leaving.contains(id).then(|| Row { doomed: true, ..Row::default() }))
+    }
+
+    /// Has chunks removed as soon as a scan meets them, of which only the index knows so far. `leave` takes owners away that want them no
+    /// more, and says whether it did; what others own stays.
+    pub(super) fn doom_unmet(&mut self, leave: impl Fn(&mut Vec<crate::Owner>) -> bool) {
+        for (id, row) in &mut self.remembered {
+            if leave(&mut row.owners) {
+                row.doomed |= row.owners.is_empty();
+                self.dirty.insert(*id);
+            }
+        }
+    }
+
+    /// How much is to be removed of which only the index knows; at least one where all of an unknown place is.
+    pub(super) fn unmet_doomed(&self) -> usize {
+        let purges = LOWER.into_iter().filter(|&place| self.hand(place).purges).count();
+        let doomed = || self.remembered.values().filter(|row| row.doomed).count();
+        if self.unknown_places() == 0 { 0 } else { purges + doomed() }
+    }
+
+    /// Places that have not told what they have.
+    fn unknown_places(&self) -> usize {
+        LOWER.into_iter().filter(|&place| self.hand(place).present && !self.hand(place).known).count()
     }
 
     /// What was written of late.
@@ -122,11 +146,17 @@ impl State {
     pub(super) fn recall(&mut self, id: &ChunkId) {
         let Some(row) = self.remembered.remove(id) else { return };
         if row.doomed {
+            // Another place may have it, too.
+            if self.unknown_places() > 0 {
+                self.remembered.insert(*id, row);
+            }
             self.forget(id, Gone::Deleted);
             return;
         }
         let Some(entry) = self.catalog.get_mut(id) else { return };
-        entry.owners.extend(row.owners);
+        for owner in &row.owners {
+            owner.join(&mut entry.owners);
+        }
         entry.hits = entry.hits.max(row.hits);
         entry.recompute = row.recompute;
         entry.prefix_recompute = row.prefix_recompute;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::hand::OVERHEAD_BYTES;
 use super::queue::{Hand, Removal};
 use super::read::Job;
 use super::status::{Counts, Gone};
@@ -126,10 +127,12 @@ impl State {
         self.catalog.shelf(Place::Ram).bytes() + self.ram_freeing
     }
 
-    /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written.
+    /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written, if it can be.
     pub(super) fn ram_limit(&self, config: &Config) -> u64 {
-        let budget = self.catalog.shelf(Place::Ram).budget();
-        if budget == 0 { config.queue_bytes } else { budget }
+        match (self.catalog.shelf(Place::Ram).budget(), self.below_ram()) {
+            (0, Some(_)) => config.queue_bytes,
+            (budget, _) => budget,
+        }
     }
 
     pub(super) fn ram_fits(&self, config: &Config, bytes: u64) -> bool {
@@ -192,12 +195,12 @@ impl State {
     pub(super) fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
         let mut next = *id;
         while let Some(entry) = self.catalog.get_mut(&next)
-            && entry.owners.insert(owner.clone())
+            && owner.join(&mut entry.owners)
         {
             let parent = entry.parent_id(&next);
             self.dirty.insert(next);
             let window = next.in_group(Group::Window);
-            if self.catalog.get_mut(&window).is_some_and(|entry| entry.owners.insert(owner.clone())) {
+            if self.catalog.get_mut(&window).is_some_and(|entry| owner.join(&mut entry.owners)) {
                 self.dirty.insert(window);
             }
             next = parent;
@@ -253,7 +256,9 @@ impl State {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
         let dear = !config.weigh || entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
-        if !(long && dear && self.hand(place).is_writable(now)) {
+        // What never fits would wait for ever, and keep its room in RAM meanwhile.
+        let fits = entry.payload_bytes.saturating_add(OVERHEAD_BYTES) <= self.catalog.shelf(place).budget();
+        if !(long && dear && fits && self.hand(place).is_writable(now)) {
             return false;
         }
         let mut path = Vec::new();

@@ -1,7 +1,9 @@
 //! The tiers over places that tests make: fake ones that fail as they are told, and real folders.
 
+mod bounded;
 mod budgets;
 mod churn;
+mod deleted;
 pub(crate) mod fake;
 mod faults;
 mod folder;

@@ -134,6 +134,11 @@ fn bucket(place: &str, endpoint: &str) -> Arc<dyn Files> {
 
 /// A server that answers every request with one status, until the test ends.
 fn refusing(status: &'static str) -> Arc<dyn Files> {
+    answering(move |stream| write!(stream, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"))
+}
+
+/// A server that answers every request in one way, until the test ends.
+fn answering(answer: impl Fn(&mut TcpStream) -> std::io::Result<()> + Send + 'static) -> Arc<dyn Files> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
     std::thread::spawn(move || {
@@ -141,9 +146,8 @@ fn refusing(status: &'static str) -> Arc<dyn Files> {
             let mut head = BufReader::new(&stream).lines();
             while head.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
             drop(head);
-            let answer = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
             // The client may be gone.
-            let _ = stream.write_all(answer.as_bytes());
+            let _ = answer(&mut stream);
         }
     });
     bucket("s3://cairn", &endpoint)
@@ -164,4 +168,39 @@ fn refusals_of_a_server_are_told_apart() {
     check("400 Bad Request", |error| matches!(error, TierError::Failed(_)));
     let absent = refusing("404 Not Found").read("v1/507500503404/x", 0..10, within, &|| ());
     assert_eq!(absent, Ok(None), "what is not there is not a refusal");
+}
+
+#[test]
+fn a_server_gives_as_much_as_it_was_asked_for_and_no_more() {
+    let within = Duration::from_secs(8);
+    let read = |length: u64, part: &'static str, body: &'static [u8]| {
+        let server = answering(move |stream| {
+            write!(
+                stream,
+                "HTTP/1.1 206 Partial Content\r\nContent-Length: {length}\r\nContent-Range: bytes {part}\r\n"
+            )?;
+            write!(stream, "Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\nConnection: close\r\n\r\n")?;
+            let mut left = length;
+            while left > 0 {
+                let piece = &body[..body.len().min(left as usize)];
+                stream.write_all(piece)?;
+                left -= piece.len() as u64;
+            }
+            Ok(())
+        });
+        let began = Instant::now();
+        let read = server.read("v1/x", 0..10, within, &|| ());
+        (read, began.elapsed())
+    };
+    static MANY: [u8; 64 << 10] = [7; 64 << 10];
+    assert_eq!(read(10, "0-9/10", b"0123456789").0, Ok(Some(b"0123456789".to_vec())), "what was asked for");
+    assert_eq!(read(4, "0-3/4", b"0123").0, Ok(Some(b"0123".to_vec())), "less, where there is less");
+    let (endless, took) = read(1 << 40, "0-9/10", &MANY);
+    assert!(endless.is_err(), "more is a lie: {} bytes", endless.unwrap_or_default().unwrap_or_default().len());
+    assert!(took < within / 2, "and nobody waits for its end: {took:?}");
+    for (length, part, why) in
+        [(10, "5-14/20", "another part"), (10, "0-9", "a part of nothing"), (10, "x", "nonsense")]
+    {
+        assert!(read(length, part, b"0123456789").0.is_err(), "{why}");
+    }
 }

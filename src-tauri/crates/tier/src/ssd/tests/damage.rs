@@ -51,6 +51,8 @@ fn every_class_of_damage_is_found() {
             ("the position", 112),
             ("the count of tokens", 136),
             ("the class", 210),
+            ("whose it is", 275),
+            ("the digest of whose it is", 290),
             ("unused bytes of the header", 3000),
             ("the MAC", 4090),
             ("the table's first row", 4096 + 8),
@@ -102,16 +104,19 @@ fn two_files_that_change_places_are_both_found() {
     }
 }
 
-/// The same tokens of another model, of another namespace, or of another installation have other names. Under ours they are nothing.
+/// The same tokens of another model, of another namespace, or under other keys of ours have other names or seals. Under ours they are
+/// nothing.
 #[test]
 fn chunks_of_others_are_refused() {
     let (table, ssd) = Table::new(keys());
-    let stranger = FileKeys::new(&crate::Namespace::new(b"another installation", "disk"));
+    // What was made with keys that are lost, such as that of a seal.
+    let stranger = FileKeys::new(&crate::Namespace::new(b"another key", "disk"));
+    let lost = stranger.of_home(&crate::Namespace::new(b"secret", "disk"));
     let tokens = Arc::clone(&table.chunk.head.keys);
     let others = [
         ("another model", Sequence::new("me", 2, 1).chunk_of(Arc::clone(&tokens)), keys()),
         ("another namespace", Sequence::new("you", 1, 1).chunk_of(Arc::clone(&tokens)), keys()),
-        ("another installation", table.chunk.clone(), stranger),
+        ("keys of ours that are lost", table.chunk.clone(), lost),
     ];
     for (what, chunk, keys) in others {
         let file = crate::format::encode(&chunk, Packing::Raw, &keys, [0; NONCE_BYTES]).expect("it fits").to_vec();
@@ -131,4 +136,27 @@ fn a_scan_leaves_out_what_is_damaged() {
     std::fs::write(path.with_file_name("notes.txt"), "mine").expect("it can be written");
     assert_eq!(scanned(&ssd).len(), 1, "other files do not count");
     assert!(path.with_file_name("notes.txt").exists(), "and stay");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_a_chunks_place_keeps_nobody_waiting() {
+    let (table, ssd) = Table::new(keys());
+    let path = table.home.file(&table.chunk);
+    std::fs::remove_file(&path).expect("it is there");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("it starts").success(), "a pipe is made");
+    let (told, answers) = std::sync::mpsc::channel();
+    let chunk = table.chunk.clone();
+    // Where one of these waits, only its thread does.
+    std::thread::spawn(move || {
+        let found = scanned(&ssd).len();
+        let taken = ssd.taken_bytes().is_ok();
+        let missed = ssd.load(&wanted(&chunk)).is_err();
+        let _ = told.send((found, taken, missed, ssd));
+    });
+    let (found, taken, missed, ssd) =
+        answers.recv_timeout(std::time::Duration::from_secs(20)).expect("nobody waits for a writer");
+    assert_eq!((found, taken, missed), (1, true, true), "it is no chunk");
+    ssd.save(&table.chunk).expect("a chunk takes its place");
+    comes_back(&ssd, &table.chunk);
 }

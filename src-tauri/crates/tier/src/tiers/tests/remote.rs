@@ -92,3 +92,71 @@ fn a_remote_place_that_gives_nothing_is_given_up_long_before_all_is_due() {
     assert!(matches!(restoring.try_next(), Next::Ended(End::Deadline)), "but not more than twice its time");
     remote.release();
 }
+
+/// A place far away that says nothing.
+struct Mute(Arc<FakePlace>);
+
+impl crate::Tier for Mute {
+    fn place(&self) -> Place {
+        Place::Remote
+    }
+
+    fn heard_at(&self) -> Option<Duration> {
+        Some(Duration::ZERO)
+    }
+
+    fn scan(&self, each: &mut dyn FnMut(crate::Stored)) -> Result<(), crate::TierError> {
+        self.0.scan(each)
+    }
+
+    fn load(&self, wanted: &crate::Wanted<'_>) -> Result<Chunk, crate::Miss> {
+        self.0.load(wanted)
+    }
+
+    fn save(&self, chunk: &Chunk) -> Result<crate::Stored, crate::TierError> {
+        self.0.save(chunk)
+    }
+
+    fn remove(&self, id: &crate::ChunkId) -> Result<(), crate::TierError> {
+        self.0.remove(id)
+    }
+}
+
+#[test]
+fn a_remote_place_that_has_only_the_end_keeps_nobody_waiting_either() {
+    let far = FakePlace::new(Place::Remote);
+    let bench = Bench::new();
+    let prompt = keys(1, 2048);
+    for chunk in bench.toy.chunks(&prompt) {
+        // The disk lets go of ends first.
+        let place = if chunk.head.first_position < 512 { &bench.ssd } else { &far };
+        place.files.lock().unwrap().insert(chunk.head.id, chunk);
+    }
+    let lower = Lower::new(Arc::new(Mute(Arc::clone(&far))), 1 << 30);
+    let tiers = bench.open(Config { remote: Some(lower), ..bench.config() });
+    bench.clock.pass(Duration::from_secs(1));
+    far.set_faults(|call| if call == "load" { Fault::Hang } else { Fault::None });
+    let coverage = bench.find(&tiers, &prompt);
+    assert_eq!(coverage.tokens(), 2048, "all is there");
+    let mut restoring = tiers.restore(&coverage, 0..2048, SOON);
+    let began = std::time::Instant::now();
+    let mut came = 0;
+    while came < 2 && began.elapsed() < SOON {
+        match restoring.try_next() {
+            Next::Ready(_) => came += 1,
+            Next::Waiting => std::thread::sleep(Duration::from_millis(1)),
+            Next::Ended(end) => panic!("what the disk has comes: {end:?}"),
+        }
+    }
+    bench.clock.pass(Duration::from_millis(40));
+    assert!(matches!(restoring.try_next(), Next::Waiting), "a network takes its time");
+    bench.clock.pass(Duration::from_millis(40));
+    let end = restoring.try_next();
+    assert!(matches!(end, Next::Ended(End::Silence)), "but who hears nothing computes: {end:?}");
+    far.release();
+    let began = std::time::Instant::now();
+    while bench.find(&tiers, &prompt).near().tokens() < 2048 && began.elapsed() < SOON {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(bench.find(&tiers, &prompt).near().tokens(), 2048, "what comes later is there for the next");
+}
