@@ -95,6 +95,8 @@ pub struct Answer {
     ready: VecDeque<Event>,
     /// Of tokens whose text is held back, or is a tag.
     logprobs: Vec<Logprob>,
+    /// What it has taken, since its first piece.
+    spent: Option<runtime::Spent>,
     ended: bool,
 }
 
@@ -131,8 +133,16 @@ impl Answer {
             started_at,
             ready,
             logprobs: Vec::new(),
+            spent: None,
             ended: false,
         }
+    }
+
+    /// What it has cost so far, and what did not fit into the context: all that is known of an answer that is given up. None before
+    /// its first piece.
+    #[must_use]
+    pub fn so_far(&self) -> Option<(Cost, Option<Truncated>)> {
+        self.spent.map(|spent| (self.cost(spent), self.overflow.truncated))
     }
 
     /// The next piece; `None` after the last one.
@@ -160,6 +170,7 @@ impl Answer {
     }
 
     fn push(&mut self, said: runtime::Text) {
+        self.spent = Some(said.spent);
         self.logprobs.extend(said.logprobs);
         let pieces = match &mut self.splitter {
             Some(splitter) => splitter.push(&said.text),
@@ -186,26 +197,29 @@ impl Answer {
         self.lease = None;
     }
 
+    fn cost(&self, spent: runtime::Spent) -> Cost {
+        let recalled = spent.recalled;
+        Cost {
+            total_ns: u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            load_ns: self.load_ns,
+            prompt_tokens: spent.prompt_tokens as u64,
+            cached_tokens: spent.cached_tokens as u64,
+            recalled_tokens: [recalled.ram_tokens, recalled.ssd_tokens, recalled.remote_tokens]
+                .map(|tokens| tokens as u64),
+            recall_ns: recalled.ns,
+            recompute_ns: recalled.recompute_ns,
+            prompt_ns: spent.prompt_ns,
+            answer_tokens: spent.eval_tokens as u64,
+            answer_ns: spent.eval_ns,
+        }
+    }
+
     fn done(&mut self, finish: runtime::Finish) -> Done {
         let reason = match finish.reason {
             runtime::FinishReason::Stop => Reason::Stop,
             runtime::FinishReason::Length => Reason::Length,
         };
-        let total_ns = u64::try_from(self.started_at.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let recalled = finish.recalled;
-        let cost = Cost {
-            total_ns,
-            load_ns: self.load_ns,
-            prompt_tokens: finish.prompt_tokens as u64,
-            cached_tokens: finish.cached_tokens as u64,
-            recalled_tokens: [recalled.ram_tokens, recalled.ssd_tokens, recalled.remote_tokens]
-                .map(|tokens| tokens as u64),
-            recall_ns: recalled.ns,
-            recompute_ns: recalled.recompute_ns,
-            prompt_ns: finish.prompt_ns,
-            answer_tokens: finish.eval_tokens as u64,
-            answer_ns: finish.eval_ns,
-        };
+        let cost = self.cost(finish.spent);
         self.overflow.forgot(finish.forgotten_tokens);
         let context = self.context.take().map(|mut tokens| {
             tokens.extend(finish.tokens);
@@ -222,12 +236,14 @@ mod tests {
     fn finish() -> runtime::Event {
         runtime::Event::Done(runtime::Finish {
             reason: runtime::FinishReason::Length,
-            prompt_tokens: 3,
-            cached_tokens: 1,
-            recalled: runtime::Recalls::default(),
-            prompt_ns: 20,
-            eval_tokens: 2,
-            eval_ns: 30,
+            spent: runtime::Spent {
+                prompt_tokens: 3,
+                cached_tokens: 1,
+                prompt_ns: 20,
+                eval_tokens: 2,
+                eval_ns: 30,
+                ..runtime::Spent::default()
+            },
             tokens: vec![8, 9],
             forgotten_tokens: 0,
         })
@@ -257,14 +273,14 @@ mod tests {
     }
 
     fn text(text: &str) -> runtime::Event {
-        runtime::Event::Text(runtime::Text { text: text.to_owned(), logprobs: Vec::new() })
+        runtime::Event::Text(runtime::Text { text: text.to_owned(), ..runtime::Text::default() })
     }
 
     /// A text of so many tokens.
     fn tokens(text: &str, count: usize) -> runtime::Event {
         let chosen = runtime::Likely { token: 0, bytes: Vec::new(), logprob: -1.0 };
         let logprobs = vec![Logprob { chosen, top: Vec::new() }; count];
-        runtime::Event::Text(runtime::Text { text: text.to_owned(), logprobs })
+        runtime::Event::Text(runtime::Text { text: text.to_owned(), logprobs, ..runtime::Text::default() })
     }
 
     #[tokio::test]
@@ -287,6 +303,20 @@ mod tests {
             "<thi|Length [5, 6, 7, 8, 9]",
             "what was held back"
         );
+    }
+
+    #[tokio::test]
+    async fn what_it_has_cost_is_known_from_its_first_piece() {
+        let (sender, receiver) = mpsc::channel(2);
+        let mut answer = Answer::of(receiver, None, None, 10, Instant::now());
+        assert_eq!(answer.so_far(), None, "nothing is known of a prompt that is being read");
+        let spent = runtime::Spent { prompt_tokens: 9, cached_tokens: 8, eval_tokens: 1, ..runtime::Spent::default() };
+        let piece = runtime::Text { text: "So".to_owned(), spent, ..runtime::Text::default() };
+        sender.send(runtime::Event::Text(piece)).await.unwrap();
+        answer.next().await.unwrap();
+        let (cost, truncated) = answer.so_far().unwrap();
+        assert_eq!((cost.prompt_tokens, cost.cached_tokens, cost.answer_tokens), (9, 8, 1), "{cost:?}");
+        assert_eq!((cost.load_ns, truncated), (10, None), "{cost:?}");
     }
 
     #[tokio::test]

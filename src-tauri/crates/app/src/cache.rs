@@ -11,6 +11,7 @@ mod trial;
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use cairn_runtime::{ModelId, Usage};
 use cairn_tier::tiers::{Context, Deleted, Health, PinError, Status};
 use cairn_tier::{ChunkId, Owner, Place};
 
@@ -81,18 +82,27 @@ impl App {
     /// How the tiers are; none where nothing is kept.
     #[must_use]
     pub fn cache(&self) -> Option<CacheStatus> {
-        let kept = self.kept.as_ref()?;
         let usage = self.engine.usage();
         let saved = usage.iter().map(|(_, usage)| usage.saved).sum();
         let since = self.clock.now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let cached = usage.iter().map(|(_, usage)| usage.page_tokens + usage.restored_tokens.iter().sum::<u64>());
         Some(CacheStatus {
-            tiers: kept.tiers.status(),
+            tiers: self.tier_status(&usage)?,
             folder: self.settings.tiers.folder.clone(),
             prompt_tokens: usage.iter().map(|(_, usage)| usage.lookup_tokens).sum(),
             cached_tokens: cached.sum(),
             saved_today: self.book.saved_today(since.as_secs() / DAY_S, saved),
         })
+    }
+
+    /// How the tiers are, with the tokens that answers were spared by each: a chunk that comes back has more, where its reader has some of
+    /// it, and rows of windows stand for the same tokens as those beside them.
+    pub(crate) fn tier_status(&self, usage: &[(ModelId, Usage)]) -> Option<Status> {
+        let mut status = self.kept.as_ref()?.tiers.status();
+        for place in &mut status.places {
+            place.flow.hit_tokens = usage.iter().map(|(_, usage)| usage.restored_tokens[place.place as usize]).sum();
+        }
+        Some(status)
     }
 
     /// The kept contexts, the last used first, at most `limit`.

@@ -65,6 +65,8 @@ pub(crate) struct Notebook {
     /// With which model each chat was last answered, by the engine's key, while that model is in memory.
     hot: Mutex<HashMap<String, String>>,
     changes: broadcast::Sender<Changed>,
+    /// Held while another program's chats are read.
+    importing: Mutex<()>,
     /// When the trash was last gone through.
     purged_ms: AtomicI64,
     /// The daemon ends, and what is being computed with it.
@@ -80,6 +82,7 @@ impl Notebook {
             live: Mutex::default(),
             hot: Mutex::default(),
             changes: broadcast::Sender::new(CHANGES),
+            importing: Mutex::default(),
             purged_ms: AtomicI64::new(i64::MIN),
             ending: AtomicBool::new(false),
         }
@@ -209,7 +212,15 @@ impl App {
     /// When there is no such chat or message.
     pub fn chat_path(&self, id: &str, part: PathPart) -> Result<Path, Error> {
         let PathPart { leaf, before, limit } = part;
-        Ok(self.chats_of(id)?.path(id, leaf, before, limit.min(MAX_PAGE))?)
+        let is_quiet = || !lock(&self.notebook.live).contains_key(id);
+        let was_quiet = is_quiet();
+        let mut path = self.chats_of(id)?.path(id, leaf, before, limit.min(MAX_PAGE))?;
+        // The end of an answer that could not be written, on a full disk for instance, is not waited for.
+        if was_quiet && is_quiet() {
+            let open = path.messages.iter_mut().filter(|message| message.said.state == State::Answering);
+            open.for_each(|message| message.said.state = State::Cut);
+        }
+        Ok(path)
     }
 
     /// Shows the branch of a message from now on, as far as it goes.

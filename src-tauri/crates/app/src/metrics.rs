@@ -48,13 +48,14 @@ impl App {
     /// All numbers now; none where no prefixes are kept.
     #[must_use]
     pub fn metrics(&self) -> Vec<Family> {
-        let Some(kept) = &self.kept else { return Vec::new() };
-        let usage = self.engine.usage().into_iter().map(|(key, usage)| {
+        let usage = self.engine.usage();
+        let Some(status) = self.tier_status(&usage) else { return Vec::new() };
+        let usage = usage.into_iter().map(|(key, usage)| {
             let name = self.catalog.known(&key).map(|summary| summary.name);
             (name.unwrap_or(key), usage)
         });
         let mut families = of_models(&usage.collect::<Vec<_>>());
-        families.extend(of_tiers(&kept.tiers.status()));
+        families.extend(of_tiers(&status));
         families
     }
 }

@@ -46,6 +46,8 @@ pub struct Settings {
     pub ollama_library: Option<PathBuf>,
     /// Where other apps keep their models: looked through when asked for, and only then.
     pub other_apps: Vec<crate::Kept>,
+    /// Where Ollama's own app keeps its chats, if it is here.
+    pub ollama_chats: Option<PathBuf>,
     /// `CAIRN_SHARE`.
     pub share: bool,
     /// What is fetched for those with whom models are shared.
@@ -149,6 +151,7 @@ impl Settings {
             linked_libraries: env.full_paths("CAIRN_LIBRARIES"),
             ollama_library,
             other_apps: crate::scan::places::folders(env, crate::System::this()),
+            ollama_chats: crate::scan::places::ollama_chats(env, crate::System::this()),
             keep_alive: read
                 .parsed("OLLAMA_KEEP_ALIVE", |text| KeepAlive::parse_setting(text).ok())
                 .unwrap_or(KeepAlive::For(std::time::Duration::from_secs(300))),
@@ -225,9 +228,10 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What Ollama takes for true: all but the words for false.
+/// What Ollama takes for true: all but the words for false. "off" and "no" are such words too, whatever Ollama takes them for: who
+/// writes them means it.
 fn is_true(text: &str) -> bool {
-    !matches!(text.to_ascii_lowercase().as_str(), "0" | "f" | "false")
+    !matches!(text.to_ascii_lowercase().as_str(), "0" | "f" | "false" | "off" | "no")
 }
 
 #[cfg(test)]

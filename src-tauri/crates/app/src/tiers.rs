@@ -72,13 +72,15 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// The keys of files in a place. Those of sealed ones hang on the key that seals: with it gone, they are nobody's.
+    /// The keys of files in a place. Those of sealed ones hang on the key that seals: with it gone, nobody can read them, and they are
+    /// still ours to remove.
     fn of(&self, place: &str, seals: bool) -> Result<FileKeys, String> {
+        let home = Namespace::new(&self.secret, place);
         if !seals {
-            return Ok(FileKeys::new(&Namespace::new(&self.secret, place)));
+            return Ok(FileKeys::new(&home));
         }
         let seal = self.seal.as_ref().ok_or("there is no key to encrypt with")?;
-        Ok(Remote::keys(&Namespace::new(seal, place)))
+        Ok(Remote::keys(&Namespace::new(seal, place)).of_home(&home))
     }
 }
 
@@ -154,7 +156,8 @@ fn index_file(settings: &TierSettings) -> Option<PathBuf> {
     Some(file.clone())
 }
 
-/// The folder, for whoever checks what is in it. Files of another secret or key than ours are damaged to it.
+/// The folder, for whoever checks what is in it. Files of another secret than
+/// ours are none of its business; those of another key are damaged to it.
 pub(crate) fn folder(folder: &Path, settings: &TierSettings) -> Result<Ssd, String> {
     let seal = if settings.seals_folder { seal(settings).map(|(seal, _)| seal) } else { None };
     files(folder, settings, &Secrets { secret: keys::secret(&RealDisk, &settings.secret_file)?, seal })

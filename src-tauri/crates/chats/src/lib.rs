@@ -21,7 +21,7 @@ mod words;
 use std::path::Path as FilePath;
 use std::sync::Mutex;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, TransactionBehavior};
 
 pub use bring::{Arrived, Brought, BroughtMessage};
 pub use chat::{Change, Chat, Listed, NewChat, Page, Titled, Which};
@@ -47,7 +47,7 @@ impl Chats {
     /// Where it cannot be opened, or is another program's or a newer version's; then it is left as it is.
     pub fn open(path: &FilePath, now_ms: i64) -> Result<Self, ChatsError> {
         let mut writer = schema::open(path, schema::STEPS, now_ms)?;
-        let transaction = writer.transaction()?;
+        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let cut = message::cut(&transaction)?;
         transaction.commit()?;
         let reader = Some(Mutex::new(schema::open_reader(path)?));
@@ -78,7 +78,8 @@ impl Chats {
     /// Runs what writes, all of it or nothing.
     fn write<T>(&self, write: impl FnOnce(&Connection) -> Result<T, ChatsError>) -> Result<T, ChatsError> {
         let mut writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let transaction = writer.transaction()?;
+        // One that reads first would not wait for another process that writes, a backup program for instance, but fail.
+        let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let written = write(&transaction)?;
         transaction.commit()?;
         Ok(written)

@@ -98,6 +98,8 @@ pub struct Progress {
     pub thinking: Option<String>,
     /// For how long.
     pub thinking_ms: Option<i64>,
+    /// What it has cost so far, as far as that is known.
+    pub stats: Option<Value>,
 }
 
 const COLUMNS: &str = "row, chat, parent, depth, role, content, thinking, thinking_ms, images, files, created_ms, model, state, error, stats";
@@ -264,15 +266,15 @@ impl Chats {
         chat: &str,
         id: MessageId,
         progress: &Progress,
-        end: (State, Option<&str>, Option<&Value>),
+        end: (State, Option<&str>),
         now_ms: i64,
     ) -> Result<Message, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
             put(connection, id, progress)?;
-            let (state, error, stats) = end;
-            let sql = "UPDATE messages SET state = ?2, error = ?3, stats = ?4 WHERE row = ?1";
-            connection.execute(sql, params![id.0, state.word(), error, stats.map(Value::to_string)])?;
+            let (state, error) = end;
+            let sql = "UPDATE messages SET state = ?2, error = ?3 WHERE row = ?1";
+            connection.execute(sql, params![id.0, state.word(), error])?;
             let sql = "UPDATE chats SET updated_ms = max(updated_ms, ?2) WHERE row = ?1";
             connection.execute(sql, params![chat_row, now_ms])?;
             index(connection, id.0, &progress.content)?;
@@ -377,9 +379,10 @@ pub(crate) fn insert(
 }
 
 fn put(connection: &Connection, id: MessageId, progress: &Progress) -> rusqlite::Result<()> {
-    let Progress { content, thinking, thinking_ms } = progress;
-    let sql = "UPDATE messages SET content = ?2, thinking = ?3, thinking_ms = ?4 WHERE row = ?1";
-    connection.prepare_cached(sql)?.execute(params![id.0, content, thinking, thinking_ms]).map(drop)
+    let Progress { content, thinking, thinking_ms, stats } = progress;
+    let sql = "UPDATE messages SET content = ?2, thinking = ?3, thinking_ms = ?4, stats = ?5 WHERE row = ?1";
+    let stats = stats.as_ref().map(Value::to_string);
+    connection.prepare_cached(sql)?.execute(params![id.0, content, thinking, thinking_ms, stats]).map(drop)
 }
 
 fn index(connection: &Connection, row: i64, content: &str) -> rusqlite::Result<()> {

@@ -127,7 +127,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It held what somebody has said, so it is not left; failing that, the next import removes it.
+        // It held what somebody has said, so it is not left; after a kill the next import removes it.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -165,7 +165,11 @@ fn back_up(connection: &Connection, path: &Path, version: i64, now_ms: i64) -> R
     // SQLite writes into an empty file too, which only its owner can read.
     RealDisk.write_atomic(&copy, b"", Mode::Private).map_err(|error| failed(error.to_string()))?;
     let name = copy.to_str().ok_or_else(|| failed("its path is no text in UTF-8".to_owned()))?;
-    connection.execute("VACUUM INTO ?1", [name]).map_err(|error| failed(error.to_string()))?;
+    if let Err(error) = connection.execute("VACUUM INTO ?1", [name]) {
+        // On a full disk each attempt would leave another half of one; that this cannot be removed changes nothing.
+        let _ = std::fs::remove_file(&copy);
+        return Err(failed(error.to_string()));
+    }
     let synced = std::fs::File::open(&copy).and_then(|file| file.sync_all());
     synced.map_err(|error| failed(error.to_string()))
 }
@@ -206,6 +210,25 @@ mod tests {
         assert!(colour(&copy).is_err(), "which is of the older version");
         let rows: i64 = copy.query_row("SELECT count(*) FROM presets", [], |row| row.get(0)).expect("and whole");
         assert_eq!(rows, 1, "with what was in it");
+    }
+
+    #[test]
+    fn half_a_copy_is_not_left() {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        let path = home.path().join("chats.sqlite");
+        let connection = open(&path, &STEPS[..1], 5).expect("a new file");
+        let root =
+            "SELECT rootpage * (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'presets'";
+        let end: i64 = connection.query_row(root, [], |row| row.get(0)).expect("the table is there");
+        let end = usize::try_from(end).expect("the file is short");
+        drop(connection);
+        let mut bytes = std::fs::read(&path).expect("the file is there");
+        bytes[end - 4096..end - 4088].fill(0xff);
+        std::fs::write(&path, bytes).expect("the folder is writable");
+        let later = [STEPS[0], "SELECT 1;"];
+        let refused = open(&path, &later, 7);
+        assert!(matches!(refused, Err(ChatsError::Backup { .. })), "it cannot be copied: {refused:?}");
+        assert_eq!(files(home.path()), ["chats.sqlite"], "each attempt would leave another");
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Chats on a real file: trees, lists, the trash, searches, and what is left after a kill.
 
+mod beginnings;
 mod chinese;
+mod long;
 mod size;
+mod waiting;
 
 use super::*;
 
@@ -170,7 +173,12 @@ fn an_answer_that_was_being_computed_is_cut() {
     home.create("a", 1);
     let answer = Said { state: State::Answering, ..Said::new("assistant", "", 3) };
     let added = home.chats.add("a", None, &[Said::new("user", "tell me", 2), answer], 3).expect("both");
-    let so_far = Progress { content: "granite is".to_owned(), thinking: Some("hm".to_owned()), thinking_ms: Some(5) };
+    let so_far = Progress {
+        content: "granite is".to_owned(),
+        thinking: Some("hm".to_owned()),
+        thinking_ms: Some(5),
+        stats: Some(serde_json::json!({"answer_tokens": 2})),
+    };
     home.chats.write_progress(added[1].id, &so_far).expect("written");
     assert_eq!(home.chats.search("granite", 5).expect("a search"), [], "only what has ended is found");
 
@@ -179,14 +187,15 @@ fn an_answer_that_was_being_computed_is_cut() {
     let path = after.path("a", None, None, 10).expect("a path");
     let said = &path.messages[1].said;
     assert_eq!((said.state, said.content.as_str(), said.thinking_ms), (State::Cut, "granite is", Some(5)), "marked");
+    assert_eq!(said.stats, so_far.stats, "with what it had cost");
     assert_eq!(after.search("granite", 5).expect("a search").len(), 1, "and found");
 
     let id = path.messages[1].id;
     assert_eq!(after.reopen("a", id).expect("it goes on").said.state, State::Answering, "it can go on");
-    let whole = Progress { content: "granite is hard".to_owned(), ..so_far };
-    let stats = serde_json::json!({"answer_tokens": 3});
-    let ended = after.finish("a", id, &whole, (State::Complete, None, Some(&stats)), 9).expect("it ends");
-    assert_eq!((ended.said.state, ended.said.stats), (State::Complete, Some(stats)), "to its end");
+    let stats = Some(serde_json::json!({"answer_tokens": 3}));
+    let whole = Progress { content: "granite is hard".to_owned(), stats: stats.clone(), ..so_far };
+    let ended = after.finish("a", id, &whole, (State::Complete, None), 9).expect("it ends");
+    assert_eq!((ended.said.state, ended.said.stats), (State::Complete, stats), "to its end");
     after.write_progress(id, &Progress::default()).expect("it can be asked");
     let kept = after.message("a", id).expect("it is there").said.content;
     assert_eq!(kept, "granite is hard", "a write that comes late changes nothing");

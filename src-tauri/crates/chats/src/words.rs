@@ -53,6 +53,29 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, Run<'_>)> {
     })
 }
 
+/// The most words of a search that are looked for, and the most characters of each: a text that was pasted is found by its beginning.
+const MOST_WORDS: usize = 32;
+const MOST_CHARS: usize = 64;
+
+/// What a search looks for.
+fn searched(search: &str) -> Vec<Run<'_>> {
+    let shortened = |text: &str| text.char_indices().nth(MOST_CHARS).map_or(text.len(), |(at, _)| at);
+    let mut searched: Vec<Run<'_>> = Vec::new();
+    for (_, run) in runs(search) {
+        let run = match run {
+            Run::Word(word) => Run::Word(&word[..shortened(word)]),
+            Run::Dense(run) => Run::Dense(&run[..shortened(run)]),
+        };
+        if searched.len() == MOST_WORDS {
+            break;
+        }
+        if !searched.contains(&run) {
+            searched.push(run);
+        }
+    }
+    searched
+}
+
 /// What of a text goes into the index.
 pub(crate) fn indexed(text: &str) -> Indexed {
     let mut indexed = Indexed::default();
@@ -80,17 +103,62 @@ fn pairs(run: &str) -> impl Iterator<Item = &str> {
     run.char_indices().zip(ends).map(|((at, _), end)| &run[at..end])
 }
 
+/// How long the beginnings of words are that the index keeps, in characters; `schema` says it to SQLite.
+const KEPT_BEGINNINGS: std::ops::RangeInclusive<usize> = 2..=3;
+
 /// An expression of FTS5 that finds texts with all words of a search, the beginnings of words among them; none where it has
 /// no words. Each word is quoted, so that nothing in it is an operator.
 pub(crate) fn expression(search: &str) -> Option<String> {
-    let parts: Vec<String> = runs(search)
-        .map(|(_, run)| match run {
-            Run::Word(word) => format!("words : \"{word}\" *"),
+    joined(search, |word| word)
+}
+
+/// An expression that finds a few texts more, and at once: of beginnings that are longer than those that the index keeps, only
+/// as much is looked for. None where there are no such.
+pub(crate) fn likely(search: &str) -> Option<String> {
+    let is_long = |run| matches!(run, Run::Word(word) if kept(word) != word);
+    if searched(search).into_iter().any(is_long) { joined(search, kept) } else { None }
+}
+
+/// As much of a word's beginning as the index keeps.
+fn kept(word: &str) -> &str {
+    word.char_indices().nth(*KEPT_BEGINNINGS.end()).map_or(word, |(at, _)| &word[..at])
+}
+
+/// All parts of a search as one expression; of words in scripts with blanks, the beginnings that `beginning` takes of them.
+fn joined(search: &str, beginning: impl Fn(&str) -> &str) -> Option<String> {
+    let parts: Vec<String> = searched(search)
+        .into_iter()
+        .map(|run| match run {
+            Run::Word(word) => begins(beginning(word)),
             Run::Dense(run) if run.chars().count() == 1 => format!("singles : \"{run}\""),
             Run::Dense(run) => format!("words : \"{}\"", pairs(run).collect::<Vec<_>>().join(" ")),
         })
         .collect();
     (!parts.is_empty()).then(|| parts.join(" AND "))
+}
+
+/// Words that begin so. The index knows at once where two letters or digits of ASCII begin a word, but for one it would gather all.
+/// Letters with marks are indexed without.
+fn begins(beginning: &str) -> String {
+    let [letter] = beginning.as_bytes() else { return format!("words : \"{beginning}\" *") };
+    let letter = char::from(letter.to_ascii_lowercase());
+    let two: String = ('a'..='z').chain('0'..='9').map(|next| format!(" OR \"{letter}{next}\" *")).collect();
+    format!("words : (\"{letter}\"{two})")
+}
+
+/// The words of a search, in lower case.
+pub(crate) fn wanted(search: &str) -> Vec<String> {
+    searched(search).into_iter().map(|(Run::Word(run) | Run::Dense(run))| run.to_lowercase()).collect()
+}
+
+/// Has a text all of these words, or words that begin so? A letter with a mark is another one here.
+pub(crate) fn has_all(text: &str, wanted: &[String]) -> bool {
+    wanted.iter().all(|wanted| {
+        runs(text).any(|(_, run)| match run {
+            Run::Word(word) => starts_with(word, wanted).is_some(),
+            Run::Dense(run) => run.contains(wanted.as_str()),
+        })
+    })
 }
 
 /// A short part of a text around the first word that was searched for, and where in it such words are, in bytes.
@@ -109,7 +177,7 @@ const LONGEST: usize = 160;
 
 /// The snippet of a text for a search.
 pub(crate) fn snippet(text: &str, search: &str) -> Snippet {
-    let wanted: Vec<String> = runs(search).map(|(_, Run::Word(run) | Run::Dense(run))| run.to_lowercase()).collect();
+    let wanted = wanted(search);
     let first = found(text, &wanted).next().map_or(0, |range| range.start);
     let before = text[..first].char_indices().rev().take(BEFORE).last().map_or(first, |(at, _)| at);
     let end = text[before..].char_indices().nth(LONGEST).map_or(text.len(), |(at, _)| before + at);
@@ -190,8 +258,23 @@ mod tests {
         check("模型", Some("words : \"模型\""));
         check("我们吃", Some("words : \"我们 们吃\""));
         check("茶", Some("singles : \"茶\""));
-        check("a\" OR b", Some("words : \"a\" * AND words : \"OR\" * AND words : \"b\" *"));
+        check("ab\" OR cd", Some("words : \"ab\" * AND words : \"OR\" * AND words : \"cd\" *"));
         check("!?", None);
+        let letter = expression("G").expect("a word");
+        assert!(
+            letter.starts_with("words : (\"g\" OR \"ga\" * OR \"gb\" *"),
+            "one letter is many beginnings of two: {letter}"
+        );
+    }
+
+    #[test]
+    fn long_beginnings_are_cut_to_what_the_index_keeps() {
+        let check =
+            |search: &str, expected: Option<&str>| assert_eq!(likely(search).as_deref(), expected, "{search:?}");
+        check("granite gr 模型", Some("words : \"gra\" * AND words : \"gr\" * AND words : \"模型\""));
+        check("über", Some("words : \"übe\" *"));
+        check("gra 模型", None);
+        check("", None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! was said, nor a query, which may be words too.
 //!
 //! What our own programs ask about the daemon itself is left out, unless a model was asked: a screen that shows this list
-//! would fill it.
+//! would fill it. So is what a browser asks before a request of another origin (a preflight, of the Fetch standard).
 
 mod entry;
 mod watched;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use axum::extract::{ConnectInfo, Request, State};
-use axum::http::header;
+use axum::http::{Method, header};
 use axum::middleware::Next;
 use axum::response::Response;
 use cairn_wire::Timestamp;
@@ -113,6 +113,7 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     let path = request.uri().path();
     let about_daemon = ["/app/", "/ui"].iter().any(|start| path.starts_with(start)) || path == crate::metrics::PATH;
+    let looks = own && (request.method() == Method::GET || path == "/api/show") || request.method() == Method::OPTIONS;
     let told = LoggedRequest {
         id: 0,
         at: Timestamp(server.app().clock().now()),
@@ -131,7 +132,7 @@ pub(crate) async fn log(State(server): State<Server>, mut request: Request, next
         tokens_per_second: None,
     };
     let logged = Logged::new(server.clone(), told, own, Instant::now());
-    if !about_daemon {
+    if !about_daemon && !looks {
         logged.show();
     }
     request.extensions_mut().insert(logged.clone());

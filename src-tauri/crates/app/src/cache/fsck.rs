@@ -24,6 +24,8 @@ pub struct Checkup {
     pub orphan_bytes: u64,
     /// Damaged files that were put aside before.
     pub aside: u64,
+    /// Files that other installations keep there, which are left alone.
+    pub foreign: u64,
     /// Whether what is damaged or of no use was removed.
     pub fixed: bool,
 }
@@ -49,6 +51,7 @@ pub fn check_folder(settings: &Settings, fix: bool) -> Result<Checkup, Error> {
         orphans: report.orphans.len() as u64,
         orphan_bytes: report.orphan_bytes,
         aside: report.aside,
+        foreign: report.foreign,
         fixed: fix,
     })
 }

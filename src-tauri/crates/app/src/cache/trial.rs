@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cairn_disk::{Disk, RealDisk};
+use cairn_tier::format::VERSION_FOLDER;
 use cairn_tier::{Bucket, Files, Folder};
 
 use super::limits::check_folder;
@@ -94,7 +95,7 @@ fn round_trip(files: &dyn Files) -> Result<Duration, String> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
     let own = format!("cairn-test-{:016x}", u64::from_le_bytes(random));
-    let (name, draft) = (format!("v1/{own}"), format!("{own}-draft"));
+    let (name, draft) = (format!("{VERSION_FOLDER}/{own}"), format!("{own}-draft"));
     let bytes = random.repeat(BYTES / random.len());
     let began = Instant::now();
     let failed = |what: &str, error: String| format!("{what} failed: {error}");
@@ -120,7 +121,7 @@ mod tests {
         let share = tempfile::tempdir().expect("a temporary folder");
         let tested = try_remote(&RemotePlace::Folder(share.path().to_owned()));
         assert!(tested.reason.is_none() && tested.round_trip.is_some() && tested.free_bytes.is_some(), "{tested:?}");
-        let version = share.path().join("v1");
+        let version = share.path().join(VERSION_FOLDER);
         for folder in [version.clone(), version.join("drafts")] {
             let entries = std::fs::read_dir(&folder).expect("it was made").flatten();
             let files = entries.filter(|entry| entry.path().is_file()).count();

@@ -17,7 +17,7 @@ use super::live::{End, Live};
 use super::stats::{Missing, Stats};
 use super::{Ask, ChatError, Follower, ask, lock, title};
 use crate::chat::Begun;
-use crate::{Answer, App, Error, Event, Reply, TracePrompt, pebble};
+use crate::{Answer, App, Cost, Error, Event, Reason, Reply, TracePrompt, pebble};
 
 /// Less than a second, so that a second is kept with the time that a slow disk takes.
 const BETWEEN_WRITES: Duration = Duration::from_millis(700);
@@ -47,7 +47,7 @@ struct Beginning {
 
 /// How the computation of an answer ended.
 enum Outcome {
-    Done(Box<Stats>),
+    Done,
     Stopped,
     Failed(Error),
 }
@@ -109,7 +109,7 @@ impl App {
         let live: Vec<Arc<Live>> = lock(&self.notebook.live).values().cloned().collect();
         for live in live.iter().filter(|live| live.claim_end()) {
             let cut = self.chats_of(&live.chat).and_then(|chats| {
-                Ok(chats.finish(&live.chat, live.message, &live.progress(), (State::Cut, None, None), self.now_ms())?)
+                Ok(chats.finish(&live.chat, live.message, &live.progress(), (State::Cut, None), self.now_ms())?)
             });
             if let Err(error) = cut {
                 tracing::warn!(%error, "an answer's last words are not kept");
@@ -247,14 +247,10 @@ impl App {
     async fn compute(&self, live: &Live, chats: &Arc<Chats>) -> Outcome {
         let started = Instant::now();
         let missing = self.missing(live).await;
-        let outcome = match self.chat(live.request.clone()).await {
-            Ok(Reply::Answer(answer)) => self.write_down(*answer, live, chats, started).await,
+        match self.chat(live.request.clone()).await {
+            Ok(Reply::Answer(answer)) => self.write_down(*answer, live, chats, (started, missing)).await,
             Ok(_) => Outcome::Failed(Error::EngineGone),
             Err(error) => Outcome::Failed(error),
-        };
-        match (outcome, missing) {
-            (Outcome::Done(stats), Some(missing)) => Outcome::Done(Box::new(stats.explained(missing))),
-            (outcome, _) => outcome,
         }
     }
 
@@ -280,7 +276,14 @@ impl App {
         Some(Missing { reason: traced.reason, load_ms })
     }
 
-    async fn write_down(&self, mut answer: Answer, live: &Live, chats: &Arc<Chats>, started: Instant) -> Outcome {
+    /// What it has cost is written down with it: whoever stops it, or kills the daemon, has it up to there.
+    async fn write_down(
+        &self,
+        mut answer: Answer,
+        live: &Live,
+        chats: &Arc<Chats>,
+        (started, missing): (Instant, Option<Missing>),
+    ) -> Outcome {
         let mut writes = interval(BETWEEN_WRITES);
         writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut first_token_ms = None;
@@ -288,17 +291,19 @@ impl App {
         let thought_ms = live.first.said.thinking_ms.unwrap_or(0);
         let mut is_written = true;
         loop {
-            // Making room in a full context is not to be begun anew, so what waits for the next piece goes on waiting.
-            let mut next = pin!(answer.next());
-            let event = loop {
-                tokio::select! {
-                    event = &mut next => break event,
-                    _ = writes.tick(), if !is_written => {}
-                }
-                is_written = true;
-                let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.message);
-                if let Err(error) = blocking(move || Ok(chats.write_progress(message, &progress)?)).await {
-                    return Outcome::Failed(error);
+            let event = {
+                // Making room in a full context is not to be begun anew, so what waits for the next piece goes on waiting.
+                let mut next = pin!(answer.next());
+                loop {
+                    tokio::select! {
+                        event = &mut next => break event,
+                        _ = writes.tick(), if !is_written => {}
+                    }
+                    let (chats, progress, message) = (Arc::clone(chats), live.progress(), live.message);
+                    let written = blocking(move || Ok(chats.write_progress(message, &progress)?)).await;
+                    // A disk that is full for a while takes nothing from who watches: all of it is written with the next, or at the end.
+                    is_written =
+                        written.inspect_err(|error| tracing::warn!(%error, "an answer's progress is not kept")).is_ok();
                 }
             };
             let Some(event) = event else { return Outcome::Failed(Error::EngineGone) };
@@ -306,18 +311,23 @@ impl App {
                 first_token_ms.get_or_insert_with(|| millis(started.elapsed()));
                 is_written = false;
             }
+            let stats_of =
+                |cost: &Cost, truncated| Stats::of(cost, truncated, first_token_ms.unwrap_or(0)).explained(missing);
+            let stats = answer.so_far().map(|(cost, truncated)| stats_of(&cost, truncated));
             match event {
                 Event::Thinking(said) => {
                     let since = *thinks_since.get_or_insert_with(Instant::now);
-                    live.add(|progress| {
+                    live.add(stats, |progress| {
                         progress.thinking.get_or_insert_default().push_str(&said.text);
                         progress.thinking_ms = Some(thought_ms + millis(since.elapsed()).cast_signed());
                     });
                 }
-                Event::Text(said) => live.add(|progress| progress.content += &said.text),
+                Event::Text(said) => live.add(stats, |progress| progress.content += &said.text),
                 Event::Done(done) => {
-                    let stats = Stats::of(&done, first_token_ms.unwrap_or(0));
-                    return Outcome::Done(Box::new(stats));
+                    let stats =
+                        Stats { length_reached: done.reason == Reason::Length, ..stats_of(&done.cost, done.truncated) };
+                    live.add(Some(stats), |_| ());
+                    return Outcome::Done;
                 }
                 Event::Failed(error) => return Outcome::Failed(error),
             }
@@ -326,10 +336,10 @@ impl App {
 
     /// Writes down how an answer ended.
     async fn ended(&self, live: &Arc<Live>, chats: &Arc<Chats>, outcome: Outcome) -> End {
-        let (state, error, stats) = match outcome {
-            Outcome::Done(stats) => (State::Complete, None, Some(stats)),
-            Outcome::Stopped => (State::Stopped, None, None),
-            Outcome::Failed(error) => (State::Failed, Some(error.to_string()), None),
+        let (state, error) = match outcome {
+            Outcome::Done => (State::Complete, None),
+            Outcome::Stopped => (State::Stopped, None),
+            Outcome::Failed(error) => (State::Failed, Some(error.to_string())),
         };
         if state != State::Failed && !super::is_temporary(&live.chat) {
             lock(&self.notebook.hot).insert(live.chat.clone(), live.model_key.clone());
@@ -338,6 +348,7 @@ impl App {
             let mut message = live.first.clone();
             let progress = live.progress();
             (message.said.content, message.said.thinking) = (progress.content, progress.thinking);
+            message.said.stats = progress.stats;
             (message.said.state, message.said.error) = (state, error);
             Box::new(message)
         };
@@ -347,9 +358,7 @@ impl App {
         let (chats, kept, now_ms) = (Arc::clone(chats), Arc::clone(live), self.now_ms());
         let said = error.clone();
         let written = blocking(move || {
-            let stats = stats.map(|stats| stats.to_json());
-            let end = (state, said.as_deref(), stats.as_ref());
-            Ok(chats.finish(&kept.chat, kept.message, &kept.progress(), end, now_ms)?)
+            Ok(chats.finish(&kept.chat, kept.message, &kept.progress(), (state, said.as_deref()), now_ms)?)
         });
         match (written.await, error) {
             (Ok(message), None) => End::Done(Box::new(message)),

@@ -4,9 +4,11 @@ use std::path::PathBuf;
 
 use cairn_chats::{Arrived, Brought, Chat, Message, Which, ollama};
 
-use super::{Changed, ChatError, ID_BYTES, is_temporary, markdown, new_id};
+use super::{Changed, ChatError, ID_BYTES, is_temporary, lock, markdown, new_id};
 use crate::{App, Error};
 
+/// How folders begin that hold copies of other programs' chats, while those are read.
+const COPY: &str = "import-";
 /// Chats that are read for an export at a time.
 const AT_ONCE: usize = 500;
 
@@ -74,6 +76,12 @@ impl App {
         Ok(())
     }
 
+    /// The chats of Ollama's own app, if it is where it usually is.
+    #[must_use]
+    pub fn chats_of_ollama(&self) -> Option<PathBuf> {
+        self.settings.ollama_chats.clone().filter(|path| path.is_file())
+    }
+
     /// Brings chats from elsewhere, all of them at once; those that are here stay as they are.
     ///
     /// # Errors
@@ -94,7 +102,10 @@ impl App {
                 if !path.is_absolute() {
                     return Err(ChatError::Relative(path.display().to_string()).into());
                 }
-                let scratch = self.notebook.path.with_file_name(format!("import-{}", new_id()));
+                // One at a time: any copy that is there is then one that a daemon left which was killed.
+                let _one = lock(&self.notebook.importing);
+                self.remove_dead_copies();
+                let scratch = self.notebook.path.with_file_name(format!("{COPY}{}", new_id()));
                 ollama::read(&path, &scratch, new_id).map_err(ChatError::from)?
             }
         };
@@ -103,6 +114,16 @@ impl App {
             let _ = self.notebook.changes.send(Changed::Several(arrived.chats.len() as u64));
         }
         Ok(arrived)
+    }
+
+    fn remove_dead_copies(&self) {
+        let entries = self.notebook.path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+        let is_copy = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(COPY);
+        for copy in entries.into_iter().flatten().flatten().filter(is_copy) {
+            if let Err(error) = std::fs::remove_dir_all(copy.path()) {
+                tracing::warn!(%error, path = %copy.path().display(), "a copy of another program's chats is left");
+            }
+        }
     }
 }
 

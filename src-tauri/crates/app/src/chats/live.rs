@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use cairn_chats::{Message, MessageId, Progress};
 use tokio::sync::watch;
 
+use super::stats::Stats;
 use crate::Chat;
 
 /// See the module.
@@ -30,7 +31,9 @@ pub(super) struct Live {
 /// What an answer has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SoFar {
+    /// Without its cost, which is below.
     pub(super) progress: Progress,
+    pub(super) stats: Option<Stats>,
     pub(super) end: Option<End>,
 }
 
@@ -49,6 +52,7 @@ impl Live {
             content: first.said.content.clone(),
             thinking: first.said.thinking.clone(),
             thinking_ms: first.said.thinking_ms,
+            stats: None,
         };
         Self {
             chat: chat.to_owned(),
@@ -57,23 +61,28 @@ impl Live {
             request,
             model_key,
             is_built_in,
-            so_far: watch::Sender::new(SoFar { progress, end: None }),
+            so_far: watch::Sender::new(SoFar { progress, ..SoFar::default() }),
             stop: watch::Sender::new(false),
             claimed: AtomicBool::new(false),
         }
     }
 
-    /// Adds to what it has.
-    pub(super) fn add(&self, add: impl FnOnce(&mut Progress)) {
-        self.so_far.send_modify(|so_far| add(&mut so_far.progress));
+    /// Adds to what it has, and says what that has cost, where it is known.
+    pub(super) fn add(&self, stats: Option<Stats>, add: impl FnOnce(&mut Progress)) {
+        self.so_far.send_modify(|so_far| {
+            so_far.stats = stats.or(so_far.stats.take());
+            add(&mut so_far.progress);
+        });
     }
 
     pub(super) fn end(&self, end: End) {
         self.so_far.send_modify(|so_far| so_far.end = Some(end));
     }
 
+    /// What it has, as it is written down.
     pub(super) fn progress(&self) -> Progress {
-        self.so_far.borrow().progress.clone()
+        let so_far = self.so_far.borrow();
+        Progress { stats: so_far.stats.as_ref().map(Stats::to_json), ..so_far.progress.clone() }
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<SoFar> {

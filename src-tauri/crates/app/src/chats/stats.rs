@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Done, Overflow, Reason, Truncated};
+use crate::{Cost, Overflow, Truncated};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -42,6 +42,7 @@ pub struct Stats {
 }
 
 /// What was known of a prompt before it was asked.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Missing {
     /// As [`crate::Traced`] has it.
     pub(super) reason: &'static str,
@@ -63,8 +64,8 @@ pub struct KeptTruncated {
 }
 
 impl Stats {
-    pub(super) fn of(done: &Done, first_token_ms: u64) -> Self {
-        let cost = &done.cost;
+    /// Of an answer that has come so far; its limit of tokens was not reached.
+    pub(super) fn of(cost: &Cost, truncated: Option<Truncated>, first_token_ms: u64) -> Self {
         let [ram_tokens, ssd_tokens, remote_tokens] = cost.recalled_tokens;
         Self {
             prompt_tokens: cost.prompt_tokens,
@@ -79,14 +80,14 @@ impl Stats {
             first_token_ms,
             answer_tokens: cost.answer_tokens,
             answer_ns: cost.answer_ns,
-            length_reached: done.reason == Reason::Length,
-            truncated: done.truncated.map(KeptTruncated::of),
+            length_reached: false,
+            truncated: truncated.map(KeptTruncated::of),
         }
     }
 
     /// With what was known before the request.
-    pub(super) fn explained(self, missing: Missing) -> Self {
-        let Missing { reason, load_ms } = missing;
+    pub(super) fn explained(self, missing: Option<Missing>) -> Self {
+        let Some(Missing { reason, load_ms }) = missing else { return self };
         // What ends, or is whole, goes on in the ordinary way.
         let is_miss = self.cached_tokens < self.prompt_tokens / 2 && !matches!(reason, "whole" | "ends");
         Self { recomputed: is_miss.then(|| reason.to_owned()), load_ms: self.load_ms.max(load_ms), ..self }

@@ -14,8 +14,9 @@ const KEPT_MS: i64 = 30 * DAY_MS;
 const BETWEEN_PURGES_MS: i64 = 60 * 60 * 1000;
 
 impl App {
-    /// Puts a chat into the trash, after its answer was stopped; deletes it for ever where that is asked for, or where it is temporary
-    /// or in the trash already. Then what was computed for it is deleted too.
+    /// Puts a chat into the trash, after its answer was stopped; deletes it for ever where that is asked for, or where it is temporary.
+    /// Then what was computed for it is deleted too. One that is in the trash stays there: a browser may repeat a request whose
+    /// answer it has not seen.
     ///
     /// # Errors
     /// When there is none, or it cannot be written.
@@ -25,10 +26,10 @@ impl App {
         super::answering::blocking(move || {
             let chats = app.chats_of(&id)?;
             let in_trash = chats.chat(&id)?.listed.deleted_ms.is_some();
-            if forever || in_trash || is_temporary(&id) {
+            if forever || is_temporary(&id) {
                 chats.delete(&id)?;
                 app.forget_owner(&owner(&id));
-            } else {
+            } else if !in_trash {
                 chats.set_deleted(&id, Some(app.now_ms()))?;
             }
             let _ = app.notebook.changes.send(Changed::Removed(id));

@@ -104,6 +104,17 @@ pub(crate) fn folders(env: &Env, system: System) -> Vec<Kept> {
     folders
 }
 
+/// Where Ollama's own app keeps its chats on such a system. Mostly there is no such file.
+/// <https://github.com/ollama/ollama/blob/main/app/store/store.go>
+#[must_use]
+pub(crate) fn ollama_chats(env: &Env, system: System) -> Option<PathBuf> {
+    let (base, folder) = match system {
+        System::Xdg => (Base::Home, ".ollama"),
+        System::Mac | System::Windows => (Base::Data, "Ollama"),
+    };
+    Some(begin(base, env, system)?.join(folder).join("db.sqlite"))
+}
+
 fn begin(base: Base, env: &Env, system: System) -> Option<PathBuf> {
     let home = || env.home().cloned();
     let below_home = |folder: &str| Some(home()?.join(folder));
@@ -179,6 +190,18 @@ mod tests {
             "/U/jan/models",
         ];
         check(windows, System::Windows, Keeper::Jan, &jan);
+    }
+
+    #[test]
+    fn chats_of_ollama() {
+        fn check<const N: usize>(variables: [(&str, &str); N], system: System, expected: Option<&str>) {
+            let found = ollama_chats(&Env::of(variables), system);
+            assert_eq!(found, expected.map(PathBuf::from), "{system:?}");
+        }
+        check([("HOME", "/h")], System::Xdg, Some("/h/.ollama/db.sqlite"));
+        check([("HOME", "/U/a")], System::Mac, Some("/U/a/Library/Application Support/Ollama/db.sqlite"));
+        check([("LOCALAPPDATA", "/L")], System::Windows, Some("/L/Ollama/db.sqlite"));
+        check([], System::Xdg, None);
     }
 
     #[test]

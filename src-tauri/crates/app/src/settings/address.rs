@@ -1,6 +1,8 @@
 //! `OLLAMA_HOST`: where a daemon listens, and where its clients find it.
 
 use std::fmt;
+use std::io::ErrorKind;
+use std::net::TcpListener;
 
 /// An address as Ollama's variable writes it: host, host and port, port alone, or a URL with a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,6 +84,22 @@ impl Address {
     #[must_use]
     pub fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+}
+
+/// Could a daemon of this machine listen there? Another program may hold the port now, and let it go.
+pub(super) fn check(text: &str) -> Result<(), String> {
+    let authority = text.split_once("://").map_or(text, |(_, rest)| rest).split('/').next().unwrap_or_default();
+    let port = authority.rsplit_once(':').filter(|(host, _)| host.ends_with(']') || !host.contains(':'));
+    if port.is_some_and(|(_, port)| !port.is_empty() && port.parse::<u16>().is_err()) {
+        return Err("its port is a number up to 65535".to_owned());
+    }
+    let address = Address::parse(text).ok_or("it is host:port")?;
+    match TcpListener::bind((address.host.as_str(), address.port)) {
+        Err(error) if error.kind() != ErrorKind::AddrInUse => {
+            Err(format!("this machine cannot listen on {}: {error}", address.authority()))
+        }
+        _ => Ok(()),
     }
 }
 

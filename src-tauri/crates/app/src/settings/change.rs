@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use cairn_tier::Place;
 use cairn_wire::KeepAlive;
 
+use super::address;
 use super::config_file::ConfigFile;
 use super::table::{Row, TABLE};
 use super::value::{self, Value};
@@ -17,6 +18,8 @@ use super::{Origin, Said, Settings};
 use crate::cache::{LimitChange, LimitError};
 use crate::{App, Error};
 
+/// The most requests or models at a time: room is made for each of them.
+const MAX_AT_ONCE: usize = 4096;
 const UNHARMED: &str = "no code panics while it holds the lock";
 
 /// Every setting that a file can set.
@@ -145,20 +148,19 @@ impl App {
                 let row = &TABLE[at];
                 refuse_set(&before[at])?;
                 value.as_ref().map_or(Ok(String::new()), |value| value::text(row, value))?;
-                Ok((at, row))
+                file.set(row, value.as_ref())?;
+                Ok(at)
             });
             match checked {
-                Ok((at, row)) => {
-                    file.set(row, value.as_ref());
-                    changed.push(at);
-                }
+                Ok(at) => changed.push(at),
                 Err(reason) => wrong.push(WrongSetting { key: key.clone(), reason }),
             }
         }
         let next = Settings::with(sources.clone(), &file);
         for at in &changed {
             let row = &TABLE[*at];
-            if let (Some(key), Err(reason)) = (row.key, self.check_setting(row, &next)) {
+            let text = next.said[*at].text.as_deref();
+            if let (Some(key), Err(reason)) = (row.key, self.check_setting(row, text, &next)) {
                 wrong.push(WrongSetting { key: key.to_owned(), reason });
             }
         }
@@ -199,7 +201,7 @@ impl App {
     }
 
     /// What the reader does not know of a value: what this machine makes of it.
-    fn check_setting(&self, row: &Row, next: &Settings) -> Result<(), String> {
+    fn check_setting(&self, row: &Row, text: Option<&str>, next: &Settings) -> Result<(), String> {
         if row.name.is_some_and(|name| next.unread.contains(&name)) {
             return Err(format!("this cannot be read as what it is: {}", row.about));
         }
@@ -212,6 +214,8 @@ impl App {
                 limits(LimitChange { folder_bytes, ..LimitChange::default() })
             }
             Some("cache.folder") => limits(LimitChange { folder: next.tiers.folder.clone(), ..LimitChange::default() }),
+            Some("server.host") => text.map_or(Ok(()), address::check),
+            Some("engine.parallel" | "engine.max_loaded") => at_most(text, MAX_AT_ONCE),
             Some("models.folder") if next.library.exists() && !next.library.is_dir() => {
                 Err("that is a file and no folder".to_owned())
             }
@@ -265,6 +269,13 @@ fn refuse_set(said: &Said) -> Result<(), String> {
         }
         Origin::Flag => Err("it is set on the daemon's command line, which goes before config.toml".to_owned()),
         Origin::Default | Origin::File => Ok(()),
+    }
+}
+
+fn at_most(text: Option<&str>, most: usize) -> Result<(), String> {
+    match text.and_then(|text| text.parse::<usize>().ok()) {
+        Some(count) if count > most => Err(format!("it is at most {most}")),
+        _ => Ok(()),
     }
 }
 

@@ -449,6 +449,13 @@ pub const TABLE: &[Row] = &[
         "What a screen reader is told of an answer: each sentence, that it is complete, or nothing",
     ),
     interface("ui.send", Choice(&["enter", "mod_enter"]), "enter", "The key that sends a message"),
+    interface(
+        "ui.shortcuts",
+        Text,
+        "the usual ones",
+        "Shortcuts of the window that are other than usual, as in \"new_chat=mod+e find=\"",
+    )
+    .words(),
     interface("ui.close", Choice(&["ask", "tray", "quit"]), "ask", "What closing the window does"),
     interface("ui.notify", Bool, "true", "Whether the end of a download or trouble with it is told by the system"),
     interface("ui.welcomed", Bool, "false", "Whether the first run is over"),

@@ -129,11 +129,18 @@ pub enum RemotePlace {
 }
 
 impl fmt::Display for RemotePlace {
+    /// Without what opens it: this goes to logs and screens, and people put passwords and signatures into addresses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder(folder) => folder.display().fmt(f),
-            Self::Bucket { address, .. } => f.write_str(address),
-        }
+        let address = match self {
+            Self::Folder(folder) => return folder.display().fmt(f),
+            Self::Bucket { address, .. } => address,
+        };
+        let place = address.split(['?', '#']).next().unwrap_or_default();
+        let (scheme, rest) = place.split_once("://").unwrap_or(("", place));
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        // A name alone is no secret: Azure's addresses have the container's there.
+        let host = host.rsplit_once('@').filter(|(who, _)| who.contains(':')).map_or(host, |(_, host)| host);
+        write!(f, "{scheme}://{host}{path}")
     }
 }
 
@@ -269,6 +276,9 @@ mod tests {
         assert_eq!(folder(&[]), Some("/h/.cache/cairn/kv".into()), "a folder that may be thrown away");
         assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL", "/k")]), Some("/k".into()), "another one");
         assert_eq!(folder(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_LOCAL", "/k")]), None, "off is off");
+        for word in ["off", "OFF", "no", "False", "f"] {
+            assert_eq!(folder(&[("OLLAMA_KV_TIERING", word)]), None, "so is {word:?}");
+        }
         assert_eq!(folder(&[("OLLAMA_KV_TIER_LOCAL_GB", "0")]), None, "a folder that may hold nothing is none");
         let off = load(&[("OLLAMA_KV_TIERING", "0"), ("OLLAMA_KV_TIER_REMOTE", "/k")]).tiers;
         assert_eq!(off.remote, None, "elsewhere too");
@@ -355,6 +365,16 @@ mod tests {
         ];
         assert_eq!(*settings, expected.map(|(name, value)| (name, value.to_owned())), "its cloud's, and no other's");
         assert!(!format!("{bucket:?}").contains("hush"), "secrets are not shown");
+        for (address, shown) in [
+            ("https://me:hush@nas/dav", "https://nas/dav"),
+            ("https://me:hush@@nas:8443/dav/x@y", "https://nas:8443/dav/x@y"),
+            ("az://container/x?sv=1&sig=hush", "az://container/x"),
+            ("abfss://container@account.dfs.core.windows.net/x", "abfss://container@account.dfs.core.windows.net/x"),
+            ("s3://bucket", "s3://bucket"),
+        ] {
+            let place = remote(&[place(address)]).expect("a bucket");
+            assert_eq!(place.to_string(), shown, "nor those in addresses");
+        }
         let all = [
             ("gs://b", "GOOGLE_APPLICATION_CREDENTIALS", "application_credentials"),
             ("az://b", "AZURE_STORAGE_ACCOUNT", "account_name"),

@@ -8,6 +8,9 @@ use std::path::Path;
 use super::table::{Kind, Row};
 use super::{bytes, is_true, tiers};
 
+/// The longest text: long lists of shortcuts or origins have room, and so has the file with all of them.
+const MAX_TEXT_BYTES: usize = 16 << 10;
+
 /// A value, as clients see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the kind of value that it has")]
@@ -36,14 +39,15 @@ pub(super) fn text(row: &Row, value: &Value) -> Result<String, String> {
         (Kind::Bytes(_), Value::Bool(_)) => Err("it is a number of bytes".to_owned()),
         (Kind::Choice(words), Value::Text(text)) if words.contains(&&**text) => Ok(text.clone()),
         (Kind::Choice(words), _) => Err(format!("it is one of {}", words.join(", "))),
+        (Kind::Path | Kind::Text, Value::Text(text)) if text.chars().any(char::is_control) => {
+            Err("it is one line of text".to_owned())
+        }
+        (Kind::Path | Kind::Text, Value::Text(text)) if text.len() > MAX_TEXT_BYTES => {
+            Err(format!("it is longer than {MAX_TEXT_BYTES} bytes"))
+        }
         (Kind::Path, Value::Text(text)) if Path::new(text).is_absolute() => Ok(text.clone()),
         (Kind::Path, _) => Err("it is a path from the root".to_owned()),
-        (Kind::Text, Value::Text(text)) => {
-            if text.chars().any(char::is_control) {
-                return Err("it is one line of text".to_owned());
-            }
-            Ok(text.clone())
-        }
+        (Kind::Text, Value::Text(text)) => Ok(text.clone()),
         (Kind::Text, _) => Err("it is text".to_owned()),
     }
 }

@@ -82,7 +82,8 @@ impl Keychain for SystemKeychain {
     }
 }
 
-/// The key that seals, and where it is. One that a file has stays there.
+/// The key that seals, and where it is. One that a file has stays there. Where the keychain has it, an empty file beside says so: a
+/// keychain that does not answer today must not lead to another key, for which all that is sealed would be damaged.
 pub(super) fn seal(
     disk: &dyn Disk,
     keychain: Option<&dyn Keychain>,
@@ -90,19 +91,29 @@ pub(super) fn seal(
 ) -> Result<(Vec<u8>, KeyPlace), String> {
     let in_file = || secret(disk, file).map(|key| (key, KeyPlace::File));
     let Some(keychain) = keychain else { return in_file() };
+    let elsewhere = file.with_extension("keychain");
+    let in_keychain = |key| {
+        if !elsewhere.exists() {
+            write(disk, &elsewhere, b"")?;
+        }
+        Ok((key, KeyPlace::Keychain))
+    };
     let fallback = |error: String| {
         tracing::warn!(error, file = %file.display(), "the system's keychain cannot be used: the key is in a file");
         in_file()
     };
     match keychain.get() {
-        Ok(Some(key)) if key.len() == KEY_BYTES => Ok((key, KeyPlace::Keychain)),
+        Ok(Some(key)) if key.len() == KEY_BYTES => in_keychain(key),
         Ok(_) if file.exists() => in_file(),
         Ok(_) => {
             let key = random()?;
             match keychain.set(&key) {
-                Ok(()) => Ok((key, KeyPlace::Keychain)),
+                Ok(()) => in_keychain(key),
                 Err(error) => fallback(error),
             }
+        }
+        Err(error) if elsewhere.exists() && !file.exists() => {
+            Err(format!("the system's keychain has it, and does not give it: {error}"))
         }
         Err(error) => fallback(error),
     }
@@ -112,7 +123,7 @@ pub(super) fn seal(
 pub(super) fn secret(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, String> {
     match disk.read(path) {
         Ok(secret) if secret.len() == KEY_BYTES => return Ok(secret),
-        // What was kept under a secret that is lost cannot be read any more, and ages out.
+        // What was kept under a secret that is lost cannot be read any more. It is nobody's now, and stays until a person removes it.
         Ok(_) => {
             tracing::warn!(path = %path.display(), "the secret of the kept prefixes was damaged; a new one is made")
         }
@@ -120,11 +131,14 @@ pub(super) fn secret(disk: &dyn Disk, path: &Path) -> Result<Vec<u8>, String> {
         Err(error) => return Err(error.to_string()),
     }
     let secret = random()?;
-    if let Some(folder) = path.parent() {
-        disk.create_dir_all(folder).map_err(|error| error.to_string())?;
-    }
-    disk.write_atomic(path, &secret, Mode::Private).map_err(|error| error.to_string())?;
+    write(disk, path, &secret)?;
     Ok(secret)
+}
+
+/// Writes a file that only this user can read, and makes its folder.
+fn write(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), String> {
+    let made = path.parent().map_or(Ok(()), |folder| disk.create_dir_all(folder));
+    made.and_then(|()| disk.write_atomic(path, bytes, Mode::Private)).map_err(|error| error.to_string())
 }
 
 fn random() -> Result<Vec<u8>, String> {
@@ -197,5 +211,19 @@ mod tests {
         check(Some(&Fake::new(Err("no bus"), Err("no bus"))), KeyPlace::File, "a server without one");
         check(Some(&Fake::new(Ok(()), Err("locked"))), KeyPlace::File, "one that takes nothing");
         check(None, KeyPlace::File, "none is wanted");
+    }
+
+    #[test]
+    fn a_keychain_that_is_locked_for_once_does_not_lead_to_another_key() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = folder.path().join("kv/key");
+        let mut keychain = Fake::new(Ok(()), Ok(()));
+        let first = seal(&RealDisk, Some(&keychain), &file);
+        keychain.reads = Err("locked");
+        let refused = seal(&RealDisk, Some(&keychain), &file).expect_err("nobody can read what is sealed");
+        assert!(refused.contains("locked"), "{refused}");
+        assert!(!file.exists(), "and nothing is sealed with another key");
+        keychain.reads = Ok(());
+        assert_eq!(seal(&RealDisk, Some(&keychain), &file), first, "it is the same as before");
     }
 }

@@ -49,6 +49,9 @@ fn text(report: &CacheFsck) -> String {
     if report.aside > 0 {
         line(format!("{} put aside before, because they were damaged: {hint}", human::files(report.aside)));
     }
+    if report.foreign > 0 {
+        line(format!("{} kept by other installations: left alone", human::files(report.foreign)));
+    }
     text
 }
 
@@ -68,12 +71,14 @@ mod tests {
             orphans: 2,
             orphan_bytes: 2_000_000,
             aside: 1,
+            foreign: 12,
             ..CacheFsck::default()
         };
         let expected = "/k: 3 whole chunks, 3 MB\ndamaged /k/a: torn\n\
                         2 chunks (2 MB) are of no use, since what comes before them is not there: \
                         --fix removes them, while no daemon runs\n\
-                        1 file put aside before, because they were damaged: --fix removes them, while no daemon runs\n";
+                        1 file put aside before, because they were damaged: --fix removes them, while no daemon runs\n\
+                        12 files kept by other installations: left alone\n";
         assert_eq!(text(&report), expected, "and what to do about it");
     }
 }

@@ -129,7 +129,13 @@ async fn an_answer_is_stopped_and_followed_by_another_client() {
     assert!(busy["error"].as_str().unwrap().contains("being computed"), "one at a time: {busy}");
     let follow = format!("/app/chats/{}/answer", room.chat);
     let stop = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        // Once it has said something, which is written down within a second.
+        for _ in 0..400 {
+            tokio::time::sleep(Duration::from_millis(25)).await;
+            if room.path().await[1]["content"] != "" {
+                break;
+            }
+        }
         room.own("POST", "/stop", &Value::Null, 200).await
     };
     let (followed, stopped) = tokio::join!(room.text("GET", &follow, &Value::Null, 200), stop);
@@ -144,6 +150,9 @@ async fn an_answer_is_stopped_and_followed_by_another_client() {
         "nothing is missing between what was there and what came"
     );
     assert_eq!(done["state"], "stopped", "{done}");
+    let cost = |name: &str| done["stats"][name].as_u64().unwrap_or(0);
+    assert!(cost("prompt_tokens") > 0 && cost("answer_tokens") > 0, "what it had cost by then: {done}");
+    assert_eq!(room.path().await[1]["stats"], done["stats"], "is kept with it");
     assert_eq!(room.own("POST", "/stop", &Value::Null, 200).await["stopped"], false, "once");
     room.own("GET", "/answer", &Value::Null, 404).await;
     room.say("and now?").await;
@@ -183,6 +192,7 @@ async fn requests_that_are_refused() {
     check("POST", "/app/chats/import", json!({"ollama_db": "x"}), 400, "not absolute").await;
     let export = json!({"format": "x", "version": 1, "exported_at": "2026-01-01T00:00:00Z", "chats": []});
     check("POST", "/app/chats/import", json!({"export": export}), 400, "no export").await;
+    assert_eq!(room.ask("GET", "/app/chats/import", &Value::Null, 200).await, json!({}), "no other app is here");
     let heard = room.daemon.get("/app/chats").await;
     assert!(heard.starts_with("403") || heard.starts_with("401"), "only our own clients may: {heard}");
     room.say("one").await;
@@ -209,6 +219,8 @@ async fn chats_are_changed_and_come_back_from_the_trash() {
     assert_eq!(changed["title"], "the first words", "an empty title is made up again: {changed}");
     assert!(changed.get("folder").is_none() && changed.get("system").is_none(), "{changed}");
 
+    room.own("DELETE", "", &Value::Null, 204).await;
+    // As a browser repeats it, or a second window that has not heard of it.
     room.own("DELETE", "", &Value::Null, 204).await;
     let trash = room.ask("GET", "/app/chats?trash=true", &Value::Null, 200).await;
     assert!(trash["chats"][0]["deleted_at"].is_string(), "{trash}");
@@ -316,4 +328,30 @@ async fn changes_are_told() {
     let answering: Vec<bool> = lines.iter().filter_map(|line| line["chat"]["answering"].as_bool()).collect();
     assert_eq!(answering, [true, false], "an answer begins and ends: {lines:?}");
     assert_eq!(lines.last().unwrap()["removed"], room.chat.as_str(), "then the chat is gone: {lines:?}");
+}
+
+#[tokio::test]
+async fn an_answer_whose_end_could_not_be_written_is_cut() {
+    let room = Room::new().await;
+    room.say("hi").await;
+    let file = rusqlite::Connection::open(room.daemon.folder.path().join("chats/chats.sqlite")).unwrap();
+    let left = file.execute("UPDATE messages SET state = 'answering' WHERE role = 'assistant'", []).unwrap();
+    assert_eq!(left, 1, "as a full disk leaves it");
+    let path = room.path().await;
+    assert_eq!(path[1]["state"], "cut", "nobody computes it: {path:?}");
+    let answer = room.lines("answer", json!({"continue": id(&path[1])})).await;
+    assert_eq!(answer.last().unwrap()["done"]["state"], "complete", "it goes on: {answer:?}");
+}
+
+#[tokio::test]
+async fn a_copy_that_a_kill_left_is_removed() {
+    let room = Room::new().await;
+    let folder = room.daemon.folder.path().join("chats");
+    let dead = folder.join("import-0123456789abcdef");
+    std::fs::create_dir(&dead).unwrap();
+    std::fs::write(dead.join("db.sqlite"), "what somebody has said").unwrap();
+    let nothing = json!({"ollama_db": folder.join("nowhere.sqlite")});
+    room.ask("POST", "/app/chats/import", &nothing, 400).await;
+    assert!(!dead.exists(), "the next import removes it");
+    assert!(folder.join("chats.sqlite").exists(), "and nothing else");
 }

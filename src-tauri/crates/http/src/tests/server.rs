@@ -24,6 +24,9 @@ async fn requests_are_told_without_what_was_said() {
     daemon.get("/api/tags?secret=query").await;
     daemon.post("/api/generate", r#"{"model":"none","prompt":"top secret"}"#).await;
     daemon.own("GET", "/app/status", "").await;
+    daemon.own("GET", "/api/ps", "").await;
+    let preflight = Request::builder().method("OPTIONS").uri("/api/chat");
+    daemon.heard(preflight.body(Body::empty()).unwrap()).await;
     let server = told(&daemon).await;
     let lines: Vec<_> = server.requests.iter().map(|r| (&*r.client, &*r.method, &*r.path, r.status)).collect();
     let expected = [

@@ -260,6 +260,9 @@ pub struct CacheFsck {
     pub orphan_bytes: u64,
     /// Damaged files that were put aside before.
     pub aside: u64,
+    /// Files that other installations keep there, which are left alone.
+    #[serde(default)]
+    pub foreign: u64,
     /// Whether what is damaged or of no use was removed.
     pub fixed: bool,
 }

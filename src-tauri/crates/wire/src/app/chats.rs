@@ -11,7 +11,8 @@ use serde_json::{Map, Value};
 
 use crate::{Think, Timestamp};
 pub use exchange::{
-    ChatsExport, ChatsImportRequest, ChatsImported, ExportedChat, ExportedMessage, Preset, PresetsResponse, SkippedChat,
+    ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, ExportedMessage, Preset,
+    PresetsResponse, SkippedChat,
 };
 pub use message::{
     AnswerRequest, AttachedFile, ChatLine, ChatMessage, FailedAnswer, HeadRequest, MessageState, MessageStats,
@@ -206,7 +207,7 @@ pub struct ChatHit {
     /// The text around the words.
     pub snippet: String,
     /// Where the words are in it: begin and end of each, in UTF-16 code units, as JavaScript counts.
-    pub ranges: Vec<Vec<u32>>,
+    pub ranges: Vec<[u32; 2]>,
 }
 
 /// `POST /app/chats/{id}/prefetch`.

@@ -20,7 +20,7 @@ fn slow() -> (HookedDisk, Arc<Mutex<Vec<String>>>) {
         std::thread::sleep(PACE);
         let what = match change {
             Change::Write(bytes) => format!("{:?}", serde_json::from_slice::<Remembered>(bytes).expect("a job").state),
-            Change::Folder => return,
+            Change::Folder | Change::Open => return,
             Change::Remove => "removed".to_owned(),
         };
         writes.lock().unwrap().push(what);

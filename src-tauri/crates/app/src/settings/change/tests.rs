@@ -113,6 +113,36 @@ async fn all_of_it_or_nothing() {
     check("network.ca_file", words("/nowhere/x.pem"), "no such file");
     check("downloads.limit", words("fast"), "cannot be read");
     check("ui.language", words("xx"), "zh-CN");
+    check("engine.parallel", number(u64::MAX), "at most");
+    check("engine.parallel", number(1 << 40), "at most");
+    check("models.folder", words("/a\0b"), "one line");
+    check("models.folder", words("/a\nb"), "one line");
+    check("server.origins", words(&format!("http://{}", "a".repeat(1 << 20))), "longer");
+}
+
+#[tokio::test]
+async fn an_address_at_which_nobody_could_listen_is_refused() {
+    let desk = Desk::start(&[], "");
+    for wrong in ["203.0.113.7:11434", "no-such-host.invalid", "127.0.0.1:99999", "127.0.0.1:22x", "[::1", "*"] {
+        let refused = desk.change(&[("server.host", words(wrong))]);
+        assert!(matches!(refused, Err(Error::Settings(SettingsError::Wrong(_)))), "{wrong}: {refused:?}");
+    }
+    assert_eq!(desk.text(), "", "nothing was written");
+    for right in ["0.0.0.0", "127.0.0.1:11999", "localhost:11999", ":11999", "http://127.0.0.1:11999", "127.0.0.1:0"] {
+        let kept = desk.change(&[("server.host", words(right))]);
+        assert!(kept.is_ok(), "{right}: {kept:?}");
+    }
+    desk.change(&[("server.host", None)]).expect("the default can be");
+}
+
+#[tokio::test]
+async fn what_is_no_group_is_not_written_over() {
+    for before in ["ui = 5 # mine\n", "[[ui]]\ntheme = 'dark'\n[[ui]]\n"] {
+        let desk = Desk::start(&[], before);
+        let refused = desk.change(&[("ui.theme", words("dark"))]);
+        assert!(matches!(refused, Err(Error::Settings(SettingsError::Wrong(_)))), "{before}: {refused:?}");
+        assert_eq!(desk.text(), before, "somebody wrote that");
+    }
 }
 
 #[tokio::test]

@@ -37,6 +37,7 @@ pub fn told(checkup: Checkup) -> CacheFsck {
         orphans: checkup.orphans,
         orphan_bytes: checkup.orphan_bytes,
         aside: checkup.aside,
+        foreign: checkup.foreign,
         fixed: checkup.fixed,
     }
 }

@@ -1,4 +1,4 @@
-//! Exports and imports: `GET /app/chats/{id}/export?format=`, `GET /app/chats/export`, `POST /app/chats/import`.
+//! Exports and imports: `GET /app/chats/{id}/export?format=`, `GET /app/chats/export`, `GET|POST /app/chats/import`.
 
 use std::convert::Infallible;
 
@@ -8,11 +8,13 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::get;
 use cairn_app::Error;
 use cairn_app::chats::{Brought, BroughtMessage, ChatError, ChatToMake, Exported, ImportFrom};
 use cairn_wire::Timestamp;
-use cairn_wire::app::chats::{ChatsExport, ChatsImportRequest, ChatsImported, ExportedChat, SkippedChat};
+use cairn_wire::app::chats::{
+    ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, SkippedChat,
+};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -31,7 +33,7 @@ const WAITING: usize = 16;
 pub(super) fn routes() -> Router<Server> {
     Router::new()
         .route("/app/chats/export", get(all))
-        .route("/app/chats/import", post(import))
+        .route("/app/chats/import", get(to_import).post(import))
         .route("/app/chats/{id}/export", get(one))
 }
 
@@ -99,6 +101,15 @@ async fn all(State(server): State<Server>) -> Response {
 fn export(server: &Server, chats: Vec<ExportedChat>) -> ChatsExport {
     let exported_at = Timestamp(server.app().clock().now());
     ChatsExport { format: FORMAT.to_owned(), version: VERSION, exported_at, chats }
+}
+
+/// Chats of other apps that could be brought.
+async fn to_import(State(server): State<Server>) -> Result<Response, ApiError> {
+    let app = server.app().clone();
+    let found = done(move || Ok(app.chats_of_ollama())).await?;
+    // A path that is no Unicode can be brought neither by this nor by typing it.
+    let ollama_db = found.and_then(|path| path.to_str().map(str::to_owned));
+    Ok(json(StatusCode::OK, &ChatsToImport { ollama_db }))
 }
 
 async fn import(State(server): State<Server>, Body(asked): Body<ChatsImportRequest>) -> Result<Response, ApiError> {

@@ -40,7 +40,7 @@ async fn search(
 
 fn hit(hit: Hit) -> ChatHit {
     let Snippet { text, ranges } = hit.snippet;
-    let ranges = ranges.into_iter().map(|range| vec![units(&text, range.start), units(&text, range.end)]).collect();
+    let ranges = ranges.into_iter().map(|range| [units(&text, range.start), units(&text, range.end)]).collect();
     ChatHit { chat: hit.chat, title: hit.title, message: hit.message.map(|id| id.to_string()), snippet: text, ranges }
 }
 

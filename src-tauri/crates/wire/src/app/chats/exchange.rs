@@ -72,6 +72,14 @@ pub struct ExportedMessage {
     pub stats: Option<MessageStats>,
 }
 
+/// `GET /app/chats/import`: chats of other apps that are on this machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatsToImport {
+    /// The database of Ollama's own app; absent where there is none at its usual place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ollama_db: Option<String>,
+}
+
 /// `POST /app/chats/import`: one of the two. Answered by [`ChatsImported`].
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
