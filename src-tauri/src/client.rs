@@ -41,6 +41,11 @@ impl Client {
         self.send(self.http.post(self.url(path)).json(body)).await.map(drop)
     }
 
+    /// Changes something of whose answer only the success matters.
+    pub(crate) async fn change<B: Serialize>(&self, path: &str, body: &B) -> anyhow::Result<()> {
+        self.send(self.http.patch(self.url(path)).json(body)).await.map(drop)
+    }
+
     /// Gets what comes line by line for as long as both ends live.
     pub(crate) async fn lines(&self, path: &str) -> anyhow::Result<Lines> {
         Ok(Lines { response: self.send(self.http.get(self.url(path))).await?, read: Vec::new() })

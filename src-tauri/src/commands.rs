@@ -11,7 +11,6 @@ use tauri_plugin_dialog::{DialogExt, FilePath};
 use tauri_plugin_opener::OpenerExt;
 use tokio::sync::oneshot;
 
-use crate::choices::Closing;
 use crate::seen::Daemon;
 use crate::shell::{self, Shell};
 use crate::update;
@@ -104,14 +103,12 @@ fn open_logs(app: AppHandle) -> Told<()> {
     shell::open_logs(&app).map_err(told)
 }
 
-/// What is set about the window.
+/// What is set about the window on this machine. What the daemon's settings say of it, the page hears from the daemon.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WindowChoices {
     /// The app starts with a login.
     autostart: bool,
-    /// A closed window leaves the tray icon.
-    close_to_tray: bool,
 }
 
 /// What is to be changed of [`WindowChoices`].
@@ -119,24 +116,18 @@ struct WindowChoices {
 #[serde(rename_all = "camelCase")]
 struct ChangedChoices {
     autostart: Option<bool>,
-    close_to_tray: Option<bool>,
 }
 
 /// What is set about the window.
 #[tauri::command]
 fn window_choices(app: AppHandle) -> WindowChoices {
-    let seen = Shell::of(&app).seen();
-    WindowChoices { autostart: seen.autostart, close_to_tray: seen.close_to_tray }
+    WindowChoices { autostart: Shell::of(&app).seen().autostart }
 }
 
 /// Sets something about the window.
 #[tauri::command]
 fn set_window_choices(app: AppHandle, choices: ChangedChoices) -> Told<()> {
-    if let Some(on) = choices.autostart {
-        shell::set_autostart(&app, on).map_err(told)?;
-    }
-    let closing = choices.close_to_tray.map(|keep| if keep { Closing::Keep } else { Closing::Quit });
-    closing.map_or(Ok(()), |closing| Shell::of(&app).choose(closing)).map_err(told)
+    choices.autostart.map_or(Ok(()), |on| shell::set_autostart(&app, on)).map_err(told)
 }
 
 /// Has the tray speak as the page does.

@@ -8,6 +8,7 @@
 
 mod choices;
 mod client;
+mod clipboard;
 mod commands;
 mod follow;
 mod link;

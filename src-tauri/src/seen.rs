@@ -1,7 +1,8 @@
 //! What the shell knows at this moment: the daemon's state as its events tell it, and its user's choices.
 
-use cairn_wire::app::{DesktopServer, Download};
+use cairn_wire::app::{DesktopServer, Download, TierName};
 
+use crate::choices::{Choices, Closing};
 use crate::words::Language;
 
 /// All that the tray shows.
@@ -11,10 +12,14 @@ pub(crate) struct Seen {
     /// All of this daemon's life, those that are done among them, in the order in which they run.
     pub(crate) downloads: Vec<Download>,
     pub(crate) models: Vec<LoadedModel>,
+    /// Bytes that each tier of the cache holds, nearest first.
+    pub(crate) kept: Vec<(TierName, u64)>,
     /// Whether this app starts with a login.
     pub(crate) autostart: bool,
-    /// Whether a closed window leaves the tray icon.
-    pub(crate) close_to_tray: bool,
+    /// What the daemon's settings say of the window, and what was chosen since.
+    pub(crate) choices: Choices,
+    /// What was chosen and the daemon has not heard of yet.
+    pub(crate) unsent: Option<Closing>,
     pub(crate) language: Language,
 }
 
@@ -43,8 +48,10 @@ impl Seen {
             daemon: Daemon::Starting,
             downloads: Vec::new(),
             models: Vec::new(),
+            kept: Vec::new(),
             autostart: false,
-            close_to_tray: true,
+            choices: Choices::default(),
+            unsent: None,
             language,
         }
     }

@@ -1,11 +1,11 @@
 //! The shell: what ties the window, the tray and the daemon together, and what they all ask of it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use cairn_disk::{Disk, RealDisk};
-use cairn_wire::app::DesktopPlaces;
+use cairn_wire::app::{DesktopPlaces, SettingsResponse};
 use tauri::{AppHandle, Manager, RunEvent};
 use tauri_plugin_autostart::{MacosLauncher, ManagerExt};
 use tauri_plugin_deep_link::DeepLinkExt;
@@ -13,8 +13,9 @@ use tauri_plugin_notification::NotificationExt;
 use tauri_plugin_opener::OpenerExt;
 use tokio::sync::watch;
 
-use crate::choices::{Choices, ChoicesFile, Closing};
+use crate::choices::{Choices, Closing, SETTINGS};
 use crate::client::Client;
+use crate::clipboard::Clipboard;
 use crate::news::News;
 use crate::seen::{Daemon, Seen};
 use crate::sidecar::Asked;
@@ -23,6 +24,8 @@ use crate::{HIDDEN, commands, follow, link, tray, update, window};
 
 /// How long the daemon may take to hear that it is to end.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
+/// How long its settings may take while somebody waits for a window to close.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// What is known when the program starts.
 pub(crate) struct Start {
@@ -37,19 +40,15 @@ pub(crate) struct Start {
 /// What the parts share.
 pub(crate) struct Shell {
     places: Option<DesktopPlaces>,
-    file: ChoicesFile,
-    choices: Mutex<Choices>,
     seen: Arc<watch::Sender<Seen>>,
+    pub(crate) clipboard: Clipboard,
 }
 
 impl Shell {
     fn new(places: Option<DesktopPlaces>) -> Self {
-        let file = ChoicesFile::below(places.as_ref().map(|places| &*places.config_folder));
-        let choices = file.read();
         let language = Language::of(&sys_locale::get_locale().unwrap_or_default());
-        let close_to_tray = choices.close != Some(Closing::Quit);
-        let seen = Seen { close_to_tray, ..Seen::at_start(language) };
-        Self { places, file, choices: Mutex::new(choices), seen: Arc::new(watch::Sender::new(seen)) }
+        let seen = Arc::new(watch::Sender::new(Seen::at_start(language)));
+        Self { places, seen, clipboard: Clipboard::default() }
     }
 
     /// The one of this app.
@@ -70,19 +69,22 @@ impl Shell {
         follow::change(&self.seen, |seen| seen.language = language);
     }
 
-    pub(crate) fn choices(&self) -> Choices {
-        *self.choices.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What closing the window does, as the daemon's settings have it at this moment; as they had it last where it does not answer.
+    pub(crate) async fn closing(&self) -> Closing {
+        let Seen { choices, unsent, .. } = self.seen();
+        let Some(client) = self.client().filter(|_| unsent.is_none()) else { return choices.closing };
+        match tokio::time::timeout(ANSWER_WITHIN, client.get::<SettingsResponse>(SETTINGS)).await {
+            Ok(Ok(table)) => Choices::of(&table).closing,
+            Ok(Err(_)) | Err(_) => choices.closing,
+        }
     }
 
-    /// Keeps what closing the window is to do.
-    ///
-    /// # Errors
-    /// It cannot be written down, and holds until the app ends.
-    pub(crate) fn choose(&self, closing: Closing) -> anyhow::Result<()> {
-        let choices = Choices { close: Some(closing) };
-        *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = choices;
-        follow::change(&self.seen, |seen| seen.close_to_tray = closing == Closing::Keep);
-        self.file.write(choices)
+    /// Has closing the window do this: at once here, and for whoever reads the settings when the daemon has them.
+    pub(crate) fn choose(&self, closing: Closing) {
+        follow::change(&self.seen, |seen| {
+            seen.choices.closing = closing;
+            seen.unsent = Some(closing);
+        });
     }
 
     /// A client of the daemon, while there is one.
@@ -182,13 +184,14 @@ fn tell(app: &AppHandle, news: Vec<News>) {
 }
 
 fn notify(app: &AppHandle, news: Vec<News>) {
-    let words = Shell::of(app).seen().language.words();
+    let Seen { choices, language, .. } = Shell::of(app).seen();
+    // Who looks at the window has seen it there.
     let looks = app.get_webview_window(window::LABEL).is_some_and(|window| window.is_focused().unwrap_or(false));
+    if looks || !choices.notify {
+        return;
+    }
+    let words = language.words();
     for news in news {
-        // Who looks at the window has seen it there.
-        if looks {
-            continue;
-        }
         let (title, body) = match news {
             News::Finished { model } => (fill(words.came, &[("model", &model)]), words.came_more.to_owned()),
             News::Failed { model, why } => (fill(words.trouble, &[("model", &model)]), why),
@@ -221,14 +224,21 @@ pub(crate) fn open_logs(app: &AppHandle) -> anyhow::Result<()> {
     Ok(app.opener().open_path(folder.display().to_string(), None::<&str>)?)
 }
 
-/// Ends the daemon, whose downloads go on at its next start, and then the app.
+/// Ends the daemon, whose downloads go on at its next start, and then the app. What was chosen a moment ago is written down first.
 pub(crate) fn quit(app: &AppHandle) {
     let app = app.clone();
     tauri::async_runtime::spawn(async move {
-        let client = Shell::of(&app).client();
-        if let Some(client) = client {
+        let shell = Shell::of(&app);
+        if let Some(client) = shell.client() {
+            let unsent = shell.seen().unsent;
+            let told = async {
+                if let Some(Err(error)) = follow::write(&client, unsent).await {
+                    eprintln!("the choice is not remembered: {error:#}");
+                }
+                client.tell("/app/stop", &()).await
+            };
             // A daemon that does not hear this ends by itself when nobody needs it.
-            let _ = tokio::time::timeout(STOP_WITHIN, client.tell("/app/stop", &())).await;
+            let _ = tokio::time::timeout(STOP_WITHIN, told).await;
         }
         app.exit(0);
     });

@@ -82,16 +82,18 @@ pub(crate) fn on_event(window: &Window, event: &WindowEvent) {
     if let Err(error) = app.save_window_state(REMEMBERED) {
         eprintln!("the window's place is not remembered: {error}");
     }
-    match Shell::of(app).choices().close {
-        Some(closing) => close(app, closing),
-        None => ask(app),
-    }
+    let app = app.clone();
+    tauri::async_runtime::spawn(async move {
+        let closing = Shell::of(&app).closing().await;
+        close(&app, closing);
+    });
 }
 
 fn close(app: &AppHandle, closing: Closing) {
     match closing {
+        Closing::Ask => ask(app),
         Closing::Quit => shell::quit(app),
-        Closing::Keep => {
+        Closing::Tray => {
             if let Some(window) = app.get_webview_window(LABEL)
                 && let Err(error) = window.hide()
             {
@@ -111,10 +113,8 @@ fn ask(app: &AppHandle) {
     }
     let app = app.clone();
     question.show(move |quits| {
-        let closing = if quits { Closing::Quit } else { Closing::Keep };
-        if let Err(error) = Shell::of(&app).choose(closing) {
-            eprintln!("the choice is not remembered: {error:#}");
-        }
+        let closing = if quits { Closing::Quit } else { Closing::Tray };
+        Shell::of(&app).choose(closing);
         close(&app, closing);
     });
 }

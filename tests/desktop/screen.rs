@@ -1,15 +1,16 @@
 //! A screen that nobody sees, with a window manager and a message bus of its own, for one journey.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use crate::cairn::{Home, program, succeeded};
+use crate::cairn::{Home, kill, program, succeeded, text};
+use crate::deadline::{output, until, until_some};
+use crate::processes::{self, Process};
 
 /// What it takes: a command that succeeds where it is installed.
 const PROGRAMS: &[&[&str]] = &[
@@ -21,16 +22,22 @@ const PROGRAMS: &[&[&str]] = &[
     &["WebKitWebDriver", "--version"],
 ];
 
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+/// A bus that starts no services. One of a distribution's starts those that are installed, with the variables of whoever began the
+/// tests and no screen: the web view waits for them before it does anything.
+const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <listen>unix:dir=FOLDER</listen>
+  <policy context="default">
+    <allow send_destination="*" eavesdrop="true"/>
+    <allow eavesdrop="true"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>
+"#;
 
-/// Waits until something is so. Starting a web view takes seconds on a machine with other work.
-pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
-    while !so() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 /// The app that was built beside this test.
 pub(crate) fn app_program() -> PathBuf {
@@ -56,25 +63,43 @@ impl Screen {
             let mut command = Command::new(words[0]);
             command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             if command.status().is_err() {
-                println!("SKIPPED: {} is not installed (`cargo xtask setup` does that)", words[0]);
+                // Not by `eprintln!`: what a test that passes prints so, nobody reads.
+                let _ = writeln!(
+                    std::io::stderr(),
+                    "SKIPPED: {} is not installed (`cargo xtask setup` does that)",
+                    words[0]
+                );
                 return None;
             }
         }
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let user = tempfile::tempdir().expect("a temporary folder can be made");
         std::fs::set_permissions(user.path(), PermissionsExt::from_mode(0o700)).expect("it is ours");
+        let settings = user.path().join("bus.conf");
+        let folder = user.path().to_str().expect("temporary folders have plain names");
+        std::fs::write(&settings, BUS.replace("FOLDER", folder)).expect("it is ours");
+        let mut screen = Self { display: String::new(), bus: String::new(), user, running: Vec::new(), _turn: turn };
         let xvfb = ["-displayfd", "1", "-screen", "0", "1440x900x24", "-nolisten", "tcp"];
-        let (xvfb, display) = first_line(Command::new("Xvfb").args(xvfb));
-        let (bus, address) =
-            first_line(Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address=1"]));
-        let mut screen =
-            Self { display: format!(":{display}"), bus: address, user, running: vec![xvfb, bus], _turn: turn };
+        screen.display = format!(":{}", screen.start("Xvfb", &xvfb));
+        let settings = format!("--config-file={}", settings.display());
+        screen.bus = screen.start("dbus-daemon", &[&settings, "--nofork", "--print-address=1"]);
         let mut openbox = screen.command("openbox");
         screen.running.push(openbox.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it is installed"));
-        until("the window manager is there", || {
-            screen.command("wmctrl").arg("-m").output().is_ok_and(|o| o.status.success())
-        });
+        until("the window manager is there", || output(screen.command("wmctrl").arg("-m")).status.success());
         Some(screen)
+    }
+
+    /// Starts a program that says in its first line where it is.
+    fn start(&mut self, program: &str, words: &[&str]) -> String {
+        let mut command = self.command(program);
+        command.args(words).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().expect("it is installed");
+        let mut line = String::new();
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
+        self.running.push(child);
+        lines.read_line(&mut line).expect("it speaks");
+        assert!(!line.trim().is_empty(), "{command:?} ended at once");
+        line.trim().to_owned()
     }
 
     /// A program on this screen.
@@ -106,51 +131,52 @@ impl Screen {
         self.at_home(app_program().to_str().expect("cargo's folders are text"), home)
     }
 
-    /// The windows that are seen.
-    pub(crate) fn windows(&self) -> Vec<String> {
-        let said = succeeded(&self.command("wmctrl").arg("-l").output().expect("it is installed"));
-        said.lines().map(str::to_owned).collect()
+    /// A folder of its user.
+    pub(crate) fn user(&self) -> &Path {
+        self.user.path()
     }
 
-    /// Closes the app's window as the cross in its corner does.
-    pub(crate) fn close_window(&self) {
-        succeeded(&self.command("wmctrl").args(["-c", "Cairn"]).output().expect("it is installed"));
+    /// The windows that are seen.
+    pub(crate) fn windows(&self) -> Vec<String> {
+        // A window that goes away while it is asked for makes the list fail.
+        until_some("the list of windows", || {
+            let listed = output(self.command("wmctrl").arg("-l"));
+            listed.status.success().then(|| text(&listed.stdout).lines().map(str::to_owned).collect())
+        })
+    }
+
+    /// Closes a window, by a part of its title, as the cross in its corner does.
+    pub(crate) fn close_window(&self, title: &str) {
+        succeeded(&output(self.command("wmctrl").args(["-c", title])));
     }
 
     /// Processes of the app whose home is this one.
     pub(crate) fn apps(&self, home: &Home) -> Vec<u32> {
         let app = app_program();
         let variable = format!("CAIRN_HOME={}", home.folder.path().display());
-        let processes = std::fs::read_dir("/proc").expect("Linux has it").flatten();
-        let is_app = |folder: PathBuf| {
-            let own = std::fs::read_link(folder.join("exe")).is_ok_and(|exe| exe == app);
-            let env = std::fs::read(folder.join("environ")).unwrap_or_default();
-            own && env.split(|byte| *byte == 0).any(|pair| pair == variable.as_bytes())
-        };
-        processes
-            .filter(|entry| is_app(entry.path()))
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-            .collect()
+        let processes = processes::with(&variable).into_iter();
+        processes.filter(|process| process.program().as_ref() == Some(&app)).map(|process| process.pid).collect()
+    }
+
+    /// What runs here, line by line.
+    pub(crate) fn processes(&self) -> String {
+        self.all().iter().map(Process::say).collect::<Vec<_>>().join("\n")
+    }
+
+    fn all(&self) -> Vec<Process> {
+        if self.display.is_empty() { Vec::new() } else { processes::with(&format!("DISPLAY={}", self.display)) }
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // The screen last: what is on it ends by itself with it, and says so.
+        // Web views end by themselves when their app is gone, but not at once.
+        for process in self.all() {
+            kill(process.pid, "-KILL");
+        }
         for child in self.running.iter_mut().rev() {
             let _ = child.kill();
             let _ = child.wait();
         }
     }
-}
-
-/// Starts a program that says in its first line where it is.
-fn first_line(command: &mut Command) -> (Child, String) {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it is installed");
-    let mut line = String::new();
-    let mut lines = BufReader::new(child.stdout.take().expect("it is piped"));
-    lines.read_line(&mut line).expect("it speaks");
-    assert!(!line.trim().is_empty(), "{command:?} ended at once");
-    (child, line.trim().to_owned())
 }

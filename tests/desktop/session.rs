@@ -1,16 +1,32 @@
-//! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>).
+//! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>) as its user would: what is clicked must be
+//! there to be clicked.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
 
+use base64::Engine;
 use serde_json::{Value, json};
 
 use crate::cairn::{Home, kill, send};
-use crate::screen::{Screen, app_program, until};
+use crate::deadline::{until, until_some};
+use crate::screen::{Screen, app_program};
 
 /// How long a script of a journey may take, in milliseconds.
-const SCRIPT_TIMEOUT_MS: u64 = 60_000;
+const SCRIPT_TIMEOUT_MS: u64 = 30_000;
+/// How long the driver may take to answer anything; starting the app is the longest.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// What a reference to an element is called in JSON.
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// The end of what was said, in bytes.
+const TOLD_BYTES: usize = 4000;
+
+/// Where messages are written.
+pub(crate) const COMPOSER: &str = ".composer textarea";
+/// The key that sends.
+pub(crate) const ENTER: &str = "\u{e007}";
 
 /// An app whose window is driven; both end with this.
 pub(crate) struct Session<'a> {
@@ -33,13 +49,20 @@ impl<'a> Session<'a> {
         let log = std::fs::File::create(home.folder.path().join("desktop.log")).expect("the home is writable");
         let driver = driver.stdout(Stdio::null()).stderr(log).spawn().expect("it is installed");
         let mut session = Self { driver, port, id: String::new(), screen, home };
-        until("the driver answers", || exchange(port, "GET", "/status", &[], "").is_some());
+        until("the driver answers", || exchange(port, "GET", "/status", "").is_some());
         let wanted = json!({"capabilities": {"alwaysMatch": {
             "webkitgtk:browserOptions": {"binary": app_program(), "args": []},
             "timeouts": {"script": SCRIPT_TIMEOUT_MS},
         }}});
         let answer = session.ask("POST", "/session", &wanted).unwrap_or_else(|error| panic!("no session: {error}"));
         session.id = answer["sessionId"].as_str().expect("a session has an id").to_owned();
+        session
+    }
+
+    /// Starts the app in a home whose first run is over, and waits until its user can write.
+    pub(crate) fn open(screen: &'a Screen, home: &'a Home) -> Self {
+        let session = Self::start(screen, home);
+        session.see(COMPOSER);
         session
     }
 
@@ -67,6 +90,65 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Waits until the page has this, by its selector.
+    pub(crate) fn see(&self, css: &str) {
+        until(css, || !self.texts(css).is_empty());
+    }
+
+    /// The texts of all that a selector finds, from top to bottom.
+    pub(crate) fn texts(&self, css: &str) -> Vec<String> {
+        let css = Value::from(css);
+        let found = self.run(&format!(
+            "return [...document.querySelectorAll({css})].map((one) => one.value || one.textContent.trim())"
+        ));
+        found.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
+    }
+
+    /// Waits until one of the texts that a selector finds has this in it, and returns that text.
+    pub(crate) fn read(&self, css: &str, part: &str) -> String {
+        until_some(&format!("{part:?} in {css}"), || self.texts(css).into_iter().find(|text| text.contains(part)))
+    }
+
+    /// Clicks what a selector finds, as soon as that can be done.
+    pub(crate) fn click(&self, css: &str) {
+        self.click_on("css selector", css);
+    }
+
+    /// Clicks the button or the link that says so.
+    pub(crate) fn choose(&self, words: &str) {
+        self.click_on("xpath", &format!("//*[self::button or self::a][contains(normalize-space(.), '{words}')]"));
+    }
+
+    fn click_on(&self, using: &str, what: &str) {
+        let mut said = String::new();
+        let began = Instant::now();
+        while began.elapsed() < ANSWER_WITHIN {
+            let clicked =
+                self.element(using, what).and_then(|id| self.post(&format!("element/{id}/click"), &json!({})));
+            match clicked {
+                Ok(_) => return,
+                // It may still move, or lie under something that goes away.
+                Err(error) => said = error,
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("{what} could not be clicked: {said}");
+    }
+
+    /// Types into what a selector finds, in place of what was there.
+    pub(crate) fn write(&self, css: &str, text: &str) {
+        self.see(css);
+        let id = self.element("css selector", css).unwrap_or_else(|error| panic!("{css}: {error}"));
+        // What WebDriver has for this counts as a change of its own, of which the page would write down that nothing is set.
+        self.run(&format!("document.querySelector({}).value = ''", Value::from(css)));
+        self.must(&format!("element/{id}/value"), &json!({ "text": text }));
+    }
+
+    fn element(&self, using: &str, what: &str) -> Result<String, String> {
+        let found = self.post("element", &json!({"using": using, "value": what}))?;
+        Ok(found[ELEMENT].as_str().expect("an element has an id").to_owned())
+    }
+
     /// Presses keys one after the other, and lets go of them in reverse. Keys without a letter have codes of WebDriver's.
     pub(crate) fn press(&self, keys: &[&str]) {
         let key = |kind: &'static str| move |key: &&str| json!({"type": kind, "value": key});
@@ -75,22 +157,44 @@ impl<'a> Session<'a> {
         self.must("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
     }
 
+    /// Leaves a picture of the page for people to look at, in the folder that cargo has for what tests make.
+    pub(crate) fn picture(&self, name: &str) {
+        let path = format!("/session/{}/screenshot", self.id);
+        let picture = self.ask("GET", &path, &Value::Null).unwrap_or_else(|error| panic!("no picture: {error}"));
+        let picture = picture.as_str().and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("window");
+        std::fs::create_dir_all(&folder).expect("cargo's folder can be written");
+        std::fs::write(folder.join(format!("{name}.png")), picture.expect("a picture is in base64"))
+            .expect("cargo's folder can be written");
+    }
+
     fn must(&self, path: &str, body: &Value) -> Value {
-        let path = format!("/session/{}/{path}", self.id);
-        self.ask("POST", &path, body).unwrap_or_else(|error| panic!("{path} {body}: {error}"))
+        self.post(path, body).unwrap_or_else(|error| panic!("{path} {body}: {error}"))
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Result<Value, String> {
+        self.ask("POST", &format!("/session/{}/{path}", self.id), body)
     }
 
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
-        let headers = [("Content-Type", "application/json; charset=utf-8")];
-        let (status, said) = exchange(self.port, method, path, &headers, &body.to_string())
-            .ok_or_else(|| format!("the driver does not answer: {}", self.log()))?;
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let began = Instant::now();
+        let (status, said) = exchange(self.port, method, path, &body).ok_or_else(|| {
+            let seconds = began.elapsed().as_secs();
+            format!(
+                "the driver said nothing for {seconds} s. Running:\n{}\nSaid:\n{}",
+                self.screen.processes(),
+                self.log()
+            )
+        })?;
         let answer: Value = serde_json::from_str(&said).map_err(|error| format!("{error}: {said:?}"))?;
-        if status == 200 { Ok(answer["value"].clone()) } else { Err(format!("{status} {said}: {}", self.log())) }
+        if status == 200 { Ok(answer["value"].clone()) } else { Err(format!("{status} {said}")) }
     }
 
-    /// What the app and the driver have said.
+    /// The end of what the app and the driver have said.
     fn log(&self) -> String {
-        std::fs::read_to_string(self.home.folder.path().join("desktop.log")).unwrap_or_default()
+        let log = std::fs::read(self.home.folder.path().join("desktop.log")).unwrap_or_default();
+        String::from_utf8_lossy(&log[log.len().saturating_sub(TOLD_BYTES)..]).into_owned()
     }
 }
 
@@ -108,8 +212,11 @@ impl Drop for Session<'_> {
 }
 
 /// A request's status and body. Its length is counted, because the app holds the connection over which it was asked for open.
-fn exchange(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<(u16, String)> {
-    let mut answer = BufReader::new(send(port, method, path, headers, body)?);
+fn exchange(port: u16, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+    let headers = [("Content-Type", "application/json; charset=utf-8")];
+    let stream = send(port, method, path, &headers, body)?;
+    stream.set_read_timeout(Some(ANSWER_WITHIN)).ok()?;
+    let mut answer = BufReader::new(stream);
     let (mut status, mut length, mut line) = (None, 0, String::new());
     while answer.read_line(&mut line).ok()? > 2 {
         status = status.or_else(|| line.split(' ').nth(1)?.parse().ok());

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::cairn::{succeeded, text};
+use crate::deadline::output;
 use crate::screen::Screen;
 
 const INTERFACE: &str = "com.canonical.dbusmenu";
@@ -27,7 +28,7 @@ pub(crate) fn click(screen: &Screen, label: &str) {
         rows.iter().find(|(_, found)| found == label).unwrap_or_else(|| panic!("{label:?} is not in {rows:?}"));
     let mut call = send(screen, &menu.owner, &menu.path, &format!("{INTERFACE}.Event"));
     call.args([&format!("int32:{id}"), "string:clicked", "variant:int32:0", "uint32:0"]);
-    succeeded(&call.output().expect("it is installed"));
+    succeeded(&output(&mut call));
 }
 
 /// Each row's id and label. A row is printed as a structure that begins with its id, and its label is one of its properties.
@@ -36,7 +37,7 @@ fn rows(screen: &Screen) -> Vec<(i32, String)> {
     let mut call = send(screen, &menu.owner, &menu.path, &format!("{INTERFACE}.GetLayout"));
     // From the root, to any depth, and all properties: an empty list of names cannot be written, and one that none has means none.
     call.args(["int32:0", "int32:-1", "array:string:label"]);
-    let said = text(&call.output().expect("it is installed").stdout);
+    let said = text(&output(&mut call).stdout);
     let mut rows = Vec::new();
     let (mut id, mut is_label, mut in_row) = (0, false, false);
     for line in said.lines().map(str::trim) {
@@ -59,8 +60,7 @@ fn rows(screen: &Screen) -> Vec<(i32, String)> {
 
 /// Where the app's menu is: on some connection to the bus, below a path that the library for tray icons has chosen.
 fn find(screen: &Screen) -> Option<Menu> {
-    let names =
-        send(screen, "org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames").output().expect("it is installed");
+    let names = output(&mut send(screen, "org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames"));
     let names = text(&names.stdout);
     let owners = names.lines().filter_map(|line| line.trim().strip_prefix("string \"")?.strip_suffix('"'));
     for owner in owners.filter(|owner| owner.starts_with(':')) {
@@ -78,7 +78,7 @@ fn find(screen: &Screen) -> Option<Menu> {
 /// The first object below a path.
 fn child(screen: &Screen, owner: &str, path: &str) -> Option<String> {
     let mut call = send(screen, owner, path, "org.freedesktop.DBus.Introspectable.Introspect");
-    let said = text(&call.output().expect("it is installed").stdout);
+    let said = text(&output(&mut call).stdout);
     let (_, rest) = said.split_once("<node name=\"")?;
     Some(rest.split_once('"')?.0.to_owned())
 }

@@ -24,13 +24,14 @@ pub(super) fn act(app: &AppHandle, action: Action) {
         Action::Unload(model) => keep(app, model, KeepAlive::ZERO),
         Action::KeepHour(model) => keep(app, model, KeepAlive::For(HOUR)),
         Action::Keep(model) => keep(app, model, KeepAlive::Forever),
+        Action::Copy(text) => told(Shell::of(app).clipboard.copy(&text)),
         Action::Autostart => {
             let on = Shell::of(app).seen().autostart;
             told(shell::set_autostart(app, !on));
         }
         Action::CloseToTray => {
-            let keeps = Shell::of(app).seen().close_to_tray;
-            told(Shell::of(app).choose(if keeps { Closing::Quit } else { Closing::Keep }));
+            let quits = Shell::of(app).seen().choices.closing == Closing::Quit;
+            Shell::of(app).choose(if quits { Closing::Tray } else { Closing::Quit });
         }
         Action::Logs => told(shell::open_logs(app)),
         Action::Quit => shell::quit(app),

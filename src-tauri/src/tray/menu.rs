@@ -2,8 +2,9 @@
 //!
 //! Text comes first: on Linux a tray icon hears no clicks and has no tooltip, so the menu says everything.
 
-use cairn_wire::app::{Download, DownloadState};
+use cairn_wire::app::{Download, DownloadState, TierName};
 
+use crate::choices::Closing;
 use crate::seen::{Daemon, Seen};
 use crate::words::{Words, fill};
 
@@ -49,6 +50,8 @@ pub(crate) enum Action {
     KeepHour(String),
     /// Keeps a model until it is unloaded by its user.
     Keep(String),
+    /// Puts a text on the clipboard.
+    Copy(String),
     Autostart,
     CloseToTray,
     Logs,
@@ -78,7 +81,7 @@ pub(crate) fn face(seen: &Seen) -> Face {
     if here {
         entries.extend([downloads(&on_its_way, words), models(seen, words)]);
         entries.extend(server(seen, words));
-        entries.extend([Entry::Item(words.cache.into(), Action::Open(Some("cache"))), Entry::Separator]);
+        entries.extend([Entry::Item(cache(seen, words), Action::Open(Some("cache"))), Entry::Separator]);
     }
     let going_on =
         on_its_way.iter().filter(|row| matches!(row.state, DownloadState::Running | DownloadState::Queued)).count();
@@ -88,7 +91,7 @@ pub(crate) fn face(seen: &Seen) -> Face {
     };
     entries.extend([
         Entry::Check(words.autostart.into(), Action::Autostart, seen.autostart),
-        Entry::Check(words.close_to_tray.into(), Action::CloseToTray, seen.close_to_tray),
+        Entry::Check(words.close_to_tray.into(), Action::CloseToTray, seen.choices.closing != Closing::Quit),
         Entry::Item(words.settings.into(), Action::Open(Some("settings"))),
         Entry::Item(words.logs.into(), Action::Logs),
         Entry::Separator,
@@ -186,7 +189,24 @@ fn models(seen: &Seen, words: &Words) -> Entry {
 fn server(seen: &Seen, words: &Words) -> Option<Entry> {
     let Daemon::Here(server) = &seen.daemon else { return None };
     let address = server.address.trim_start_matches("http://");
-    Some(Entry::Item(fill(words.server, &[("address", address)]), Action::Open(Some("server"))))
+    let rows = vec![
+        Entry::Item(words.copy_address.into(), Action::Copy(server.address.clone())),
+        Entry::Item(words.open_server.into(), Action::Open(Some("server"))),
+    ];
+    Some(Entry::Submenu(fill(words.server, &[("address", address)]), rows))
+}
+
+/// How much each tier holds; tiers that hold nothing are not worth a word.
+fn cache(seen: &Seen, words: &Words) -> String {
+    let name = |tier| match tier {
+        TierName::Ram => words.ram,
+        TierName::Ssd => words.ssd,
+        TierName::Remote => words.remote,
+    };
+    let parts = seen.kept.iter().filter(|(_, used_bytes)| *used_bytes > 0);
+    let parts: Vec<String> =
+        parts.map(|(tier, used_bytes)| format!("{} {}", name(*tier), bytes(*used_bytes))).collect();
+    if parts.is_empty() { words.cache.to_owned() } else { fill(words.cache_has, &[("parts", &parts.join(" · "))]) }
 }
 
 fn joined<const N: usize>(parts: [Option<String>; N]) -> String {

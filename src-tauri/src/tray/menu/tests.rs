@@ -61,7 +61,7 @@ fn check(what: &str, seen: &Seen, icon: Icon, title: Option<&str>, expected: &[&
 #[test]
 fn a_daemon_with_nothing_to_do() {
     let face = face(&here());
-    let expected = "(Ready)\n-\nOpen Cairn\nNew chat\n-\nNo downloads\n(No model is loaded)\nServer: 127.0.0.1:11434\nCache tiers\n-\n\
+    let expected = "(Ready)\n-\nOpen Cairn\nNew chat\n-\nNo downloads\n(No model is loaded)\nServer: 127.0.0.1:11434 >\n  Copy address\n  Show server\nCache tiers\n-\n\
                     [ ] Start at login\n[x] Closing the window keeps Cairn running\nSettings…\nShow logs\n-\nQuit (stops the server)";
     assert_eq!(text(&face.entries), expected, "the whole menu");
     assert_eq!((face.icon, face.title), (Icon::Idle, None), "nothing is going on");
@@ -137,6 +137,7 @@ fn rows_do_what_they_say() {
         Action::Unload("m".into()),
         Action::KeepHour("m".into()),
         Action::Keep("m".into()),
+        Action::Copy("http://127.0.0.1:11434".into()),
         Action::Open(Some("server")),
         Action::Open(Some("cache")),
         Action::Autostart,
@@ -172,6 +173,17 @@ fn models_and_states() {
     );
     let gone = Seen { daemon: Daemon::Gone("port taken\nmore".into()), ..starting };
     check("no daemon", &gone, Icon::Attention, None, &["(Not running: port taken)\n", "Quit"]);
+}
+
+#[test]
+fn the_cache_says_what_it_holds() {
+    let kept = vec![(TierName::Ram, 7_800_000_000), (TierName::Ssd, 31_200_000_000), (TierName::Remote, 0)];
+    let seen = Seen { kept, ..here() };
+    check("two tiers", &seen, Icon::Idle, None, &["\nCache: RAM 7.8 GB · SSD 31 GB\n"]);
+    let chinese = Seen { language: Language::Chinese, ..seen };
+    check("in Chinese", &chinese, Icon::Idle, None, &["\n缓存：内存 7.8 GB · 固态硬盘 31 GB\n"]);
+    let nothing = Seen { kept: vec![(TierName::Ram, 0)], ..here() };
+    check("nothing is kept", &nothing, Icon::Idle, None, &["\nCache tiers\n"]);
 }
 
 #[test]
