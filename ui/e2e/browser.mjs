@@ -14,14 +14,8 @@ export async function launch() {
 /** A page in its own context, signed in. */
 export async function open(browser, daemon, { width = 1440, height = 900, theme = "light", language = "en", ready = ".composer textarea" } = {}) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme: theme === "dark" ? "dark" : "light", locale: language, permissions: ["clipboard-read", "clipboard-write"] });
-  await context.addInitScript(
-    ([theme, language]) => {
-      localStorage.setItem("cairn.theme", theme);
-      localStorage.setItem("cairn.language", language);
-    },
-    [theme, language],
-  );
-  if (process.env.CAIRN_UI_DIST) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);
+  await choose(daemon, { theme, language });
+  if (process.env.CAIRN_UI_DIST && !daemon.servesInterface) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);
   const page = await context.newPage();
   const noted = { errors: [], foreign: [], dialogs: [] };
   page.on("console", (message) => message.type() === "error" && noted.errors.push(message.text()));
@@ -38,10 +32,16 @@ export async function open(browser, daemon, { width = 1440, height = 900, theme 
   return { page, noted, context };
 }
 
+/** Chooses how the interface looks, as another window would. */
+export async function choose(daemon, { theme = "light", language = "en" }) {
+  const contrast = theme === "contrast" ? "high" : "system";
+  await daemon.app("PATCH", "/app/settings", { "ui.theme": theme === "contrast" ? "system" : theme, "ui.contrast": contrast, "ui.language": language });
+}
+
 const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2", woff: "font/woff", ttf: "font/ttf" };
 
 /** The interface out of a folder that was built since the daemon was, under the daemon's own policy. */
-async function fromFolder(context, daemon, folder) {
+export async function fromFolder(context, daemon, folder) {
   const policy = (await fetch(`${daemon.address}/ui/`)).headers.get("content-security-policy") ?? "";
   await context.route(`${daemon.address}/ui/**`, (route) => {
     const path = new URL(route.request().url()).pathname.replace(/^\/ui\//, "") || "index.html";

@@ -123,7 +123,7 @@ async function acts(browser, daemon) {
   check((await setting("engine.keep_alive")).origin === "default", "a value that cannot be is refused beside its field");
   await keep.fill("10m");
   await keep.press("Enter");
-  await page.waitForSelector(".chip:has-text('changed')");
+  await page.waitForSelector("#settings-engine .chip:has-text('changed')");
   check((await setting("engine.keep_alive")).value === "10m", "a setting is written");
 
   await go(page, daemon, "models/installed", ".table tbody tr");
@@ -153,12 +153,27 @@ export async function first(browser, daemon) {
   for (const one of bad) console.log(`  ${one}`);
   check(bad.length === 0, "nothing serious is wrong with the first screen");
   const { page, noted, context } = await open(browser, daemon, { ready: ".welcome .choice" });
+  await page.click(".welcome button:has-text('Join it')");
+  await page.fill(".welcome input[aria-label^='Its address']", "127.0.0.1:9");
+  await page.fill(".welcome input[aria-label^='The code']", "nonsense");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector(".welcome .field-error");
+  check(true, "a computer that cannot be joined is said");
+  await page.click(".welcome button:has-text('Cancel')");
   await page.click("button:has-text('Chat with Pebble')");
   await page.waitForSelector(".composer textarea");
   await page.fill(".composer textarea", "Hello");
   await page.keyboard.press("Enter");
   await page.waitForSelector("article.assistant");
   check(noted.foreign.length === 0, "Pebble answers at once, and nobody outside was asked");
+  await page.waitForSelector(".first-card", { timeout: 60_000 });
+  const card = await page.textContent(".first-card");
+  check(/tok\/s with pebble/.test(card) && card.includes(daemon.address), `a card tells the speed and the address: ${card.replace(/\s+/g, " ").trim()}`);
+  await page.screenshot({ path: join(OUT, "panel-first-card.png") });
+  await page.click(".first-card button[aria-label^='Copy']");
+  check((await page.evaluate(() => navigator.clipboard.readText())) === daemon.address, "which can be copied");
+  await page.click(".first-card button[aria-label='Close']");
+  check((await page.locator(".first-card").count()) === 0, "and goes for good");
   await context.close();
   const again = await open(browser, daemon);
   check((await again.page.locator(".welcome").count()) === 0, "who was welcomed is not welcomed again");

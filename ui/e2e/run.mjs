@@ -1,13 +1,20 @@
 // All tests in a real browser against a real daemon: `npm run e2e`, or some of them: `npm run e2e -- xss looks`.
+import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
+import { choices } from "./choices.mjs";
 import { Daemon } from "./daemon.mjs";
 import { journey } from "./journey.mjs";
 import { looks } from "./looks.mjs";
 import { first, panels } from "./panels.mjs";
+import { prose } from "./prose.mjs";
+import { restart } from "./restart.mjs";
 import { scale } from "./scale.mjs";
+import { sights } from "./sights.mjs";
+import { stream } from "./stream.mjs";
+import { windows } from "./windows.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, xss, scale, looks, first, panels };
+const ALL = { journey, choices, attach, prose, xss, scale, stream, looks, sights, first, panels, windows, restart };
 /** The one that begins before anybody was welcomed. */
 const FRESH = ["first"];
 const wanted = process.argv.slice(2);

@@ -62,13 +62,15 @@ export async function xss(browser, daemon) {
     elements: [...document.querySelectorAll(".thread script, .thread iframe, .thread object, .thread embed, .thread link, .thread style, .thread svg image, .thread svg use, .thread video, .thread audio, .thread form, .thread base, .thread meta, .thread .prose img, .thread .prose input")].map((one) => one.outerHTML.slice(0, 100)),
     handlers: [...document.querySelectorAll(".thread *")].flatMap((one) => one.getAttributeNames().filter((name) => name.startsWith("on"))),
     links: [...document.querySelectorAll(".thread a")].map((one) => one.getAttribute("href")).filter((href) => !/^(https?:|mailto:|#\/)/.test(href ?? "")),
-    ids: [...document.querySelectorAll(".prose [id], .prose [name], .prose [style]")].length,
+    ids: [...document.querySelectorAll(".prose [id], .prose [name], .prose [style]:not(.katex *)")].length,
+    reaching: [...document.querySelectorAll(".prose [style]")].map((one) => one.getAttribute("style")).filter((style) => /url|expression|fixed|absolute|@/i.test(style)),
   }));
   check(bad.owned === undefined, "nothing ran");
   check(bad.elements.length === 0, `no element that loads or runs ${bad.elements.join(" ")}`);
   check(bad.handlers.length === 0, "no handler in any attribute");
   check(bad.links.length === 0, `no link but to the web ${bad.links.join(" ")}`);
   check(bad.ids === 0, "no id, name or style of a model's own");
+  check(bad.reaching.length === 0, `no style of a formula reaches out of it ${bad.reaching.join(" ")}`);
   await page.goto(`${daemon.address}/ui/#/chat`);
   await page.fill(".sidebar input[type=search]", "Number");
   await page.waitForSelector(".hit");

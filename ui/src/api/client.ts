@@ -1,6 +1,6 @@
 // Requests to the daemon: address, bearer token, JSON, NDJSON streams, errors.
 import { ndjson } from "./ndjson";
-import { session } from "./session";
+import { reopen, session } from "./session";
 
 /** A refusal of the daemon, or no daemon at all (`status` 0). */
 export class ApiError extends Error {
@@ -23,9 +23,14 @@ export interface RequestOptions {
   body?: unknown;
   signal?: AbortSignal;
   headers?: Record<string, string>;
+  /** It is read for as long as its page is seen. A browser gives six connections to all windows of a server, and six more to requests
+   * whose credentials it leaves out: what stays open has the latter, so that nothing else has to wait for it. */
+  stays?: boolean;
+  /** Called once an answer begins, which for a stream may be long before its first line. */
+  opened?: () => void;
 }
 
-async function send(method: Method, path: string, options: RequestOptions): Promise<Response> {
+async function send(method: Method, path: string, options: RequestOptions, again = true): Promise<Response> {
   const { address, token } = await session();
   const headers: Record<string, string> = { ...options.headers };
   if (token !== undefined) headers["Authorization"] = `Bearer ${token}`;
@@ -38,13 +43,23 @@ async function send(method: Method, path: string, options: RequestOptions): Prom
       body: options.body === undefined ? null : JSON.stringify(options.body),
       signal: options.signal ?? null,
       cache: "no-store",
-      credentials: "omit",
+      credentials: options.stays === true ? "omit" : "same-origin",
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
+    // It may be started anew, at another address.
+    reopen();
     throw new ApiError(0, String(error));
   }
-  if (response.ok) return response;
+  if (response.status === 401 && again) {
+    // Nothing was done. A daemon that was started anew has another token, which the window's shell knows.
+    reopen();
+    if ((await session()).token !== token) return send(method, path, options, false);
+  }
+  if (response.ok) {
+    options.opened?.();
+    return response;
+  }
   const text = await response.text();
   let body: unknown;
   try {

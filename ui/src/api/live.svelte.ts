@@ -1,5 +1,6 @@
 // Server state that the daemon pushes: one stream per path, shared by all who watch, opened while somebody does and the
 // page is visible. A browser allows six connections to one server, so a hidden page gives its own back.
+import { shell } from "../shell";
 import { ApiError, stream } from "./client";
 
 const RETRY_MS = [500, 1000, 2000, 5000];
@@ -11,12 +12,20 @@ export class Live<T> {
   #watchers = 0;
   #abort: AbortController | undefined;
   #listeners = new Set<(line: T) => void>();
+  #again = new Set<() => void>();
+  /** Lines may have been missed. */
+  #missed = false;
 
-  constructor(readonly path: string) {}
+  constructor(
+    readonly path: string,
+    private readonly open: typeof stream<T> = stream<T>,
+  ) {}
 
-  /** Watches until the returned function is called; `listener` hears each line, not only the last. */
-  watch(listener?: (line: T) => void): () => void {
+  /** Watches until the returned function is called; `listener` hears each line, not only the last, and `again` that the stream was
+   * opened once more: what changed in between nobody told. */
+  watch(listener?: (line: T) => void, again?: () => void): () => void {
     if (listener) this.#listeners.add(listener);
+    if (again) this.#again.add(again);
     this.#watchers += 1;
     if (this.#watchers === 1) this.#start();
     let left = false;
@@ -24,6 +33,7 @@ export class Live<T> {
       if (left) return;
       left = true;
       if (listener) this.#listeners.delete(listener);
+      if (again) this.#again.delete(again);
       this.#watchers -= 1;
       if (this.#watchers === 0) this.#stop();
     };
@@ -37,26 +47,33 @@ export class Live<T> {
   }
 
   #stop(): void {
+    this.#missed = this.#watchers > 0;
     this.#abort?.abort();
     this.#abort = undefined;
   }
 
   async #run(signal: AbortSignal): Promise<void> {
     let failures = 0;
+    const opened = (): void => {
+      this.error = undefined;
+      if (this.#missed) for (const again of this.#again) again();
+      this.#missed = false;
+    };
     while (!signal.aborted) {
       try {
-        for await (const line of stream<T>("GET", this.path, { signal })) {
+        for await (const line of this.open("GET", this.path, { signal, opened, stays: true })) {
           failures = 0;
-          this.error = undefined;
           this.value = line;
           for (const listener of this.#listeners) listener(line);
         }
       } catch (error) {
         if (signal.aborted) return;
         this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
-        // What the daemon refuses it refuses again; only its absence passes.
-        if (this.error.status >= 400 && this.error.status < 500) return;
+        // What the daemon refuses it refuses again; only its absence passes, and in a window that the shell has not heard of another.
+        const passes = this.error.status === 401 && shell.kind === "tauri";
+        if (this.error.status >= 400 && this.error.status < 500 && !passes) return;
       }
+      this.#missed = true;
       const pause = RETRY_MS[Math.min(failures, RETRY_MS.length - 1)] ?? 5000;
       failures += 1;
       await new Promise((resume) => setTimeout(resume, pause));

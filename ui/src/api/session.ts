@@ -38,7 +38,7 @@ async function open(): Promise<ServerInfo> {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ ticket }),
-    credentials: "omit",
+    credentials: "same-origin",
   });
   // A used or old ticket is no reason to forget a session that this tab already has.
   if (!response.ok) return { ...info, token: stored() };

@@ -1,4 +1,5 @@
 // `/app/settings`: the table as it holds, and one draft of changes to it, which is written whole or not at all.
+import { choices } from "./choices.svelte";
 import { ApiError, get, patch } from "./client";
 import type { Setting, SettingsRefused, SettingsResponse } from "./types";
 
@@ -28,15 +29,24 @@ export class SettingsTable {
   /** What was there before the last change, to go back to. */
   before = $state.raw<Record<string, Value> | undefined>(undefined);
 
-  constructor(private readonly api: SettingsApi = wire) {}
+  constructor(
+    private readonly api: SettingsApi = wire,
+    /** Hears of every table: what it says of the interface holds at once. */
+    private readonly heard: (table: SettingsResponse) => void = (table) => choices.take(table.settings),
+  ) {}
 
   async load(): Promise<void> {
     try {
-      this.table = await this.api.read();
+      this.#show(await this.api.read());
       this.error = undefined;
     } catch (error) {
       this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
     }
+  }
+
+  #show(table: SettingsResponse): void {
+    this.table = table;
+    this.heard(table);
   }
 
   find(key: string): Setting | undefined {
@@ -89,7 +99,7 @@ export class SettingsTable {
     );
     this.saving = true;
     try {
-      this.table = await this.api.write(change);
+      this.#show(await this.api.write(change));
       this.draft = without(this.draft, Object.keys(change));
       this.wrong = without(this.wrong, ["", ...Object.keys(change)]);
       this.before = before;

@@ -220,6 +220,8 @@ export type CacheFsck = {
   orphan_bytes: number;
   /** Damaged files that were put aside before. */
   aside: number;
+  /** Files that other installations keep there, which are left alone. */
+  foreign: number;
   /** Whether what is damaged or of no use was removed. */
   fixed: boolean;
 };
@@ -276,6 +278,12 @@ export type ExportedMessage = {
   state: MessageState;
   error?: string;
   stats?: MessageStats;
+};
+
+/** `GET /app/chats/import`: chats of other apps that are on this machine. */
+export type ChatsToImport = {
+  /** The database of Ollama's own app; absent where there is none at its usual place. */
+  ollama_db?: string;
 };
 
 /** `POST /app/chats/import`: one of the two. Answered by [`ChatsImported`]. */
@@ -626,7 +634,7 @@ export type ChatHit = {
   /** The text around the words. */
   snippet: string;
   /** Where the words are in it: begin and end of each, in UTF-16 code units, as JavaScript counts. */
-  ranges: number[][];
+  ranges: [number, number][];
 };
 
 /** `POST /app/chats/{id}/prefetch`. */

@@ -9,6 +9,8 @@ export interface Command {
   chat?: boolean;
   /** Not in the palette. */
   hidden?: boolean;
+  /** Its shortcut stays: closing layers depends on it. */
+  fixed?: boolean;
 }
 
 export const COMMANDS: readonly Command[] = [
@@ -23,7 +25,7 @@ export const COMMANDS: readonly Command[] = [
   { id: "regenerate", combo: "mod+r", chat: true },
   { id: "copy_answer", combo: "mod+shift+c", chat: true },
   { id: "copy_code", combo: "mod+shift+;", chat: true },
-  { id: "stop", combo: "escape", chat: true, hidden: true },
+  { id: "stop", combo: "escape", chat: true, hidden: true, fixed: true },
   { id: "downloads", combo: "mod+shift+j" },
   { id: "settings", combo: "mod+," },
   { id: "shortcuts", combo: "mod+/" },
@@ -73,6 +75,8 @@ export const commands = new Commands();
 export function comboOf(event: Pick<KeyboardEvent, "key" | "code" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">, mac: boolean = isMac()): string {
   const mod = mac ? event.metaKey : event.ctrlKey;
   const digit = /^Digit(\d)$/.exec(event.code)?.[1];
-  const key = event.code === "Semicolon" ? ";" : (digit ?? event.key.toLowerCase());
+  // With Alt, some systems make other signs of letters.
+  const letter = event.altKey ? /^Key([A-Z])$/.exec(event.code)?.[1]?.toLowerCase() : undefined;
+  const key = event.code === "Semicolon" ? ";" : (digit ?? letter ?? event.key.toLowerCase());
   return [mod && "mod", event.shiftKey && "shift", event.altKey && "alt", key].filter(Boolean).join("+");
 }

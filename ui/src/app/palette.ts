@@ -1,10 +1,14 @@
 // What the palette finds: all words of the query, anywhere, the beginnings of words first.
 
+import type { Component } from "svelte";
+
 export interface Entry {
   id: string;
   group: string;
   label: string;
-  combo?: string;
+  /** Its own; its group's where it has none. */
+  icon?: Component<{ class?: string }> | undefined;
+  combo?: string | undefined;
   run: () => void;
 }
 

@@ -12,6 +12,14 @@ export interface PanelProps {
   route: string[];
 }
 
+/** What is loaded of a screen. */
+interface Loaded {
+  /** A view that has no places within takes no props. */
+  default: Component<PanelProps> | Component<Record<string, never>>;
+  /** Fetches what it shows first, while nobody waits for it. */
+  ahead?: () => void;
+}
+
 export interface Panel {
   id: string;
   /** Key of its name. */
@@ -19,8 +27,7 @@ export interface Panel {
   icon: Component<{ class?: string }>;
   /** At the foot of the rail. */
   foot?: boolean;
-  /** A view that has no places within takes no props. */
-  view: () => Promise<{ default: Component<PanelProps> | Component<Record<string, never>> }>;
+  view: () => Promise<Loaded>;
 }
 
 export const PANELS: readonly Panel[] = [

@@ -1,35 +1,42 @@
-// Theme: the system's, or one that the person chose. Remembered in this browser; `boot.js` sets it before the first paint.
+// Theme: the system's, or one that the person chose. The daemon's settings have it as two, colours and contrast, which people
+// choose as one here. `boot.js` does the same before the first paint.
+import { choices, type Choices } from "../api/choices.svelte";
+import { choose } from "./choose";
+
 export type Theme = "system" | "light" | "dark" | "contrast";
 export const THEMES: readonly Theme[] = ["system", "light", "dark", "contrast"];
 
-const KEY = "cairn.theme";
-
-function isTheme(value: unknown): value is Theme {
-  return THEMES.includes(value as Theme);
+/** What the system asks for. */
+export interface System {
+  contrast: boolean;
+  dark: boolean;
 }
 
-function stored(): Theme {
-  try {
-    const value = localStorage.getItem(KEY);
-    return isTheme(value) ? value : "system";
-  } catch {
-    return "system";
-  }
+/** The one that a person would say they chose. */
+export function chosen({ theme, contrast }: Pick<Choices, "theme" | "contrast">): Theme {
+  return contrast === "high" ? "contrast" : theme;
+}
+
+/** The settings for what a person chose. Whoever wants certain colours wants them whatever the system says of contrast. */
+export function settingsOf(theme: Theme): Partial<Choices> {
+  if (theme === "contrast") return { contrast: "high" };
+  return { theme, contrast: theme === "system" ? "system" : "normal" };
+}
+
+/** What the page is to look like; `undefined` where style sheets follow the system by themselves. */
+export function shown({ theme, contrast }: Pick<Choices, "theme" | "contrast">, system: System): Exclude<Theme, "system"> | undefined {
+  if (contrast === "high" || (contrast === "system" && system.contrast)) return "contrast";
+  if (theme !== "system") return theme;
+  return contrast === "normal" && system.contrast ? (system.dark ? "dark" : "light") : undefined;
 }
 
 class ThemeChoice {
-  current = $state<Theme>(typeof localStorage === "undefined" ? "system" : stored());
+  get current(): Theme {
+    return chosen(choices.now);
+  }
 
   set(theme: Theme): void {
-    this.current = theme;
-    const root = document.documentElement;
-    if (theme === "system") delete root.dataset["theme"];
-    else root.dataset["theme"] = theme;
-    try {
-      localStorage.setItem(KEY, theme);
-    } catch {
-      // The choice holds until the page is closed.
-    }
+    choose(settingsOf(theme));
   }
 
   next(): void {

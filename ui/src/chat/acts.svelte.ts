@@ -1,6 +1,7 @@
 // What is done to a chat from the list or the header. What can be undone is done at once and offers the way back; only
 // what cannot asks first.
 import * as api from "../api/chats";
+import { said } from "../api/said";
 import { navigate, router } from "../app/router.svelte";
 import { toasts } from "../components";
 import { t } from "../i18n";
@@ -18,7 +19,7 @@ async function trying(act: () => Promise<unknown>): Promise<boolean> {
     await act();
     return true;
   } catch (error) {
-    toasts.error(error instanceof Error ? error.message : String(error));
+    toasts.error(said(error));
     return false;
   }
 }

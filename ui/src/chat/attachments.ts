@@ -11,9 +11,10 @@ export interface Attachments {
   images: { name: string; data: string; type: string }[];
 }
 
-export type Refusal = { name: string; why: "too_big" | "binary" | "no_vision" };
+export type Refusal = { name: string; why: "too_big" | "binary" | "unreadable" };
 
-const IMAGES = /^image\/(?:png|jpeg|webp|gif)$/;
+/** Images that models look at, for a file chooser. */
+export const IMAGE_TYPES = "image/png,image/jpeg,image/webp,image/gif";
 
 /** The type of an image by its first bytes in base64. */
 export function imageType(base64: string): string {
@@ -21,6 +22,12 @@ export function imageType(base64: string): string {
   if (base64.startsWith("UklGR")) return "image/webp";
   if (base64.startsWith("R0lGOD")) return "image/gif";
   return "image/png";
+}
+
+/** What of it goes to a model, and what stays with the person because the model does not see images. */
+export function parted(attached: Attachments, vision: boolean): { sent: Attachments; kept: Attachments } {
+  const none: Attachments["images"] = [];
+  return { sent: { files: attached.files, images: vision ? attached.images : none }, kept: { files: [], images: vision ? none : attached.images } };
 }
 
 /** Whether bytes are no text: they hold a zero, or are no UTF-8. */
@@ -39,8 +46,8 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Reads what was chosen, dropped or pasted. */
-export async function readFiles(chosen: Iterable<File>, vision: boolean): Promise<{ got: Attachments; refused: Refusal[] }> {
+/** Reads what was chosen, dropped or pasted. Whether the model sees images is asked when they are sent: it may be another one then. */
+export async function readFiles(chosen: Iterable<File>): Promise<{ got: Attachments; refused: Refusal[] }> {
   const got: Attachments = { files: [], images: [] };
   const refused: Refusal[] = [];
   for (const file of chosen) {
@@ -48,10 +55,16 @@ export async function readFiles(chosen: Iterable<File>, vision: boolean): Promis
       refused.push({ name: file.name, why: "too_big" });
       continue;
     }
-    const bytes = new Uint8Array(await file.arrayBuffer());
-    if (IMAGES.test(file.type)) {
-      if (vision) got.images.push({ name: file.name, data: base64(bytes), type: file.type });
-      else refused.push({ name: file.name, why: "no_vision" });
+    let bytes: Uint8Array;
+    try {
+      bytes = new Uint8Array(await file.arrayBuffer());
+    } catch {
+      // A folder, or a file that has gone meanwhile.
+      refused.push({ name: file.name, why: "unreadable" });
+      continue;
+    }
+    if (IMAGE_TYPES.split(",").includes(file.type)) {
+      got.images.push({ name: file.name, data: base64(bytes), type: file.type });
       continue;
     }
     const text = decodeText(bytes);

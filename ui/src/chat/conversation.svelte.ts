@@ -74,7 +74,8 @@ export class Conversation {
   async changedElsewhere(summary: api.ChatSummary): Promise<void> {
     const chat = this.chat;
     if (chat === undefined) return;
-    const said = chat.updated_at !== summary.updated_at || summary.answering;
+    // A clock that was wrong leaves a chat younger than anything that is said in it.
+    const said = chat.updated_at !== summary.updated_at || chat.messages !== summary.messages || summary.answering;
     this.chat = { ...chat, ...summary };
     if (this.busy || !said) return;
     if (!summary.answering) {
@@ -83,7 +84,26 @@ export class Conversation {
     }
     // Word of an answer that was shown here comes late at times, right before that of its end.
     await new Promise((resume) => setTimeout(resume, LATE_MS));
-    if (!this.busy && !this.#closed && this.chat?.answering) await this.#attach();
+    if (this.busy || this.#closed || !this.chat?.answering) return;
+    // What is being answered may be new here, or in another branch.
+    await this.reload().catch(() => {});
+    await this.#attach();
+  }
+
+  /** Word of changes may have been missed: the daemon or this window was away. */
+  async missed(): Promise<void> {
+    if (this.busy || this.loading || this.#closed) return;
+    if (this.chat === undefined) {
+      await this.open();
+      return;
+    }
+    try {
+      this.chat = await api.getChat(this.id);
+      await this.reload();
+      if (this.chat.answering) await this.#attach();
+    } catch {
+      // It is away again, and what is here stays.
+    }
   }
 
   /** Messages that come before those here. */
@@ -102,14 +122,35 @@ export class Conversation {
     return this.#loadingOlder;
   }
 
-  /** Loads back until a message is here; tells whether it is on this branch. */
+  /** Loads back until a message is here, of another branch where it is in one, which is shown from then on. Tells whether it is. */
   async reach(message: string): Promise<boolean> {
-    while (!this.messages.some((one) => one.id === message) && this.before > 0) await this.older();
-    return this.messages.some((one) => one.id === message);
+    const isHere = (): boolean => this.messages.some((one) => one.id === message);
+    const look = async (): Promise<boolean> => {
+      while (!isHere() && (await this.back()));
+      return isHere();
+    };
+    if ((await look()) || this.busy) return isHere();
+    try {
+      this.chat = await api.setHead(this.id, message);
+      await this.reload();
+    } catch {
+      return false;
+    }
+    return look();
   }
 
+  /** Loads older messages; tells whether some have come. */
+  async back(): Promise<boolean> {
+    const before = this.before;
+    if (before > 0) await this.older();
+    return this.before < before;
+  }
+
+  /** Says something after what is shown, which another window may have turned away from. */
   send(message: api.SendRequest): Promise<boolean> {
-    return this.#follow((signal) => api.sendMessage(this.id, message, signal));
+    const last = this.messages.at(-1);
+    const asked = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
+    return this.#follow((signal) => api.sendMessage(this.id, asked, signal));
   }
 
   /** Says something else in place of a message of the user. */

@@ -3,7 +3,7 @@ import type { ChatLine, Message } from "../api/chats";
 import * as api from "../api/chats";
 import { ApiError } from "../api/client";
 import { Conversation } from "./conversation.svelte";
-import { holding } from "./find.svelte";
+import { Find, holding } from "./find.svelte";
 
 // The daemon's side is played here, line by line; the journeys in `e2e` speak with a real one.
 vi.mock("../api/chats", () => ({
@@ -130,6 +130,35 @@ describe("an answer", () => {
   });
 });
 
+describe("another window", () => {
+  const [q2, a2] = [message("q2", "a1", "user"), message("a2", "q2", "assistant", { content: "", state: "answering" })];
+
+  it("asks, and its question is here with the answer", async () => {
+    const conversation = await opened();
+    vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, a1, q2, a2], total: 4, before: 0 });
+    vi.mocked(api.attachAnswer).mockReturnValue(lines({ answer: a2 }, { done: { ...a2, content: "Hello", state: "complete" } }));
+    await conversation.changedElsewhere({ ...chat, updated_at: "2", answering: true });
+    expect(ids(conversation)).toBe("q1 a1 q2 a2");
+  });
+
+  it("shows another branch, and what is said here comes after what is seen here", async () => {
+    const conversation = await opened();
+    vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }));
+    await conversation.send({ content: "q2" });
+    expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toEqual({ parent: "a1", content: "q2" });
+  });
+
+  it("has asked while nobody told", async () => {
+    const conversation = await opened();
+    vi.mocked(api.getChat).mockResolvedValue({ ...chat, answering: true });
+    vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, a1, q2, a2], total: 4, before: 0 });
+    vi.mocked(api.attachAnswer).mockReturnValue(lines({ answer: a2 }, { text: "Hello" }, { done: { ...a2, content: "Hello", state: "complete" } }));
+    await conversation.missed();
+    expect(ids(conversation)).toBe("q1 a1 q2 a2");
+    expect(conversation.messages.at(-1)?.content).toBe("Hello");
+  });
+});
+
 it("an edited first question begins another branch", async () => {
   const conversation = await opened();
   const q1b = message("q1b", undefined, "user", { versions: ["q1", "q1b"] });
@@ -155,6 +184,35 @@ it("brings older messages in front of those that are here", async () => {
   expect(await conversation.reach("q1")).toBe(true);
   expect(ids(conversation)).toBe("q1 a1");
   expect(await conversation.reach("nowhere")).toBe(false);
+});
+
+it("shows another branch where the message that is looked for is in one", async () => {
+  const conversation = await opened();
+  const a0 = message("a0", "q1", "assistant");
+  vi.mocked(api.setHead).mockResolvedValue({ ...chat, head: "a0" });
+  vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, a0], total: 2, before: 0 });
+  expect(await conversation.reach("a0")).toBe(true);
+  expect(ids(conversation)).toBe("q1 a0");
+});
+
+it("looks for older messages no longer once none come", async () => {
+  vi.mocked(api.getMessages).mockResolvedValueOnce({ messages: [a1], total: 2, before: 1 });
+  const conversation = await opened();
+  vi.mocked(api.getMessages).mockReset();
+  vi.mocked(api.setHead).mockRejectedValue(new ApiError(0, "away"));
+  let asked = 0;
+  vi.mocked(api.getMessages).mockImplementation(() => {
+    asked += 1;
+    // Without an end, a test that fails would not end either.
+    if (asked > 50) conversation.before = 0;
+    return Promise.reject(new ApiError(0, "away"));
+  });
+  expect(await conversation.reach("q1"), "it is not here").toBe(false);
+  const find = new Find(conversation);
+  find.text = "a1";
+  await find.look();
+  expect(find.found, "what is here is found").toEqual(["a1"]);
+  expect(asked, "once each").toBe(2);
 });
 
 it("finds words in messages", () => {

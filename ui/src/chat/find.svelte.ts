@@ -23,7 +23,7 @@ export class Find {
   /** Looks again; the last message that fits comes first, as chats are read from their end. */
   async look(): Promise<void> {
     const text = this.text;
-    while (this.conversation.before > 0 && text !== "" && text === this.text) await this.conversation.older();
+    while (text !== "" && text === this.text && (await this.conversation.back()));
     if (text !== this.text) return;
     this.found = holding(this.conversation.messages, text);
     this.at = Math.max(0, this.found.length - 1);

@@ -1,8 +1,11 @@
 // The list of chats: pinned ones, then by age; folders, trash, search. Kept right by what the daemon tells of changes.
 import * as api from "../api/chats";
+import { said } from "../api/said";
 import { dayNumber } from "../i18n";
 
-const PAGE = 80;
+/** The first page fills the window, those after it come before they are seen. */
+const FIRST_PAGE = 80;
+const PAGE = 400;
 
 export type Age = "today" | "week" | "older";
 export interface Group {
@@ -38,6 +41,8 @@ export class ChatList {
   #next = $state.raw<string | undefined>(undefined);
   #searching: AbortController | undefined;
   #more: Promise<void> | undefined;
+  /** Counts the lists that were asked for. */
+  #asked = 0;
 
   groups: readonly Group[] = $derived.by(() => {
     const now = new Date();
@@ -63,10 +68,13 @@ export class ChatList {
   }
 
   async load(): Promise<void> {
+    const turn = (this.#asked += 1);
     try {
       const folder = this.folder === undefined ? {} : { folder: this.folder };
-      const asked = { limit: PAGE, ...folder, ...(this.trash ? { trash: true } : {}) };
+      const asked = { limit: FIRST_PAGE, ...folder, ...(this.trash ? { trash: true } : {}) };
       const [page, temporary] = await Promise.all([api.listChats(asked), api.listChats({ temporary: true })]);
+      // What was asked for meanwhile is to be shown, and may have come before this.
+      if (turn !== this.#asked) return;
       this.temporary = temporary.chats;
       this.pinned = page.pinned;
       this.chats = page.chats;
@@ -74,7 +82,7 @@ export class ChatList {
       this.#next = page.next;
       this.failed = undefined;
     } catch (error) {
-      this.failed = error instanceof Error ? error.message : String(error);
+      if (turn === this.#asked) this.failed = said(error);
     } finally {
       this.loaded = true;
     }
@@ -159,7 +167,7 @@ export class ChatList {
       const { hits } = await api.searchChats(text, 50, abort.signal);
       if (!abort.signal.aborted) this.hits = hits;
     } catch (error) {
-      if (!abort.signal.aborted) this.failed = error instanceof Error ? error.message : String(error);
+      if (!abort.signal.aborted) this.failed = said(error);
     }
   }
 }

@@ -4,6 +4,7 @@ import { cacheTotals } from "../api/cache.svelte";
 import { ApiError } from "../api/client";
 import { models } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
+import type { Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
 
 const MODEL_KEY = "cairn.model";
@@ -17,6 +18,12 @@ export interface Draft {
   preset?: string | undefined;
   folder?: string | undefined;
   temporary: boolean;
+}
+
+/** A message that is not sent yet. */
+export interface Unsent {
+  text: string;
+  attached: Attachments;
 }
 
 function storedModel(): string | undefined {
@@ -34,7 +41,7 @@ export class ChatScreen {
   refused = $state.raw<string | undefined>(undefined);
   starting = $state(false);
   #wanted = $state.raw<string | undefined>(storedModel());
-  #texts = new Map<string, string>();
+  #unsent = new Map<string, Unsent>();
 
   /** The model that answers next. */
   get model(): string | undefined {
@@ -86,14 +93,15 @@ export class ChatScreen {
     this.draft = { options: {}, temporary: false, ...draft };
   }
 
-  /** Text that was typed and not sent, by chat. */
-  typed(id: string): string {
-    return this.#texts.get(id) ?? "";
+  /** What was typed and attached and not sent, by chat: it goes to no other. */
+  unsent(id: string): Unsent {
+    return this.#unsent.get(id) ?? { text: "", attached: { files: [], images: [] } };
   }
 
-  keepTyped(id: string, text: string): void {
-    if (text === "") this.#texts.delete(id);
-    else this.#texts.set(id, text);
+  keepUnsent(id: string, unsent: Unsent): void {
+    const { text, attached } = unsent;
+    if (text === "" && attached.files.length + attached.images.length === 0) this.#unsent.delete(id);
+    else this.#unsent.set(id, unsent);
   }
 
   /** Sends; makes the chat first where there is none. Tells the chat's id once the daemon has it. */
@@ -162,7 +170,7 @@ export class ChatScreen {
 }
 
 /** Without what is `undefined`, which JSON would leave out anyway but types do not allow. */
-function defined(draft: Omit<Draft, "temporary">): api.ChatRequest {
+function defined(draft: Omit<Draft, "temporary">): api.NewChatRequest {
   return Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined));
 }
 

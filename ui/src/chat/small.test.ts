@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import type { Message } from "../api/chats";
-import { decodeText, imageType, readFiles } from "./attachments";
-import { fileName } from "./exchange";
+import type { ChatsExport, Message } from "../api/chats";
+import { decodeText, imageType, parted, readFiles } from "./attachments";
+import { batches, fileName } from "./exchange";
 import { contextSteps, defaultsOf } from "./params";
 import { lastAnswerText, lastCode } from "./pieces";
 import { marked } from "./snippet";
@@ -30,6 +30,15 @@ it("makes file names of titles that no system forbids", () => {
   check("关于缓存", "关于缓存.md");
 });
 
+it("parts a long export, and leaves what is none to the daemon", () => {
+  const titles = (data: unknown, most: number): unknown[] => [...batches(data as ChatsExport, most)].map((one) => (Array.isArray(one?.chats) ? one.chats.map((chat) => chat.title) : one));
+  const data = { format: "cairn-chats", chats: ["a", "b", "c", "d"].map((title) => ({ title })) };
+  expect(titles(data, 1000)).toEqual([["a", "b", "c", "d"]]);
+  expect(titles(data, 30)).toEqual([["a", "b"], ["c", "d"]]);
+  expect(titles(data, 1), "each goes by itself, however long").toEqual([["a"], ["b"], ["c"], ["d"]]);
+  for (const none of [null, 5, "x", {}, { chats: 5 }]) expect(titles(none, 10)).toEqual([none]);
+});
+
 it("reads a model's own parameters", () => {
   expect(defaultsOf('temperature                    0.6\nstop    "<|im_end|>"\ntop_k 20\n')).toEqual({ temperature: 0.6, top_k: 20 });
 });
@@ -53,12 +62,26 @@ describe("attachments", () => {
     expect(decodeText(new Uint8Array([1, 0, 2]))).toBeUndefined();
     expect(decodeText(new Uint8Array([0xff, 0xfe, 0x41]))).toBeUndefined();
   });
-  it("refuses pictures where the model is blind, and says which", async () => {
+  it("reads texts and images, and says what is neither", async () => {
     const png = new File([new Uint8Array([0x89, 0x50])], "a.png", { type: "image/png" });
     const text = new File(["hello"], "b.txt", { type: "text/plain" });
-    const blind = await readFiles([png, text], false);
-    expect(blind).toEqual({ got: { files: [{ name: "b.txt", text: "hello" }], images: [] }, refused: [{ name: "a.png", why: "no_vision" }] });
-    expect((await readFiles([png], true)).got.images).toEqual([{ name: "a.png", data: "iVA=", type: "image/png" }]);
+    const other = new File([new Uint8Array([0, 1])], "c.zip", { type: "application/zip" });
+    const { got, refused } = await readFiles([png, text, other]);
+    expect(got).toEqual({ files: [{ name: "b.txt", text: "hello" }], images: [{ name: "a.png", data: "iVA=", type: "image/png" }] });
+    expect(refused).toEqual([{ name: "c.zip", why: "binary" }]);
+  });
+  it("says what cannot be read, and reads the rest", async () => {
+    const folder = new File([], "folder");
+    folder.arrayBuffer = () => Promise.reject(new DOMException("a folder", "NotFoundError"));
+    const { got, refused } = await readFiles([folder, new File(["hello"], "b.txt")]);
+    expect(got.files).toEqual([{ name: "b.txt", text: "hello" }]);
+    expect(refused).toEqual([{ name: "folder", why: "unreadable" }]);
+  });
+  it("keeps images from a model that does not see them", async () => {
+    const files = [{ name: "b.txt", text: "hello" }];
+    const images = [{ name: "a.png", data: "iVA=", type: "image/png" }];
+    expect(parted({ files, images }, false)).toEqual({ sent: { files, images: [] }, kept: { files: [], images } });
+    expect(parted({ files, images }, true)).toEqual({ sent: { files, images }, kept: { files: [], images: [] } });
   });
   it("knows images by their first bytes", () => {
     expect([imageType("/9j/4AAQ"), imageType("iVBORw0"), imageType("UklGRg"), imageType("R0lGOD")]).toEqual(["image/jpeg", "image/png", "image/webp", "image/gif"]);

@@ -6,6 +6,8 @@ export { default as Card } from "./Card.svelte";
 export { default as Chip } from "./Chip.svelte";
 export { default as DataTable } from "./DataTable.svelte";
 export { default as Dialog } from "./Dialog.svelte";
+export { default as DialogFoot } from "./DialogFoot.svelte";
+export { drawn } from "./drawn";
 export { default as EmptyState } from "./EmptyState.svelte";
 export { default as ErrorCard } from "./ErrorCard.svelte";
 export { default as Field } from "./Field.svelte";

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readBytes, writeBytes } from "./quantity";
+import { numberOf, readBytes, writeBytes } from "./quantity";
 
 it("reads what people type", () => {
   const rows: [string, number | undefined][] = [
@@ -12,4 +12,14 @@ it("reads what people type", () => {
 it("writes what it reads", () => {
   for (const text of ["4 GB", "512 MB", "1.5 TB", "0 B", "20 kB"]) expect(writeBytes(readBytes(text)!)).toBe(text);
   expect(writeBytes(2 ** 32)).toBe("4.29 GB");
+});
+
+it("reads numbers that may be whole only", () => {
+  const check = (text: string, whole: boolean, expected: number | undefined): void => expect(numberOf(text, { min: 0, max: undefined, whole }), text).toBe(expected);
+  check("2.5", true, 3);
+  check("2.5", false, 2.5);
+  check("-4", true, 0);
+  check("1e300", true, Number.MAX_SAFE_INTEGER);
+  check(" ", true, undefined);
+  check("much", false, undefined);
 });

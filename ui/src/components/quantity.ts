@@ -1,4 +1,4 @@
-// Bytes as people type them: "4 GB", "512M", "0", in powers of 1,000 as they are shown everywhere.
+// Numbers as people type them. Bytes are "4 GB", "512M", "0", in powers of 1,000 as they are shown everywhere.
 
 const UNITS: Record<string, number> = { "": 1, k: 1e3, m: 1e6, g: 1e9, t: 1e12 };
 
@@ -22,4 +22,13 @@ export function writeBytes(bytes: number): string {
   const [unit, step] = steps.find(([, size]) => bytes >= size) ?? ["B", 1];
   const value = bytes / step;
   return `${Number(value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0))} ${unit}`;
+}
+
+/** The number of a field, within what it may be; undefined where it says none. */
+export function numberOf(text: string, { min, max, whole }: { min: number | undefined; max: number | undefined; whole: boolean }): number | undefined {
+  const typed = Number(text);
+  if (text.trim() === "" || Number.isNaN(typed)) return undefined;
+  // Beyond these no whole number is sure to be the one that was meant.
+  const [least, most] = whole ? [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER] : [-Infinity, Infinity];
+  return Math.min(max ?? most, Math.max(min ?? least, whole ? Math.round(typed) : typed));
 }

@@ -1,5 +1,5 @@
 // Quantities as people read them: units always, no more digits than mean something.
-import { locale, number, t } from "./locale.svelte";
+import { keyed, type Language, locale, number, t } from "./locale.svelte";
 
 const STEPS = ["B", "kB", "MB", "GB", "TB"] as const;
 
@@ -12,6 +12,11 @@ export function bytes(value: number): string {
     step += 1;
   }
   return `${number(rest, rest < 10 && step > 1 ? 1 : 0)} ${STEPS[step]}`;
+}
+
+/** A text of the daemon with its large numbers as sizes: `8978227200 bytes` becomes `9 GB`. */
+export function inBytes(text: string): string {
+  return text.replace(/\b(\d{7,})\b( bytes)?/g, (_, digits: string) => bytes(Number(digits)));
 }
 
 export function speed(bytesPerSecond: number): string {
@@ -34,22 +39,37 @@ export function percent(part: number, whole: number): string {
   return t("common.percent", { value: whole > 0 ? Math.floor((part / whole) * 100) : 0 });
 }
 
-/** Tokens where room is short: `12.6k`. */
+/** Tokens where room is short: `12.6k`, `2.88M`. */
 export function tokens(value: number): string {
   if (value < 1000) return number(value);
+  if (value >= 999_500) return `${number(value / 1_000_000, value < 9_995_000 ? 2 : 1)}M`;
   return `${number(value / 1000, value < 100_000 ? 1 : 0)}k`;
 }
+
+const FORMS = {
+  // Hours from 0 to 23: without a cycle, English has an hour 24 after midnight.
+  time: { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
+  clock: { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
+  weekday: { weekday: "short" },
+  day: { day: "numeric", month: "short" },
+  date: { day: "numeric", month: "short", year: "numeric" },
+  moment: { dateStyle: "medium", timeStyle: "short", hourCycle: "h23" },
+} as const satisfies Record<string, Intl.DateTimeFormatOptions>;
+const dates = keyed((language: Language) => keyed((form: keyof typeof FORMS) => new Intl.DateTimeFormat(language, FORMS[form])));
 
 /** A moment, as short as it is clear: the time today, the day this week, else the date. */
 export function when(time: string, now: Date = new Date()): string {
   const date = new Date(time);
   if (Number.isNaN(date.getTime())) return "";
   const days = dayNumber(now) - dayNumber(date);
-  const language = locale.current;
-  if (days <= 0) return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hour12: false }).format(date);
-  if (days < 7) return new Intl.DateTimeFormat(language, { weekday: "short" }).format(date);
-  const year = date.getFullYear() === now.getFullYear() ? {} : { year: "numeric" as const };
-  return new Intl.DateTimeFormat(language, { day: "numeric", month: "short", ...year }).format(date);
+  const form = days <= 0 ? "time" : days < 7 ? "weekday" : date.getFullYear() === now.getFullYear() ? "day" : "date";
+  return dates(locale.current)(form).format(date);
+}
+
+/** The time of a day to the second, for logs. */
+export function clock(time: string): string {
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? "" : dates(locale.current)("clock").format(date);
 }
 
 /** Days since some day, in local time. */
@@ -61,5 +81,5 @@ export function dayNumber(date: Date): number {
 export function moment(time: string): string {
   const date = new Date(time);
   if (Number.isNaN(date.getTime())) return "";
-  return new Intl.DateTimeFormat(locale.current, { dateStyle: "medium", timeStyle: "short" }).format(date);
+  return dates(locale.current)("moment").format(date);
 }

@@ -1,2 +1,2 @@
-export { bytes, dayNumber, duration, moment, percent, speed, tokens, when } from "./format";
-export { has, LANGUAGES, locale, number, t, type Language, type Params } from "./locale.svelte";
+export { bytes, clock, dayNumber, duration, inBytes, moment, percent, speed, tokens, when } from "./format";
+export { has, isLanguage, LANGUAGES, locale, number, systemLanguage, t, type Language, type Params } from "./locale.svelte";

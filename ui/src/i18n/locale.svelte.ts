@@ -18,21 +18,21 @@ function collect(): Record<Language, Words> {
 }
 
 const words = collect();
-const KEY = "cairn.language";
 
-function isLanguage(value: unknown): value is Language {
+export function isLanguage(value: unknown): value is Language {
   return typeof value === "string" && value in LANGUAGES;
 }
 
+/** The language of ours that the system's is nearest to. */
+export function systemLanguage(): Language {
+  const wanted = typeof navigator === "undefined" ? undefined : navigator.language;
+  return wanted?.toLowerCase().startsWith("zh") ? "zh-CN" : "en";
+}
+
+/** The one that `boot.js` said, which knows what was chosen last. */
 function initial(): Language {
-  try {
-    const stored = localStorage.getItem(KEY);
-    if (isLanguage(stored)) return stored;
-  } catch {
-    // No storage: the browser's language decides.
-  }
-  const wanted = typeof navigator === "undefined" ? "en" : navigator.language;
-  return wanted.toLowerCase().startsWith("zh") ? "zh-CN" : "en";
+  const said = typeof document === "undefined" ? undefined : document.documentElement.lang;
+  return isLanguage(said) ? said : systemLanguage();
 }
 
 class Locale {
@@ -41,16 +41,25 @@ class Locale {
   set(language: Language): void {
     this.current = language;
     if (typeof document !== "undefined") document.documentElement.lang = language;
-    try {
-      localStorage.setItem(KEY, language);
-    } catch {
-      // The choice holds until the page is closed.
-    }
   }
 }
 
 export const locale = new Locale();
-if (typeof document !== "undefined") document.documentElement.lang = locale.current;
+
+/** Something that is made once for each key: a browser takes long to make what knows a language's ways. */
+export function keyed<K, V>(make: (key: K) => V): (key: K) => V {
+  const made = new Map<K, V>();
+  return (key) => {
+    const there = made.get(key);
+    if (there !== undefined) return there;
+    const value = make(key);
+    made.set(key, value);
+    return value;
+  };
+}
+
+const plurals = keyed((language: Language) => new Intl.PluralRules(language));
+const numbers = keyed((language: Language) => keyed((digits: number) => new Intl.NumberFormat(language, { maximumFractionDigits: digits, minimumFractionDigits: 0 })));
 
 export type Params = Record<string, string | number>;
 
@@ -60,7 +69,7 @@ export function fill(text: string, params: Params, language: Language): string {
     const value = params[name];
     if (value === undefined) return whole;
     if (one === undefined || other === undefined) return typeof value === "number" ? number(value) : value;
-    return new Intl.PluralRules(language).select(Number(value)) === "one" ? one : other;
+    return plurals(language).select(Number(value)) === "one" ? one : other;
   });
 }
 
@@ -76,5 +85,5 @@ export function has(key: string): boolean {
 }
 
 export function number(value: number, digits = 0): string {
-  return new Intl.NumberFormat(locale.current, { maximumFractionDigits: digits, minimumFractionDigits: 0 }).format(value);
+  return numbers(locale.current)(digits).format(value);
 }

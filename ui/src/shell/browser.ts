@@ -25,6 +25,6 @@ export const browser: Shell = {
   openLogs: async () => {},
   windowChoices: async () => undefined,
   setWindowChoices: async () => {},
+  setLanguage: async () => {},
   onDrop: nothing,
-  onLink: nothing,
 };

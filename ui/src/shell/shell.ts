@@ -7,10 +7,9 @@ export interface ServerInfo {
   token?: string;
 }
 
-/** Settings of the window itself; a browser has none. */
+/** What the system has of the desktop app; a browser has none. */
 export interface WindowChoices {
   autostart: boolean;
-  closeToTray: boolean;
 }
 
 export interface Shell {
@@ -27,8 +26,8 @@ export interface Shell {
   openLogs(): Promise<void>;
   windowChoices(): Promise<WindowChoices | undefined>;
   setWindowChoices(choices: Partial<WindowChoices>): Promise<void>;
+  /** Has the tray and the system's dialogs speak as the page does. */
+  setLanguage(language: string): Promise<void>;
   /** Paths of files dropped on the window; a browser tells names only and never calls. */
   onDrop(listener: (paths: string[]) => void): () => void;
-  /** Addresses `cairn://...` that the system handed to the window, without the scheme. */
-  onLink(listener: (route: string) => void): () => void;
 }

@@ -43,13 +43,10 @@ export const tauri: Shell = {
   openLogs: () => invoke("open_logs"),
   windowChoices: () => invoke<WindowChoices>("window_choices"),
   setWindowChoices: (choices) => invoke("set_window_choices", { choices }),
+  setLanguage: (language) => invoke("set_language", { language }),
   onDrop: (listener) =>
     listen("tauri://drag-drop", (payload) => {
       const paths = (payload as { paths?: string[] } | null)?.paths;
       if (paths !== undefined && paths.length > 0) listener(paths);
-    }),
-  onLink: (listener) =>
-    listen("link", (payload) => {
-      if (typeof payload === "string") listener(payload);
     }),
 };

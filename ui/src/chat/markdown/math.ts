@@ -1,6 +1,7 @@
-// Formulas: `$x$`, `$$x$$`, `\(x\)`, `\[x\]`. KaTeX writes MathML, which the browser draws and a screen reader reads; no
-// styles and no fonts of its own are needed. It is loaded with the first formula.
+// Formulas: `$x$`, `$$x$$`, `\(x\)`, `\[x\]`. KaTeX lays them out, since browsers know only a part of MathML and need a font for it
+// that many systems lack; MathML is there beside it for screen readers. It is loaded with the first formula.
 import type { TokenizerAndRendererExtension, Tokens } from "marked";
+import { carried } from "./layout";
 import { late } from "./late.svelte";
 
 interface Katex {
@@ -8,11 +9,14 @@ interface Katex {
 }
 
 const MOST_CHARS = 4000;
+/** Formulas that are kept drawn: a paragraph that grows is drawn again and again with those in it. */
+const MOST_KEPT = 200;
+const kept = new Map<string, string>();
 let katex: Katex | undefined;
 let loading: Promise<void> | undefined;
 
 function load(): void {
-  loading ??= import("katex").then((loaded) => {
+  loading ??= import("./katex").then((loaded) => {
     katex = loaded.default;
     late.version += 1;
   });
@@ -22,25 +26,39 @@ function escape(text: string): string {
   return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-function mathml(tex: string, block: boolean): string {
+/** None where it is too deep to be laid out: that is no error of KaTeX's own, which it would show in place. */
+function typeset(loaded: Katex, tex: string, block: boolean): string | undefined {
+  try {
+    return loaded.renderToString(tex, {
+      displayMode: block,
+      throwOnError: false,
+      trust: false,
+      strict: "ignore",
+      maxExpand: 500,
+      maxSize: 20,
+    });
+  } catch {
+    return undefined;
+  }
+}
+
+function drawn(tex: string, block: boolean): string {
   void late.version;
   if (katex === undefined) {
     load();
+    late.missed += 1;
     return `<code>${escape(tex)}</code>`;
   }
   if (tex.length > MOST_CHARS) return `<code>${escape(tex)}</code>`;
-  const drawn = katex.renderToString(tex, {
-    output: "mathml",
-    displayMode: block,
-    throwOnError: false,
-    trust: false,
-    strict: "ignore",
-    maxExpand: 500,
-    maxSize: 20,
-  });
-  // The source is kept as an annotation, which would be shown as text once its wrapper is not let through; and the page's
-  // policy complains of styles before they are taken away.
-  return drawn.replace(/<annotation[\s\S]*?<\/annotation>/g, "").replace(/ style="[^"]*"/g, "");
+  const key = `${block ? "block" : "inline"} ${tex}`;
+  const before = kept.get(key);
+  if (before !== undefined) return before;
+  const laid = typeset(katex, tex, block);
+  // The source is kept as an annotation, which would be shown as text once its wrapper is not let through.
+  const html = laid === undefined ? `<code>${escape(tex)}</code>` : carried(laid.replace(/<annotation[\s\S]*?<\/annotation>/g, ""));
+  if (kept.size >= MOST_KEPT) kept.delete(kept.keys().next().value ?? "");
+  kept.set(key, html);
+  return html;
 }
 
 interface MathToken extends Tokens.Generic {
@@ -52,16 +70,22 @@ function token(type: string, raw: string, text: string, block: boolean): MathTok
   return { type, raw, text: text.trim(), block };
 }
 
+/** A text up to its first blank line, which as in TeX ends a formula, closed or not. */
+function paragraph(source: string): string {
+  const end = /\n[ \t]*\n/.exec(source);
+  return end === null ? source : source.slice(0, end.index + 1);
+}
+
 const blockMath: TokenizerAndRendererExtension = {
   name: "blockMath",
   level: "block",
-  start: (source) => source.match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
+  start: (source) => paragraph(source).match(/(?:^|\n) {0,3}(?:\$\$|\\\[)/)?.index,
   tokenizer(source) {
-    const found = /^ {0,3}(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])[ \t]*(?:\n|$)/.exec(source);
+    const found = /^ {0,3}(?:\$\$([\s\S]+?)\$\$|\\\[([\s\S]+?)\\\])[ \t]*(?:\n|$)/.exec(paragraph(source));
     if (found === null) return undefined;
     return token("blockMath", found[0], found[1] ?? found[2] ?? "", true);
   },
-  renderer: (one) => `<div class="math display">${mathml((one as MathToken).text, true)}</div>`,
+  renderer: (one) => `<div class="math display">${drawn((one as MathToken).text, true)}</div>`,
 };
 
 const inlineMath: TokenizerAndRendererExtension = {
@@ -75,7 +99,7 @@ const inlineMath: TokenizerAndRendererExtension = {
     if (found === null || (found[1] ?? "").trim() === "") return undefined;
     return token("inlineMath", found[0], found[1] ?? "", found[0].startsWith("$$") || found[0].startsWith("\\["));
   },
-  renderer: (one) => `<span class="math">${mathml((one as MathToken).text, (one as MathToken).block)}</span>`,
+  renderer: (one) => `<span class="math">${drawn((one as MathToken).text, (one as MathToken).block)}</span>`,
 };
 
 export const mathExtensions = [blockMath, inlineMath];

@@ -1,9 +1,8 @@
-// Markdown to HTML, block by block. Blocks that are finished are never rendered again, so that a growing answer costs only
-// its end and what stands does not flicker.
-import { Marked, type RendererObject, type Token, type Tokens } from "marked";
+// Markdown to HTML, block by block, and lists item by item: a text that grows is then drawn anew only where it grows
+// (`growing.ts`).
+import { Marked, type RendererObject, type Token, type Tokens, type TokensList } from "marked";
 import { t } from "../../i18n";
 import { highlighted } from "./code";
-import { late } from "./late.svelte";
 import { mathExtensions } from "./math";
 import { sanitise } from "./sanitise";
 
@@ -76,8 +75,83 @@ const renderer: RendererObject = {
 
 const marked = new Marked({ gfm: true, breaks: false, renderer, extensions: mathExtensions });
 
-/** A block of a message: a code block by itself, or HTML that is safe to show. */
-export type Block = { kind: "code"; code: string; language: string; open: boolean } | { kind: "html"; html: string };
+/** A block of a message: a code block by itself, a list by its items, or other HTML; all HTML in it is safe to show. */
+export type Block =
+  | { kind: "code"; code: string; language: string; open: boolean }
+  | { kind: "list"; ordered: boolean; start: number; items: readonly string[] }
+  | { kind: "html"; html: string };
+
+/** Quotes in quotes and lists in lists that are laid out; what is deeper is plain text. */
+const MOST_DEEP = 40;
+/** The longest text of one paragraph, heading or cell that is read for emphasis, links and formulas: beyond it, what opens and never
+ * closes takes too long to look for. */
+const MOST_INLINE_CHARS = 10_000;
+
+/** Addresses that a text gives names to, for links by reference. */
+export type Links = TokensList["links"];
+
+/** A text as tokens, with inline ones in them; `known` are addresses that were named before it. */
+export function lex(source: string, known: Links = {}): TokensList {
+  const lexer = new marked.Lexer(marked.defaults);
+  Object.assign(lexer.tokens.links, known);
+  bound(lexer);
+  return lexer.lex(source);
+}
+
+/** Keeps a lexer from texts that were made to hold up whoever reads them: those come out plain. */
+function bound(lexer: InstanceType<typeof marked.Lexer>): void {
+  const { blockTokens, inlineTokens } = lexer;
+  const deep = { block: 0, inline: 0 };
+  const plain = (source: string): Tokens.Text => ({ type: "text", raw: source, text: source, escaped: false });
+  lexer.blockTokens = (source: string, tokens: Token[] = [], last?: boolean): TokensList => {
+    const all = tokens as TokensList;
+    if (deep.block >= MOST_DEEP) {
+      all.push({ ...plain(source), tokens: [plain(source)] });
+      return all;
+    }
+    deep.block += 1;
+    try {
+      return blockTokens.call(lexer, source, all, last);
+    } finally {
+      deep.block -= 1;
+    }
+  };
+  lexer.inlineTokens = (source: string, tokens: Token[] = []): Token[] => {
+    if (deep.inline >= MOST_DEEP || source.length > MOST_INLINE_CHARS) {
+      tokens.push(plain(source));
+      return tokens;
+    }
+    deep.inline += 1;
+    try {
+      return inlineTokens.call(lexer, source, tokens);
+    } finally {
+      deep.inline -= 1;
+    }
+  };
+}
+
+/** HTML that the last rendering made, by what it was made of, so that the next one need not make it again. */
+export class Pieces {
+  #last = new Map<string, string>();
+  #now = new Map<string, string>();
+
+  html(key: string, make: () => string): string {
+    const html = this.#now.get(key) ?? this.#last.get(key) ?? make();
+    this.#now.set(key, html);
+    return html;
+  }
+
+  /** A rendering is over; what it did not use is forgotten. */
+  turn(): void {
+    this.#last = this.#now;
+    this.#now = new Map();
+  }
+
+  clear(): void {
+    this.#last.clear();
+    this.#now.clear();
+  }
+}
 
 function isOpenFence(raw: string): boolean {
   const fence = /^ {0,3}(`{3,}|~{3,})/.exec(raw)?.[1];
@@ -86,54 +160,28 @@ function isOpenFence(raw: string): boolean {
   return !(raw.includes("\n") && last.startsWith(fence) && /^[`~]+$/.test(last));
 }
 
-function blockOf(token: Token): Block | undefined {
+/** What a token shows; nothing for those that only part others, or name addresses. */
+export function blockOf(token: Token, pieces?: Pieces): Block | undefined {
   if (token.type === "space" || token.type === "def") return undefined;
+  const piece = (key: string, tokens: Token[]): string => {
+    const make = (): string => sanitise(marked.parser(tokens));
+    return pieces === undefined ? make() : pieces.html(key, make);
+  };
   if (token.type === "code") {
     const code = token as Tokens.Code;
     return { kind: "code", code: code.text, language: (code.lang ?? "").split(/\s/)[0] ?? "", open: isOpenFence(code.raw) };
   }
-  const html = sanitise(marked.parser([token]));
+  if (token.type === "list") {
+    const list = token as Tokens.List;
+    // An item's paragraphs are paragraphs only where the list is loose.
+    const items = list.items.map((item) => piece(`${item.loose ? "loose" : "tight"} ${item.raw}`, item.tokens));
+    return { kind: "list", ordered: list.ordered, start: list.start === "" ? 1 : list.start, items };
+  }
+  const html = piece(`block ${token.raw}`, [token]);
   return html.trim() === "" ? undefined : { kind: "html", html };
 }
 
-/** A text that grows, as blocks. */
-export class Growing {
-  #done: Block[] = [];
-  #doneChars = 0;
-  #source = "";
-  #version = 0;
-
-  /** The blocks of `source`; what is finished since the last time is kept as it is. */
-  blocks(source: string): Block[] {
-    if (!source.startsWith(this.#source.slice(0, this.#doneChars)) || this.#version !== late.version) {
-      this.#version = late.version;
-      this.#done = [];
-      this.#doneChars = 0;
-    }
-    this.#source = source;
-    const tail = marked.lexer(source.slice(this.#doneChars));
-    const lastAt = tail.findLastIndex((token) => token.type !== "space");
-    const open: Block[] = [];
-    let chars = this.#doneChars;
-    tail.forEach((token, at) => {
-      chars += token.raw.length;
-      const block = blockOf(token);
-      // The last block may still change its meaning, and a space after it tells nothing.
-      if (at < lastAt) {
-        if (block) this.#done.push(block);
-        this.#doneChars = chars;
-      } else if (block) open.push(block);
-    });
-    return [...this.#done, ...open];
-  }
-}
-
-/** All blocks of a finished text; links by reference find their addresses wherever they stand. */
+/** All blocks of a whole text. Links by reference find their addresses wherever they stand. */
 export function blocks(source: string): Block[] {
-  const found: Block[] = [];
-  for (const token of marked.lexer(source)) {
-    const block = blockOf(token);
-    if (block) found.push(block);
-  }
-  return found;
+  return lex(source).flatMap((token) => blockOf(token) ?? []);
 }

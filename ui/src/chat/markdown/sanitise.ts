@@ -5,10 +5,12 @@ import DOMPurify, { type Config } from "dompurify";
 const TAGS =
   "p br hr strong b em i u s del ins mark small sub sup kbd code pre blockquote ul ol li table thead tbody tr th td " +
   "h1 h2 h3 h4 h5 h6 a span div figure header button details summary " +
+  "svg path line " +
   "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot mstyle merror mpadded mphantom msub msup msubsup munder mover munderover mtable mtr mtd menclose";
 const ATTRIBUTES =
   "href title class start align colspan rowspan tabindex type aria-label aria-hidden role data-copy " +
   "display mathvariant stretchy fence separator lspace rspace accent accentunder displaystyle scriptlevel linethickness " +
+  "data-layout viewbox preserveaspectratio d x1 x2 y1 y2 stroke-width " +
   "columnalign rowspacing columnspacing width height depth voffset minsize maxsize symmetric largeop movablelimits notation";
 
 const CONFIG: Config = {

@@ -1,5 +1,6 @@
 // What the Cache screen shows and does: the tiers as the daemon tells of them, kept contexts, and what moves between tiers.
 import { cache, type CacheApi } from "../../api/cache";
+import { said } from "../../api/said";
 import type { CacheContext, CacheResponse, CacheTier, TierName } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { Flows, type Flow } from "./flows";
@@ -161,7 +162,7 @@ export class CachePanel {
     try {
       await work();
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = said(error);
     }
   }
 }

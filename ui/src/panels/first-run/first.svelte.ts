@@ -1,6 +1,7 @@
 // The first run: what this computer has, where models go, and what to start with, all chosen before anybody asks.
 import { downloads, type DownloadsApi } from "../../api/downloads";
 import { models, type ModelsApi } from "../../api/models";
+import { said } from "../../api/said";
 import type { DiscoveredVariant, FoundModel, HardwareResponse, UsageResponse } from "../../api/types";
 
 export type Start = "small" | "balanced" | "found" | "pebble";
@@ -88,7 +89,7 @@ export class FirstRun {
       if (this.start === "found") await this.#bring(signal);
       return true;
     } catch (error) {
-      if (!signal.aborted) this.error = error instanceof Error ? error.message : String(error);
+      if (!signal.aborted) this.error = said(error);
       return false;
     } finally {
       this.busy = false;

@@ -1,5 +1,6 @@
 // Search for models to pull. Nobody outside is asked before somebody searches: until then our own catalogue is shown.
 import { downloads, type DownloadsApi } from "../../api/downloads";
+import { said } from "../../api/said";
 import type { DiscoveredModel, DiscoveredVariant } from "../../api/types";
 import { judge, type Fit, type Room } from "./fit";
 import { readPasted } from "./paste";
@@ -28,16 +29,27 @@ export class Discover {
   sort = $state<Sort>("found");
   room = $state.raw<Room | undefined>(undefined);
   contextTokens = $state(4096);
+  /** What the disk of the library has left, where that is known. */
+  freeBytes = $state<number | undefined>(undefined);
   /** Chosen variants, by the title of their model. */
   chosen = $state.raw<Record<string, string>>({});
   /** Names that were asked for a moment ago and are not in the queue yet. */
   asked = $state.raw<readonly string[]>([]);
+  /** The name that a link brought: it is one, whatever it looks like. */
+  #linked = $state("");
   #abort: AbortController | undefined;
 
   constructor(private readonly api: DownloadsApi = downloads) {}
 
+  /** Shows what pulling this name would ask of whom. Anybody can write a link, so no more is done. */
+  follow(name: string): void {
+    this.words = name;
+    this.#linked = name;
+  }
+
   /** The name that was pasted, where it is one. */
   get pasted(): string | undefined {
+    if (this.#linked !== "" && this.words === this.#linked) return this.#linked;
     const read = readPasted(this.words);
     return read.kind === "name" ? read.name : undefined;
   }
@@ -78,6 +90,11 @@ export class Discover {
     return judge(variant.size, {}, this.contextTokens, this.room);
   }
 
+  /** Whether the disk has room for it; what is not known is no hindrance. */
+  hasRoom(variant: DiscoveredVariant): boolean {
+    return this.freeBytes === undefined || variant.size <= this.freeBytes;
+  }
+
   /** Puts a model into the queue. */
   async pull(name: string): Promise<boolean> {
     this.asked = [...this.asked, name];
@@ -86,7 +103,7 @@ export class Discover {
       this.error = undefined;
       return true;
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = said(error);
       return false;
     } finally {
       this.asked = this.asked.filter((one) => one !== name);
@@ -96,7 +113,8 @@ export class Discover {
   #card(model: DiscoveredModel): Card {
     const choices = named(model.variants);
     const wanted = this.chosen[model.title];
-    const best = choices.filter(({ variant }) => this.judge(variant).verdict === "fits").at(-1)?.variant;
+    const fitting = choices.filter(({ variant }) => this.judge(variant).verdict === "fits");
+    const best = (fitting.findLast(({ variant }) => this.hasRoom(variant)) ?? fitting.at(-1))?.variant;
     const chosen = model.variants.find((variant) => variant.name === wanted) ?? best ?? choices[0]?.variant ?? model.variants[0];
     return { model, choices, chosen, fit: chosen && this.judge(chosen) };
   }
@@ -116,7 +134,7 @@ export class Discover {
       if (!this.tasks.includes(this.task)) this.task = "";
     } catch (error) {
       if (abort.signal.aborted) return;
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = said(error);
     } finally {
       if (this.#abort === abort) this.busy = false;
     }

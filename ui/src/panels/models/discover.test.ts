@@ -33,6 +33,16 @@ it("asks nobody outside before words are searched for", async () => {
   expect(search.pasted).toBe("qwen3:0.6b");
 });
 
+it("takes what a link brings for a name, until other words are typed", async () => {
+  const { calls, discover: search } = discover([]);
+  search.follow("qwen3:8b");
+  expect(search.pasted).toBe("qwen3:8b");
+  await search.search();
+  expect(calls, "following a link asks for nothing and pulls nothing").toEqual([]);
+  search.words = "qwen3";
+  expect(search.pasted).toBeUndefined();
+});
+
 it("chooses the best that fits, and what fits goes first", async () => {
   const { discover: search } = discover([model("huge", [900, 950, 990]), model("mixed", [40, 60, 300]), model("odd", [])]);
   await search.catalogue();
@@ -42,6 +52,10 @@ it("chooses the best that fits, and what fits goes first", async () => {
     "odd undefined undefined",
     "huge huge:0 too_big",
   ]);
+  search.freeBytes = 50;
+  expect(search.cards[0]?.chosen?.name, "the best that the disk has room for").toBe("mixed:0");
+  search.freeBytes = 10;
+  expect(search.cards[0]?.chosen?.name, "with room for none, what is short is said of the best").toBe("mixed:1");
   search.choose("mixed", "mixed:2");
   expect(search.cards[0]?.fit?.verdict).toBe("slow");
   search.fitsFirst = false;

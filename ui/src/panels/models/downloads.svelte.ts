@@ -1,5 +1,6 @@
 // The queue of downloads: what is on its way, from where and how fast, and what its user wants of it.
 import { downloads, type DownloadsApi } from "../../api/downloads";
+import { said } from "../../api/said";
 import type { Download, DownloadsResponse } from "../../api/types";
 
 /** A host that bytes come from, and how many. */
@@ -91,7 +92,7 @@ export class Downloads {
       this.status = await work();
       this.error = undefined;
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = said(error);
     } finally {
       this.busy = this.busy.filter((one) => one !== id);
     }

@@ -1,5 +1,6 @@
 // The models that are here: what they are, whether they fit, and what can be done to them.
 import { models, type ModelsApi } from "../../api/models";
+import { said } from "../../api/said";
 import type { FlawedContents, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { judge, shapeOf, type Fit, type Room, type Shape } from "./fit";
@@ -166,8 +167,4 @@ export class Installed {
       this.error = said(error);
     }
   }
-}
-
-function said(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

@@ -10,15 +10,20 @@ export interface Group {
   settings: Setting[];
 }
 
+/** Whether all words are somewhere in a text. */
+export function matches(words: string, text: string): boolean {
+  const all = text.toLowerCase();
+  return words.toLowerCase().split(/\s+/).every((word) => all.includes(word));
+}
+
 /** The groups of settings that have all the words somewhere in their texts. */
 export function groups(settings: readonly Setting[], words: string, texts: (setting: Setting) => string): Group[] {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const keys = settings.map((setting) => setting.key);
   const found = settings.filter((setting, at) => {
     // A key that a daemon tells twice is one setting all the same.
     if (keys.indexOf(setting.key) !== at) return false;
-    const text = `${texts(setting)} ${setting.key} ${setting.env ?? ""} ${setting.flag ?? ""} ${setting.about}`.toLowerCase();
-    return setting.group !== OWN && wanted.every((word) => text.includes(word));
+    const text = `${texts(setting)} ${setting.key} ${setting.env ?? ""} ${setting.flag ?? ""} ${setting.about}`;
+    return setting.group !== OWN && matches(words, text);
   });
   const ids = [...new Set(found.map((setting) => setting.group))];
   const place = (id: string) => (ORDER.includes(id) ? ORDER.indexOf(id) : ORDER.length);

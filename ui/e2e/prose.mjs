@@ -1,0 +1,96 @@
+// What models write, under the page's real policy: formulas are laid out, code is coloured, and the policy has nothing to refuse.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { check, open } from "./browser.mjs";
+
+const OUT = join(import.meta.dirname, "out");
+const TEXT = String.raw`A fraction:
+
+$$\frac{a + b}{c}$$
+
+A matrix:
+
+$$\begin{pmatrix} 1 & 22 \\ 333 & 4 \\ 5 & 66 \end{pmatrix}$$
+
+A root:
+
+$$\sqrt{\frac{1}{1 + x^2}}$$
+
+Cases:
+
+$$f(n) = \begin{cases} n/2 & \text{if } n \text{ is even} \\ 3n + 1 & \text{otherwise} \end{cases}$$
+
+Lines:
+
+$$\begin{aligned} a + b &= c \\ d &= e + f \end{aligned}$$
+
+Letters $x \in \mathbb{R}$, $\mathcal{L}$, $\mathbf{v}$, $\boxed{E = mc^2}$ within a line, $\color{red}{r}$.
+
+$$\sum_{i=1}^{n} \int_0^1 \underbrace{x^i}_{\text{power}} \, dx = \left( \frac{1}{2} + \frac13 \right)$$
+
+` + "```python\ndef fib(n: int) -> int:\n    \"\"\"Numbers.\"\"\"\n    return n if n < 2 else fib(n - 1) + fib(n - 2)  # slow\n```\n";
+
+function chat() {
+  const at = new Date().toISOString();
+  const messages = [
+    { id: "q", role: "user", content: "Show me", created_at: at, state: "complete" },
+    { id: "a", parent: "q", role: "assistant", content: TEXT, created_at: at, state: "complete" },
+  ];
+  return { format: "cairn-chats", version: 1, exported_at: at, chats: [{ id: "prose", title: "Formulas", pinned: false, created_at: at, updated_at: at, head: "a", messages }] };
+}
+
+/** The boxes of the innermost elements of the n-th formula whose text is exactly this. */
+function boxes(page, formula, text) {
+  return page.evaluate(
+    ([formula, text]) =>
+      [...document.querySelectorAll(".math.display .katex-html")[formula].querySelectorAll("*")]
+        .filter((one) => one.childElementCount === 0 && one.textContent === text)
+        .map((one) => one.getBoundingClientRect().toJSON()),
+    [formula, text],
+  );
+}
+const middle = (box) => (box.left + box.right) / 2;
+const near = (a, b, px = 3) => Math.abs(a - b) <= px;
+
+export async function prose(browser, daemon) {
+  console.log("prose");
+  mkdirSync(OUT, { recursive: true });
+  await daemon.app("POST", "/app/chats/import", { export: chat() });
+  const { chats } = await daemon.app("GET", "/app/chats");
+  const id = chats.find((one) => one.title === "Formulas").id;
+  for (const theme of ["light", "dark"]) {
+    const { page, noted, context } = await open(browser, daemon, { theme, height: 1400 });
+    await page.goto(`${daemon.address}/ui/#/chat/${id}`);
+    await page.waitForSelector(".math.display .katex-html [style]", { state: "attached" });
+    await page.waitForSelector(".hljs-keyword");
+    await page.evaluate(() => document.fonts.ready);
+    await page.screenshot({ path: join(OUT, `prose-${theme}.png`) });
+
+    const [[a], [c]] = [await boxes(page, 0, "a"), await boxes(page, 0, "c")];
+    check(a.bottom <= c.top + 2 && near(middle(c), (a.left + (await boxes(page, 0, "b"))[0].right) / 2), "a fraction has one part above the other, in the middle");
+    const line = await page.$eval(".math.display .katex-html .frac-line", (one) => one.getBoundingClientRect().toJSON());
+    check(line.top > a.top && line.bottom < c.bottom && line.width >= a.width, "with its line between");
+
+    const cells = Object.fromEntries(await Promise.all(["1", "22", "333", "4", "5", "66"].map(async (number) => [number, (await boxes(page, 1, number))[0]])));
+    const [row, column] = [(number) => cells[number].top, (number) => middle(cells[number])];
+    check(near(row("1"), row("22")) && near(row("333"), row("4")) && near(row("5"), row("66")), "a matrix has rows");
+    check(row("1") < row("333") && row("333") < row("5"), "one below the other");
+    check(near(column("1"), column("333")) && near(column("22"), column("4")) && column("22") > cells["333"].right, "and columns");
+    const bracket = await page.$$eval(".math.display", (all) => {
+      const parts = [...all[1].querySelectorAll(".mopen *")].map((one) => one.getBoundingClientRect());
+      return { height: Math.max(...parts.map((box) => box.bottom)) - Math.min(...parts.map((box) => box.top)) };
+    });
+    check(bracket.height > (cells["5"].bottom - cells["1"].top) * 0.8, "in brackets of its height");
+
+    const height = await page.$$eval(".math.display", (all) => all.map((one) => one.getBoundingClientRect().height));
+    check(height.every((px) => px > 20 && px < 300), `each formula takes its own room: ${height.map(Math.round).join(" ")}`);
+    const colours = await page.$$eval("[class^=hljs-]", (all) => new Set(all.map((one) => getComputedStyle(one).color)).size);
+    check(colours >= 3, `code has ${colours} colours`);
+    check((await page.locator(".katex-mathml math").count()) >= 10, "a screen reader has MathML");
+    const visible = await page.$$eval(".katex-mathml", (all) => all.filter((one) => one.getBoundingClientRect().width > 2).length);
+    check(visible === 0, "which is not shown beside it");
+    check(noted.foreign.length === 0, "nothing was asked for elsewhere");
+    check(noted.errors.length === 0, `the page's policy had nothing to refuse ${noted.errors.join(" | ").slice(0, 300)}`);
+    await context.close();
+  }
+}

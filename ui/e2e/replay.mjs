@@ -1,0 +1,109 @@
+// A daemon of which one answer is replayed: everything goes to the real one, but what a chat is asked is answered here, piece by
+// piece at a rate that no model of a test keeps. The interface comes out of `CAIRN_UI_DIST`, if that names a folder.
+import { existsSync, readFileSync } from "node:fs";
+import { createServer, request } from "node:http";
+import { join } from "node:path";
+
+const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2" };
+const TICK_MS = 5;
+
+export class Replay {
+  /** The answer to the next question, as pieces, and how many of them in a second. */
+  pieces = [];
+  perSecond = 200;
+  /** Nothing has to come between the page and this. */
+  servesInterface = true;
+  #chats = new Map();
+
+  static async before(daemon) {
+    const replay = new Replay();
+    replay.daemon = daemon;
+    replay.policy = (await fetch(`${daemon.address}/ui/`)).headers.get("content-security-policy") ?? "";
+    replay.server = createServer((asked, answer) => void replay.#serve(asked, answer));
+    await new Promise((listening) => replay.server.listen(0, "127.0.0.1", listening));
+    replay.address = `http://127.0.0.1:${replay.server.address().port}`;
+    return replay;
+  }
+
+  ticket() {
+    return this.daemon.ticket().replace(this.daemon.address, this.address);
+  }
+
+  app(...request) {
+    return this.daemon.app(...request);
+  }
+
+  close() {
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  async #serve(asked, answer) {
+    const { pathname } = new URL(asked.url, this.address);
+    const chat = /^\/app\/chats\/([^/]+)\/messages$/.exec(pathname)?.[1];
+    if (asked.method === "POST" && chat !== undefined) return this.#answer(chat, await body(asked), answer);
+    if (asked.method === "GET" && this.#chats.has(chat)) return json(answer, this.#chats.get(chat));
+    const dist = process.env.CAIRN_UI_DIST;
+    if (pathname.startsWith("/ui/") && dist) return this.#file(join(dist, pathname.slice("/ui/".length) || "index.html"), answer);
+    this.#forward(asked, answer);
+  }
+
+  #file(path, answer) {
+    if (!existsSync(path)) return answer.writeHead(404).end();
+    const kind = KINDS[path.split(".").at(-1)] ?? "application/octet-stream";
+    answer.writeHead(200, { "content-type": kind, "content-security-policy": this.policy }).end(readFileSync(path));
+  }
+
+  #forward(asked, answer) {
+    const headers = { ...asked.headers, host: new URL(this.daemon.address).host };
+    if (headers.origin) headers.origin = this.daemon.address;
+    if (headers.referer) headers.referer = headers.referer.replace(this.address, this.daemon.address);
+    const onward = request(this.daemon.address + asked.url, { method: asked.method, headers }, (said) => {
+      answer.writeHead(said.statusCode, said.headers);
+      said.pipe(answer);
+    });
+    onward.on("error", () => answer.destroy());
+    answer.on("close", () => onward.destroy());
+    asked.pipe(onward);
+  }
+
+  #answer(chat, question, answer) {
+    const created_at = new Date().toISOString();
+    const base = { created_at, model: question.model };
+    const before = this.#chats.get(chat)?.messages ?? [];
+    const [asked, told] = [`${before.length + 1}`, `${before.length + 2}`];
+    const parent = before.length > 0 ? { parent: `${before.length}` } : {};
+    const user = { ...base, ...parent, id: asked, role: "user", content: question.content, state: "complete", versions: [asked] };
+    const begun = { ...base, id: told, parent: asked, role: "assistant", content: "", state: "answering", versions: [told] };
+    const stats = { prompt_tokens: 12, cached_tokens: 0, restore_ms: 0, instead_of_ms: 0, load_ms: 0, first_token_ms: 5, answer_tokens: this.pieces.length, tokens_per_second: this.perSecond, length_reached: false };
+    const line = (value) => answer.write(`${JSON.stringify(value)}\n`);
+    answer.socket.setNoDelay(true);
+    answer.writeHead(200, { "content-type": "application/x-ndjson" });
+    line({ user });
+    line({ answer: begun });
+    const { pieces, perSecond } = this;
+    const start = performance.now();
+    let sent = 0;
+    const timer = setInterval(() => {
+      const due = Math.min(pieces.length, Math.floor(((performance.now() - start) / 1000) * perSecond));
+      while (sent < due) line({ text: pieces[sent++] });
+      if (sent < pieces.length) return;
+      clearInterval(timer);
+      const done = { ...begun, content: pieces.join(""), state: "complete", stats };
+      this.#chats.set(chat, { messages: [...before, user, done], before: 0, total: before.length + 2 });
+      line({ done });
+      answer.end();
+    }, TICK_MS);
+    answer.on("close", () => clearInterval(timer));
+  }
+}
+
+async function body(asked) {
+  const parts = [];
+  for await (const part of asked) parts.push(part);
+  return JSON.parse(Buffer.concat(parts).toString());
+}
+
+function json(answer, value) {
+  answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(value));
+}

@@ -1,0 +1,143 @@
+// What the other pictures do not have: dialogs, menus, popovers, and downloads, tiers and hits with something in them. What the
+// daemon cannot be brought to in a test is told by the test in its place. Pictures for people to look at, and what axe finds.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { faults } from "./axe.mjs";
+import { check, open } from "./browser.mjs";
+
+const OUT = join(import.meta.dirname, "out");
+const VIEWS = [
+  ["en", "light", 1440, 900],
+  ["en", "dark", 900, 600],
+  ["zh-CN", "light", 900, 600],
+  ["zh-CN", "dark", 1440, 900],
+];
+const LONG = "hf.co/some-rather-long-organisation/A-Model-With-A-Very-Long-Name-Instruct-2511-GGUF:Q4_K_M";
+const GB = 1e9;
+
+function download(id, model, state, total, part, more = {}) {
+  return { id, model, state, total, completed: Math.round(total * part), bytes_per_second: 0, held_bytes: Math.round(total * part), detached: true, ...more };
+}
+const DOWNLOADS = {
+  limit_bytes_per_second: 60e6,
+  downloads: [
+    download(1, "qwen3:8b", "running", 5.2 * GB, 0.62, { bytes_per_second: 41e6, eta_seconds: 48, source: "registry.ollama.ai" }),
+    download(2, LONG, "running", 18.6 * GB, 0.08, { bytes_per_second: 12.4e6, eta_seconds: 1380, source: "huggingface.co", trouble: "The connection dropped 3 times at 1.5 of 18.6 GB." }),
+    download(3, "gemma3:4b", "queued", 0, 0),
+    download(4, "llama3.2:3b", "paused", 2 * GB, 0.35),
+    download(5, "mistral:7b", "failed", 4.4 * GB, 0.97, { error: "registry.ollama.ai answered 403" }),
+    download(6, "nomic-embed-text", "done", 274e6, 1),
+    download(7, "phi4:14b", "stopped", 9.1 * GB, 0.4),
+  ],
+};
+const tier = (name, budget, used, chunks, more = {}) => ({
+  tier: name, health: "up", budget_bytes: budget, used_bytes: used, chunks, queued_bytes: 0, stored_bytes: used, restored_bytes: 0, hit_tokens: 0, evicted_bytes: 0, written_today_bytes: 0, damaged: 0, ...more,
+});
+const CACHE = {
+  tiers: [
+    tier("ram", 10 * GB, 7.8 * GB, 438, { hit_tokens: 930_000, restored_bytes: 61 * GB, read_bytes_per_second: 21 * GB }),
+    tier("ssd", 40 * GB, 31.4 * GB, 2104, { hit_tokens: 660_000, restored_bytes: 44 * GB, read_bytes_per_second: 4.8 * GB, queued_bytes: 120e6, written_today_bytes: 6.2 * GB }),
+    tier("remote", 200 * GB, 118 * GB, 6912, { health: "away", reason: "office-nas does not answer", hit_tokens: 50_000, restored_bytes: 3 * GB, read_bytes_per_second: 112e6 }),
+  ],
+  folder: "/home/me/.cache/cairn/kv",
+  remote: "/mnt/office-nas/cairn",
+  prompt_tokens: 3_310_000,
+  cached_tokens: 2_880_000,
+  saved_today_ms: 41 * 60_000,
+  cut_short: 2,
+  dropped: 14,
+};
+const CONTEXTS = {
+  contexts: [
+    ["chat:looks", 12_611, 879e6, [1, 1, 1]],
+    ["vscode", 18_944, 1.32e9, [1, 1, 0]],
+    ["an agent with a very long name that somebody gave it one day", 41_472, 2.7e9, [0, 1, 1]],
+  ].map(([owner, tokens, size, [ram, ssd, remote]], at) => ({
+    id: `c${at}`, owners: at === 1 ? ["vscode", "notes"] : [owner], model: at === 2 ? LONG : "qwen3:8b", tokens, bytes: size, ram_bytes: ram * size, ssd_bytes: ssd * size, remote_bytes: remote * size, hits: 7 * at, last_used_at: new Date().toISOString(), pinned: at === 1,
+  })),
+};
+
+/** Tells the page other answers than the daemon's. */
+async function tell(page, daemon) {
+  const json = (route, body) => route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
+  // A stream that ends is opened again and again; what it told stays.
+  const line = (route, body) => route.fulfill({ contentType: "application/x-ndjson", body: `${JSON.stringify(body)}\n` });
+  await page.route(`${daemon.address}/app/downloads/events`, (route) => line(route, DOWNLOADS));
+  await page.route(`${daemon.address}/app/cache/events`, (route) => line(route, CACHE));
+  await page.route(`${daemon.address}/app/cache`, (route) => json(route, CACHE));
+  await page.route(`${daemon.address}/app/cache/contexts`, (route) => json(route, CONTEXTS));
+}
+
+export async function sights(browser, daemon) {
+  console.log("sights");
+  mkdirSync(OUT, { recursive: true });
+  const at = new Date().toISOString();
+  const titles = ["Race in the slot scheduler", "A chat whose title is so long that no list of chats has room for all of it", "给小船起名", "Bread timing"];
+  const chats = titles.map((title, index) => ({ id: `looks${index}`, title, pinned: index === 1, ...(index === 3 ? { folder: "A folder with a long name for work" } : {}), created_at: at, updated_at: at, head: "m", messages: [{ id: "m", role: "user", content: `${title}: where is the race?`, created_at: at, state: "complete" }] }));
+  await daemon.app("POST", "/app/chats/import", { export: { format: "cairn-chats", version: 1, exported_at: at, chats } });
+  const bad = [];
+  for (const [language, theme, width, height] of VIEWS) {
+    const { page, context } = await open(browser, daemon, { width, height, theme, language });
+    await tell(page, daemon);
+    // Streams that are open already told what the daemon has.
+    await page.reload();
+    await page.waitForSelector(".chat-row");
+    const shoot = async (name) => {
+      await page.waitForTimeout(350);
+      await page.screenshot({ path: join(OUT, `sight-${name}-${language}-${theme}-${width}.png`) });
+      bad.push(...(await faults(page)).map((one) => `${name} ${language} ${theme} ${width}: ${one}`));
+    };
+    const go = async (route, ready) => {
+      await page.goto(`${daemon.address}/ui/#/${route}`);
+      await page.waitForSelector(ready);
+    };
+    /** Opens something, takes its picture, and closes it. */
+    const layer = async (name, act, ready) => {
+      await act();
+      await page.waitForSelector(ready);
+      await shoot(name);
+      await page.keyboard.press("Escape");
+      await page.waitForSelector(ready, { state: "detached" });
+    };
+    const row = (n) => page.locator(".chat-row").nth(n);
+    const menu = async (n) => {
+      await row(n).hover();
+      await row(n).locator(".chat-more").click();
+    };
+    await layer("chat-menu", () => menu(0), ".menu .menu-item");
+    // Who is asked for something types at once.
+    await layer("rename", async () => (await menu(0), await page.locator(".menu .menu-item").nth(0).click()), "dialog[open] input:focus");
+    await layer("move", async () => (await menu(0), await page.locator(".menu .menu-item").nth(2).click()), "dialog[open]");
+    const more = page.locator(".sidebar-head [aria-haspopup=menu]");
+    await layer("list-menu", () => more.click(), ".menu .menu-item");
+    await layer("from-ollama", async () => (await more.click(), await page.locator(".menu .menu-item").last().click()), "dialog[open]");
+    await page.fill(".sidebar input[type=search]", "race");
+    await page.waitForSelector(".hit");
+    await shoot("search");
+    await page.fill(".sidebar input[type=search]", "zeppelin");
+    await page.waitForSelector(".hits-none");
+    await shoot("search-none");
+    await page.fill(".sidebar input[type=search]", "");
+    await page.waitForSelector(".chat-row");
+    await go("models/downloads", ".drow");
+    await shoot("downloads");
+    await go("models/installed", ".table tbody tr");
+    await layer("model-menu", () => page.click(".table tbody tr [aria-haspopup=menu]"), ".menu .menu-item");
+    await layer("fit", () => page.click(".fit >> nth=0"), ".sum dl");
+    await layer("import", () => page.click("header .btn:has(svg)"), "dialog[open]");
+    await go("cache", ".tier-row");
+    await page.waitForSelector("td.context");
+    await shoot("cache");
+    await layer("clear", () => page.locator("header .btn").last().click(), "dialog[open]");
+    await layer("trace", () => page.locator("header .btn").first().click(), "dialog[open]");
+    await page.$eval(".page", (one) => one.scrollTo(0, one.scrollHeight));
+    await shoot("cache-end");
+    await go("settings/engine", "#settings-engine .setting");
+    await shoot("settings-engine");
+    await go("settings/network", "#settings-network .setting");
+    await shoot("settings-network");
+    await context.close();
+  }
+  for (const one of new Set(bad)) console.log(`  ${one}`);
+  check(bad.length === 0, "nothing serious is wrong with dialogs, menus and full screens");
+}

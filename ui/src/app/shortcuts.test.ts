@@ -1,0 +1,43 @@
+import { expect, it, vi } from "vitest";
+import { choices } from "../api/choices.svelte";
+import { read, refusal, screenOf, SHORTCUTS, shortcuts, written } from "./shortcuts.svelte";
+
+it("has no usual combination twice, and none that could not be chosen", () => {
+  const combos = SHORTCUTS.map((one) => one.usual).filter(Boolean);
+  expect(new Set(combos).size).toBe(combos.length);
+  expect(SHORTCUTS.filter((one) => !one.fixed && one.usual !== "" && refusal(one.usual) !== undefined)).toEqual([]);
+});
+
+it("refuses what typing and the system need", () => {
+  const check = (combo: string, why: ReturnType<typeof refusal>): void => expect(refusal(combo), combo).toBe(why);
+  check("mod+control", "unfinished");
+  check("shift+a", "plain");
+  check("enter", "plain");
+  check("mod+c", "taken");
+  check("mod+enter", "taken");
+  check("mod+ ", "taken");
+  check("alt+q", undefined);
+  check("mod+shift+alt+q", undefined);
+  check("f8", undefined);
+});
+
+it("reads what a person may have typed into the file", () => {
+  const check = (text: string, expected: string): void => expect(written(read(text)), text).toBe(expected);
+  check("new_chat=mod+e find=", "new_chat=mod+e find=");
+  check("  nothing=mod+e stop=mod+e find=q model  =x ", "");
+  check("go_models=alt+m", "go_models=alt+m");
+  expect([screenOf("go_models"), screenOf("model")]).toEqual(["models", undefined]);
+});
+
+it("holds what was chosen, and goes back to the usual", () => {
+  vi.spyOn(choices, "set").mockImplementation(async (change) => choices.take(Object.entries(change).map(([key, value]) => ({ key: `ui.${key}`, value }) as never)));
+  shortcuts.set("new_chat", "mod+e");
+  expect([shortcuts.of("new_chat"), shortcuts.find("mod+e")?.id, shortcuts.find("mod+n")]).toEqual(["mod+e", "new_chat", undefined]);
+  shortcuts.set("find", "");
+  expect([shortcuts.of("find"), shortcuts.changed("find")]).toEqual([undefined, true]);
+  shortcuts.set("new_chat", "mod+n");
+  expect([shortcuts.changed("new_chat"), choices.now.shortcuts]).toEqual([false, "find="]);
+  shortcuts.reset();
+  expect([shortcuts.of("find"), shortcuts.anyChanged]).toEqual(["mod+f", false]);
+  vi.restoreAllMocks();
+});
