@@ -33,12 +33,19 @@ pub(crate) fn build(repo: &Repo) -> anyhow::Result<()> {
     script(repo, "build").and_then(|mut build| process::run(&mut build))
 }
 
-/// Checks the types of the page, templates included, and runs the tests that need no browser.
+/// Checks the types of the page, templates included.
 ///
 /// # Errors
 /// What is wrong.
-pub(crate) fn check(repo: &Repo) -> anyhow::Result<()> {
-    process::run(&mut script(repo, "check")?)?;
+pub(crate) fn types(repo: &Repo) -> anyhow::Result<()> {
+    process::run(&mut script(repo, "check")?)
+}
+
+/// Runs the page's tests that need no browser.
+///
+/// # Errors
+/// What failed.
+pub(crate) fn units(repo: &Repo) -> anyhow::Result<()> {
     process::run(&mut script(repo, "test")?)
 }
 

@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
+use anyhow::Context;
+
 use super::Verb;
-use crate::{Repo, process, python, workspace};
+use super::setup::{For, ensure};
+use crate::{Repo, page, process, python, workspace};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
-            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers",
+            `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
+            the app's start, memory and size",
     run,
 };
 
@@ -34,6 +38,11 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         process::run(&mut process::cargo(repo, &POLICY))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let [name, flags @ ..] = args
+        && name == "desktop"
+    {
+        return desktop(repo, flags);
+    }
     let target = workspace::target_folder(repo)?;
     let mut bench = process::cargo(repo, &["run", "--release", "--package", "it", "--bin", "bench", "--"]);
     if args.is_empty() {
@@ -49,6 +58,38 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
             bench.arg("--llama-bench").arg(llama_bench(repo)?);
         }
         _ => {}
+    }
+    process::run(&mut bench)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the desktop app: programs that are there, or such as `bundle` packs, with the package where one was made.
+fn desktop(repo: &Repo, flags: &[String]) -> anyhow::Result<ExitCode> {
+    ensure(For::Tests)?;
+    // What drives the window need not be quick.
+    let words = ["bench", "--profile", "dev", "--package", "it", "--bench", "figures", "--"];
+    let mut bench = process::cargo(repo, &words);
+    for pair in flags.chunks(2) {
+        match pair {
+            // Cargo runs it in a folder of its own.
+            [flag, path] if flag == "--programs" || flag == "--package" => {
+                bench.arg(flag).arg(std::path::absolute(path).context("an empty path")?)
+            }
+            other => bench.args(other),
+        };
+    }
+    let has = |name: &str| flags.iter().any(|flag| flag == name);
+    if !has("--programs") {
+        page::build(repo)?;
+        let words = ["build", "--release", "--package", "cairn-cli", "--package", "cairn-desktop", "--bins", "--quiet"];
+        process::run(&mut process::cargo(repo, &words))?;
+        let release = workspace::target_folder(repo)?.join("release");
+        bench.arg("--programs").arg(&release);
+        let made = std::fs::read_dir(release.join("bundle/deb")).into_iter().flatten().flatten();
+        let package = made.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+        if let Some(package) = package.filter(|_| !has("--package")) {
+            bench.arg("--package").arg(package);
+        }
     }
     process::run(&mut bench)?;
     Ok(ExitCode::SUCCESS)

@@ -28,7 +28,7 @@ pub(super) fn check(repo: &Repo) -> anyhow::Result<()> {
     // The desktop app is not compiled without the system's web view and the page that it holds.
     ensure(For::Desktop)?;
     page::build(repo)?;
-    page::check(repo)?;
+    page::types(repo)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     process::run(&mut process::cargo(repo, &clippy))
 }

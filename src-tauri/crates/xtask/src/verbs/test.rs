@@ -33,7 +33,7 @@ pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     let python = python::CLIENTS.python(repo)?;
     page::build(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
-    page::check(repo)?;
+    page::units(repo)?;
     let cairn = workspace::target_folder(repo)?.join("debug").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
     page::journeys(repo, &cairn)?;
     let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);

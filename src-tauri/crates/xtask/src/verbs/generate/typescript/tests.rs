@@ -30,6 +30,14 @@ fn a_struct_is_an_object() {
 }
 
 #[test]
+fn an_array_of_so_many_is_a_tuple() {
+    check(
+        "#[derive(Serialize)] pub struct X { a: Vec<[u32; 2]>, b: Vec<Option<u8>> }",
+        "export type X = {\n  a: [number, number][];\n  b: (number | null)[];\n};",
+    );
+}
+
+#[test]
 fn what_a_request_may_leave_out_is_optional() {
     let rust = |name: &str, attribute: &str| {
         format!(
@@ -84,5 +92,5 @@ fn what_nobody_understands_fails() {
     refused(r#"#[derive(Serialize)] pub struct X { #[serde(with = "hex")] a: Bytes }"#, "with = \"hex\"");
     refused(r#"#[derive(Serialize)] #[serde(rename_all = "camelCase")] pub struct X { a: u8 }"#, "camelCase");
     refused("#[derive(Serialize)] pub struct X(u8, u8);", "without a name");
-    refused("#[derive(Serialize)] pub struct X { a: [u8; 4] }", "named types");
+    refused("#[derive(Serialize)] pub struct X { a: [u8; SIZE] }", "named types");
 }

@@ -1,10 +1,13 @@
 //! Types of fields.
 
 use anyhow::{Context, bail};
-use syn::{GenericArgument, PathArguments, PathSegment, Type};
+use syn::{Expr, ExprLit, GenericArgument, Lit, PathArguments, PathSegment, Type, TypeArray};
 
 /// A type in TypeScript. Types of the wire keep their names.
 pub(super) fn typescript(ty: &Type) -> anyhow::Result<String> {
+    if let Type::Array(TypeArray { elem, len: Expr::Lit(ExprLit { lit: Lit::Int(count), .. }), .. }) = ty {
+        return Ok(format!("[{}]", vec![typescript(elem)?; count.base10_parse()?].join(", ")));
+    }
     let segment = last(ty)?;
     let name = segment.ident.to_string();
     let arguments = arguments(segment);
@@ -18,7 +21,7 @@ pub(super) fn typescript(ty: &Type) -> anyhow::Result<String> {
         "Box" => inner(0)?,
         "Vec" => {
             let item = inner(0)?;
-            if item.contains(' ') { format!("({item})[]") } else { format!("{item}[]") }
+            if item.contains(" | ") { format!("({item})[]") } else { format!("{item}[]") }
         }
         "Map" | "BTreeMap" | "HashMap" => format!("Record<string, {}>", inner(1)?),
         _ if arguments.is_empty() => name,
