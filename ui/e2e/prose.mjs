@@ -30,13 +30,39 @@ $$\sum_{i=1}^{n} \int_0^1 \underbrace{x^i}_{\text{power}} \, dx = \left( \frac{1
 
 ` + "```python\ndef fib(n: int) -> int:\n    \"\"\"Numbers.\"\"\"\n    return n if n < 2 else fib(n - 1) + fib(n - 2)  # slow\n```\n";
 
-function chat() {
+/** What a model writes that no longer finds its end, with a line of another direction in it. */
+const PARAGRAPHS = 30_000;
+const ASTRAY = `שלום\n\n${"a b c\n\n".repeat(PARAGRAPHS)}the end`;
+/** Many times what it takes, and less than half of what it takes where each paragraph costs more than the one before. */
+const MOST_S = 15;
+
+/** An export of a chat with one answer. */
+function chat(title, text) {
   const at = new Date().toISOString();
   const messages = [
     { id: "q", role: "user", content: "Show me", created_at: at, state: "complete" },
-    { id: "a", parent: "q", role: "assistant", content: TEXT, created_at: at, state: "complete" },
+    { id: "a", parent: "q", role: "assistant", content: text, created_at: at, state: "complete" },
   ];
-  return { format: "cairn-chats", version: 1, exported_at: at, chats: [{ id: "prose", title: "Formulas", pinned: false, created_at: at, updated_at: at, head: "a", messages }] };
+  return { format: "cairn-chats", version: 1, exported_at: at, chats: [{ id: title, title, pinned: false, created_at: at, updated_at: at, head: "a", messages }] };
+}
+
+async function brought(daemon, title, text) {
+  await daemon.app("POST", "/app/chats/import", { export: chat(title, text) });
+  const { chats } = await daemon.app("GET", "/app/chats");
+  return chats.find((one) => one.title === title).id;
+}
+
+async function astray(browser, daemon) {
+  const id = await brought(daemon, "Astray", ASTRAY);
+  const { page, context } = await open(browser, daemon);
+  const start = performance.now();
+  await page.goto(`${daemon.address}/ui/#/chat/${id}`);
+  await page.waitForFunction((blocks) => document.querySelectorAll(".prose > .block").length === blocks, PARAGRAPHS + 2);
+  const tookS = (performance.now() - start) / 1000;
+  check(tookS < MOST_S, `an answer of ${PARAGRAPHS} paragraphs opens in ${tookS.toFixed(1)} s`);
+  const [first, last] = await page.$$eval(".prose > .block", (all) => [all[0], all.at(-1)].map((one) => getComputedStyle(one).direction));
+  check(first === "rtl" && last === "ltr", "each paragraph runs its own way");
+  await context.close();
 }
 
 /** The boxes of the innermost elements of the n-th formula whose text is exactly this. */
@@ -55,9 +81,7 @@ const near = (a, b, px = 3) => Math.abs(a - b) <= px;
 export async function prose(browser, daemon) {
   console.log("prose");
   mkdirSync(OUT, { recursive: true });
-  await daemon.app("POST", "/app/chats/import", { export: chat() });
-  const { chats } = await daemon.app("GET", "/app/chats");
-  const id = chats.find((one) => one.title === "Formulas").id;
+  const id = await brought(daemon, "Formulas", TEXT);
   for (const theme of ["light", "dark"]) {
     const { page, noted, context } = await open(browser, daemon, { theme, height: 1400 });
     await page.goto(`${daemon.address}/ui/#/chat/${id}`);
@@ -93,4 +117,5 @@ export async function prose(browser, daemon) {
     check(noted.errors.length === 0, `the page's policy had nothing to refuse ${noted.errors.join(" | ").slice(0, 300)}`);
     await context.close();
   }
+  await astray(browser, daemon);
 }

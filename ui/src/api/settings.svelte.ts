@@ -28,6 +28,7 @@ export class SettingsTable {
   wrong = $state.raw<Record<string, string>>({});
   /** What was there before the last change, to go back to. */
   before = $state.raw<Record<string, Value> | undefined>(undefined);
+  #writes = 0;
 
   constructor(
     private readonly api: SettingsApi = wire,
@@ -36,8 +37,12 @@ export class SettingsTable {
   ) {}
 
   async load(): Promise<void> {
+    if (this.saving) return;
+    const writes = this.#writes;
     try {
-      this.#show(await this.api.read());
+      const table = await this.api.read();
+      // What was written meanwhile is told by its own answer, which is newer.
+      if (writes === this.#writes) this.#show(table);
       this.error = undefined;
     } catch (error) {
       this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
@@ -98,6 +103,7 @@ export class SettingsTable {
       }),
     );
     this.saving = true;
+    this.#writes += 1;
     try {
       this.#show(await this.api.write(change));
       this.draft = without(this.draft, Object.keys(change));

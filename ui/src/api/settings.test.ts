@@ -35,6 +35,28 @@ it("drafts, and a value that is there already is no change", async () => {
   expect(settings.locked(settings.find("cache.ram")!)).toBe(false);
 });
 
+it("sees what others changed, and keeps its drafts", async () => {
+  let budget = 5;
+  const settings = new SettingsTable({ read: async () => table([setting("cache.ram", budget, "file")]), write: async () => table([]) }, () => {});
+  await settings.load();
+  settings.set("cache.ram", 9);
+  budget = 7;
+  await settings.load();
+  expect(settings.find("cache.ram")?.value).toBe(7);
+  expect(settings.draft).toEqual({ "cache.ram": 9 });
+});
+
+it("does not go back to a table from before a change", async () => {
+  let answer: (table: SettingsResponse) => void = () => {};
+  const row = (value: number) => table([setting("cache.ram", value, "file")]);
+  const settings = new SettingsTable({ read: () => new Promise((done) => (answer = done)), write: async () => row(9) }, () => {});
+  const reading = settings.load();
+  await settings.put("cache.ram", 9);
+  answer(row(5));
+  await reading;
+  expect(settings.find("cache.ram")?.value).toBe(9);
+});
+
 it("says what is wrong by key and keeps the draft", async () => {
   const settings = await started(async () => {
     throw new ApiError(400, "refused", { error: "refused", wrong: [{ key: "cache.ram", reason: "too little" }] });

@@ -39,10 +39,19 @@ pub struct BroughtMessage {
     pub said: Said,
 }
 
+/// What becomes of a chat that is here, but in the trash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trashed {
+    /// It comes back as it is here: whoever brings an export wants what is in it.
+    Back,
+    /// It stays there: the same file of another program is brought again and again, for what is new in it.
+    Stays,
+}
+
 /// What was brought.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Arrived {
-    /// Ids of chats that are new.
+    /// Ids of chats that are new, or came out of the trash.
     pub chats: Vec<String>,
     /// Their messages.
     pub messages: u64,
@@ -57,12 +66,18 @@ impl Chats {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn bring(&self, brought: &[Brought]) -> Result<Arrived, ChatsError> {
+    pub fn bring(&self, brought: &[Brought], trashed: Trashed) -> Result<Arrived, ChatsError> {
         self.write(|connection| {
             let mut arrived = Arrived::default();
             for chat in brought {
-                if is_here(connection, chat)? {
-                    arrived.present += 1;
+                if let Some(here) = here(connection, chat)? {
+                    if here.trashed && trashed == Trashed::Back {
+                        connection.execute("UPDATE chats SET deleted_ms = NULL WHERE row = ?1", [here.row])?;
+                        arrived.chats.push(here.id);
+                        arrived.messages += here.messages;
+                    } else {
+                        arrived.present += 1;
+                    }
                 } else if let Some(reason) = chat.flaw() {
                     arrived.skipped.push((chat.chat.title.clone().unwrap_or_default(), reason));
                 } else {
@@ -93,11 +108,21 @@ impl Brought {
     }
 }
 
-fn is_here(connection: &Connection, brought: &Brought) -> Result<bool, ChatsError> {
-    let sql = "SELECT 1 FROM chats WHERE origin = ?1 OR id = ?1 OR id = ?2";
-    let found =
-        connection.prepare_cached(sql)?.query_row([&brought.origin, &brought.chat.id], |_| Ok(())).optional()?;
-    Ok(found.is_some())
+/// A chat that is here already.
+struct Here {
+    row: i64,
+    id: String,
+    messages: u64,
+    trashed: bool,
+}
+
+fn here(connection: &Connection, brought: &Brought) -> Result<Option<Here>, ChatsError> {
+    let sql = "SELECT row, id, messages, deleted_ms IS NOT NULL FROM chats WHERE origin = ?1 OR id = ?1 OR id = ?2";
+    let found = connection.prepare_cached(sql)?.query_row([&brought.origin, &brought.chat.id], |row| {
+        let messages = row.get::<_, i64>(2)?.unsigned_abs();
+        Ok(Here { row: row.get(0)?, id: row.get(1)?, messages, trashed: row.get(3)? })
+    });
+    Ok(found.optional()?)
 }
 
 fn bring(connection: &Connection, brought: &Brought) -> Result<(), ChatsError> {

@@ -23,7 +23,7 @@ use std::sync::Mutex;
 
 use rusqlite::{Connection, TransactionBehavior};
 
-pub use bring::{Arrived, Brought, BroughtMessage};
+pub use bring::{Arrived, Brought, BroughtMessage, Trashed};
 pub use chat::{Change, Chat, Listed, NewChat, Page, Titled, Which};
 pub use error::ChatsError;
 pub use message::{File, Message, MessageId, Path, Progress, Said, State};

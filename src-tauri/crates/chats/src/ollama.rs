@@ -222,7 +222,7 @@ fn attach(connection: &Connection, message: i64, said: &mut Said) -> rusqlite::R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Chats, Which};
+    use crate::{Chats, Trashed, Which};
 
     /// As layout 2 had it, which had no attachments.
     const FIRST: &str = "
@@ -293,9 +293,9 @@ mod tests {
     fn what_was_brought_is_not_brought_again() {
         let brought = check(FIRST).0.expect("it can be read");
         let chats = Chats::in_memory().expect("a database");
-        let arrived = chats.bring(&brought).expect("it can be written");
+        let arrived = chats.bring(&brought, Trashed::Stays).expect("it can be written");
         assert_eq!((arrived.chats.len(), arrived.messages, arrived.present), (2, 2, 0), "all of it");
-        let again = chats.bring(&check(FIRST).0.expect("it can be read")).expect("it can be written");
+        let again = chats.bring(&check(FIRST).0.expect("it can be read"), Trashed::Stays).expect("it can be written");
         assert_eq!((again.chats.len(), again.messages, again.present), (0, 0, 2), "once");
         let page = chats.list(&Which::Loose, None, 10).expect("a list");
         assert_eq!(page.chats[0].title, "Bread", "the last changed first");

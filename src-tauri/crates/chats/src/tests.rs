@@ -233,12 +233,15 @@ fn brought_trees_that_make_no_sense_are_left_out() {
         messages,
     };
     let arrived = chats
-        .bring(&[
-            brought("good", vec![message("x", None), message("y", Some("x")), message("z", Some("x"))], Some("y")),
-            brought("orphan", vec![message("x", Some("y")), message("y", None)], None),
-            brought("twice", vec![message("x", None), message("x", None)], None),
-            brought("headless", vec![message("x", None)], Some("q")),
-        ])
+        .bring(
+            &[
+                brought("good", vec![message("x", None), message("y", Some("x")), message("z", Some("x"))], Some("y")),
+                brought("orphan", vec![message("x", Some("y")), message("y", None)], None),
+                brought("twice", vec![message("x", None), message("x", None)], None),
+                brought("headless", vec![message("x", None)], Some("q")),
+            ],
+            Trashed::Stays,
+        )
         .expect("it can be written");
     assert_eq!((arrived.chats.as_slice(), arrived.messages), (["good".to_owned()].as_slice(), 3), "what makes sense");
     let why: Vec<&str> = arrived.skipped.iter().map(|(title, _)| title.as_str()).collect();
@@ -246,4 +249,28 @@ fn brought_trees_that_make_no_sense_are_left_out() {
     let path = chats.path("good", None, None, 5).expect("a path");
     assert_eq!(path.messages[1].said.content, "y", "the branch that was shown there");
     assert_eq!(path.messages[1].versions.len(), 2, "with its sibling");
+}
+
+#[test]
+fn an_export_brings_back_what_is_in_the_trash() {
+    let chats = Chats::in_memory().expect("a database");
+    let brought = [Brought {
+        chat: NewChat { id: "c".to_owned(), title: Some("c".to_owned()), ..NewChat::default() },
+        origin: "cairn:c".to_owned(),
+        pinned: false,
+        created_ms: 1,
+        updated_ms: 2,
+        head: None,
+        messages: vec![BroughtMessage { id: "x".to_owned(), parent: None, said: Said::new("user", "x", 1) }],
+    }];
+    let bring = |trashed| chats.bring(&brought, trashed).expect("it can be written");
+    assert_eq!((bring(Trashed::Back).chats.len(), bring(Trashed::Back).present), (1, 1), "new, then here");
+    chats.set_deleted("c", Some(5)).expect("put into the trash");
+    let stays = bring(Trashed::Stays);
+    assert_eq!((stays.chats.len(), stays.present), (0, 1), "another program's file is brought again and again");
+    assert!(chats.chat("c").expect("it is there").listed.deleted_ms.is_some(), "so it stays in the trash");
+    let back = bring(Trashed::Back);
+    assert_eq!((back.chats, back.messages, back.present), (vec!["c".to_owned()], 1, 0), "an export is wanted");
+    assert_eq!(chats.chat("c").expect("it is there").listed.deleted_ms, None, "and out of it");
+    assert_eq!(chats.path("c", None, None, 5).expect("a path").messages.len(), 1, "once");
 }

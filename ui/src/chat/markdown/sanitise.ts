@@ -25,6 +25,10 @@ const CONFIG: Config = {
   KEEP_CONTENT: true,
 };
 
+/** A paragraph of mere text, as most are: there is nothing to take out of it, and parsing it takes most of a long answer's time. */
+const MERE_TEXT = /^(?:<p>[^<]*<\/p>|[^<]*)\s*$/;
+
 export function sanitise(html: string): string {
+  if (MERE_TEXT.test(html)) return html;
   return DOMPurify.sanitize(html, CONFIG);
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use cairn_chats::{Arrived, Brought, Chat, Message, Which, ollama};
+use cairn_chats::{Arrived, Brought, Chat, Message, Trashed, Which, ollama};
 
 use super::{Changed, ChatError, ID_BYTES, is_temporary, lock, markdown, new_id};
 use crate::{App, Error};
@@ -82,12 +82,13 @@ impl App {
         self.settings.ollama_chats.clone().filter(|path| path.is_file())
     }
 
-    /// Brings chats from elsewhere, all of them at once; those that are here stay as they are.
+    /// Brings chats from elsewhere, all of them at once; those that are here stay as they are, but an export brings back what is in
+    /// the trash.
     ///
     /// # Errors
     /// When what they come from makes no sense, or they cannot be written.
     pub fn import_chats(&self, from: ImportFrom) -> Result<Arrived, Error> {
-        let brought = match from {
+        let (brought, trashed) = match from {
             ImportFrom::Export(mut brought) => {
                 for chat in &mut brought {
                     chat.origin = format!("cairn:{}", chat.chat.id);
@@ -96,7 +97,7 @@ impl App {
                         chat.chat.id = new_id();
                     }
                 }
-                brought
+                (brought, Trashed::Back)
             }
             ImportFrom::Ollama(path) => {
                 if !path.is_absolute() {
@@ -106,10 +107,10 @@ impl App {
                 let _one = lock(&self.notebook.importing);
                 self.remove_dead_copies();
                 let scratch = self.notebook.path.with_file_name(format!("{COPY}{}", new_id()));
-                ollama::read(&path, &scratch, new_id).map_err(ChatError::from)?
+                (ollama::read(&path, &scratch, new_id).map_err(ChatError::from)?, Trashed::Stays)
             }
         };
-        let arrived = self.notebook.kept(self.now_ms())?.bring(&brought)?;
+        let arrived = self.notebook.kept(self.now_ms())?.bring(&brought, trashed)?;
         if !arrived.chats.is_empty() {
             let _ = self.notebook.changes.send(Changed::Several(arrived.chats.len() as u64));
         }

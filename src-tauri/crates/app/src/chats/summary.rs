@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use cairn_chats::{Listed, Which};
 use tokio::sync::broadcast;
 
-use super::{MAX_PAGE, is_temporary, lock, owner};
+use super::{is_temporary, lock, owner};
 use crate::{App, Error, Owner, Place};
 
 /// The most chats of one list: 5,000 are one list, so that a window can scroll through them all.
@@ -41,7 +41,7 @@ pub struct Summary {
 /// A page of chats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lists {
-    /// Pinned ones; on the first page only.
+    /// Pinned ones, all of them; on the first page only.
     pub pinned: Vec<Summary>,
     /// The others.
     pub chats: Vec<Summary>,
@@ -88,7 +88,7 @@ impl App {
         let is_first = which == Which::Loose && after.is_none();
         let (mut pinned, mut folders) = (Vec::new(), Vec::new());
         if is_first {
-            pinned = chats.list(&Which::Pinned, None, MAX_PAGE)?.chats;
+            pinned = chats.list(&Which::Pinned, None, usize::MAX)?.chats;
             folders = chats.folders()?;
         }
         let near = self.near();

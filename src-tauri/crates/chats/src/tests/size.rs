@@ -70,7 +70,7 @@ fn many_chats_are_listed_and_searched() {
         })
         .collect();
     let start = Instant::now();
-    let arrived = home.chats.bring(&brought).expect("it can be written");
+    let arrived = home.chats.bring(&brought, Trashed::Stays).expect("it can be written");
     println!("{CHATS} chats with {} messages written in {:?}", arrived.messages, start.elapsed());
 
     let all = timed("all chats listed", || home.chats.list(&Which::Loose, None, CHATS).expect("a list"));

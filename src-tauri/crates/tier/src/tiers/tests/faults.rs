@@ -127,8 +127,15 @@ fn a_place_that_panics_is_a_place_that_fails() {
     assert_eq!(tokens, 0, "nothing came");
     assert!(matches!(end, End::Missed(Miss::Tier(_))), "and that is its end: {end:?}");
     bench.ssd.set_faults(|_| Fault::None);
-    bench.clock.pass(Duration::from_secs(61));
-    assert_eq!(bench.restore(&tiers, &prompt).0, 1024, "its threads live on");
+    // A load that was under way beside the first may fail late, and the place's minute begins anew.
+    let began = std::time::Instant::now();
+    let come_back = || {
+        bench.clock.pass(Duration::from_secs(61));
+        bench.restore(&tiers, &prompt).0
+    };
+    while come_back() < 1024 {
+        assert!(began.elapsed() < SOON, "its threads live on");
+    }
 }
 
 /// Polls until something has come, or the restore has ended.
