@@ -52,6 +52,20 @@ function sample() {
   return { format: "cairn-chats", version: 1, exported_at: at, chats: [chat, ...others] };
 }
 
+/** Whether the system has Chinese letters: without them each is the same empty box, and pictures show nothing of a text. */
+function hasChinese(page) {
+  return page.evaluate(() => {
+    const drawn = (letter) => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 40 });
+      const context = canvas.getContext("2d");
+      context.font = `32px ${getComputedStyle(document.body).fontFamily}`;
+      context.fillText(letter, 2, 34);
+      return canvas.toDataURL();
+    };
+    return drawn("石") !== drawn("堆");
+  });
+}
+
 export async function looks(browser, daemon) {
   console.log("looks");
   mkdirSync(OUT, { recursive: true });
@@ -73,6 +87,7 @@ export async function looks(browser, daemon) {
           const found = await page.evaluate(async () => (await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa"] })).violations.filter((one) => ["serious", "critical"].includes(one.impact)).map((one) => `${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target.join(" ")).join(", ")}`));
           bad.push(...found.map((one) => `${name} ${language} ${theme} ${width}: ${one}`));
         };
+        if (!(await hasChinese(page))) bad.push("the system has no Chinese letters");
         await shoot("new");
         await page.goto(`${daemon.address}/ui/#/chat/${id}`);
         await page.waitForSelector("article.assistant .prose");

@@ -103,6 +103,12 @@ const NEEDS: &[Need] = &[
         proof: &["sh", "-c", "command -v chromium || command -v chromium-browser || command -v google-chrome"],
     },
     Need {
+        what: "a font with Chinese letters (pictures of the page, in tests)",
+        since: For::Tests,
+        packages: &["fonts-wqy-microhei", "fontconfig"],
+        proof: &["sh", "-c", "fc-list :lang=zh-cn | grep -q ."],
+    },
+    Need {
         what: "docker-registry (a real registry, in tests)",
         since: For::Tests,
         packages: &["docker-registry"],
