@@ -68,6 +68,32 @@ fn a_chat_that_is_deleted_while_it_is_answered_leaves_nothing() {
     assert_eq!(cairn_testkit::chunk_files(&folder).len(), 0, "nor written down");
 }
 
+#[test]
+fn a_chat_that_is_deleted_while_nothing_is_kept_leaves_nothing_either() {
+    let (home, folder) = place("kept", &cairn_testkit::tiny_llama());
+    let daemon = home.serve();
+    let chat = own(&home, "POST", "/app/chats", &json!({"model": "m"}))["id"].clone();
+    let chat = chat.as_str().expect("a chat has an id").to_owned();
+    let options = json!({"temperature": 0, "num_predict": 4});
+    own(&home, "POST", &format!("/app/chats/{chat}/messages"), &json!({"content": words(1, 100), "options": options}));
+    end(daemon);
+    assert!(!cairn_testkit::chunk_files(&folder).is_empty(), "it was written down");
+    let home = home.with("OLLAMA_KV_TIERING", "0");
+    let daemon = home.serve();
+    own(&home, "DELETE", &format!("/app/chats/{chat}?forever=true"), &Value::Null);
+    end(daemon);
+    let home = home.with("OLLAMA_KV_TIERING", "1");
+    let daemon = home.serve();
+    // Looks for what is left come with the list of chats.
+    own(&home, "GET", "/app/chats", &Value::Null);
+    let until = Instant::now() + Duration::from_secs(20);
+    while !cairn_testkit::chunk_files(&folder).is_empty() {
+        assert!(Instant::now() < until, "{}", own(&home, "GET", "/app/cache/contexts", &Value::Null));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    end(daemon);
+}
+
 /// Bytes that all files of chunks take on the disk.
 #[cfg(unix)]
 fn taken(folder: &std::path::Path) -> u64 {

@@ -2,8 +2,7 @@
 
 use cairn_disk::RealDisk;
 use cairn_store::{Digest, LibraryWriter};
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::{App, Error};
 
@@ -14,7 +13,7 @@ const WAITING_PIECES: usize = 8;
 #[derive(Debug)]
 pub struct Upload<P> {
     pieces: mpsc::Sender<P>,
-    done: JoinHandle<Result<(), Error>>,
+    done: oneshot::Receiver<Result<(), Error>>,
 }
 
 impl App {
@@ -27,7 +26,8 @@ impl App {
         Ok(path.metadata().is_ok_and(|found| found.is_file()))
     }
 
-    /// Takes contents of that digest; of `size_bytes`, where that is known. Must be called inside a tokio runtime.
+    /// Takes contents of that digest; of `size_bytes`, where that is known. They are written by a thread of their own: it lives for as
+    /// long as the client takes to send them, and those that work is shared out to would soon all be waiting for slow clients.
     ///
     /// # Errors
     /// [`Error::Digest`] for what is no digest. All else is told at the end.
@@ -37,8 +37,9 @@ impl App {
     {
         let digest: Digest = digest.parse()?;
         let (pieces, mut receiver) = mpsc::channel::<P>(WAITING_PIECES);
+        let (tell, done) = oneshot::channel();
         let app = self.clone();
-        let done = tokio::task::spawn_blocking(move || {
+        let mut receive = move || {
             let reserve_bytes = app.settings.downloads.reserve_bytes();
             let writer = LibraryWriter::open(app.catalog.own_library(), &RealDisk)?.keeping_free(reserve_bytes);
             let mut receiving = writer.receive(digest, size_bytes)?;
@@ -47,7 +48,10 @@ impl App {
             }
             // Where the sender went away early, the digest is another one.
             Ok(receiving.keep()?)
-        });
+        };
+        // Whoever sends may have left.
+        let spawned = std::thread::Builder::new().name("upload".to_owned()).spawn(move || drop(tell.send(receive())));
+        spawned.map_err(Error::NoThread)?;
         Ok(Upload { pieces, done })
     }
 }

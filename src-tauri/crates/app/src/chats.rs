@@ -23,7 +23,7 @@ mod trash;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -68,7 +68,7 @@ pub(crate) struct Notebook {
     /// Held while another program's chats are read.
     importing: Mutex<()>,
     /// When the trash was last gone through.
-    purged_ms: AtomicI64,
+    purged_ms: Mutex<Option<i64>>,
     /// The daemon ends, and what is being computed with it.
     ending: AtomicBool,
 }
@@ -83,7 +83,7 @@ impl Notebook {
             hot: Mutex::default(),
             changes: broadcast::Sender::new(CHANGES),
             importing: Mutex::default(),
-            purged_ms: AtomicI64::new(i64::MIN),
+            purged_ms: Mutex::default(),
             ending: AtomicBool::new(false),
         }
     }
@@ -126,9 +126,17 @@ fn is_temporary(id: &str) -> bool {
     id.starts_with(TEMPORARY)
 }
 
+/// Whether it is an id as chats on the disk are made with.
+fn is_id(text: &str) -> bool {
+    text.len() == 2 * ID_BYTES && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
+}
+
+/// How owners begin that are chats.
+const OWNER: &str = "chat:";
+
 /// Whose is what was computed for a chat.
 pub(crate) fn owner(id: &str) -> Owner {
-    Owner::new(&format!("chat:{id}")).expect("ids that chats are made with are short")
+    Owner::new(&format!("{OWNER}{id}")).expect("ids that chats are made with are short")
 }
 
 fn new_id() -> String {

@@ -22,6 +22,12 @@ impl Clock {
         Self(Arc::new(move || at))
     }
 
+    /// A clock that somebody turns.
+    #[cfg(test)]
+    pub(crate) fn turned(hands: impl Fn() -> SystemTime + Send + Sync + 'static) -> Self {
+        Self(Arc::new(hands))
+    }
+
     /// The time now.
     #[must_use]
     pub fn now(&self) -> SystemTime {

@@ -1,5 +1,6 @@
 //! Everything that a use case can fail with, and the one table that transports go by.
 
+use std::io;
 use std::path::PathBuf;
 
 use cairn_convert::QuantiseError;
@@ -254,6 +255,9 @@ pub enum Error {
     /// The engine failed in the middle.
     #[error(transparent)]
     Generate(#[from] GenerateError),
+    /// The system gives no thread for it.
+    #[error("so much is being done that the system gives no thread for this: {0}; try again later")]
+    NoThread(io::Error),
     /// The engine could not start.
     #[error("the engine could not start: {0}")]
     Engine(String),
@@ -379,7 +383,7 @@ impl Error {
             | Self::LibraryFile { .. }
             | Self::Write(WriteError::NameTaken { .. } | WriteError::UnreadManifest { .. }) => Kind::Conflict,
             Self::Unsupported(_) | Self::Instead { .. } => Kind::Unsupported,
-            Self::Load(LoadError::Busy) | Self::Pull(crate::PullError::TooMany(_)) => Kind::Busy,
+            Self::Load(LoadError::Busy) | Self::NoThread(_) | Self::Pull(crate::PullError::TooMany(_)) => Kind::Busy,
             // Ollama answers 500 to an option of the wrong type, and clients were written against that.
             Self::Option(_)
             | Self::Library(_)

@@ -278,7 +278,10 @@ impl Chats {
     pub fn set_deleted(&self, id: &str, deleted_ms: Option<i64>) -> Result<Chat, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
-            connection.execute("UPDATE chats SET deleted_ms = ?2 WHERE row = ?1", params![row, deleted_ms])?;
+            // By a clock that was set back it would have been deleted before its last word was said, and soon be purged. The greater
+            // of nothing and something is nothing.
+            let sql = "UPDATE chats SET deleted_ms = max(?2, updated_ms) WHERE row = ?1";
+            connection.execute(sql, params![row, deleted_ms])?;
             chat(connection, id)
         })
     }

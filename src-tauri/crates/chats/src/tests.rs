@@ -148,6 +148,9 @@ fn what_is_in_the_trash_comes_back_until_it_is_purged() {
     assert_eq!(home.chats.purge(11).expect("a purge"), ["a"], "now it has");
     assert!(home.chats.chat("a").is_err(), "it is gone");
     assert!(home.chats.chat("b").is_ok(), "and nothing else");
+    home.chats.set_deleted("b", Some(-5)).expect("deleted by a clock that was set back");
+    let since = home.chats.chat("b").expect("it is there").listed.deleted_ms;
+    assert_eq!(since, Some(3), "not before its last word");
     home.chats.delete("b").expect("deleted");
     assert!(home.chats.delete("b").is_err(), "once");
 }

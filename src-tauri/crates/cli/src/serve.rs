@@ -8,6 +8,8 @@ mod connections;
 mod listen;
 mod signals;
 
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
@@ -76,7 +78,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         token,
     };
     let bytes = serde_json::to_vec_pretty(&file).expect("our own types have string keys");
-    RealDisk.write_atomic(&places.daemon_file(), &bytes, Mode::Private)?;
+    tell(&places.daemon_file(), &bytes)?;
     tracing::info!(version = VERSION, %address, log = %places.log_file().display(), "Cairn listens");
 
     signals::watch(server.clone());
@@ -114,13 +116,25 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         app.close_lan().await;
     };
     tokio::join!(serving, ending);
-    let keeping = app.clone();
-    tokio::task::spawn_blocking(move || keeping.keep_prefixes()).await.context("keeping prefixes does not panic")?;
-    // A file that stays behind does no harm: the lock tells.
-    if let Err(error) = std::fs::remove_file(places.daemon_file()) {
-        tracing::debug!(%error, "daemon.json stays behind");
-    }
+    // Here, and on none of the threads that work is shared out to: all of those may be waiting. `daemon.json` stays: that it says
+    // nothing of a living daemon is told by the lock, and the next one finds its room even on a full disk.
+    app.keep_prefixes();
     Ok(())
+}
+
+/// Writes how to reach this daemon. On a full disk the file of the last one is written over in its place: without a daemon nothing could
+/// be deleted.
+fn tell(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let Err(error) = RealDisk.write_atomic(path, bytes, Mode::Private) else { return Ok(()) };
+    if error.source.kind() != io::ErrorKind::StorageFull {
+        return Err(error.into());
+    }
+    // Its length comes last: shortening it first would give its room away.
+    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)
+    });
+    written.map_err(|_| error).context("the daemon needs a few bytes of room")
 }
 
 /// Watches the local network, if this machine's user shares models. The daemon does without where that does not work.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use cairn_chats::{Arrived, Brought, Chat, Message, Trashed, Which, ollama};
 
-use super::{Changed, ChatError, ID_BYTES, is_temporary, lock, markdown, new_id};
+use super::{Changed, ChatError, is_id, lock, markdown, new_id, title};
 use crate::{App, Error};
 
 /// How folders begin that hold copies of other programs' chats, while those are read.
@@ -88,14 +88,14 @@ impl App {
     /// # Errors
     /// When what they come from makes no sense, or they cannot be written.
     pub fn import_chats(&self, from: ImportFrom) -> Result<Arrived, Error> {
-        let (brought, trashed) = match from {
+        let (mut brought, trashed) = match from {
             ImportFrom::Export(mut brought) => {
                 for chat in &mut brought {
-                    chat.origin = format!("cairn:{}", chat.chat.id);
+                    let theirs = std::mem::take(&mut chat.chat.id);
                     // An id goes into paths and names, so only one of ours stays.
-                    if !is_id(&chat.chat.id) {
-                        chat.chat.id = new_id();
-                    }
+                    chat.chat.id = if is_id(&theirs) { theirs.clone() } else { new_id() };
+                    // Chats without one are not all the same.
+                    chat.origin = format!("cairn:{}", if theirs.is_empty() { &chat.chat.id } else { &theirs });
                 }
                 (brought, Trashed::Back)
             }
@@ -110,6 +110,7 @@ impl App {
                 (ollama::read(&path, &scratch, new_id).map_err(ChatError::from)?, Trashed::Stays)
             }
         };
+        brought.iter_mut().filter_map(|chat| chat.chat.title.as_mut()).for_each(title::bound);
         let arrived = self.notebook.kept(self.now_ms())?.bring(&brought, trashed)?;
         if !arrived.chats.is_empty() {
             let _ = self.notebook.changes.send(Changed::Several(arrived.chats.len() as u64));
@@ -126,10 +127,4 @@ impl App {
             }
         }
     }
-}
-
-fn is_id(text: &str) -> bool {
-    !is_temporary(text)
-        && text.len() == 2 * ID_BYTES
-        && text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f'))
 }

@@ -12,6 +12,8 @@ use crate::{App, Event, Message, Reply, Whose};
 
 /// The most characters of a title.
 const LONGEST: usize = 60;
+/// The most characters of one that came with a chat: every list of chats carries it whole.
+const MOST: usize = 1000;
 /// How long nothing may be computed before a title is.
 const IDLE: Duration = Duration::from_secs(2);
 /// How often that is waited for.
@@ -25,6 +27,13 @@ const REQUEST: &str =
 pub(super) fn first_words(text: &str) -> String {
     let line = text.lines().map(plain).find(|line| !line.is_empty()).unwrap_or_default();
     shortened(&line)
+}
+
+/// Cuts a title that came with a chat.
+pub(super) fn bound(title: &mut String) {
+    if let Some((end, _)) = title.char_indices().nth(MOST) {
+        title.truncate(end);
+    }
 }
 
 /// A line without the marks of Markdown at its ends.

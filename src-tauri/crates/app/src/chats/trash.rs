@@ -1,11 +1,11 @@
 //! The trash: what is deleted can be restored for thirty days.
 
-use std::sync::atomic::Ordering;
+use std::collections::BTreeSet;
 
-use cairn_chats::Chat;
+use cairn_chats::{Chat, Chats, ChatsError};
 
-use super::{Changed, Summary, is_temporary, owner};
-use crate::{App, Error};
+use super::{Changed, OWNER, Summary, is_id, is_temporary, lock, ms, owner};
+use crate::{App, Error, Owner};
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// How long a chat stays in the trash.
@@ -27,7 +27,10 @@ impl App {
             let chats = app.chats_of(&id)?;
             let in_trash = chats.chat(&id)?.listed.deleted_ms.is_some();
             if forever || is_temporary(&id) {
+                // First what was computed: a chat that is left by a daemon that is killed in between can be deleted again.
+                app.forget_owner(&owner(&id));
                 chats.delete(&id)?;
+                // Somebody may have asked in it meanwhile.
                 app.forget_owner(&owner(&id));
             } else if !in_trash {
                 chats.set_deleted(&id, Some(app.now_ms()))?;
@@ -47,17 +50,38 @@ impl App {
         Ok((chat.clone(), self.told(chat.listed)))
     }
 
-    /// Deletes for ever what has been in the trash for thirty days.
+    /// Deletes for ever what has been in the trash for thirty days, by the clock of now and by that of the last look: one that is wrong
+    /// for a while deletes nothing early. Then what was computed for chats that are no more.
     pub(super) fn purge_trash(&self) -> Result<(), Error> {
         let now_ms = self.now_ms();
-        let last_ms = self.notebook.purged_ms.load(Ordering::Relaxed);
-        if now_ms.saturating_sub(last_ms) < BETWEEN_PURGES_MS {
+        let last_ms = *lock(&self.notebook.purged_ms);
+        if last_ms.is_some_and(|last_ms| (0..BETWEEN_PURGES_MS).contains(&now_ms.saturating_sub(last_ms))) {
             return Ok(());
         }
-        self.notebook.purged_ms.store(now_ms, Ordering::Relaxed);
-        for id in self.notebook.kept(now_ms)?.purge(now_ms - KEPT_MS)? {
-            self.forget_owner(&owner(&id));
+        // The first look of a daemon goes by when the file was last written.
+        let written = || self.notebook.path.metadata().and_then(|found| found.modified()).map_or(now_ms, ms);
+        let by_ms = last_ms.unwrap_or_else(written).min(now_ms);
+        let chats = self.notebook.kept(now_ms)?;
+        *lock(&self.notebook.purged_ms) = Some(now_ms);
+        chats.purge(by_ms - KEPT_MS)?;
+        self.forget_the_gone(&chats)
+    }
+
+    /// Deletes what was computed for chats that are not there: they were purged, or deleted while nothing was kept.
+    fn forget_the_gone(&self, chats: &Chats) -> Result<(), Error> {
+        let contexts = self.contexts(usize::MAX);
+        let owners: BTreeSet<&Owner> = contexts.iter().flat_map(|kept| &kept.context.owners).collect();
+        for owner in owners {
+            let Some(id) = owner.as_str().strip_prefix(OWNER).filter(|id| is_id(id)) else { continue };
+            match chats.chat(id) {
+                Err(ChatsError::NoChat(_)) => drop(self.forget_owner(owner)),
+                Err(error) => return Err(error.into()),
+                Ok(_) => {}
+            }
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

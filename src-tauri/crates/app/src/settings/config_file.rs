@@ -36,11 +36,12 @@ pub(super) struct ConfigFile {
 impl ConfigFile {
     /// Reads it; one that is not there says nothing.
     pub(super) fn read(path: &Path) -> Self {
-        let read = match RealDisk.read(path) {
+        let read = || match RealDisk.read(path) {
             Ok(bytes) => Self::parsed(bytes),
             Err(error) if error.source.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error.to_string()),
         };
+        let read = if may_be_endless(path) { Err("it is a pipe or a device".to_owned()) } else { read() };
         let file = read.unwrap_or_else(|trouble| Self { trouble: Some(trouble), ..Self::default() });
         Self { path: path.to_owned(), ..file }
     }
@@ -146,6 +147,12 @@ impl ConfigFile {
         let path = std::fs::canonicalize(&self.path).unwrap_or_else(|_| self.path.clone());
         RealDisk.write_atomic(&path, self.contents()?.as_bytes(), Mode::Private).map_err(|error| error.to_string())
     }
+}
+
+/// Whether reading it might wait for ever or never end: pipes and devices, but for the one that is empty.
+fn may_be_endless(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+        && path.canonicalize().is_ok_and(|path| path != Path::new("/dev/null"))
 }
 
 fn too_long() -> String {

@@ -127,8 +127,7 @@ fn save(inner: &Inner, lower: &Lower, id: &ChunkId, source: Source, budget: u64)
         Source::Above(head) => read_above(inner, id, &head)?,
     };
     if let Some(floor) = &lower.floor {
-        // What cannot be told is taken for full.
-        let free = (floor.free)().unwrap_or(0);
+        let free = (floor.free)().ok_or_else(|| TierError::Failed("its free room cannot be told".to_owned()))?;
         if free < floor.bytes.saturating_add(most_bytes(&chunk)) {
             return Err(TierError::Full(format!("{free} bytes are free, {} stay so", floor.bytes)));
         }

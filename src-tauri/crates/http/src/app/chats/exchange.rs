@@ -16,7 +16,7 @@ use cairn_wire::app::chats::{
     ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, SkippedChat,
 };
 use serde::Deserialize;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
@@ -27,8 +27,11 @@ use crate::error::{ApiError, json};
 
 const FORMAT: &str = "cairn-chats";
 const VERSION: u32 = 1;
-/// Chats that may wait for a slow client.
-const WAITING: usize = 16;
+/// Chats that may wait for a slow client. Each may be as long as a book with pictures.
+const WAITING: usize = 2;
+/// Exports of all chats at a time; others wait for their turn. Each holds a thread, of those that all work is shared out to, for as long as
+/// its client reads.
+static TURNS: Semaphore = Semaphore::const_new(8);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -75,9 +78,10 @@ async fn all(State(server): State<Server>) -> Response {
     let head = serde_json::to_string(&export(&server, Vec::new())).expect("texts can be written");
     let (head, tail) = head.split_at(head.len() - "]}".len());
     let (head, tail) = (head.to_owned(), tail.to_owned());
+    let turn = TURNS.acquire().await.expect("nobody closes it");
     let (app, busy) = (server.app().clone(), server.activity().begin());
     tokio::task::spawn_blocking(move || {
-        let _busy = busy;
+        let _held = (busy, turn);
         let mut before = head;
         let read = app.export_chats(|chat| {
             let mut piece = std::mem::replace(&mut before, ",".to_owned());
