@@ -116,9 +116,12 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         app.close_lan().await;
     };
     tokio::join!(serving, ending);
-    // Here, and on none of the threads that work is shared out to: all of those may be waiting. `daemon.json` stays: that it says
-    // nothing of a living daemon is told by the lock, and the next one finds its room even on a full disk.
+    // Here, and on none of the threads that work is shared out to: all of those may be waiting.
     app.keep_prefixes();
+    // A file that stays as it is does no harm: the lock tells.
+    if let Err(error) = write_over(&places.daemon_file(), |bytes| vec![b' '; bytes]) {
+        tracing::debug!(%error, "daemon.json stays as it is");
+    }
     Ok(())
 }
 
@@ -129,12 +132,16 @@ fn tell(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     if error.source.kind() != io::ErrorKind::StorageFull {
         return Err(error.into());
     }
-    // Its length comes last: shortening it first would give its room away.
-    let written = OpenOptions::new().write(true).open(path).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.set_len(bytes.len() as u64)
-    });
-    written.map_err(|_| error).context("the daemon needs a few bytes of room")
+    write_over(path, |_| bytes.to_vec()).map_err(|_| error).context("the daemon needs a few bytes of room")
+}
+
+/// Writes over a file in its place, with what becomes of its length. It keeps its room all the time, so that this works on a full disk:
+/// for that, a daemon that ends leaves blanks where it said how to reach it.
+fn write_over(path: &Path, contents: impl FnOnce(usize) -> Vec<u8>) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    let bytes = contents(usize::try_from(file.metadata()?.len()).unwrap_or_default());
+    file.write_all(&bytes)?;
+    file.set_len(bytes.len() as u64)
 }
 
 /// Watches the local network, if this machine's user shares models. The daemon does without where that does not work.
