@@ -28,6 +28,7 @@ export class SettingsTable {
   wrong = $state.raw<Record<string, string>>({});
   /** What was there before the last change, to go back to. */
   before = $state.raw<Record<string, Value> | undefined>(undefined);
+  /** Beginnings and ends of writing. */
   #writes = 0;
 
   constructor(
@@ -37,7 +38,6 @@ export class SettingsTable {
   ) {}
 
   async load(): Promise<void> {
-    if (this.saving) return;
     const writes = this.#writes;
     try {
       const table = await this.api.read();
@@ -115,6 +115,7 @@ export class SettingsTable {
       return false;
     } finally {
       this.saving = false;
+      this.#writes += 1;
     }
   }
 

@@ -46,6 +46,20 @@ it("sees what others changed, and keeps its drafts", async () => {
   expect(settings.draft).toEqual({ "cache.ram": 9 });
 });
 
+it("does not go back to what was read while a change was written", async () => {
+  let answer: (table: SettingsResponse) => void = () => {};
+  let written: (table: SettingsResponse) => void = () => {};
+  const row = (value: number) => table([setting("cache.ram", value, "file")]);
+  const settings = new SettingsTable({ read: () => new Promise((done) => (answer = done)), write: () => new Promise((done) => (written = done)) }, () => {});
+  const saving = settings.put("cache.ram", 9);
+  const reading = settings.load();
+  written(row(9));
+  await saving;
+  answer(row(5));
+  await reading;
+  expect(settings.find("cache.ram")?.value).toBe(9);
+});
+
 it("does not go back to a table from before a change", async () => {
   let answer: (table: SettingsResponse) => void = () => {};
   const row = (value: number) => table([setting("cache.ram", value, "file")]);
