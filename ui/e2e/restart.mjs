@@ -17,6 +17,11 @@ export async function restart(browser, daemon) {
     window.__TAURI_INTERNALS__ = { invoke, transformCallback: () => 0 };
   });
   if (process.env.CAIRN_UI_DIST) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);
+  // Nobody has to wait for the list of models before the first question.
+  await context.route("**/api/tags", async (route) => {
+    await new Promise((wait) => setTimeout(wait, 1_000));
+    await route.continue();
+  });
   const page = await context.newPage();
   await page.goto(`${daemon.address}/ui/`);
   const say = async (text, answers) => {

@@ -4,6 +4,7 @@ import { cacheTotals } from "../api/cache.svelte";
 import { ApiError } from "../api/client";
 import { models } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
+import { t } from "../i18n";
 import type { Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
 
@@ -42,6 +43,7 @@ export class ChatScreen {
   starting = $state(false);
   #wanted = $state.raw<string | undefined>(storedModel());
   #unsent = new Map<string, Unsent>();
+  #opening: Promise<void> = Promise.resolve();
 
   /** The model that answers next. */
   get model(): string | undefined {
@@ -79,7 +81,7 @@ export class ChatScreen {
       return;
     }
     this.conversation = new Conversation(id, (answer) => this.#ended(answer));
-    void this.conversation.open();
+    this.#opening = this.conversation.open();
     // What is kept far away is on its way while the person still reads.
     void api.prefetchChat(id).catch(() => {});
   }
@@ -104,29 +106,51 @@ export class ChatScreen {
     else this.#unsent.set(id, unsent);
   }
 
-  /** Sends; makes the chat first where there is none. Tells the chat's id once the daemon has it. */
+  /**
+   * Sends; makes the chat first where there is none, and tells its id once the daemon has it. Whoever is faster than the chat that
+   * opens or the list of models is sent as soon as these have come.
+   */
   async send(message: api.SendRequest, made: (id: string) => void): Promise<boolean> {
-    const model = this.model;
-    const whole: api.SendRequest = model === undefined ? message : { ...message, model };
-    if (this.conversation !== undefined) return this.conversation.send(whole);
+    if (this.busy) return false;
+    let conversation = this.conversation;
+    let model = conversation ? undefined : this.draft.model;
     this.starting = true;
     this.refused = undefined;
     try {
-      const { temporary, ...rest } = this.draft;
-      const chat = await api.createChat({ ...defined(rest), ...(model ? { model } : {}), ...(temporary ? { temporary } : {}) });
-      const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
-      conversation.chat = chat;
-      conversation.loading = false;
-      this.conversation = conversation;
-      this.begin();
-      made(chat.id);
-      return await conversation.send(whole);
+      if (conversation) {
+        await this.#opening;
+        if (conversation.error) throw conversation.error;
+        model = conversation.chat?.model;
+      }
+      if (model === undefined && !models.known) await models.refresh();
+      model ??= models.pick(this.#wanted);
+      if (model === undefined) {
+        this.refused = t("chat.no_model");
+        return false;
+      }
+      conversation ??= await this.#make(model, made);
     } catch (error) {
       this.refused = error instanceof ApiError ? error.message : String(error);
       return false;
     } finally {
       this.starting = false;
     }
+    return conversation.send({ ...message, model });
+  }
+
+  /** Makes the chat that the draft says, and shows it unless another one has been opened meanwhile. */
+  async #make(model: string, made: (id: string) => void): Promise<Conversation> {
+    const { temporary, ...rest } = this.draft;
+    const chat = await api.createChat({ ...defined(rest), model, ...(temporary ? { temporary } : {}) });
+    const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
+    conversation.chat = chat;
+    conversation.loading = false;
+    if (this.conversation === undefined) {
+      this.conversation = conversation;
+      this.begin();
+      made(chat.id);
+    }
+    return conversation;
   }
 
   chooseModel(model: string): void {
