@@ -11,10 +11,11 @@ import { restart } from "./restart.mjs";
 import { scale } from "./scale.mjs";
 import { sights } from "./sights.mjs";
 import { stream } from "./stream.mjs";
+import { told } from "./told.mjs";
 import { windows } from "./windows.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, prose, xss, scale, stream, looks, sights, first, panels, windows, restart };
+const ALL = { journey, choices, attach, prose, xss, scale, stream, looks, sights, first, panels, told, windows, restart };
 /** The one that begins before anybody was welcomed. */
 const FRESH = ["first"];
 const wanted = process.argv.slice(2);

@@ -1,5 +1,4 @@
 // Something that a person asked for and waits for: done once at a time, and why it failed is said.
-import { said } from "./said";
 
 export class Attempt {
   busy = $state(false);
@@ -14,7 +13,7 @@ export class Attempt {
       await work();
       return true;
     } catch (error) {
-      this.error = said(error);
+      this.error = error instanceof Error ? error.message : String(error);
       return false;
     } finally {
       this.busy = false;

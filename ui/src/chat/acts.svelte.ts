@@ -1,10 +1,9 @@
 // What is done to a chat from the list or the header. What can be undone is done at once and offers the way back; only
 // what cannot asks first.
 import * as api from "../api/chats";
-import { said } from "../api/said";
 import { navigate, router } from "../app/router.svelte";
 import { toasts } from "../components";
-import { t } from "../i18n";
+import { said, t } from "../i18n";
 import { chatList } from "./list.svelte";
 
 /** A question that is open: a new name, a folder, or a deletion for good. */

@@ -1,12 +1,11 @@
 // Chats that go out and come in, by files.
 import * as api from "../api/chats";
-import { said } from "../api/said";
 import { toasts } from "../components";
-import { t } from "../i18n";
+import { said, t } from "../i18n";
 import { shell } from "../shell";
 import { chatList } from "./list.svelte";
 
-function told(error: unknown): void {
+function tell(error: unknown): void {
   toasts.error(said(error));
 }
 
@@ -26,7 +25,7 @@ export async function exportOne(id: string, title: string, format: "json" | "md"
     const text = await api.exportChat(id, format);
     await shell.saveText(fileName(title, format), text, format === "md" ? "text/markdown" : "application/json");
   } catch (error) {
-    told(error);
+    tell(error);
   }
 }
 
@@ -34,7 +33,7 @@ export async function exportAll(): Promise<void> {
   try {
     await shell.saveText("cairn-chats.json", await api.exportChats(), "application/json");
   } catch (error) {
-    told(error);
+    tell(error);
   }
 }
 
@@ -88,6 +87,6 @@ export async function importFile(file: File): Promise<void> {
     toasts.show({ text: t("chat.imported", { what: imported(sum(done)) }) });
     await chatList.load();
   } catch (error) {
-    told(error);
+    tell(error);
   }
 }

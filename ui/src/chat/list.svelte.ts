@@ -1,7 +1,6 @@
 // The list of chats: pinned ones, then by age; folders, trash, search. Kept right by what the daemon tells of changes.
 import * as api from "../api/chats";
-import { said } from "../api/said";
-import { dayNumber } from "../i18n";
+import { dayNumber, said } from "../i18n";
 
 /** The first page fills the window, those after it come before they are seen. */
 const FIRST_PAGE = 80;

@@ -121,3 +121,39 @@ describe("words", () => {
     expect(found).toEqual([]);
   });
 });
+
+describe("what the daemon says", () => {
+  // Every literal of its source, with `{}` for what is put into one.
+  const CRATES = join(SRC, "../../src-tauri/crates");
+  const open = (text: string): string => text.replace(/\\\s*\n\s*/g, "").replace(/\\"/g, '"').replace(/\{\{/g, "\u0001").replace(/\{[^{}]*\}/g, "{}").replace(/\u0001/g, "{");
+  const source = (crate: string): string[] =>
+    readdirSync(join(CRATES, crate, "src"), { recursive: true, encoding: "utf8" })
+      .filter((path) => path.endsWith(".rs"))
+      .map((path) => readFileSync(join(CRATES, crate, "src", path), "utf8").replace(/^\s*\/\/.*$/gm, "").replace(/'"'|b'"'|'\\"'/g, ""));
+  const strings = (code: string[], before = ""): string[] => code.flatMap((file) => [...file.matchAll(new RegExp(`${before}"((?:[^"\\\\]|\\\\[\\s\\S])*)"`, "g"))].map((match) => open(match[1] ?? "")));
+  const zh = JSON.parse(text("i18n/told/zh-CN/daemon.json")) as Record<string, string>;
+
+  it("is told in Chinese, whatever it fails with", () => {
+    const met = ["app", "chats", "disk", "kv", "models", "prompt", "registry", "runtime", "store", "tier", "wire"];
+    const errors = met.flatMap((crate) => strings(source(crate), "#\\[error\\(\\s*")).filter((sentence) => /[a-z]{3}/i.test(sentence.replaceAll("{}", "")));
+    expect(errors.length).toBeGreaterThan(200);
+    expect([...new Set(errors)].filter((sentence) => !(sentence in zh) && sentence !== "could not {} {}: {}")).toEqual([]);
+  });
+  it("is what the table says that it says", () => {
+    const said = new Set(readdirSync(CRATES).flatMap((crate) => strings(source(crate))));
+    // What could not be done to a file is put together.
+    const step = (sentence: string): string => /^could not (.+) \{\}: \{\}$/.exec(sentence)?.[1] ?? sentence;
+    expect(Object.keys(zh).filter((sentence) => !said.has(sentence) && !said.has(step(sentence)))).toEqual([]);
+  });
+  it("keeps its values", () => {
+    // The number of a system's error, and what a setting is for, which the interface says beside it.
+    const left = ["(os error {})", "this cannot be read as what it is: {}"];
+    const tables = all.filter((path) => path.startsWith("i18n/told/")).map((path) => JSON.parse(text(path)) as Record<string, string>);
+    const bad = tables.flatMap((words) => Object.entries(words)).filter(([sentence, told]) => {
+      const count = sentence.split("{}").length - 1;
+      const used = new Set([...told.matchAll(/\{(\d)\}/g)].map((match) => Number(match[1])));
+      return [...used].some((place) => place < 1 || place > count) || (used.size < count && !left.some((end) => sentence.endsWith(end)));
+    });
+    expect(bad).toEqual([]);
+  });
+});

@@ -1,9 +1,9 @@
 // What the Cache screen shows and does: the tiers as the daemon tells of them, kept contexts, and what moves between tiers.
 import { cache, type CacheApi } from "../../api/cache";
-import { said } from "../../api/said";
 import type { CacheContext, CacheResponse, CacheTier, TierName } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { Flows, type Flow } from "./flows";
+import { said } from "../../i18n";
 
 export type Order = "used" | "tokens" | "size";
 

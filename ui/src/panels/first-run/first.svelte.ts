@@ -1,8 +1,8 @@
 // The first run: what this computer has, where models go, and what to start with, all chosen before anybody asks.
 import { downloads, type DownloadsApi } from "../../api/downloads";
 import { models, type ModelsApi } from "../../api/models";
-import { said } from "../../api/said";
 import type { DiscoveredVariant, FoundModel, HardwareResponse, UsageResponse } from "../../api/types";
+import { said } from "../../i18n";
 
 export type Start = "small" | "balanced" | "found" | "pebble";
 

@@ -1,10 +1,10 @@
 // Search for models to pull. Nobody outside is asked before somebody searches: until then our own catalogue is shown.
 import { downloads, type DownloadsApi } from "../../api/downloads";
-import { said } from "../../api/said";
 import type { DiscoveredModel, DiscoveredVariant } from "../../api/types";
 import { judge, type Fit, type Room } from "./fit";
 import { readPasted } from "./paste";
 import { named, type Role } from "./quants";
+import { said } from "../../i18n";
 
 export type Sort = "found" | "popular" | "small";
 

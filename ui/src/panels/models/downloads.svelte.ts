@@ -1,7 +1,7 @@
 // The queue of downloads: what is on its way, from where and how fast, and what its user wants of it.
 import { downloads, type DownloadsApi } from "../../api/downloads";
-import { said } from "../../api/said";
 import type { Download, DownloadsResponse } from "../../api/types";
+import { said } from "../../i18n";
 
 /** A host that bytes come from, and how many. */
 export interface Source {

@@ -1,9 +1,9 @@
 // The models that are here: what they are, whether they fit, and what can be done to them.
 import { models, type ModelsApi } from "../../api/models";
-import { said } from "../../api/said";
 import type { FlawedContents, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { judge, shapeOf, type Fit, type Room, type Shape } from "./fit";
+import { said } from "../../i18n";
 
 /** Models in memory change without a word of ours: a request of another program loads one. */
 const LOADED_MS = 5_000;

@@ -64,7 +64,7 @@ pub enum DownloadError {
         retry_after: Duration,
     },
     /// No source has it.
-    #[error("{} not have {digest}", do_not(hosts))]
+    #[error("{}", absent(hosts, digest))]
     Absent {
         /// What was asked for.
         digest: Digest,
@@ -222,8 +222,11 @@ fn from(hosts: &[String]) -> String {
     if hosts.is_empty() { String::new() } else { format!(" (from {})", hosts.join(", ")) }
 }
 
-fn do_not(hosts: &[String]) -> String {
-    format!("{} {}", hosts.join(", "), if hosts.len() == 1 { "does" } else { "do" })
+fn absent(hosts: &[String], digest: &Digest) -> String {
+    match hosts {
+        [host] => format!("{host} does not have {digest}"),
+        _ => format!("{} do not have {digest}", hosts.join(", ")),
+    }
 }
 
 #[cfg(test)]
