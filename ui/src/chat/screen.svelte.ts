@@ -1,10 +1,11 @@
 // What the chat screen shows: a chat, or a new one that nothing was said in yet. A chat is made with its first message.
+import { SvelteSet } from "svelte/reactivity";
 import * as api from "../api/chats";
 import { cacheTotals } from "../api/cache.svelte";
-import { ApiError } from "../api/client";
 import { models } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
-import { t } from "../i18n";
+import { toasts } from "../components";
+import { t, told } from "../i18n";
 import type { Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
 
@@ -40,10 +41,11 @@ export class ChatScreen {
   draft = $state.raw<Draft>({ options: {}, temporary: false });
   /** A new chat could not be made. */
   refused = $state.raw<string | undefined>(undefined);
-  starting = $state(false);
   #wanted = $state.raw<string | undefined>(storedModel());
   #unsent = new Map<string, Unsent>();
   #opening: Promise<void> = Promise.resolve();
+  /** Chats that a message is on its way to; "" is the one that is not made yet. */
+  readonly #starting = new SvelteSet<string>();
 
   /** The model that answers next. */
   get model(): string | undefined {
@@ -68,7 +70,11 @@ export class ChatScreen {
   }
 
   get busy(): boolean {
-    return this.starting || (this.conversation?.busy ?? false);
+    return this.#starting.has(this.#shown) || (this.conversation?.busy ?? false);
+  }
+
+  get #shown(): string {
+    return this.conversation?.id ?? "";
   }
 
   /** Shows a chat; `undefined` for a new one. */
@@ -114,7 +120,8 @@ export class ChatScreen {
     if (this.busy) return false;
     let conversation = this.conversation;
     let model = conversation ? undefined : this.draft.model;
-    this.starting = true;
+    const chat = this.#shown;
+    this.#starting.add(chat);
     this.refused = undefined;
     try {
       if (conversation) {
@@ -124,16 +131,15 @@ export class ChatScreen {
       }
       if (model === undefined && !models.known) await models.refresh();
       model ??= models.pick(this.#wanted);
-      if (model === undefined) {
-        this.refused = t("chat.no_model");
-        return false;
-      }
+      if (model === undefined) throw new Error(t("chat.no_model"));
       conversation ??= await this.#make(model, made);
     } catch (error) {
-      this.refused = error instanceof ApiError ? error.message : String(error);
+      const why = error instanceof Error ? error.message : String(error);
+      if (this.#shown === chat) this.refused = why;
+      else toasts.error(told(why));
       return false;
     } finally {
-      this.starting = false;
+      this.#starting.delete(chat);
     }
     return conversation.send({ ...message, model });
   }

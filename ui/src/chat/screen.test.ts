@@ -57,6 +57,19 @@ describe("somebody who is faster than the interface", () => {
     expect(sent()).toEqual([]);
   });
 
+  it("keeps nobody from another chat", async () => {
+    let open = (): void => {};
+    vi.mocked(api.getChat).mockImplementationOnce(() => new Promise((resolve) => (open = () => resolve(chat))));
+    const screen = new ChatScreen();
+    screen.open("c");
+    const sending = screen.send({ content: "x" }, vi.fn());
+    screen.open("other");
+    expect(screen.busy).toBe(false);
+    open();
+    await sending;
+    expect(sent()).toEqual([["c", "pebble:latest"]]);
+  });
+
   it("stays in the chat that was opened while a new one was made", async () => {
     const [screen, made] = [new ChatScreen(), vi.fn()];
     const sending = screen.send({ content: "x" }, made);
