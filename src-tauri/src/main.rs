@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(all(windows, not(debug_assertions)), windows_subsystem = "windows")]
 
+mod again;
 mod choices;
 mod client;
 mod clipboard;

@@ -20,12 +20,14 @@ use crate::news::News;
 use crate::seen::{Daemon, Seen};
 use crate::sidecar::Asked;
 use crate::words::{Language, fill};
-use crate::{HIDDEN, commands, follow, link, tray, update, window};
+use crate::{HIDDEN, again, commands, follow, link, tray, update, window};
 
 /// How long the daemon may take to hear that it is to end.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 /// How long its settings may take while somebody waits for a window to close.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+/// The plugin that finds an app that runs already.
+const ONE_APP: &str = "single-instance";
 
 /// What is known when the program starts.
 pub(crate) struct Start {
@@ -102,6 +104,29 @@ impl Shell {
 /// Why there can be no windows.
 pub(crate) fn run(start: Start) -> anyhow::Result<()> {
     let Start { hidden, places, pending } = start;
+    let app = match build(places) {
+        // Another one was spoken to while it ended: it was killed, and is started again.
+        Err(tauri::Error::PluginInitialization(name, why)) if name == ONE_APP => {
+            // The `cairn` that was asked ends first.
+            drop(pending.and_then(Asked::server));
+            return Err(again::begin(&why));
+        }
+        built => built.context("the window system")?,
+    };
+    set_up(app.handle(), hidden, pending);
+    app.run(|app, event| match event {
+        // Without a window there is still the tray; only `quit` ends the app.
+        RunEvent::ExitRequested { code: None, api, .. } => api.prevent_exit(),
+        #[cfg(target_os = "macos")]
+        RunEvent::Reopen { .. } => window::show(app, None),
+        _ => {
+            let _ = app;
+        }
+    });
+    Ok(())
+}
+
+fn build(places: Option<DesktopPlaces>) -> tauri::Result<tauri::App> {
     let mut builder = tauri::Builder::default()
         // This one first: a second start hands its words over and ends here.
         .plugin(tauri_plugin_single_instance::init(|app, _, _| window::show(app, None)))
@@ -114,23 +139,11 @@ pub(crate) fn run(start: Start) -> anyhow::Result<()> {
     if update::signed().is_some() {
         builder = builder.plugin(tauri_plugin_updater::Builder::new().build());
     }
-    let app = builder
+    builder
         .manage(Shell::new(places))
         .invoke_handler(commands::handler())
         .on_window_event(window::on_event)
         .build(tauri::generate_context!())
-        .context("the window system")?;
-    set_up(app.handle(), hidden, pending);
-    app.run(|app, event| match event {
-        // Without a window there is still the tray; only `quit` ends the app.
-        RunEvent::ExitRequested { code: None, api, .. } => api.prevent_exit(),
-        #[cfg(target_os = "macos")]
-        RunEvent::Reopen { .. } => window::show(app, None),
-        _ => {
-            let _ = app;
-        }
-    });
-    Ok(())
 }
 
 fn window_state(places: Option<&DesktopPlaces>) -> tauri::plugin::TauriPlugin<tauri::Wry> {

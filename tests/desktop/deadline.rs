@@ -5,8 +5,9 @@ use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// How long things may take on a machine with other work. Starting a web view takes seconds there.
-const WITHIN: Duration = Duration::from_secs(60);
+/// How long things may take on a machine with other work. Starting a web view takes seconds there, and what is written for later while
+/// something is computed takes what time others leave.
+const WITHIN: Duration = Duration::from_secs(240);
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(50);
 

@@ -82,6 +82,22 @@ fn a_second_start_joins_the_first() {
 }
 
 #[test]
+fn a_second_start_takes_the_place_of_a_first_that_dies() {
+    journey(home(), |screen, home, _session| {
+        let first = screen.apps(home)[0];
+        kill(first, "-STOP");
+        let mut second = screen.app(home).spawn().expect("it starts");
+        until("both run", || screen.apps(home).len() == 2);
+        // By now it waits for the first one's answer.
+        std::thread::sleep(Duration::from_secs(3));
+        kill(first, "-KILL");
+        until("it has the window", || screen.windows().len() == 1 && screen.apps(home) == [second.id()]);
+        quit(screen, home);
+        assert!(second.wait().expect("it is ours").success(), "and ends well");
+    });
+}
+
+#[test]
 fn what_was_set_is_so_after_a_restart() {
     journey(home(), |screen, home, session| {
         session.run("location.hash = '#/settings/engine'");
