@@ -45,11 +45,21 @@ class Models {
   /** Whether the list has come at least once. */
   known = $state(false);
 
+  #come = (): void => {};
+  readonly #came = new Promise<void>((resolve) => (this.#come = resolve));
+
   async refresh(): Promise<void> {
-    const [tags, ps] = await Promise.all([get<{ models: TagsModel[] }>("/api/tags"), get<{ models: PsModel[] }>("/api/ps")]);
-    this.installed = tags.models;
-    this.loaded = ps.models;
+    const [tags, ps] = await Promise.allSettled([get<{ models: TagsModel[] }>("/api/tags"), get<{ models: PsModel[] }>("/api/ps")]);
+    if (tags.status === "rejected") throw tags.reason;
+    this.installed = tags.value.models;
+    if (ps.status === "fulfilled") this.loaded = ps.value.models;
     this.known = true;
+    this.#come();
+  }
+
+  /** Waits until the list has come, whoever asked for it. */
+  async ready(): Promise<void> {
+    if (!this.known) await Promise.race([this.#came, this.refresh()]);
   }
 
   async refreshLoaded(): Promise<void> {

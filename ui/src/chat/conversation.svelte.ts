@@ -26,6 +26,13 @@ export class Conversation {
   #abort: AbortController | undefined;
   #closed = false;
   #loadingOlder: Promise<void> | undefined;
+  #opening: Promise<void> | undefined;
+  /** The last change of the chat, and why it was refused; they are made one after the other. */
+  #changing: Promise<ApiError | undefined> = Promise.resolve(undefined);
+  #changes = 0;
+  #changed = 0;
+  /** The last request ended without an answer that would tell whether it was heard. */
+  #broke = false;
 
   constructor(
     readonly id: string,
@@ -41,10 +48,27 @@ export class Conversation {
     return this.messages.findLast((message) => message.stats !== undefined)?.stats;
   }
 
-  async open(leaf?: string): Promise<void> {
+  /** Loads it. Whoever asks while it is being loaded waits for the same. */
+  open(): Promise<void> {
+    this.#opening ??= this.#open().finally(() => (this.#opening = undefined));
+    return this.#opening;
+  }
+
+  /** Waits until it is loaded, and what was chosen for it is the daemon's too. */
+  async ready(): Promise<void> {
+    if (this.chat === undefined) await this.open();
+    if (this.error !== undefined) throw this.error;
+    if (this.#changed === this.#changes) return;
+    const refused = await this.#changing;
+    if (refused !== undefined) throw refused;
+  }
+
+  async #open(): Promise<void> {
+    const changes = this.#changes;
     try {
-      const [chat, page] = await Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE, ...(leaf ? { leaf } : {}) })]);
-      this.chat = chat;
+      const [chat, page] = await Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE })]);
+      // What was chosen meanwhile is newer.
+      if (this.chat === undefined || changes === this.#changes) this.chat = chat;
       this.#show(page);
       this.error = undefined;
       if (chat.answering && this.#abort === undefined) void this.#attach();
@@ -55,9 +79,10 @@ export class Conversation {
     }
   }
 
+  /** Nobody looks any more. A request that the daemon has not taken yet is let go only when it has. */
   close(): void {
     this.#closed = true;
-    this.#abort?.abort();
+    if (this.answering !== undefined) this.#abort?.abort();
   }
 
   #show(page: api.MessagesResponse): void {
@@ -147,10 +172,27 @@ export class Conversation {
   }
 
   /** Says something after what is shown, which another window may have turned away from. */
-  send(message: api.SendRequest): Promise<boolean> {
+  async send(message: api.SendRequest): Promise<boolean> {
     const last = this.messages.at(-1);
     const asked = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
-    return this.#follow((signal) => api.sendMessage(this.id, asked, signal));
+    const known = new Set(this.messages.map((one) => one.id));
+    if (await this.#follow((signal) => api.sendMessage(this.id, asked, signal))) return true;
+    return this.#broke && this.#arrived((one) => one.role === "user" && one.content === message.content && !known.has(one.id));
+  }
+
+  /** Whether the daemon has a message although its answer broke off before it said so; it is shown then. */
+  async #arrived(is: (one: api.Message) => boolean): Promise<boolean> {
+    try {
+      const [chat, page] = await Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE })]);
+      if (!page.messages.some(is)) return false;
+      this.refused = undefined;
+      this.chat = chat;
+      this.#show(page);
+      if (chat.answering && !this.#closed) void this.#attach();
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** Says something else in place of a message of the user. */
@@ -197,11 +239,20 @@ export class Conversation {
   }
 
   async change(change: api.ChatChange): Promise<void> {
-    try {
-      this.chat = await api.changeChat(this.id, change);
-    } catch (error) {
-      this.refused = asApiError(error).message;
-    }
+    this.#changes += 1;
+    this.#changing = this.#changing.then(async () => {
+      try {
+        this.chat = await api.changeChat(this.id, change);
+        return undefined;
+      } catch (error) {
+        const refused = asApiError(error);
+        this.refused = refused.message;
+        return refused;
+      } finally {
+        this.#changed += 1;
+      }
+    });
+    await this.#changing;
   }
 
   /** Joins the answer that is said to be computed. It may have ended meanwhile, which is no trouble: then all of it is there. */
@@ -217,6 +268,7 @@ export class Conversation {
     const abort = new AbortController();
     this.#abort = abort;
     this.refused = undefined;
+    this.#broke = false;
     let taken = false;
     let streamed: Streamed | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
@@ -227,6 +279,10 @@ export class Conversation {
     try {
       for await (const line of ask(abort.signal)) {
         taken = true;
+        if (this.#closed) {
+          abort.abort();
+          break;
+        }
         if (line.user) this.#append(line.user);
         else if (line.answer) {
           streamed = new Streamed(line.answer, performance.now());
@@ -241,7 +297,11 @@ export class Conversation {
         } else if (streamed?.take(line, performance.now())) timer ??= setTimeout(flush, FLUSH_MS);
       }
     } catch (error) {
-      if (!abort.signal.aborted) this.refused = asApiError(error).message;
+      if (!abort.signal.aborted) {
+        const refused = asApiError(error);
+        this.refused = refused.message;
+        this.#broke = refused.offline;
+      }
     } finally {
       clearTimeout(timer);
       this.#abort = undefined;

@@ -1,12 +1,12 @@
 // What the chat screen shows: a chat, or a new one that nothing was said in yet. A chat is made with its first message.
-import { SvelteSet } from "svelte/reactivity";
+import { SvelteMap, SvelteSet } from "svelte/reactivity";
 import * as api from "../api/chats";
 import { cacheTotals } from "../api/cache.svelte";
 import { models } from "../api/models.svelte";
 import { activity } from "../api/activity.svelte";
 import { toasts } from "../components";
 import { t, told } from "../i18n";
-import type { Attachments } from "./attachments";
+import { parted, type Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
 
 const MODEL_KEY = "cairn.model";
@@ -28,6 +28,8 @@ export interface Unsent {
   attached: Attachments;
 }
 
+const NOTHING: Unsent = { text: "", attached: { files: [], images: [] } };
+
 function storedModel(): string | undefined {
   try {
     return localStorage.getItem(MODEL_KEY) ?? undefined;
@@ -42,9 +44,10 @@ export class ChatScreen {
   /** A new chat could not be made. */
   refused = $state.raw<string | undefined>(undefined);
   #wanted = $state.raw<string | undefined>(storedModel());
-  #unsent = new Map<string, Unsent>();
-  #opening: Promise<void> = Promise.resolve();
-  /** Chats that a message is on its way to; "" is the one that is not made yet. */
+  readonly #unsent = new SvelteMap<string, Unsent>();
+  /** Counts where the person goes: what was begun somewhere else does not change what is shown. */
+  #visit = $state(0);
+  /** Places that a message is on its way from. */
   readonly #starting = new SvelteSet<string>();
 
   /** The model that answers next. */
@@ -70,7 +73,12 @@ export class ChatScreen {
   }
 
   get busy(): boolean {
-    return this.#starting.has(this.#shown) || (this.conversation?.busy ?? false);
+    return this.#starting.has(this.#place) || (this.conversation?.busy ?? false);
+  }
+
+  /** Where something is written: a chat, or a new one, of which there may have been others before. */
+  get #place(): string {
+    return this.conversation?.id ?? `new ${this.#visit}`;
   }
 
   get #shown(): string {
@@ -80,30 +88,29 @@ export class ChatScreen {
   /** Shows a chat; `undefined` for a new one. */
   open(id: string | undefined): void {
     if (this.conversation?.id === id) return;
-    this.conversation?.close();
-    this.refused = undefined;
-    if (id === undefined) {
-      this.conversation = undefined;
-      return;
-    }
+    this.close();
+    if (id === undefined) return;
     this.conversation = new Conversation(id, (answer) => this.#ended(answer));
-    this.#opening = this.conversation.open();
+    void this.conversation.open();
     // What is kept far away is on its way while the person still reads.
     void api.prefetchChat(id).catch(() => {});
   }
 
   close(): void {
+    this.#visit += 1;
+    this.refused = undefined;
     this.conversation?.close();
     this.conversation = undefined;
   }
 
   begin(draft: Partial<Draft> = {}): void {
+    this.#visit += 1;
     this.draft = { options: {}, temporary: false, ...draft };
   }
 
   /** What was typed and attached and not sent, by chat: it goes to no other. */
   unsent(id: string): Unsent {
-    return this.#unsent.get(id) ?? { text: "", attached: { files: [], images: [] } };
+    return this.#unsent.get(id) ?? NOTHING;
   }
 
   keepUnsent(id: string, unsent: Unsent): void {
@@ -113,45 +120,74 @@ export class ChatScreen {
   }
 
   /**
-   * Sends; makes the chat first where there is none, and tells its id once the daemon has it. Whoever is faster than the chat that
-   * opens or the list of models is sent as soon as these have come.
+   * Sends what is written in the chat that is shown; makes the chat first where there is none, and tells its id if it is shown. Whoever is
+   * faster than the chat that opens or the list of models is sent as soon as these have come; what is not taken comes back where it was
+   * written.
    */
-  async send(message: api.SendRequest, made: (id: string) => void): Promise<boolean> {
-    if (this.busy) return false;
+  async send(made: (id: string) => void): Promise<void> {
+    if (this.busy) return;
+    const [from, place, visit, draft] = [this.#shown, this.#place, this.#visit, this.draft];
     let conversation = this.conversation;
-    let model = conversation ? undefined : this.draft.model;
-    const chat = this.#shown;
-    this.#starting.add(chat);
+    const { text, attached } = this.unsent(from);
+    this.keepUnsent(from, NOTHING);
+    this.#starting.add(place);
     this.refused = undefined;
+    let back: Unsent = { text, attached };
     try {
-      if (conversation) {
-        await this.#opening;
-        if (conversation.error) throw conversation.error;
-        model = conversation.chat?.model;
-      }
-      if (model === undefined && !models.known) await models.refresh();
-      model ??= models.pick(this.#wanted);
-      if (model === undefined) throw new Error(t("chat.no_model"));
-      conversation ??= await this.#make(model, made);
+      const model = await this.#answers(conversation, draft, attached.images.length > 0);
+      const { sent, kept } = parted(attached, models.can(model, "vision"));
+      if (text.trim() === "" && sent.files.length + sent.images.length === 0) return;
+      conversation ??= await this.#make({ ...draft, model }, visit, made);
+      this.#giveBack(conversation.id, { text: "", attached: kept });
+      back = { text, attached: sent };
+      this.#starting.delete(place);
+      const taken = await conversation.send({
+        content: text,
+        model,
+        ...(sent.files.length > 0 ? { files: sent.files } : {}),
+        ...(sent.images.length > 0 ? { images: sent.images.map((image) => image.data) } : {}),
+      });
+      if (taken) back = NOTHING;
+      else if (conversation !== this.conversation && conversation.refused !== undefined) toasts.error(told(conversation.refused));
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error);
-      if (this.#shown === chat) this.refused = why;
+      if (visit === this.#visit) this.refused = why;
       else toasts.error(told(why));
-      return false;
     } finally {
-      this.#starting.delete(chat);
+      this.#starting.delete(place);
+      this.#giveBack(conversation?.id ?? from, back);
     }
-    return conversation.send({ ...message, model });
   }
 
-  /** Makes the chat that the draft says, and shows it unless another one has been opened meanwhile. */
-  async #make(model: string, made: (id: string) => void): Promise<Conversation> {
-    const { temporary, ...rest } = this.draft;
-    const chat = await api.createChat({ ...defined(rest), model, ...(temporary ? { temporary } : {}) });
+  /** The model that is to answer, once that is known; and whether it sees, where there is something to see. */
+  async #answers(conversation: Conversation | undefined, draft: Draft, sees: boolean): Promise<string> {
+    await conversation?.ready();
+    const chosen = conversation ? conversation.chat?.model : draft.model;
+    if (chosen === undefined || sees) await models.ready();
+    const model = chosen ?? models.pick(this.#wanted);
+    if (model === undefined) throw new Error(t("chat.no_model"));
+    return model;
+  }
+
+  /** What was not taken, before what was written since. */
+  #giveBack(chat: string, { text, attached }: Unsent): void {
+    const now = this.unsent(chat);
+    this.keepUnsent(chat, {
+      text: [text, now.text].filter((part) => part !== "").join("\n"),
+      attached: { files: [...attached.files, ...now.attached.files], images: [...attached.images, ...now.attached.images] },
+    });
+  }
+
+  /** Makes the chat that a draft says, and shows it unless its person has gone elsewhere. What was written meanwhile goes with it. */
+  async #make(draft: Draft, visit: number, made: (id: string) => void): Promise<Conversation> {
+    const { temporary, ...rest } = draft;
+    const chat = await api.createChat({ ...defined(rest), ...(temporary ? { temporary } : {}) });
     const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
     conversation.chat = chat;
     conversation.loading = false;
-    if (this.conversation === undefined) {
+    if (visit === this.#visit) {
+      this.keepUnsent(chat.id, this.unsent(""));
+      this.keepUnsent("", NOTHING);
       this.conversation = conversation;
       this.begin();
       made(chat.id);

@@ -5,7 +5,7 @@ import { models, type TagsModel } from "../api/models.svelte";
 import { ChatScreen } from "./screen.svelte";
 
 // The daemon's side is played here; the journeys in `e2e` speak with a real one.
-vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), prefetchChat: vi.fn() }));
+vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), prefetchChat: vi.fn() }));
 
 const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", messages: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
 const pebble: TagsModel = { name: "pebble:latest", model: "pebble:latest", modified_at: "", size: 1, digest: "", details: { family: "", parameter_size: "", quantization_level: "" } };
@@ -27,42 +27,91 @@ beforeEach(() => {
   });
 });
 
+function write(screen: ChatScreen, text: string, images = 0): void {
+  const chat = screen.conversation?.id ?? "";
+  screen.keepUnsent(chat, { text, attached: { files: [], images: Array.from({ length: images }, () => ({ name: "a.png", type: "image/png", data: "AA" })) } });
+}
+const boom = new ApiError(500, "boom");
+/** What is asked for next waits until it is let go. */
+function held<T>(mock: { mockImplementationOnce: (answer: () => Promise<T>) => unknown }, answer: T): (failure?: Error) => void {
+  let go = (_?: Error): void => {};
+  mock.mockImplementationOnce(() => new Promise((resolve, reject) => (go = (failure) => (failure ? reject(failure) : resolve(answer)))));
+  return (failure) => go(failure);
+}
+
 describe("somebody who is faster than the interface", () => {
   it("is sent once the list of models has come", async () => {
     const [screen, made] = [new ChatScreen(), vi.fn()];
-    const sending = screen.send({ content: "x" }, made);
-    expect(screen.busy, "and not twice").toBe(true);
-    expect(await screen.send({ content: "x" }, made)).toBe(false);
+    write(screen, "x");
+    const sending = screen.send(made);
+    expect(screen.busy).toBe(true);
+    await screen.send(made);
     await sending;
-    expect(sent()).toEqual([["c", "pebble:latest"]]);
+    expect(sent(), "once").toEqual([["c", "pebble:latest"]]);
     expect(made).toHaveBeenCalledExactlyOnceWith("c");
-    expect(screen.busy).toBe(false);
+    expect([screen.busy, screen.unsent("").text, screen.unsent("c").text]).toEqual([false, "", ""]);
   });
 
-  it("is answered by the model of the chat that opens", async () => {
+  it("is answered by the model of the chat that opens, or the one that is chosen meanwhile", async () => {
     await models.refresh();
     vi.mocked(api.getChat).mockResolvedValue({ ...chat, model: "other:latest" });
     const screen = new ChatScreen();
     screen.open("c");
-    await screen.send({ content: "x" }, vi.fn());
-    expect(sent()).toEqual([["c", "other:latest"]]);
+    write(screen, "x");
+    await screen.send(vi.fn());
+    const open = held(vi.mocked(api.getChat), { ...chat, model: "other:latest" });
+    vi.mocked(api.changeChat).mockResolvedValue({ ...chat, model: "third:latest" });
+    screen.open(undefined);
+    screen.open("d");
+    screen.chooseModel("third:latest");
+    write(screen, "y");
+    const sending = screen.send(vi.fn());
+    await new Promise((resume) => setTimeout(resume, 5));
+    open();
+    await sending;
+    expect(sent()).toEqual([["c", "other:latest"], ["d", "third:latest"]]);
   });
 
-  it("says nothing into a chat that does not open", async () => {
-    vi.mocked(api.getChat).mockRejectedValue(new ApiError(404, "no chat of that id"));
+  it("gets the text back where the chat does not open, and may try again", async () => {
+    vi.mocked(api.getChat).mockRejectedValueOnce(boom).mockRejectedValueOnce(boom);
     const screen = new ChatScreen();
     screen.open("c");
-    expect(await screen.send({ content: "x" }, vi.fn())).toBe(false);
-    expect(screen.refused).toBe("no chat of that id");
-    expect(sent()).toEqual([]);
+    await screen.conversation?.open();
+    write(screen, "x");
+    await screen.send(vi.fn());
+    expect([screen.refused, screen.unsent("c").text, sent()]).toEqual(["boom", "x", []]);
+    await screen.send(vi.fn());
+    expect([screen.refused, screen.unsent("c").text, sent().length]).toEqual([undefined, "", 1]);
   });
 
-  it("keeps nobody from another chat", async () => {
-    let open = (): void => {};
-    vi.mocked(api.getChat).mockImplementationOnce(() => new Promise((resolve) => (open = () => resolve(chat))));
+  it("loses nothing that was written while the first was on its way", async () => {
+    const screen = new ChatScreen();
+    const go = held(vi.mocked(models.refresh), undefined);
+    write(screen, "first", 1);
+    const sending = screen.send(vi.fn());
+    write(screen, "second", 1);
+    await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
+    go(boom);
+    await sending;
+    expect(screen.unsent("")).toMatchObject({ text: "first\nsecond", attached: { images: [{}, {}] } });
+  });
+
+  it("is asked about in pictures by a model that sees them", async () => {
+    vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { installed: [{ ...pebble, capabilities: ["completion", "vision"] }], known: true })));
+    const screen = new ChatScreen();
+    write(screen, "", 1);
+    await screen.send(vi.fn());
+    expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toMatchObject({ images: ["AA"] });
+  });
+});
+
+describe("somebody who goes elsewhere at once", () => {
+  it("is not held up, and the message goes where it was written", async () => {
+    const open = held(vi.mocked(api.getChat), chat);
     const screen = new ChatScreen();
     screen.open("c");
-    const sending = screen.send({ content: "x" }, vi.fn());
+    write(screen, "x");
+    const sending = screen.send(vi.fn());
     screen.open("other");
     expect(screen.busy).toBe(false);
     open();
@@ -70,35 +119,77 @@ describe("somebody who is faster than the interface", () => {
     expect(sent()).toEqual([["c", "pebble:latest"]]);
   });
 
-  it("stays in the chat that was opened while a new one was made", async () => {
+  it("is not pulled back, and what is written there stays there", async () => {
+    const go = held(vi.mocked(models.refresh), undefined);
     const [screen, made] = [new ChatScreen(), vi.fn()];
-    const sending = screen.send({ content: "x" }, made);
+    write(screen, "first");
+    const sending = screen.send(made);
     screen.open("other");
+    screen.open(undefined);
+    expect(screen.busy, "another new chat").toBe(false);
+    write(screen, "second");
+    await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
+    Object.assign(models, { installed: [pebble], known: true });
+    go();
     await sending;
-    expect(screen.conversation?.id).toBe("other");
-    expect(made).not.toHaveBeenCalled();
-    expect(sent()).toEqual([["c", "pebble:latest"]]);
+    expect([made.mock.calls.length, screen.conversation, screen.unsent("").text, sent().length]).toEqual([0, undefined, "second", 1]);
   });
+
+  it("keeps a temporary chat temporary", async () => {
+    const go = held(vi.mocked(models.refresh), undefined);
+    const screen = new ChatScreen();
+    screen.begin({ temporary: true });
+    write(screen, "secret");
+    const sending = screen.send(vi.fn());
+    screen.begin();
+    await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
+    Object.assign(models, { installed: [pebble], known: true });
+    go();
+    await sending;
+    expect(vi.mocked(api.createChat).mock.calls[0]?.[0]).toMatchObject({ temporary: true });
+  });
+
+  it("leaves a message that the daemon has not confirmed yet on its way", async () => {
+    let say = (): void => {};
+    let signal: AbortSignal | undefined;
+    vi.mocked(api.sendMessage).mockImplementation(async function* (_, __, given) {
+      signal = given;
+      await new Promise<void>((resolve) => (say = resolve));
+      yield { user: { id: "q", role: "user", content: "", created_at: "", state: "complete", versions: ["q"] } };
+    });
+    const screen = new ChatScreen();
+    write(screen, "x");
+    const sending = screen.send(vi.fn());
+    await vi.waitFor(() => expect(api.sendMessage).toHaveBeenCalled());
+    screen.open("other");
+    expect(signal?.aborted).toBe(false);
+    say();
+    await sending;
+    expect([signal?.aborted, screen.unsent("c").text], "it is there").toEqual([true, ""]);
+  });
+});
+
+it("does not ask twice for what arrived although nobody said so", async () => {
+  const offline = new ApiError(0, "cut");
+  vi.mocked(api.sendMessage).mockImplementation(async function* () {
+    await Promise.reject(offline);
+    yield {};
+  });
+  const q = { id: "q", role: "user", content: "x", created_at: "", state: "complete", versions: ["q"] };
+  vi.mocked(api.getMessages).mockResolvedValue({ messages: [q as api.Message], total: 1, before: 0 });
+  const screen = new ChatScreen();
+  write(screen, "x");
+  await screen.send(vi.fn());
+  expect([screen.unsent("c").text, screen.conversation?.messages.length, screen.conversation?.refused]).toEqual(["", 1, undefined]);
+  write(screen, "y");
+  await screen.send(vi.fn());
+  expect([screen.unsent("c").text, screen.conversation?.refused], "but what did not comes back").toEqual(["y", "cut"]);
 });
 
 it("says that there is no model once that is known", async () => {
-  vi.mocked(models.refresh).mockImplementation(() => Promise.resolve());
+  vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { known: true })));
   const screen = new ChatScreen();
-  expect(await screen.send({ content: "x" }, vi.fn())).toBe(false);
-  expect(screen.refused).toContain("no model");
-});
-
-it("lets another chat be asked while the first answer of a new one is computed", async () => {
-  let end = (): void => {};
-  vi.mocked(api.sendMessage).mockImplementation(async function* () {
-    await new Promise<void>((resolve) => (end = resolve));
-    yield { user: { id: "q", role: "user", content: "", created_at: "", state: "complete", versions: ["q"] } };
-  });
-  const screen = new ChatScreen();
-  const sending = screen.send({ content: "x" }, vi.fn());
-  await vi.waitFor(() => expect(api.sendMessage).toHaveBeenCalled());
-  screen.open(undefined);
-  expect(screen.busy).toBe(false);
-  end();
-  await sending;
+  write(screen, "x");
+  await screen.send(vi.fn());
+  expect([screen.refused, screen.unsent("").text]).toEqual([expect.stringContaining("no model"), "x"]);
 });
