@@ -4,6 +4,7 @@ import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
 import { Daemon } from "./daemon.mjs";
 import { journey } from "./journey.mjs";
+import { leaving } from "./leaving.mjs";
 import { looks } from "./looks.mjs";
 import { first, panels } from "./panels.mjs";
 import { prose } from "./prose.mjs";
@@ -15,7 +16,7 @@ import { told } from "./told.mjs";
 import { windows } from "./windows.mjs";
 import { xss } from "./xss.mjs";
 
-const ALL = { journey, choices, attach, prose, xss, scale, stream, looks, sights, first, panels, told, windows, restart };
+const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, looks, sights, first, panels, told, windows, restart };
 /** The one that begins before anybody was welcomed. */
 const FRESH = ["first"];
 const wanted = process.argv.slice(2);

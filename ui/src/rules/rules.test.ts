@@ -134,7 +134,7 @@ describe("what the daemon says", () => {
   const zh = JSON.parse(text("i18n/told/zh-CN/daemon.json")) as Record<string, string>;
 
   it("is told in Chinese, whatever it fails with", () => {
-    const met = ["app", "chats", "disk", "kv", "models", "prompt", "registry", "runtime", "store", "tier", "wire"];
+    const met = ["app", "chats", "disk", "gguf", "kv", "models", "prompt", "registry", "runtime", "store", "tier", "tokenizer", "wire"];
     const errors = met.flatMap((crate) => strings(source(crate), "#\\[error\\(\\s*")).filter((sentence) => /[a-z]{3}/i.test(sentence.replaceAll("{}", "")));
     expect(errors.length).toBeGreaterThan(200);
     expect([...new Set(errors)].filter((sentence) => !(sentence in zh) && sentence !== "could not {} {}: {}")).toEqual([]);
@@ -151,7 +151,7 @@ describe("what the daemon says", () => {
     const tables = all.filter((path) => path.startsWith("i18n/told/")).map((path) => JSON.parse(text(path)) as Record<string, string>);
     const bad = tables.flatMap((words) => Object.entries(words)).filter(([sentence, told]) => {
       const count = sentence.split("{}").length - 1;
-      const used = new Set([...told.matchAll(/\{(\d)\}/g)].map((match) => Number(match[1])));
+      const used = new Set([...told.matchAll(/\{(\d)\*?\}/g)].map((match) => Number(match[1])));
       return [...used].some((place) => place < 1 || place > count) || (used.size < count && !left.some((end) => sentence.endsWith(end)));
     });
     expect(bad).toEqual([]);
