@@ -56,7 +56,7 @@ export class Conversation {
 
   /** Waits until it is loaded, and what was chosen for it is the daemon's too. */
   async ready(): Promise<void> {
-    if (this.chat === undefined) await this.open();
+    if (this.loading || this.chat === undefined) await this.open();
     if (this.error !== undefined) throw this.error;
     if (this.#changed === this.#changes) return;
     const refused = await this.#changing;

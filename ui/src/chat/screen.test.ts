@@ -64,9 +64,11 @@ describe("somebody who is faster than the interface", () => {
     screen.open(undefined);
     screen.open("d");
     screen.chooseModel("third:latest");
+    await vi.waitFor(() => expect(screen.model).toBe("third:latest"));
     write(screen, "y");
     const sending = screen.send(vi.fn());
     await new Promise((resume) => setTimeout(resume, 5));
+    expect(sent().length, "nothing is said in a chat whose messages are not here").toBe(1);
     open();
     await sending;
     expect(sent()).toEqual([["c", "other:latest"], ["d", "third:latest"]]);
