@@ -1,8 +1,13 @@
 // Whoever asks and is elsewhere at once: the question is asked, once, where it was written.
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
 import { check, open } from "./browser.mjs";
+
+const OUT = join(import.meta.dirname, "out");
 
 export async function leaving(browser, daemon) {
   console.log("asking and leaving");
+  mkdirSync(OUT, { recursive: true });
   const { page, context } = await open(browser, daemon);
   const chat = await daemon.app("POST", "/app/chats", { model: "pebble" });
   const messages = async () => (await daemon.app("GET", `/app/chats/${chat.id}/messages`)).messages.filter((one) => one.role === "user").map((one) => one.content);
@@ -29,6 +34,24 @@ export async function leaving(browser, daemon) {
     for (let tries = 0; (await daemon.app("GET", `/app/chats/${chat.id}`)).answering && tries < 200; tries += 1) await new Promise((resume) => setTimeout(resume, 50));
   }
   check(new Set(await messages()).size === asked, "each was asked once");
+
+  let letGo = () => {};
+  const gone = new Promise((resume) => (letGo = resume));
+  await context.route("**/api/tags", async (route) => {
+    await gone;
+    await route.abort().catch(() => {});
+  });
+  await page.reload();
+  await page.goto(`${daemon.address}/ui/#/chat`);
+  await page.fill(".composer textarea", "Nobody hears this yet");
+  await page.press(".composer textarea", "Enter");
+  await page.waitForSelector(".waiting:has-text('Nobody hears this yet')");
+  await page.screenshot({ path: join(OUT, "waiting.png") });
+  await page.click(".waiting button");
+  await page.waitForSelector(".waiting", { state: "detached" });
+  check((await page.inputValue(".composer textarea")) === "Nobody hears this yet", "what waits for a server that hangs is said to, and can be taken back");
+  letGo();
+  await context.unroute("**/api/tags");
 
   await context.route("**/api/tags", (route) => route.fulfill({ status: 500, body: '{"error":"boom"}' }));
   await page.reload();

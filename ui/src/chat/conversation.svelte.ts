@@ -23,7 +23,7 @@ export class Conversation {
   /** The answer that grows here, by id. */
   answering = $state<string | undefined>(undefined);
   stopping = $state(false);
-  #abort: AbortController | undefined;
+  #abort = $state.raw<AbortController | undefined>(undefined);
   #closed = false;
   #loadingOlder: Promise<void> | undefined;
   #opening: Promise<void> | undefined;

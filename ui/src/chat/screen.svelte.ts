@@ -1,5 +1,5 @@
 // What the chat screen shows: a chat, or a new one that nothing was said in yet. A chat is made with its first message.
-import { SvelteMap, SvelteSet } from "svelte/reactivity";
+import { SvelteMap } from "svelte/reactivity";
 import * as api from "../api/chats";
 import { cacheTotals } from "../api/cache.svelte";
 import { models } from "../api/models.svelte";
@@ -28,6 +28,13 @@ export interface Unsent {
   attached: Attachments;
 }
 
+/** A message that waits to be sent. */
+export interface Starting {
+  text: string;
+  /** Takes it back, as long as that can be done. */
+  cancel?: () => void;
+}
+
 const NOTHING: Unsent = { text: "", attached: { files: [], images: [] } };
 
 function storedModel(): string | undefined {
@@ -47,8 +54,8 @@ export class ChatScreen {
   readonly #unsent = new SvelteMap<string, Unsent>();
   /** Counts where the person goes: what was begun somewhere else does not change what is shown. */
   #visit = $state(0);
-  /** Places that a message is on its way from. */
-  readonly #starting = new SvelteSet<string>();
+  /** Messages that are on their way, by the place that they come from. */
+  readonly #starting = new SvelteMap<string, Starting>();
 
   /** The model that answers next. */
   get model(): string | undefined {
@@ -74,6 +81,11 @@ export class ChatScreen {
 
   get busy(): boolean {
     return this.#starting.has(this.#place) || (this.conversation?.busy ?? false);
+  }
+
+  /** What is on its way from where the person is, and nobody has heard of yet. */
+  get waiting(): Starting | undefined {
+    return this.#starting.get(this.#place);
   }
 
   /** Where something is written: a chat, or a new one, of which there may have been others before. */
@@ -130,11 +142,15 @@ export class ChatScreen {
     let conversation = this.conversation;
     const { text, attached } = this.unsent(from);
     this.keepUnsent(from, NOTHING);
-    this.#starting.add(place);
     this.refused = undefined;
     let back: Unsent = { text, attached };
+    let letGo = (): void => {};
+    const cancelled = new Promise<undefined>((resolve) => (letGo = () => resolve(undefined)));
+    this.#starting.set(place, { text, cancel: letGo });
     try {
-      const model = await this.#answers(conversation, draft, attached.images.length > 0);
+      const model = await Promise.race([this.#answers(conversation, draft, attached.images.length > 0), cancelled]);
+      if (model === undefined) return;
+      this.#starting.set(place, { text });
       const { sent, kept } = parted(attached, models.can(model, "vision"));
       if (text.trim() === "" && sent.files.length + sent.images.length === 0) return;
       conversation ??= await this.#make({ ...draft, model }, visit, made);

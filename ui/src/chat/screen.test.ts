@@ -98,6 +98,19 @@ describe("somebody who is faster than the interface", () => {
     expect(screen.unsent("")).toMatchObject({ text: "first\nsecond", attached: { images: [{}, {}] } });
   });
 
+  it("may take back what waits", async () => {
+    const go = held(vi.mocked(models.refresh), undefined);
+    const screen = new ChatScreen();
+    write(screen, "first");
+    const sending = screen.send(vi.fn());
+    await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
+    expect(screen.waiting?.text).toBe("first");
+    screen.waiting?.cancel?.();
+    await sending;
+    go(boom);
+    expect([screen.waiting, screen.busy, screen.unsent("").text, screen.refused, sent()]).toEqual([undefined, false, "first", undefined, []]);
+  });
+
   it("is asked about in pictures by a model that sees them", async () => {
     vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { installed: [{ ...pebble, capabilities: ["completion", "vision"] }], known: true })));
     const screen = new ChatScreen();
