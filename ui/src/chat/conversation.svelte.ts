@@ -31,6 +31,8 @@ export class Conversation {
   #changing: Promise<ApiError | undefined> = Promise.resolve(undefined);
   #changes = 0;
   #changed = 0;
+  /** Counts what was asked for and followed. */
+  #turn = 0;
   /** The last request ended without an answer that would tell whether it was heard. */
   #broke = false;
 
@@ -90,9 +92,11 @@ export class Conversation {
     this.before = page.before;
   }
 
+  /** Shows what the daemon has, unless something was said meanwhile: that is shown as it comes, and is not in what was asked for before. */
   async reload(): Promise<void> {
-    const count = Math.max(PAGE, this.messages.length);
-    this.#show(await api.getMessages(this.id, { limit: count }));
+    const [turn, count] = [this.#turn, Math.max(PAGE, this.messages.length)];
+    const page = await api.getMessages(this.id, { limit: count });
+    if (turn === this.#turn && !this.busy) this.#show(page);
   }
 
   /** Another window or program changed the chat. */
@@ -267,6 +271,7 @@ export class Conversation {
     if (this.busy) return false;
     const abort = new AbortController();
     this.#abort = abort;
+    this.#turn += 1;
     this.refused = undefined;
     this.#broke = false;
     let taken = false;

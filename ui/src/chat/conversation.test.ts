@@ -66,6 +66,22 @@ describe("an answer", () => {
     expect(ended).toHaveBeenCalledOnce();
   });
 
+  it("stays where a list that was asked for before comes after it", async () => {
+    const conversation = await opened();
+    let come = (): void => {};
+    vi.mocked(api.getMessages).mockImplementationOnce(() => new Promise((resolve) => (come = () => resolve({ messages: [q1, a1], total: 2, before: 0 }))));
+    const missed = conversation.missed();
+    await vi.waitFor(() => expect(api.getMessages).toHaveBeenCalledTimes(2));
+    const q2 = message("q2", "a1", "user");
+    const a2 = message("a2", "q2", "assistant");
+    vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }, { answer: a2 }, { done: a2 }));
+    const sending = conversation.send({ content: "q2" });
+    await vi.waitFor(() => expect(ids(conversation)).toBe("q1 a1 q2 a2"));
+    come();
+    await Promise.all([missed, sending]);
+    expect(ids(conversation)).toBe("q1 a1 q2 a2");
+  });
+
   it("is refused in words, and the chat stays as it was", async () => {
     const conversation = await opened();
     vi.mocked(api.sendMessage).mockReturnValue(lines(new ApiError(404, "no model of that name")));
