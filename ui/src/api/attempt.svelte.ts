@@ -1,4 +1,5 @@
 // Something that a person asked for and waits for: done once at a time, and why it failed is said.
+import { reason } from "./reason";
 
 export class Attempt {
   busy = $state(false);
@@ -13,7 +14,7 @@ export class Attempt {
       await work();
       return true;
     } catch (error) {
-      this.error = error instanceof Error ? error.message : String(error);
+      this.error = reason(error);
       return false;
     } finally {
       this.busy = false;

@@ -65,10 +65,15 @@ export class Conversation {
     if (refused !== undefined) throw refused;
   }
 
+  /** The chat, and the end of its branch in view. */
+  #load(): Promise<[api.Chat, api.MessagesResponse]> {
+    return Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE })]);
+  }
+
   async #open(): Promise<void> {
     const changes = this.#changes;
     try {
-      const [chat, page] = await Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE })]);
+      const [chat, page] = await this.#load();
       // What was chosen meanwhile is newer.
       if (this.chat === undefined || changes === this.#changes) this.chat = chat;
       this.#show(page);
@@ -187,7 +192,7 @@ export class Conversation {
   /** Whether the daemon has a message although its answer broke off before it said so; it is shown then. */
   async #arrived(is: (one: api.Message) => boolean): Promise<boolean> {
     try {
-      const [chat, page] = await Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE })]);
+      const [chat, page] = await this.#load();
       if (!page.messages.some(is)) return false;
       this.refused = undefined;
       this.chat = chat;

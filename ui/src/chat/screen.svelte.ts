@@ -3,6 +3,7 @@ import { SvelteMap } from "svelte/reactivity";
 import * as api from "../api/chats";
 import { cacheTotals } from "../api/cache.svelte";
 import { models } from "../api/models.svelte";
+import { reason } from "../api/reason";
 import { activity } from "../api/activity.svelte";
 import { toasts } from "../components";
 import { t, told } from "../i18n";
@@ -166,7 +167,7 @@ export class ChatScreen {
       if (taken) back = NOTHING;
       else if (conversation !== this.conversation && conversation.refused !== undefined) toasts.error(told(conversation.refused));
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
+      const why = reason(error);
       if (visit === this.#visit) this.refused = why;
       else toasts.error(told(why));
     } finally {

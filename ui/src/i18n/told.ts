@@ -2,6 +2,7 @@
 // again by their fixed parts and said anew; `{}` stands for what changes in one, `{2}` for the second of these. A value that is a reason
 // is told, too: one after a colon, a semicolon or a bracket, or one that is marked, `{2*}`; names and paths never are. What is not known
 // stays.
+import { reason } from "../api/reason";
 import { locale, type Language } from "./locale.svelte";
 
 /** A longer text quotes something that is no sentence of the daemon's. */
@@ -81,8 +82,8 @@ export function translate(known: Table, text: string, depth = 0): string {
   if (told !== undefined) return told;
   // Somebody's word, and a reason that is known.
   for (let at = text.indexOf(": "); at >= 0; at = text.indexOf(": ", at + 2)) {
-    const reason = sentence(known, text.slice(at + 2), depth + 1);
-    if (reason !== undefined) return `${text.slice(0, at + 2)}${reason}`;
+    const after = sentence(known, text.slice(at + 2), depth + 1);
+    if (after !== undefined) return `${text.slice(0, at + 2)}${after}`;
   }
   return text;
 }
@@ -107,5 +108,5 @@ export function told<T extends string | undefined>(text: T): T | string {
 
 /** What an error says, whatever was thrown. */
 export function said(error: unknown): string {
-  return told(error instanceof Error ? error.message : String(error));
+  return told(reason(error));
 }
