@@ -98,6 +98,19 @@ describe("somebody who is faster than the interface", () => {
     expect(screen.unsent("")).toMatchObject({ text: "first\nsecond", attached: { images: [{}, {}] } });
   });
 
+  it("asks one thing after the other", async () => {
+    const [screen, go] = [new ChatScreen(), held(vi.mocked(models.refresh), undefined)];
+    write(screen, "first");
+    const sending = screen.send(vi.fn());
+    await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
+    write(screen, "second");
+    await screen.send(vi.fn());
+    Object.assign(models, { installed: [pebble], known: true });
+    go();
+    await sending;
+    expect([sent().length, screen.unsent("c").text], "the second goes with the chat").toEqual([1, "second"]);
+  });
+
   it("may take back what waits", async () => {
     const go = held(vi.mocked(models.refresh), undefined);
     const screen = new ChatScreen();
