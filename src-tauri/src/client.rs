@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use cairn_wire::ErrorBody;
 use cairn_wire::app::DesktopServer;
-use cairn_wire::ollama::ErrorBody;
 use reqwest::{RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

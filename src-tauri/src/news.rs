@@ -22,7 +22,10 @@ pub(crate) fn between(before: &[Download], after: &[Download]) -> Vec<News> {
             let model = download.model.clone();
             match download.state {
                 DownloadState::Done => Some(News::Finished { model }),
-                DownloadState::Failed => Some(News::Failed { model, why: download.error.clone().unwrap_or_default() }),
+                DownloadState::Failed => Some(News::Failed {
+                    model,
+                    why: download.error.as_ref().map_or_else(String::new, ToString::to_string),
+                }),
                 DownloadState::Queued | DownloadState::Running | DownloadState::Paused | DownloadState::Stopped => None,
             }
         })

@@ -1,6 +1,6 @@
-//! Speed of generating against llama.cpp: `cargo xtask bench decode [--rounds 7] [--tokens 64]`.
+//! Decode speed compared with llama.cpp: `cargo xtask bench decode [--rounds 7] [--tokens 64]`.
 //!
-//! Cairn and llama.cpp's own bench take turns on the same files with the same number of threads.
+//! Cairn and llama-bench alternate on the same files with the same number of threads.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ struct Shape {
     spec: ModelSpec,
 }
 
-/// Tokens per second of one stream, at the context's start.
+/// Compares the tokens per second of one sequence in an empty context.
 pub(crate) fn run(folder: &Path, peer: &Path, rounds: usize, tokens: usize) -> anyhow::Result<()> {
     let threads = engine::threads();
     println!("decode of {tokens} tokens, {threads} threads, {rounds} rounds, in turns");

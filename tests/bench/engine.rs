@@ -1,4 +1,4 @@
-//! Cairn's side of a bench: the engine without a server around it.
+//! Cairn's side of a benchmark: the engine without a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,8 +37,8 @@ impl Loaded {
         self.variant
     }
 
-    /// Generates greedily from one token, from an empty context; returns tokens per second. A thread of its own is pinned
-    /// for it: a program that is started from a pinned thread, such as the peer, would be held on that one core.
+    /// Generates greedily from one token, from an empty context; returns tokens per second. Runs on a separate thread,
+    /// because the engine pins its thread, and child processes of a pinned thread inherit the pinning.
     pub(crate) fn decode(&mut self, tokens: usize) -> anyhow::Result<f64> {
         let Self { evaluator, team, .. } = self;
         let generate = move || {

@@ -1,7 +1,7 @@
-//! Measures of the tiered KV cache: `cargo xtask bench kv-overhead | kv-bandwidth | kv-ttft | kv-cold | kv-far`.
+//! Benchmarks of the tiered KV cache: `cargo xtask bench kv-overhead | kv-bandwidth | kv-ttft | kv-cold | kv-far`.
 //!
-//! Each compares two ways of the same work in one run, by turns, prints a table of bars, and fails where one is missed. Models
-//! have random weights in the shape of known ones, and lie in the target folder for the next run.
+//! Each benchmark alternates two variants of the same work in one run, prints a table of targets, and fails if one is
+//! missed. Models have random weights in the shape of real ones, and stay in the target folder for the next run.
 
 pub(crate) mod bandwidth;
 pub(crate) mod bars;
@@ -20,17 +20,17 @@ use anyhow::{Context, bail, ensure};
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_runtime::{
-    Engine, EngineConfig, Event, Finish, KeepAlive, Kept, Lease, LoadOptions, Request, Sampling, Source,
+    CacheTiers, Engine, EngineConfig, Event, Finish, KeepAlive, Lease, LoadOptions, Request, Sampling, Source,
 };
 use cairn_testkit::{ModelSpec, Types};
 use cairn_tier::WeightsDigest;
 
-/// What was asked for on the command line, beyond the bench's name.
+/// Options of the command line after the benchmark's name.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct Options {
     /// Models of this shape only.
     pub(crate) shape: Option<String>,
-    /// Prompts of so many tokens only.
+    /// Prompts of this many tokens only.
     pub(crate) tokens: Option<usize>,
     /// Pairs of a toggled measurement.
     pub(crate) pairs: Option<usize>,
@@ -42,7 +42,7 @@ pub(crate) struct Shape {
     pub(crate) spec: ModelSpec,
 }
 
-/// All shapes, the quickest first. `small` is for overheads, which are measured over many tokens; `tiny` is for trying things out.
+/// All shapes, the fastest first. `small` is for overheads, which need many tokens; `tiny` is for trials.
 pub(crate) fn shapes() -> Vec<Shape> {
     let types = Types::All(DType::Q4_0);
     let qwen = cairn_testkit::qwen06b_shape(types);
@@ -67,12 +67,12 @@ pub(crate) fn shape(name: &str) -> anyhow::Result<Shape> {
 }
 
 impl Shape {
-    /// The model's file, which is written at the first need.
+    /// The model's file, created at the first call.
     pub(crate) fn file(&self, folder: &Path) -> anyhow::Result<PathBuf> {
         let path = folder.join(format!("kv-{}.gguf", self.name));
         if !path.exists() {
             eprintln!("writing {}", path.display());
-            // One that was interrupted must not be taken for a model.
+            // Write and rename, so that an interrupted write leaves no model file.
             let draft = path.with_extension("part");
             cairn_testkit::write_file(&self.spec, &draft)?;
             std::fs::rename(draft, &path)?;
@@ -80,17 +80,17 @@ impl Shape {
         Ok(path)
     }
 
-    /// Stands for the weights. Nothing else has this name, so the file need not be hashed.
+    /// Replaces the digest of the weights: the name is unique, so the file need not be hashed.
     pub(crate) fn weights(&self) -> WeightsDigest {
         let mut digest = [0; 32];
         digest[..self.name.len()].copy_from_slice(self.name.as_bytes());
         WeightsDigest(digest)
     }
 
-    /// A prompt of filling tokens: each seed has its own from the first token on.
+    /// A prompt of filler tokens. Prompts of two seeds differ from the first token on.
     pub(crate) fn prompt(&self, seed: u64, tokens: usize) -> Vec<u32> {
-        let mut random = cairn_testkit::Random::named(seed, "prompt");
-        // Models count upwards from the last token, and shall not reach the end of the vocabulary, where answers end.
+        let mut random = cairn_testkit::Random::from_name(seed, "prompt");
+        // The models generate increasing ids from the last token. They must not reach the end tokens of the vocabulary.
         let (low, high) = (1000, self.spec.vocab / 2);
         (0..tokens).map(|_| (low + random.below(high - low)) as u32).collect()
     }
@@ -100,16 +100,21 @@ impl Shape {
 pub(crate) struct Running {
     engine: Engine,
     lease: Lease,
-    kept: Option<Kept>,
-    /// Who holds the tiers when no model is loaded.
+    kept: Option<CacheTiers>,
+    /// References to the tiers while no model is loaded.
     holders: usize,
 }
 
 const MODEL: &str = "m";
 
 impl Running {
-    /// Loads a shape's model, over tiers where there are some.
-    pub(crate) async fn load(shape: &Shape, folder: &Path, kept: Option<Kept>, context: usize) -> anyhow::Result<Self> {
+    /// Loads a shape's model, with tiers if given.
+    pub(crate) async fn load(
+        shape: &Shape,
+        folder: &Path,
+        kept: Option<CacheTiers>,
+        context: usize,
+    ) -> anyhow::Result<Self> {
         let config = EngineConfig {
             machine: Machine::probe(),
             kernel: None,
@@ -120,7 +125,7 @@ impl Running {
             max_queue: 16,
             keep_alive: KeepAlive::Forever,
             seed: 1,
-            kept: kept.clone(),
+            cache_tiers: kept.clone(),
         };
         let engine = Engine::start(config)?;
         let holders = kept.as_ref().map_or(0, |kept| Arc::strong_count(&kept.tiers));
@@ -133,7 +138,7 @@ impl Running {
         Ok(Self { engine, lease, kept, holders })
     }
 
-    /// Asks greedily for at most so many tokens, and tells of each when it comes.
+    /// Generates at most `tokens` tokens greedily, with a callback for each.
     pub(crate) async fn ask(
         &self,
         prompt: Vec<u32>,
@@ -147,23 +152,23 @@ impl Running {
         let (mut count, mut first) = (0, None);
         loop {
             match events.recv().await.context("an answer ends with its end")? {
-                Event::Text(_) => {
+                Event::Delta(_) => {
                     let now = Instant::now();
                     first.get_or_insert(now - began);
                     each(count, now);
                     count += 1;
                 }
-                Event::Done(finish) => {
+                Event::Finish(finish) => {
                     let first = first.context("the answer has no text")?;
                     return Ok(Answer { first, finish });
                 }
-                Event::Failed(error) => bail!(error),
-                Event::Full(_) => bail!("the context is full"),
+                Event::Error(error) => bail!(error),
+                Event::ContextFull(_) => bail!("the context is full"),
             }
         }
     }
 
-    /// Unloads the model, and waits until it has handed over what it had computed.
+    /// Unloads the model and waits until its KV chunks are flushed.
     pub(crate) async fn unload(self) -> anyhow::Result<()> {
         let Self { engine, lease, kept, holders } = self;
         drop(lease);
@@ -172,7 +177,7 @@ impl Running {
         while let Some(kept) = &kept
             && Arc::strong_count(&kept.tiers) > holders
         {
-            ensure!(Instant::now() < until, "the model does not go");
+            ensure!(Instant::now() < until, "the model does not unload");
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         Ok(())
@@ -185,7 +190,7 @@ pub(crate) struct Answer {
     pub(crate) finish: Finish,
 }
 
-/// Runs a bench that asks an engine.
+/// Runs the future of a benchmark.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?.block_on(work)
 }

@@ -1,12 +1,13 @@
-//! Speed against others, in one run: `cargo xtask bench decode` against llama.cpp, `bench pull` against `curl`, `bench kv-...`
-//! against doing without.
+//! Relative speed, measured in one run: `cargo xtask bench decode` compares with llama.cpp, `bench pull` with `curl`,
+//! and `bench kv-...` with Cairn without the feature.
 //!
-//! Both ways take turns, because a shared machine changes its speed from minute to minute and only ratios of one
-//! run mean anything. Prints each ratio's minimum, median and maximum, and writes them with the machine's name to
+//! Both sides alternate: the speed of a shared machine varies by the minute, so only ratios within one run are
+//! meaningful. Prints the minimum, median and maximum of each ratio, and writes them with the machine's name to
 //! `target/bench/NAME.json`.
 
 mod decode;
 mod engine;
+mod idle;
 mod kv;
 mod peer;
 mod pull;
@@ -17,7 +18,7 @@ use anyhow::{Context, bail};
 
 fn main() -> anyhow::Result<()> {
     let mut rounds = 5;
-    let mut asked = kv::Asked::default();
+    let mut options = kv::Options::default();
     let mut mib = 2048;
     let mut folder = PathBuf::from("target/bench");
     let (mut peer, mut cairn) = (None, None);
@@ -27,15 +28,15 @@ fn main() -> anyhow::Result<()> {
         let value = args.next().with_context(|| format!("{flag} needs a value"))?;
         match flag.as_str() {
             "--rounds" => rounds = value.parse()?,
-            "--tokens" => asked.tokens = Some(value.parse()?),
-            "--shape" => asked.shape = Some(value),
-            "--pairs" => asked.pairs = Some(value.parse()?),
+            "--tokens" => options.tokens = Some(value.parse()?),
+            "--shape" => options.shape = Some(value),
+            "--pairs" => options.pairs = Some(value.parse()?),
             "--mib" => mib = value.parse()?,
             "--folder" => folder = value.into(),
             "--llama-bench" => peer = Some(PathBuf::from(value)),
             "--cairn" => cairn = Some(PathBuf::from(value)),
             _ => bail!(
-                "{flag} is not known; there are --rounds, --tokens, --mib, --shape, --pairs, --folder, --llama-bench, --cairn"
+                "unknown option {flag}; options: --rounds, --tokens, --mib, --shape, --pairs, --folder, --llama-bench, --cairn"
             ),
         }
     }
@@ -43,29 +44,33 @@ fn main() -> anyhow::Result<()> {
     match bench.as_str() {
         "decode" => {
             let peer = peer.context("--llama-bench PATH is needed; `cargo xtask bench` builds it and passes it")?;
-            decode::run(&folder, &peer, rounds, asked.tokens.unwrap_or(64))
+            decode::run(&folder, &peer, rounds, options.tokens.unwrap_or(64))
         }
         "pull" => {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
             pull::run(&folder, &cairn, rounds, mib)
         }
+        "idle" => {
+            let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
+            idle::run(&folder, &cairn)
+        }
         "kv-cold" => {
             let cairn = cairn.context("--cairn PATH is needed; `cargo xtask bench` builds it and passes it")?;
-            kv::cold::run(&folder, &cairn, &asked)
+            kv::cold::run(&folder, &cairn, &options)
         }
-        "kv-far" => kv::far::run(&folder, &asked),
-        "kv-overhead" => kv::overhead::run(&folder, &asked),
-        "kv-bandwidth" => kv::bandwidth::run(&folder, &asked),
-        "kv-ttft" => kv::ttft::run(&folder, &asked),
+        "kv-far" => kv::far::run(&folder, &options),
+        "kv-overhead" => kv::overhead::run(&folder, &options),
+        "kv-bandwidth" => kv::bandwidth::run(&folder, &options),
+        "kv-ttft" => kv::ttft::run(&folder, &options),
         other => {
             bail!(
-                "no bench is named {other:?}; there are: decode, pull, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far"
+                "unknown benchmark {other:?}; benchmarks: decode, pull, kv-overhead, kv-bandwidth, kv-ttft, kv-cold, kv-far"
             )
         }
     }
 }
 
-/// Keeps what was measured, with the machine's name.
+/// Writes the results with the machine's name.
 fn write_report(folder: &Path, bench: &str, results: &[serde_json::Value]) -> anyhow::Result<()> {
     let machine = cairn_hardware::Machine::probe();
     let report = serde_json::json!({ "machine": machine.cpu.brand, "bench": bench, "results": results });

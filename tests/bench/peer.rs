@@ -1,4 +1,4 @@
-//! llama.cpp's side of a bench: its own `llama-bench`, one repetition a call.
+//! llama.cpp's side of a benchmark: `llama-bench` with one repetition per call.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! Speed of a pull against `curl -o FILE && sync FILE`: `cargo xtask bench pull [--rounds 5] [--mib 2048]`.
+//! Speed of a pull compared with `curl -o FILE && sync FILE`: `cargo xtask bench pull [--rounds 5] [--mib 2048]`.
 //!
-//! Both fetch the same bytes from the same registry on this machine, and both end when the bytes are on the disk. Cairn's
-//! time is that of `cairn pull` against a daemon that runs: it asks for the manifest, fetches, checks the SHA-256, makes
-//! all of it durable and publishes the model.
+//! Both download the same bytes from the same local registry and finish when the bytes are on disk. Cairn's time is
+//! that of `cairn pull` with a running daemon: get the manifest, download, verify the SHA-256, flush, and publish the
+//! model.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use crate::{sorted, write_report};
 
-/// How long a daemon may take to answer for the first time.
+/// Timeout for the first response of a daemon.
 const START_WITHIN: Duration = Duration::from_secs(20);
 
 pub(crate) fn run(folder: &Path, cairn: &Path, rounds: usize, mib: usize) -> anyhow::Result<()> {
@@ -44,7 +44,7 @@ pub(crate) fn run(folder: &Path, cairn: &Path, rounds: usize, mib: usize) -> any
     write_report(folder, "pull", &[report])
 }
 
-/// Puts a model of so many bytes into the registry, and returns its large blob's digest.
+/// Adds a model of this size to the registry. Returns the digest of its large blob.
 fn serve_model(registry: &FakeRegistry, bytes: usize) -> Digest {
     let mut blob = vec![0; bytes];
     Random::new(1).fill(&mut blob);
@@ -71,7 +71,7 @@ fn curl(folder: &Path, url: &str) -> anyhow::Result<f64> {
     Ok(seconds)
 }
 
-/// Seconds of `cairn pull`, and the most memory that the daemon took.
+/// Seconds of `cairn pull`, and the peak memory of the daemon in bytes.
 fn pull(folder: &Path, cairn: &Path, model: &str) -> anyhow::Result<(f64, u64)> {
     let home = folder.join("home");
     if home.exists() {
@@ -88,7 +88,7 @@ fn pull(folder: &Path, cairn: &Path, model: &str) -> anyhow::Result<(f64, u64)> 
     let daemon = Daemon(command(&["serve"]).spawn()?);
     let began = Instant::now();
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        ensure!(began.elapsed() < START_WITHIN, "the daemon does not answer");
+        ensure!(began.elapsed() < START_WITHIN, "the daemon does not respond");
         std::thread::sleep(Duration::from_millis(20));
     }
     let began = Instant::now();
@@ -100,21 +100,21 @@ fn pull(folder: &Path, cairn: &Path, model: &str) -> anyhow::Result<(f64, u64)> 
     Ok((seconds, peak_bytes))
 }
 
-/// A daemon that ends with the round.
+/// A daemon that is killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The most memory that a process had, `VmHWM` of proc(5).
+/// Peak resident memory of a process in bytes: `VmHWM` of proc(5).
 fn peak_bytes(pid: u32) -> anyhow::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the system does not tell")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("/proc/PID/status has no VmHWM")?;
     let kib: u64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kib * 1024)
 }

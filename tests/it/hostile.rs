@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use cairn_testkit::hostile::{DIGESTS, NAMES, ODD_BUT_ALLOWED, long_names};
+use cairn_testkit::hostile::{INVALID_DIGESTS, INVALID_NAMES, UNUSUAL_VALID_NAMES, long_names};
 use serde_json::json;
 
 use crate::cairn::Home;
@@ -61,7 +61,7 @@ fn hostile_names_lead_nowhere() {
     let before = state(&home);
 
     let long = long_names();
-    let names: Vec<&str> = NAMES.iter().copied().chain(long.iter().map(String::as_str)).collect();
+    let names: Vec<&str> = INVALID_NAMES.iter().copied().chain(long.iter().map(String::as_str)).collect();
     let mut asked = 0;
     for name in &names {
         let short = name.get(..80).unwrap_or(name);
@@ -88,7 +88,7 @@ fn hostile_names_lead_nowhere() {
             asked += 1;
         }
     }
-    for digest in DIGESTS {
+    for digest in INVALID_DIGESTS {
         for path in [format!("/api/blobs/{digest}"), format!("/v2/library/good/blobs/{digest}")] {
             // A request line cannot hold these as they are: they come as whoever wants to be decoded sends them.
             let encoded: String = path
@@ -107,7 +107,7 @@ fn hostile_names_lead_nowhere() {
     let after = state(&home);
     assert_eq!(after.0, before.0, "nothing outside of the library has changed");
     assert_eq!(after.1, before.1, "nor has the library");
-    for name in ODD_BUT_ALLOWED {
+    for name in UNUSUAL_VALID_NAMES {
         let copied = daemon.post("/api/copy", &json!({"source": "good", "destination": name}));
         assert_eq!(copied.as_deref(), Some(""), "{name:?} is odd, and a name");
     }
@@ -122,7 +122,7 @@ fn hostile_names_on_the_command_line_lead_nowhere() {
     assert!(home.run(&["cp", "pebble", "good"]).status.success(), "a good name is taken");
     let before = state(&home);
     // No system passes a zero byte, and few pass a megabyte.
-    for name in NAMES.iter().filter(|name| !name.contains('\0')) {
+    for name in INVALID_NAMES.iter().filter(|name| !name.contains('\0')) {
         for words in [&["cp", "good", "--", name][..], &["cp", "--", name, "stolen"], &["rm", "--", name]] {
             let output = home.run(words);
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

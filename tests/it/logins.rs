@@ -146,7 +146,7 @@ fn a_password_goes_nowhere_else() {
         succeeded(&home.run(&["pull", name, "--insecure"]));
     }
     // `u:secret-word`, as it is sent.
-    let sent = |seen: &cairn_testkit::registry::Seen| {
+    let sent = |seen: &cairn_testkit::registry::ReceivedRequest| {
         seen.request.headers.iter().any(|(_, value)| value.contains("dTpzZWNyZXQtd29yZA"))
     };
     let seen = registry.requests();
@@ -189,7 +189,7 @@ fn a_typed_password_is_not_seen() {
     assert!(!seen.contains("secret"), "{seen:?}");
     assert!(terminal.end().success(), "it is kept");
     // `me:secret-word`, without the end of the line.
-    let sent = |seen: &cairn_testkit::registry::Seen| {
+    let sent = |seen: &cairn_testkit::registry::ReceivedRequest| {
         seen.request.header("authorization") == Some("Basic bWU6c2VjcmV0LXdvcmQ=")
     };
     assert!(registry.requests().iter().any(sent), "it is what was typed");

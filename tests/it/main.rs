@@ -1,6 +1,7 @@
 //! Journeys, one module each, in one binary: they link once and share what they start.
 #![forbid(unsafe_code)]
 
+mod areas;
 mod cache;
 mod cairn;
 mod chats;

@@ -237,7 +237,7 @@ fn an_origin_that_goes_away_and_comes_back_with_something_else() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
 
-    registry.set_away(true);
+    registry.set_offline(true);
     let second = client();
     let _second = second.serve();
     let address = join(&second, &mirror);
@@ -247,7 +247,7 @@ fn an_origin_that_goes_away_and_comes_back_with_something_else() {
     let read = |home: &Home| std::fs::read(home.folder.path().join(&manifest)).expect("it is there");
     assert_eq!(read(&second), read(&mirror), "byte for byte");
 
-    registry.set_away(false);
+    registry.set_offline(false);
     publish(&registry, "wanted", 12, 2_000_000);
     // One that failed is asked last for a moment.
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(8);

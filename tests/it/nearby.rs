@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_store::Digest;
-use cairn_testkit::ollama_client::{self, Key};
+use cairn_testkit::ollama_client::{self, ClientKey};
 use cairn_testkit::registry::{FakeRegistry, Faults};
 use serde_json::{Value, json};
 
@@ -199,10 +199,10 @@ fn beyond_this_machine_a_stock_client_needs_a_key_that_is_let_in() {
         reason = "the daemon under test goes by the real clock, and so must signatures"
     )]
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is after 1970").as_secs();
-    let (key, host) = (Key::numbered(9, now), format!("{ip}:{}", home.port));
-    let pull = |key: Option<&Key>, model: &str, store: &str| {
+    let (key, host) = (ClientKey::from_number(9, now), format!("{ip}:{}", home.port));
+    let pull = |key: Option<&ClientKey>, model: &str, store: &str| {
         let store = home.folder.path().join(store);
-        ollama_client::pull_as(key, &host, &format!("library/{model}"), "latest", &store).map(|()| store)
+        ollama_client::pull_with_key(key, &host, &format!("library/{model}"), "latest", &store).map(|()| store)
     };
     let refused = pull(Some(&key), "first", "refused").expect_err("nobody let it in");
     assert!(pull(None, "first", "refused").is_err(), "nor one without a key");

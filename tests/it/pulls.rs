@@ -138,7 +138,7 @@ fn what_cannot_be_pulled_is_said() {
 #[test]
 fn wrong_bytes_are_refused_and_nothing_is_listed() {
     let home = home();
-    let registry = registry(Faults { of_1000: vec![(Fault::Flip, 1000)], ..Faults::default() });
+    let registry = registry(Faults { per_1000: vec![(Fault::Flip, 1000)], ..Faults::default() });
     let model = Published::of_noise(&registry, "m", 30, 300_000);
     let output = home.run(&["pull", &model.name, "--insecure"]);
     let said = text(&output.stderr);

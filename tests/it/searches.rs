@@ -23,6 +23,15 @@ fn row(table: &str, name: &str) -> Vec<String> {
 }
 
 #[test]
+fn catalogue_lists_only_architectures_of_the_engine() {
+    let supported: Vec<&str> = cairn_models::ARCHITECTURES.iter().flat_map(|family| family.names()).copied().collect();
+    for variant in cairn_registry::catalogue("").iter().flat_map(|model| &model.variants) {
+        let architecture = variant.architecture.as_deref().unwrap_or_default();
+        assert!(supported.contains(&architecture), "{}: the engine does not load {architecture:?}", variant.name);
+    }
+}
+
+#[test]
 fn what_can_be_pulled_is_found() {
     let hub = FakeHub::with_one_model().expect("loopback has free ports");
     let home = home(&hub.url());

@@ -1,10 +1,10 @@
-//! Holds the engine against llama.cpp: `cargo xtask parity [--record] [--only PREFIX]`.
+//! Compares the engine with llama.cpp: `cargo xtask parity [--record] [--only PREFIX]`.
 //!
-//! Every case is computed three times: exactly (`Reference`: dequantised weights, f64 sums), by llama.cpp, and by each kernel
-//! variant that this machine can run. Both approximations are measured against the exact result; ours may be at most a
-//! tenth worse, and greedy tokens must agree wherever the exact result is clear about them. With `--record`, llama.cpp's
-//! logits go into `tests/fixtures/parity`, where the ordinary tests hold the engine against them without Python. The last
-//! table shows the worst ratio of each family with each type.
+//! Each case is computed exactly (`Reference`: dequantised weights, f64 sums), by llama.cpp, and by each kernel variant
+//! that this machine supports. The errors of both are measured against the exact result. Ours may be at most 10 %
+//! larger, and greedy tokens must agree wherever the exact lead is clear. `--record` writes llama.cpp's logits to
+//! `tests/fixtures/parity`, which other tests use without Python. The last table shows the worst ratio of each family
+//! and type.
 
 mod record;
 mod table;
@@ -34,7 +34,7 @@ fn main() -> anyhow::Result<()> {
             "--python" => python = Some(PathBuf::from(value)),
             "--record" => record = Some(PathBuf::from(value)),
             "--only" => only = value,
-            _ => bail!("{flag} is not known; there are --folder, --only, --python, --record"),
+            _ => bail!("unknown option {flag}; options: --folder, --only, --python, --record"),
         }
     }
     let python = python.context("--python PATH is needed; `cargo xtask parity` sets it up and passes it")?;
@@ -54,11 +54,11 @@ fn main() -> anyhow::Result<()> {
         cells.add(case, &row);
     }
     println!("\n{cells}");
-    ensure!(failed == 0, "{failed} cases do not hold");
+    ensure!(failed == 0, "{failed} cases failed");
     Ok(())
 }
 
-/// One case's line.
+/// Computes one case.
 fn compare(
     case: &Case,
     folder: &Path,
@@ -71,12 +71,12 @@ fn compare(
     let file = ModelFile::open(&path)?;
     let mut exact = Evaluator::new(&file, Box::new(Reference::new()))?;
     let mut prompts: Vec<_> = case.prompts.iter().map(|&tokens| cases::prompt(tokens, case.spec.vocab)).collect();
-    // What is generated is appended, so that all three are asked about the same text.
+    // Generated tokens are appended, so that all three compute the same text.
     prompts[2] = exact.greedy(&prompts[2], GREEDY)?;
 
     let vocabulary = exact.vocabulary;
     let theirs = logits(peer, &path, &prompts, "f16", vocabulary)?;
-    // Only with unrounded keys and values does llama.cpp compute what the exact result is a measure of.
+    // llama.cpp is comparable with the exact result only with unrounded keys and values.
     let unrounded = if case.is_f32() { Some(logits(peer, &path, &prompts, "f32", vocabulary)?) } else { None };
     let exact = exact.all_logits(&prompts)?;
     let mut ours = Vec::new();
@@ -101,9 +101,9 @@ fn logits(
 ) -> anyhow::Result<Vec<f32>> {
     let job = json!({ "model": model, "prompts": prompts, "cache": cache });
     let (answer, bytes) = peer.ask_for_file(job, &model.with_extension("logits"))?;
-    ensure!(answer["vocabulary"] == vocabulary, "llama.cpp sees another vocabulary: {answer}");
+    ensure!(answer["vocabulary"] == vocabulary, "llama.cpp has another vocabulary size: {answer}");
     let logits: Vec<f32> = bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
     let positions: usize = prompts.iter().map(Vec::len).sum();
-    ensure!(logits.len() == positions * vocabulary, "llama.cpp gave {} logits", logits.len());
+    ensure!(logits.len() == positions * vocabulary, "llama.cpp returned {} logits", logits.len());
     Ok(logits)
 }

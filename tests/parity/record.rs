@@ -1,4 +1,4 @@
-//! Recording llama.cpp's logits, for the tests that run without Python.
+//! Recording of llama.cpp's logits for tests without Python.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use it::fixture::{Facts, Fixture};
 
 use crate::table::{Logits, rmse};
 
-/// Keeps some positions of a case in `folder`.
+/// Writes some positions of a case to `folder`.
 pub(crate) fn write(folder: &Path, case: &Case, prompts: &[Vec<u32>], logits: &Logits) -> anyhow::Result<()> {
     let kept = it::fixture::positions(prompts);
     let pick = |all: &[f32]| -> Vec<f32> {

@@ -1,4 +1,4 @@
-//! The measures of one case, and the line that shows them.
+//! Error measures of a case, and the result table.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,15 +8,15 @@ use cairn_testkit::embedding::successor;
 use it::cases::Case;
 use it::evaluate::likeliest;
 
-/// Ours may be this much worse than llama.cpp against the exact result.
+/// Largest allowed ratio of our error to that of llama.cpp.
 const MAX_RATIO: f64 = 1.1;
 /// On F32 weights llama.cpp and the exact result agree to this part of the logits' range.
 const MAX_F32_DEVIATION: f64 = 1e-3;
 /// A position counts for greedy agreement where the exact lead exceeds this many RMSE of llama.cpp.
 const CLEAR_LEAD: f64 = 4.0;
-/// At least this share of positions must count.
+/// Smallest share of positions that must count.
 const MIN_CLEAR: f64 = 0.9;
-/// Below this part of the range an error is rounding, and a ratio of two such errors says nothing.
+/// Errors below this part of the range are rounding; their ratio is meaningless.
 const ROUNDING: f64 = 1e-6;
 
 /// One case.
@@ -33,24 +33,24 @@ pub(crate) struct Row {
     ours: Vec<f64>,
     clear: usize,
     positions: usize,
-    /// Clear positions at which a variant's likeliest token is another than the exact one.
+    /// Clear positions where a variant's likeliest token differs from the exact one.
     wrong: usize,
-    /// The same of llama.cpp, for comparison.
+    /// The same for llama.cpp.
     their_wrong: usize,
-    /// Positions at which the context, not the last token alone, decides which token is likeliest.
+    /// Positions where the likeliest token depends on more than the last token.
     context: usize,
-    /// Distinct likeliest tokens: few would mean that the model only repeats itself.
+    /// Number of distinct likeliest tokens. Few would mean that the model repeats itself.
     distinct: usize,
 }
 
-/// What was computed for all positions of a case: `[positions, vocabulary]` each.
+/// Logits for all positions of a case: `[positions, vocabulary]` each.
 pub(crate) struct Logits {
     pub(crate) vocabulary: usize,
     /// By `Reference`.
     pub(crate) exact: Vec<f32>,
-    /// By llama.cpp as people run it.
+    /// By llama.cpp with default options.
     pub(crate) theirs: Vec<f32>,
-    /// By llama.cpp with keys and values in F32, where that is worth knowing.
+    /// By llama.cpp with keys and values in F32, for cases with F32 weights.
     pub(crate) unrounded: Option<Vec<f32>>,
     /// By each variant.
     pub(crate) ours: Vec<Vec<f32>>,
@@ -118,7 +118,7 @@ pub(crate) fn head<'a>(variants: impl Iterator<Item = &'a str>) -> String {
 }
 
 impl Row {
-    /// Whether the case is as it should be.
+    /// Whether the case passes.
     pub(crate) fn holds(&self) -> bool {
         let clear = self.clear as f64 >= MIN_CLEAR * self.positions as f64;
         let f32_agrees = !self.f32_weights || self.deviation <= MAX_F32_DEVIATION;
@@ -148,7 +148,7 @@ pub(crate) struct Cells {
 }
 
 impl Cells {
-    /// Takes a case's row, if it is a cell.
+    /// Adds a case's row if it is a combination of family and type.
     pub(crate) fn add(&mut self, case: &Case, row: &Row) {
         let (family, Some(dtype)) = (case.spec.family.name, case.cell) else { return };
         if !self.families.contains(&family) {

@@ -1,9 +1,9 @@
-//! Holds quantised models against llama.cpp's: `cargo xtask quantise [--record] [--speed]`.
+//! Compares quantised models with llama.cpp's: `cargo xtask quantise [--record] [--speed]`.
 //!
-//! Every source is quantised to every file type by both. Heads must be equal, so metadata and each tensor's type; bytes should
-//! be, and where they are not, the error that ours leave, weighted by the values' squares, may be a hundredth larger at most. With
-//! `--record`, hashes of what llama.cpp made go into `tests/fixtures`, where an ordinary test holds ours against them. `--speed`
-//! measures both with one thread on weights of 100 MB.
+//! Both programs quantise each source to each file type. Heads must be equal, that is metadata and tensor types. If
+//! tensor bytes differ, our error, weighted by the squares of the values, may be at most 1 % larger. `--record` writes
+//! hashes of llama.cpp's files to `tests/fixtures`, which another test compares with ours. `--speed` measures both with
+//! one thread and 100 MB of weights.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use it::peer::Peer;
 use it::quantised::{self, Record, Source};
 use serde_json::json;
 
-/// How much larger our error may be.
+/// Largest allowed ratio of our error to that of llama.cpp.
 const MAX_RATIO: f64 = 1.01;
 
 fn main() -> anyhow::Result<()> {
@@ -32,7 +32,7 @@ fn main() -> anyhow::Result<()> {
             "--python" => python = Some(PathBuf::from(value()?)),
             "--record" => record = true,
             "--speed" => speed = true,
-            _ => bail!("{flag} is not known; there are --folder, --python, --record, --speed"),
+            _ => bail!("unknown option {flag}; options: --folder, --python, --record, --speed"),
         }
     }
     let python = python.context("--python PATH is needed; `cargo xtask quantise` sets it up and passes it")?;
@@ -54,7 +54,7 @@ fn main() -> anyhow::Result<()> {
             records.push(Record::of(&source, target, &theirs)?.to_string());
         }
     }
-    ensure!(failed == 0, "{failed} files do not hold");
+    ensure!(failed == 0, "{failed} files failed");
     if record {
         std::fs::write(quantised::recording(), records.join("\n") + "\n")?;
     }
@@ -66,10 +66,10 @@ fn quantise(peer: &mut Peer, path: &Path, target: FileType, threads: usize) -> a
     let job = json!({ "model": path, "file_type": target.number(), "threads": threads });
     let (answer, bytes) = peer.ask_for_file(job, &path.with_extension("llama.gguf"))?;
     ensure!(answer["done"] == true, "llama.cpp cannot make {target} of {}", path.display());
-    Ok((bytes, answer["seconds"].as_f64().context("llama.py tells the time")?))
+    Ok((bytes, answer["seconds"].as_f64().context("llama.py reports no time")?))
 }
 
-/// Prints one line; whether ours holds.
+/// Prints the comparison of one file. Returns whether it passes.
 fn compare(source: &Source, path: &Path, target: FileType, theirs: &[u8]) -> anyhow::Result<bool> {
     let original = std::fs::read(path)?;
     let ours = quantised::quantise(path, target)?;
@@ -119,7 +119,7 @@ fn weighted_error(exact: &[f32], values: &[f32]) -> f64 {
     errors.sum::<f64>()
 }
 
-/// Prints for some types how fast both are with one thread.
+/// Prints the speed of both with one thread for some types.
 fn measure(folder: &Path, peer: &mut Peer) -> anyhow::Result<()> {
     // 50 million weights, nearly all in layers.
     let spec = ModelSpec { width: 2048, heads: 32, kv_heads: 8, ffn: 6912, layers: 1, ..tiny_llama() };

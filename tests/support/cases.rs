@@ -1,5 +1,5 @@
-//! The models and prompts with which the engine is held against llama.cpp: every family with every type, and the mixes
-//! that people really pull.
+//! Models and prompts for the comparison of the engine with llama.cpp: every family with every type, and common
+//! mixtures of types.
 
 use cairn_gguf::DType;
 use cairn_testkit::families::{self, Family, GEMMA3, GPT_OSS, MIXTRAL, PHI3, QWEN2};
@@ -15,7 +15,7 @@ pub struct Case {
     pub prompts: [usize; 4],
     /// The type of all matrices, where the case is one of family by type.
     pub cell: Option<DType>,
-    /// Whether its logits are recorded for the ordinary tests.
+    /// Whether its logits are recorded for tests without Python.
     pub recorded: bool,
 }
 
@@ -33,7 +33,8 @@ impl Case {
 
 /// Lengths of the prompts, in tokens: a single row, less than a page, a page, more than a batch.
 pub const PROMPTS: [usize; 4] = [1, 7, 64, 600];
-/// The same for types that another family has shown with [`PROMPTS`] already: the last goes beyond a page and a window only.
+/// The same for types that another family has shown with [`PROMPTS`] already: the last goes beyond a page and a window
+/// only.
 pub const SHORT_PROMPTS: [usize; 4] = [1, 7, 64, 130];
 /// Tokens that are generated greedily after the third prompt.
 pub const GREEDY: usize = 32;
@@ -50,7 +51,8 @@ pub fn all() -> Vec<Case> {
     }
     for model in [tiny_llama(), tiny_qwen3()] {
         cases.push(mix("Q4_K_M tied", ModelSpec { types: Types::Q4KM, tied: true, layers: 4, ..model.clone() }));
-        // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0. Models of this width have no output matrix.
+        // No super-block of 256 fits, so that K-quants fall back to Q5_0 and Q8_0. Models of this width have no output
+        // matrix.
         let narrow = ModelSpec { width: 896, heads: 14, ffn: 896, types: Types::Q4KM, tied: true, ..model };
         cases.push(mix("Q4_K_M width 896", narrow));
     }

@@ -1,6 +1,6 @@
-//! Recorded logits of llama.cpp: of each case the last and every 64th position of each prompt, and what is known about them.
+//! Recorded logits of llama.cpp: the last and every 64th position of each prompt of a case, with reference data.
 //!
-//! Two files to a case: the logits as little-endian f32 `[kept positions, vocabulary]`, and [`Facts`] as JSON.
+//! Two files per case: the logits as little-endian f32 `[kept positions, vocabulary]`, and [`Facts`] as JSON.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/parity")
 }
 
-/// What belongs to the logits.
+/// Reference data for the logits.
 #[derive(Debug, PartialEq)]
 pub struct Facts {
     /// Tokens.
@@ -28,7 +28,7 @@ pub struct Facts {
 /// One recorded case.
 #[derive(Debug)]
 pub struct Fixture {
-    /// Its prompts, and how far to trust it.
+    /// Its prompts and tolerances.
     pub facts: Facts,
     /// llama.cpp's: `[kept positions, vocabulary]`.
     pub logits: Vec<f32>,
@@ -45,7 +45,7 @@ impl Fixture {
     /// Writes both files.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// A file cannot be written.
     pub fn write(&self, folder: &Path, case: &Case) -> anyhow::Result<()> {
         std::fs::create_dir_all(folder)?;
         let Facts { prompts, rmse, greedy } = &self.facts;
@@ -59,7 +59,7 @@ impl Fixture {
     /// Reads what [`write`](Self::write) has written.
     ///
     /// # Errors
-    /// Those of the file system, and JSON that says something else.
+    /// A file cannot be read or has the wrong format.
     pub fn read(folder: &Path, case: &Case) -> anyhow::Result<Self> {
         let read = |ending: &str| {
             let path = folder.join(format!("{}.{ending}", case.file_stem()));

@@ -1,4 +1,5 @@
-//! What the parity check, the benches and the journeys share: the cases, and running a model without a server around it.
+//! Shared by the parity check, the benchmarks and the integration tests: test cases, and running a model without a
+//! server.
 
 pub mod cases;
 pub mod evaluate;

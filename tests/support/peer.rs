@@ -1,5 +1,5 @@
-//! Another program's results, through a Python process that stays open: each line that it is sent is a job in JSON, and each
-//! line that it answers is the job's result.
+//! Client of a Python process that computes reference results: each line to it is a job in JSON, each line from it a
+//! result.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -21,10 +21,10 @@ impl Peer {
     /// Starts a script, `parity/llama.py` for instance, of the folder of tests.
     ///
     /// # Errors
-    /// When Python does not start.
+    /// Python cannot be started.
     ///
     /// # Panics
-    /// Never: both pipes were asked for.
+    /// Never: both pipes are requested.
     pub fn start(python: &Path, script: &str) -> anyhow::Result<Self> {
         let mut child = Command::new(python)
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(script))
@@ -37,10 +37,10 @@ impl Peer {
         Ok(Self { child, name: script.to_owned(), jobs, answers })
     }
 
-    /// Has a job done, and returns what the script answers.
+    /// Sends a job and returns the result.
     ///
     /// # Errors
-    /// When the script has ended, or answers with something else than JSON.
+    /// The script has exited or its result is not JSON.
     pub fn ask(&mut self, job: &Value) -> anyhow::Result<Value> {
         writeln!(self.jobs, "{job}").with_context(|| format!("{} has ended", self.name))?;
         let mut answer = String::new();
@@ -48,11 +48,11 @@ impl Peer {
         serde_json::from_str(&answer).with_context(|| format!("{} has failed", self.name))
     }
 
-    /// Has a job done whose result is a file, of which the job says the path as `out`; returns the answer and the file's
-    /// contents. The file is gone then.
+    /// Sends a job that writes a file to the path in its field `out`. Returns the result and the content of the file,
+    /// which is deleted.
     ///
     /// # Errors
-    /// As [`Peer::ask`], and when there is no such file.
+    /// As [`Peer::ask`], or the file is missing.
     pub fn ask_for_file(&mut self, mut job: Value, out: &Path) -> anyhow::Result<(Value, Vec<u8>)> {
         job["out"] = serde_json::to_value(out)?;
         let answer = self.ask(&job)?;
@@ -65,7 +65,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It ends by itself when its input closes; this is for the case that it hangs.
+        // It exits when its input closes, unless it hangs.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
-//! Quantised models: what is quantised to show that results are llama.cpp's, and how results are recorded.
+//! Models to quantise for the comparison with llama.cpp, and the recording of its results.
 //!
-//! A recording is a line for each model and file type: hashes of the file's head, which is everything but the weights, and of
-//! each tensor's bytes, with its type before it so that a difference says something.
+//! A recording has a line for each model and file type: the hash of the file's head, which is everything but the
+//! weights, and the type and hash of each tensor.
 
 use std::fmt;
 use std::fs::File;
@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 /// A model that is quantised to every file type.
 pub struct Source {
-    /// How it is called in the recording.
+    /// Its name in the recording.
     pub name: &'static str,
     model: Model,
 }
@@ -34,7 +34,7 @@ impl Source {
     /// Writes the model's file.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// The file cannot be written.
     pub fn write(&self, path: &Path) -> std::io::Result<()> {
         match &self.model {
             Model::Random(spec) => cairn_testkit::write_file(spec, path),
@@ -49,9 +49,9 @@ impl Source {
     }
 }
 
-/// What the rules tell apart: layers enough for eighths of them, keys that four heads share, an output matrix that is the
-/// embedding, rows that are not whole blocks of 256 or not even of 32, experts, values in a matrix with others, the one size
-/// whose values get more bits, and the one family with rules of its own.
+/// What the rules tell apart: layers enough for eighths of them, keys that four heads share, an output matrix that is
+/// the embedding, rows that are not whole blocks of 256 or not even of 32, experts, values in a matrix with others, the
+/// one size whose values get more bits, and the one family with rules of its own.
 pub fn sources() -> Vec<Source> {
     let deep = ModelSpec {
         layers: 16,
@@ -101,7 +101,7 @@ fn falcon() -> Vec<u8> {
 /// Quantises the model at `path` on all threads.
 ///
 /// # Errors
-/// Where the file is none, or cannot be quantised.
+/// The file is not a GGUF file or cannot be quantised.
 pub fn quantise(path: &Path, target: FileType) -> anyhow::Result<Vec<u8>> {
     let bytes = std::fs::read(path)?;
     let head = Gguf::parse(&bytes)?;
@@ -109,7 +109,10 @@ pub fn quantise(path: &Path, target: FileType) -> anyhow::Result<Vec<u8>> {
     let mut out = Vec::new();
     quantisation.write_to(&[File::open(path)?], &mut out, &mut |_| ())?;
     let (head, bytes) = quantisation.head()?;
-    ensure!(out.starts_with(&head) && out.len() as u64 == bytes, "{target}: the file is what was told before");
+    ensure!(
+        out.starts_with(&head) && out.len() as u64 == bytes,
+        "{target}: the file matches the predicted head and size"
+    );
     Ok(out)
 }
 
@@ -122,8 +125,8 @@ pub struct Record {
     pub target: String,
     /// The hash of the head.
     pub head: String,
-    /// For each tensor in the file's order its type and the hash of its bytes; nothing for a source of which only heads are
-    /// recorded.
+    /// For each tensor in the file's order its type and the hash of its bytes; nothing for a source of which only heads
+    /// are recorded.
     pub tensors: Vec<String>,
 }
 

@@ -1,11 +1,11 @@
-// A long answer as models write them: headings, paragraphs, lists, tables, code and formulas, in pieces as long as tokens are.
+// A long answer as models write them: headings, paragraphs, lists, tables, code and formulas, in token-sized deltas.
 
 const WORDS =
   "the a cache tier keeps what was computed for each chat near enough that going on costs less than computing it anew so a prompt of many tokens comes back from disk in the time that reading takes while weights stay mapped and pages are shared between chats which begin alike memory bandwidth sets how fast an answer grows latency hides behind the first token quantised values lose little where their scale is right".split(
     " ",
   );
 
-/** Numbers that look like chance, the same each time. */
+/** Deterministic pseudo-random numbers. */
 function chance(seed) {
   let state = seed;
   return (below) => {
@@ -21,7 +21,7 @@ const CODE = {
   json: (n) => `{\n  "model": "pebble",\n  "options": { "num_ctx": ${4096 * (n + 1)}, "temperature": 0.${n % 10} },\n  "messages": [\n    { "role": "user", "content": "How do I pull a model?" }\n  ]\n}\n`,
 };
 
-/** `count` pieces of Markdown. */
+/** `count` parts of Markdown. */
 export function answer(count, seed = 1) {
   const pick = chance(seed);
   const words = (least, most) => Array.from({ length: least + pick(most - least) }, () => WORDS[pick(WORDS.length)]).join(" ");

@@ -1,12 +1,12 @@
-// What is attached: by the button, dropped and pasted; images are grey where the model does not see them, and say why. And chats that
-// come from Ollama's app.
+// Attachments by the button, by drop and by paste; images are refused for models without vision. And the import of chats of the
+// Ollama app.
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { check, open } from "./browser.mjs";
 
 const PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
-/** Gives files to the composer as a drop or a paste does. */
+/** Drops or pastes files into the composer. */
 function give(page, how) {
   return page.evaluate(
     ([how, png]) => {
@@ -21,7 +21,7 @@ function give(page, how) {
   );
 }
 
-/** A database as Ollama's app has it; `undefined` where nothing here can write one. */
+/** A database like that of the Ollama app; `undefined` without a program to write one. */
 function ollamaChats(folder) {
   const path = join(folder, "db.sqlite");
   const program = `
@@ -45,7 +45,7 @@ export async function attach(browser, daemon) {
   await page.waitForSelector(".menu");
   const items = await page.$$eval(".menu .menu-item", (all) => all.map((one) => ({ text: one.textContent.trim(), off: one.disabled, why: one.title })));
   check(items.length === 2 && !items[0].off, "texts can be attached");
-  check(items[1].off && items[1].why.includes("pebble") && items[1].text.length > 0, `pictures cannot, and it says why: ${items[1].why}`);
+  check(items[1].off && items[1].why.includes("pebble") && items[1].text.length > 0, `images cannot, with the reason: ${items[1].why}`);
   await page.keyboard.press("Escape");
   await page.setInputFiles(".composer input[type=file]", { name: "notes.txt", mimeType: "text/plain", buffer: Buffer.from("granite") });
   await page.waitForSelector(".attachment:has-text('notes.txt')");
@@ -53,15 +53,15 @@ export async function attach(browser, daemon) {
   await page.waitForSelector(".attachment.unseen:has-text('drop.png')");
   await give(page, "paste");
   await page.waitForSelector(".attachment.unseen:has-text('paste.png')");
-  check((await page.getAttribute(".attachment.unseen", "title")).includes("pebble"), "a picture that is not seen is grey, with its reason");
-  check(!(await page.isDisabled(".send")), "the text goes all the same");
+  check((await page.getAttribute(".attachment.unseen", "title")).includes("pebble"), "an image for a model without vision is grey, with the reason");
+  check(!(await page.isDisabled(".send")), "the text is sent anyway");
   await page.click(".send");
   await page.waitForSelector("article.assistant[aria-busy='false'] .msg-foot", { timeout: 60_000 });
-  check((await page.locator(".composer .attachment.unseen").count()) === 2, "pictures stay with the person");
-  check(await page.isDisabled(".send"), "and alone are nothing to send");
-  check((await page.getAttribute(".send", "title")).includes("pebble"), "which the button tells");
+  check((await page.locator(".composer .attachment.unseen").count()) === 2, "images stay in the composer");
+  check(await page.isDisabled(".send"), "images alone cannot be sent");
+  check((await page.getAttribute(".send", "title")).includes("pebble"), "the Send button has the reason");
   await page.click(".attachment.unseen button >> nth=0");
-  check((await page.locator(".composer .attachment.unseen").count()) === 1, "they can be left out");
+  check((await page.locator(".composer .attachment.unseen").count()) === 1, "attachments can be removed");
 
   console.log("chats from Ollama");
   const menu = async () => {
@@ -74,21 +74,21 @@ export async function attach(browser, daemon) {
   await field.fill(join(daemon.home, "none.sqlite"));
   await page.keyboard.press("Enter");
   await page.waitForSelector("dialog .field-error");
-  check(true, "a file that is not there is said beside its field");
+  check(true, "a missing file is reported at its field");
   const path = ollamaChats(daemon.home);
   if (path === undefined) console.log("  skipped: no python3 to write a database with");
   else {
     await field.fill(path);
     await page.keyboard.press("Enter");
     await page.waitForSelector("dialog [role=status]");
-    check((await page.textContent("dialog [role=status]")).trim() === "2 chats, 3 messages", "what came is told");
+    check((await page.textContent("dialog [role=status]")).trim() === "Imported 2 chats.", "the result of the import is shown");
     await page.click("dialog .dialog-f button");
     await page.waitForSelector(".chat-item:has-text('Bread')");
     await menu();
     await field.fill(path);
     await page.keyboard.press("Enter");
-    await page.waitForSelector("dialog [role=status]:has-text('2 were here already')");
-    check(true, "and is brought once");
+    await page.waitForSelector("dialog [role=status]:has-text('2 were already here')");
+    check(true, "a second import adds nothing");
   }
   const errors = noted.errors.filter((one) => !/40\d/.test(one));
   check(errors.length === 0, `no error in the console ${errors.join(" | ").slice(0, 300)}`);

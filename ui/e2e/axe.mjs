@@ -1,4 +1,4 @@
-// What axe finds of serious faults in a page, and whether the page is wider than its window.
+// Serious accessibility faults that axe finds in a page, and whether the page is wider than its window.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 

@@ -1,5 +1,5 @@
-// What was promised, measured: `npm run bench`, or some of it: `npm run bench -- list search`. It wants a daemon as users have it
-// (`CAIRN_BIN` names a release build), the interface as it was built last (`CAIRN_UI_DIST`), and a machine that does nothing else.
+// Performance limits: `npm run bench`, or some of them: `npm run bench -- list search`. Needs a release build of the daemon
+// (`CAIRN_BIN`), the current build of the interface (`CAIRN_UI_DIST`), and an otherwise idle machine.
 import { check, launch, open } from "./browser.mjs";
 import { Daemon } from "./daemon.mjs";
 import { browses, fill, lists, scrolls } from "./scale.mjs";
@@ -7,7 +7,7 @@ import { streamed } from "./stream.mjs";
 
 const CHATS = 5000;
 const MESSAGES = 10;
-/** A letter, beginnings that are kept and some that are not, words of every message and of none, and several together. */
+/** Queries: a letter, word beginnings with and without matches, words of every message and of none, several words. */
 const SEARCHES = ["t", "g", "gr", "gran", "granit", "granite", "answer", "w", "answ numb lett", "模型", "天", "granite4", "granite999", "zeppelin", "z", "granite river 翻译"];
 
 async function searches(daemon) {

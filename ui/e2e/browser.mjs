@@ -1,4 +1,4 @@
-// Chromium, as it is installed; a page of it that notes all that goes wrong and all that it asks for.
+// The installed Chromium, and pages that record errors and requests.
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
@@ -32,7 +32,7 @@ export async function open(browser, daemon, { width = 1440, height = 900, theme 
   return { page, noted, context };
 }
 
-/** Chooses how the interface looks, as another window would. */
+/** Changes theme and language, as another window would. */
 export async function choose(daemon, { theme = "light", language = "en" }) {
   const contrast = theme === "contrast" ? "high" : "system";
   await daemon.app("PATCH", "/app/settings", { "ui.theme": theme === "contrast" ? "system" : theme, "ui.contrast": contrast, "ui.language": language });
@@ -40,7 +40,7 @@ export async function choose(daemon, { theme = "light", language = "en" }) {
 
 const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml", woff2: "font/woff2", woff: "font/woff", ttf: "font/ttf" };
 
-/** The interface out of a folder that was built since the daemon was, under the daemon's own policy. */
+/** Serves the interface from a folder that is newer than the daemon, under the daemon's own policy. */
 export async function fromFolder(context, daemon, folder) {
   const policy = (await fetch(`${daemon.address}/ui/`)).headers.get("content-security-policy") ?? "";
   await context.route(`${daemon.address}/ui/**`, (route) => {

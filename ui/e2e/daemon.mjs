@@ -1,4 +1,4 @@
-// A real daemon for the tests: `cairn serve` with a home of its own on a free port, and Pebble to answer.
+// A real daemon for the tests: `cairn serve` with its own home on a free port, and Pebble to answer.
 import { spawn, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:net";
@@ -7,7 +7,7 @@ import { join, resolve } from "node:path";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
-/** The program under test: `CAIRN_BIN`, or what cargo built last. */
+/** The program under test: `CAIRN_BIN`, or the last build of cargo. */
 export function program() {
   const target = process.env.CARGO_TARGET_DIR ?? join(ROOT, "target");
   const found = [process.env.CAIRN_BIN, join(target, "release/cairn"), join(target, "debug/cairn")].find((path) => path && existsSync(path));
@@ -27,13 +27,13 @@ function freePort() {
 }
 
 export class Daemon {
-  /** With `welcomed` the first run is over. */
-  static async start(home = mkdtempSync(join(tmpdir(), "cairn-ui-")), { welcomed = true } = {}) {
+  /** With `welcomed` the first run is over; `env` adds environment variables. */
+  static async start(home = mkdtempSync(join(tmpdir(), "cairn-ui-")), { welcomed = true, env = {} } = {}) {
     const daemon = new Daemon();
     daemon.home = home;
     daemon.port = await freePort();
     daemon.address = `http://127.0.0.1:${daemon.port}`;
-    daemon.env = { ...process.env, CAIRN_HOME: home, OLLAMA_HOST: `127.0.0.1:${daemon.port}` };
+    daemon.env = { ...process.env, CAIRN_HOME: home, OLLAMA_HOST: `127.0.0.1:${daemon.port}`, ...env };
     await daemon.run();
     if (welcomed) await daemon.app("PATCH", "/app/settings", { "ui.welcomed": true });
     return daemon;
@@ -55,7 +55,7 @@ export class Daemon {
     throw new Error(`the daemon did not start:\n${this.log}`);
   }
 
-  /** An address that opens the interface, good once. */
+  /** A one-time address that opens the interface. */
   ticket() {
     const said = spawnSync(program(), ["ui", "--no-open"], { env: this.env, encoding: "utf8" });
     const url = said.stdout.trim();
@@ -63,7 +63,7 @@ export class Daemon {
     return url;
   }
 
-  /** A request to `/app` with a session of its own. */
+  /** A request to `/app` with its own session. */
   async app(method, path, body) {
     if (!this.token) {
       const ticket = new URL(this.ticket()).hash.replace("#t=", "");

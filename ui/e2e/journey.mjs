@@ -1,4 +1,4 @@
-// The chat as a person uses it, with Pebble: ask, read, regenerate, edit, stop, pin, search, delete, undo, restart.
+// The chat as a user meets it, with Pebble: ask, read, regenerate, edit, stop, pin, search, delete, undo, restart.
 import { check, open } from "./browser.mjs";
 
 const STREAMED = "article.assistant[aria-busy='false'] .msg-foot";
@@ -16,14 +16,14 @@ export async function journey(browser, daemon) {
   let { page, noted, context } = await open(browser, daemon);
   check(!(await page.evaluate(() => location.hash)).includes("t="), "the ticket left the address");
   await page.waitForFunction(() => document.querySelector(".model-picker")?.textContent?.includes("pebble"));
-  check(true, "Pebble is chosen by itself");
+  check(true, "Pebble is selected by default");
 
   await ask(page, "How do I pull a model?");
   await page.waitForSelector(STREAMED);
   const answer = await page.textContent("article.assistant .prose");
-  check(answer.trim().length > 20, `an answer came: ${answer.trim().slice(0, 60)}`);
+  check(answer.trim().length > 20, `an answer arrived: ${answer.trim().slice(0, 60)}`);
   check(/#\/chat\/.+/.test(await page.evaluate(() => location.hash)), "the chat has an address");
-  check(/tok\/s/.test(await page.textContent(".msg-foot")), "its foot tells the speed");
+  check(/tok\/s/.test(await page.textContent(".msg-foot")), "its foot shows the speed");
   await ask(page, "And if my laptop goes to sleep halfway?");
   check((await page.locator("article.message").count()) === 4, "four messages");
   check((await page.locator(".chat-item[aria-current]").count()) === 1, "the chat is in the list");
@@ -41,8 +41,8 @@ export async function journey(browser, daemon) {
   await page.fill(".edit-box textarea", "Who are you?");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelectorAll("article.message").length === 2 && document.querySelector(".send.stop") === null, undefined, { timeout: 30_000 });
-  check((await page.textContent("article.user .bubble")) === "Who are you?", "an edited question begins a branch");
-  check((await page.textContent("article.user .version-switch")).includes("2 / 2"), "and the first one stays");
+  check((await page.textContent("article.user .bubble")) === "Who are you?", "an edited question starts a branch");
+  check((await page.textContent("article.user .version-switch")).includes("2 / 2"), "the first version is kept");
 
   console.log("the list");
   const title = (await page.textContent(".title-button")).trim();
@@ -96,12 +96,12 @@ export async function journey(browser, daemon) {
   ({ page, noted, context } = await open(browser, daemon));
   await page.goto(`${daemon.address}/ui/#/chat/${chats[0].id}`);
   await page.waitForSelector("article.assistant .prose");
-  check((await page.textContent("article.user .bubble")).length > 0, "after a kill the chat is there");
+  check((await page.textContent("article.user .bubble")).length > 0, "the chat exists after a kill");
   await ask(page, "Can I use it offline?");
-  check((await page.locator("article.assistant").count()) >= 2, "and goes on");
+  check((await page.locator("article.assistant").count()) >= 2, "the chat continues");
   const badge = await page.locator(".resume").count();
   console.log(`  resume badges shown: ${badge}`);
-  check(noted.foreign.length === 0, "nothing was asked for elsewhere");
+  check(noted.foreign.length === 0, "no other host was contacted");
   check(noted.errors.length === 0, `no error in the console ${noted.errors.join(" | ").slice(0, 400)}`);
   await context.close();
 }

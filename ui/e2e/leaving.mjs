@@ -1,4 +1,4 @@
-// Whoever asks and is elsewhere at once: the question is asked, once, where it was written.
+// A user who sends a message and navigates away at once: the message is sent, once, in its chat.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { check, open } from "./browser.mjs";
@@ -27,13 +27,13 @@ export async function leaving(browser, daemon) {
     );
     asked += 1;
     for (let tries = 0; (await messages()).length < asked && tries < 100; tries += 1) await new Promise((resume) => setTimeout(resume, 50));
-    check((await messages()).length === asked, `question ${asked} is there after ${wait} ms`);
+    check((await messages()).length === asked, `question ${asked} is stored after ${wait} ms`);
     await page.goto(`${daemon.address}/ui/${away[2]}`);
     await page.waitForSelector("article.user");
-    check((await page.inputValue(".composer textarea")) === "", "and is not written twice");
+    check((await page.inputValue(".composer textarea")) === "", "it is not sent twice");
     for (let tries = 0; (await daemon.app("GET", `/app/chats/${chat.id}`)).answering && tries < 200; tries += 1) await new Promise((resume) => setTimeout(resume, 50));
   }
-  check(new Set(await messages()).size === asked, "each was asked once");
+  check(new Set(await messages()).size === asked, "each message was sent once");
 
   let letGo = () => {};
   const gone = new Promise((resume) => (letGo = resume));
@@ -43,22 +43,22 @@ export async function leaving(browser, daemon) {
   });
   await page.reload();
   await page.goto(`${daemon.address}/ui/#/chat`);
-  await page.fill(".composer textarea", "Nobody hears this yet");
+  await page.fill(".composer textarea", "Not sent yet");
   await page.press(".composer textarea", "Enter");
-  await page.waitForSelector(".waiting:has-text('Nobody hears this yet')");
+  await page.waitForSelector(".waiting:has-text('Not sent yet')");
   await page.screenshot({ path: join(OUT, "waiting.png") });
   await page.click(".waiting button");
   await page.waitForSelector(".waiting", { state: "detached" });
-  check((await page.inputValue(".composer textarea")) === "Nobody hears this yet", "what waits for a server that hangs is said to, and can be taken back");
+  check((await page.inputValue(".composer textarea")) === "Not sent yet", "a message that waits for a hanging server is shown, and can be cancelled");
   letGo();
   await context.unroute("**/api/tags");
 
   await context.route("**/api/tags", (route) => route.fulfill({ status: 500, body: '{"error":"boom"}' }));
   await page.reload();
   await page.goto(`${daemon.address}/ui/#/chat`);
-  await page.fill(".composer textarea", "Nobody answers");
+  await page.fill(".composer textarea", "Refused message");
   await page.press(".composer textarea", "Enter");
   await page.waitForSelector(".refused");
-  check((await page.inputValue(".composer textarea")) === "Nobody answers", "what is refused comes back");
+  check((await page.inputValue(".composer textarea")) === "Refused message", "a refused message returns to the composer");
   await context.close();
 }

@@ -1,4 +1,4 @@
-// Pictures of the screens in both languages and themes and two sizes, for people to look at; and what axe finds in them.
+// Pictures of the chat screen in both languages, all themes and two sizes, for review; and the accessibility faults that axe finds.
 import { mkdirSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
@@ -52,7 +52,7 @@ function sample() {
   return { format: "cairn-chats", version: 1, exported_at: at, chats: [chat, ...others] };
 }
 
-/** Whether the system has Chinese letters: without them each is the same empty box, and pictures show nothing of a text. */
+/** Whether the system has Chinese fonts: without them every character is the same box. */
 function hasChinese(page) {
   return page.evaluate(() => {
     const drawn = (letter) => {
@@ -113,5 +113,5 @@ export async function looks(browser, daemon) {
     }
   }
   for (const one of new Set(bad)) console.log(`  ${one}`);
-  check(bad.length === 0, "nothing serious is wrong with how it looks and is reached");
+  check(bad.length === 0, "no serious accessibility or layout fault");
 }

@@ -1,5 +1,5 @@
-// Models, cache, hardware, server, settings and the first run, against the real daemon: what is done there holds, and
-// pictures of each in both languages, all themes and two sizes, for people to look at.
+// Models, cache, hardware, server, settings and the first run, against a real daemon: actions and their effects, and pictures of
+// each in both languages, all themes and two sizes, for review.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { faults } from "./axe.mjs";
@@ -20,9 +20,9 @@ const SCREENS = [
   ["settings", "settings", "#settings-engine .setting"],
 ];
 
-/** Asks Pebble enough that something is kept. */
+/** Sends Pebble enough prompts to fill the cache. */
 async function fill(daemon) {
-  const story = "The cairn stands where two paths meet, and whoever passes lays a stone on it. ".repeat(24);
+  const story = "The cairn stands where two paths meet, and everyone who passes adds a stone. ".repeat(24);
   for (const [at, owner] of ["vscode", "notes", "chat:gone"].entries()) {
     for (const turn of [1, 2]) {
       const response = await fetch(`${daemon.address}/api/chat`, {
@@ -33,7 +33,7 @@ async function fill(daemon) {
       if (!response.ok) throw new Error(`Pebble said ${response.status}: ${await response.text()}`);
     }
   }
-  // A prefix goes to the tiers when its model leaves memory.
+  // A prefix is stored in the tiers when its model unloads.
   await fetch(`${daemon.address}/api/generate`, { method: "POST", body: JSON.stringify({ model: "pebble", keep_alive: 0, stream: false }) });
 }
 
@@ -60,7 +60,7 @@ export async function panels(browser, daemon) {
           await page.screenshot({ path: join(OUT, `panel-${name}-${language}-${theme}-${width}.png`) });
           bad.push(...(await faults(page)).map((one) => `${name} ${language} ${theme} ${width}: ${one}`));
         }
-        // The context of a chat that is gone has no title to be asked for.
+        // A deleted chat has no title, so its request fails.
         const errors = noted.errors.filter((one) => !one.includes("404"));
         if (errors.length > 0) bad.push(`${language} ${theme} ${width}: ${errors.join(" | ").slice(0, 300)}`);
         if (noted.foreign.length > 0) bad.push(`asked outside: ${noted.foreign[0]}`);
@@ -69,7 +69,7 @@ export async function panels(browser, daemon) {
     }
   }
   for (const one of new Set(bad)) console.log(`  ${one}`);
-  check(bad.length === 0, "nothing serious is wrong with how the screens look and are reached");
+  check(bad.length === 0, "no serious accessibility fault on the screens");
 }
 
 async function acts(browser, daemon) {
@@ -80,61 +80,61 @@ async function acts(browser, daemon) {
   const contexts = async () => (await daemon.app("GET", "/app/cache/contexts")).contexts;
   await page.waitForSelector("td.context");
   const before = await contexts();
-  check(before.length > 0, "what was asked is kept");
+  check(before.length > 0, "prompts are cached");
   await page.click("td button[aria-pressed='false'] >> nth=0");
   await page.waitForSelector("td button[aria-pressed='true']");
   check((await contexts()).some((one) => one.pinned), "a context is pinned");
 
   const rows = await page.locator("td.context").count();
-  await page.click("button[aria-label^='Drop'] >> nth=-1");
+  await page.click("td button[aria-label^='Remove'] >> nth=-1");
   await page.waitForFunction((rows) => document.querySelectorAll("td.context").length === rows - 1, rows);
   await page.click(".toast button:has-text('Undo')");
   await page.waitForFunction((rows) => document.querySelectorAll("td.context").length === rows, rows);
-  check((await contexts()).length === before.length, "what is taken back was not dropped");
+  check((await contexts()).length === before.length, "an undone removal keeps the context");
 
   const ram = page.locator("input[type=text][aria-label='RAM']");
   await ram.fill("64 MB");
   await ram.press("Enter");
   await page.waitForFunction(() => document.querySelector(".toast")?.textContent.includes("Saved"));
-  check((await setting("cache.ram")).value === 64e6, "a budget is written");
+  check((await setting("cache.ram")).value === 64e6, "a budget is saved");
   const budget = async () => (await daemon.app("GET", "/app/cache")).tiers.find((one) => one.tier === "ram").budget_bytes;
-  check((await budget()) === 64e6, "and it holds at once");
+  check((await budget()) === 64e6, "the budget applies at once");
   await ram.fill("much");
   await ram.press("Enter");
   await page.waitForSelector(".field-error:has-text('such as')");
-  check((await setting("cache.ram")).value === 64e6, "a text that is no size changes nothing");
+  check((await setting("cache.ram")).value === 64e6, "an invalid size changes nothing");
 
-  await page.fill("input[aria-label='Remote place']", join(daemon.home, "nowhere/at/all"));
+  await page.fill("input[aria-label='Remote location']", join(daemon.home, "nowhere/at/all"));
   await page.click("button:has-text('Test')");
   await page.waitForSelector(".remote .works, .remote .fails");
-  check(true, "a remote place is tried before it is used");
+  check(true, "a remote location is tested before it is used");
 
   await page.click("header button:has-text('Clear')");
   await page.click("dialog button.danger");
   await page.waitForSelector("dialog", { state: "detached" });
   await page.waitForFunction(() => document.querySelectorAll("td.context").length === 0);
-  check((await contexts()).length === 0, "clearing clears");
+  check((await contexts()).length === 0, "the cache can be cleared");
 
   await go(page, daemon, "settings/engine", "#settings-engine .setting");
   const keep = page.locator("input[aria-label='Keep models loaded for']");
   await keep.fill("soon");
   await keep.press("Enter");
   await page.waitForSelector(".field-error");
-  check((await setting("engine.keep_alive")).origin === "default", "a value that cannot be is refused beside its field");
+  check((await setting("engine.keep_alive")).origin === "default", "an invalid value is reported at its field");
   await keep.fill("10m");
   await keep.press("Enter");
   await page.waitForSelector("#settings-engine .chip:has-text('changed')");
-  check((await setting("engine.keep_alive")).value === "10m", "a setting is written");
+  check((await setting("engine.keep_alive")).value === "10m", "a setting is saved");
 
   await go(page, daemon, "models/installed", ".table tbody tr");
   await page.click(".fit >> nth=0");
   await page.waitForSelector(".sum dl");
-  check(true, "a badge tells its sum");
+  check(true, "a badge shows its figures");
   await page.keyboard.press("Escape");
   await go(page, daemon, "models/discover", "article.model");
   await page.fill("input[type=search]", "ollama run qwen3:0.6b");
   await page.waitForSelector(".pasted");
-  check((await page.textContent(".pasted .name")) === "qwen3:0.6b", "a pasted line is a name");
+  check((await page.textContent(".pasted .name")) === "qwen3:0.6b", "a pasted command is a model name");
   check(noted.errors.filter((one) => !/400|404|422/.test(one)).length === 0, `no error: ${noted.errors.join(" | ")}`);
   await context.close();
 }
@@ -151,31 +151,31 @@ export async function first(browser, daemon) {
     await context.close();
   }
   for (const one of bad) console.log(`  ${one}`);
-  check(bad.length === 0, "nothing serious is wrong with the first screen");
+  check(bad.length === 0, "no serious accessibility fault on the first screen");
   const { page, noted, context } = await open(browser, daemon, { ready: ".welcome .choice" });
   await page.click(".welcome button:has-text('Join it')");
-  await page.fill(".welcome input[aria-label^='Its address']", "127.0.0.1:9");
-  await page.fill(".welcome input[aria-label^='The code']", "nonsense");
+  await page.fill(".welcome input[aria-label^='Address']", "127.0.0.1:9");
+  await page.fill(".welcome input[aria-label^='Code']", "nonsense");
   await page.keyboard.press("Enter");
   await page.waitForSelector(".welcome .field-error");
-  check(true, "a computer that cannot be joined is said");
+  check(true, "a failed join is reported");
   await page.click(".welcome button:has-text('Cancel')");
   await page.click("button:has-text('Chat with Pebble')");
   await page.waitForSelector(".composer textarea");
   await page.fill(".composer textarea", "Hello");
   await page.keyboard.press("Enter");
   await page.waitForSelector("article.assistant");
-  check(noted.foreign.length === 0, "Pebble answers at once, and nobody outside was asked");
+  check(noted.foreign.length === 0, "Pebble answers at once, without requests to other hosts");
   await page.waitForSelector(".first-card", { timeout: 60_000 });
   const card = await page.textContent(".first-card");
-  check(/tok\/s with pebble/.test(card) && card.includes(daemon.address), `a card tells the speed and the address: ${card.replace(/\s+/g, " ").trim()}`);
+  check(/tok\/s with pebble/.test(card) && card.includes(daemon.address), `a card shows the speed and the address: ${card.replace(/\s+/g, " ").trim()}`);
   await page.screenshot({ path: join(OUT, "panel-first-card.png") });
   await page.click(".first-card button[aria-label^='Copy']");
-  check((await page.evaluate(() => navigator.clipboard.readText())) === daemon.address, "which can be copied");
+  check((await page.evaluate(() => navigator.clipboard.readText())) === daemon.address, "the address can be copied");
   await page.click(".first-card button[aria-label='Close']");
-  check((await page.locator(".first-card").count()) === 0, "and goes for good");
+  check((await page.locator(".first-card").count()) === 0, "the card can be closed");
   await context.close();
   const again = await open(browser, daemon);
-  check((await again.page.locator(".welcome").count()) === 0, "who was welcomed is not welcomed again");
+  check((await again.page.locator(".welcome").count()) === 0, "the first run is shown once");
   await again.context.close();
 }

@@ -1,4 +1,4 @@
-// What models write, under the page's real policy: formulas are laid out, code is coloured, and the policy has nothing to refuse.
+// Model output under the page's real policy: formulas are laid out, code is highlighted, and the policy refuses nothing.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { check, open } from "./browser.mjs";
@@ -30,10 +30,10 @@ $$\sum_{i=1}^{n} \int_0^1 \underbrace{x^i}_{\text{power}} \, dx = \left( \frac{1
 
 ` + "```python\ndef fib(n: int) -> int:\n    \"\"\"Numbers.\"\"\"\n    return n if n < 2 else fib(n - 1) + fib(n - 2)  # slow\n```\n";
 
-/** What a model writes that no longer finds its end, with a line of another direction in it. */
+/** Degenerate output that does not end, with a line of another direction in it. */
 const PARAGRAPHS = 30_000;
 const ASTRAY = `שלום\n\n${"a b c\n\n".repeat(PARAGRAPHS)}the end`;
-/** Many times what it takes, and less than half of what it takes where each paragraph costs more than the one before. */
+/** Many times the usual time, and less than half of the time if each paragraph cost more than the one before. */
 const MOST_S = 15;
 
 /** An export of a chat with one answer. */
@@ -61,11 +61,11 @@ async function astray(browser, daemon) {
   const tookS = (performance.now() - start) / 1000;
   check(tookS < MOST_S, `an answer of ${PARAGRAPHS} paragraphs opens in ${tookS.toFixed(1)} s`);
   const [first, last] = await page.$$eval(".prose > .block", (all) => [all[0], all.at(-1)].map((one) => getComputedStyle(one).direction));
-  check(first === "rtl" && last === "ltr", "each paragraph runs its own way");
+  check(first === "rtl" && last === "ltr", "each paragraph has its own direction");
   await context.close();
 }
 
-/** The boxes of the innermost elements of the n-th formula whose text is exactly this. */
+/** The boxes of the innermost elements of the n-th formula with exactly this text. */
 function boxes(page, formula, text) {
   return page.evaluate(
     ([formula, text]) =>
@@ -91,30 +91,30 @@ export async function prose(browser, daemon) {
     await page.screenshot({ path: join(OUT, `prose-${theme}.png`) });
 
     const [[a], [c]] = [await boxes(page, 0, "a"), await boxes(page, 0, "c")];
-    check(a.bottom <= c.top + 2 && near(middle(c), (a.left + (await boxes(page, 0, "b"))[0].right) / 2), "a fraction has one part above the other, in the middle");
+    check(a.bottom <= c.top + 2 && near(middle(c), (a.left + (await boxes(page, 0, "b"))[0].right) / 2), "a fraction has centred parts, one above the other");
     const line = await page.$eval(".math.display .katex-html .frac-line", (one) => one.getBoundingClientRect().toJSON());
-    check(line.top > a.top && line.bottom < c.bottom && line.width >= a.width, "with its line between");
+    check(line.top > a.top && line.bottom < c.bottom && line.width >= a.width, "a fraction has a line");
 
     const cells = Object.fromEntries(await Promise.all(["1", "22", "333", "4", "5", "66"].map(async (number) => [number, (await boxes(page, 1, number))[0]])));
     const [row, column] = [(number) => cells[number].top, (number) => middle(cells[number])];
     check(near(row("1"), row("22")) && near(row("333"), row("4")) && near(row("5"), row("66")), "a matrix has rows");
-    check(row("1") < row("333") && row("333") < row("5"), "one below the other");
-    check(near(column("1"), column("333")) && near(column("22"), column("4")) && column("22") > cells["333"].right, "and columns");
+    check(row("1") < row("333") && row("333") < row("5"), "rows are below each other");
+    check(near(column("1"), column("333")) && near(column("22"), column("4")) && column("22") > cells["333"].right, "a matrix has columns");
     const bracket = await page.$$eval(".math.display", (all) => {
       const parts = [...all[1].querySelectorAll(".mopen *")].map((one) => one.getBoundingClientRect());
       return { height: Math.max(...parts.map((box) => box.bottom)) - Math.min(...parts.map((box) => box.top)) };
     });
-    check(bracket.height > (cells["5"].bottom - cells["1"].top) * 0.8, "in brackets of its height");
+    check(bracket.height > (cells["5"].bottom - cells["1"].top) * 0.8, "brackets have the height of the matrix");
 
     const height = await page.$$eval(".math.display", (all) => all.map((one) => one.getBoundingClientRect().height));
-    check(height.every((px) => px > 20 && px < 300), `each formula takes its own room: ${height.map(Math.round).join(" ")}`);
+    check(height.every((px) => px > 20 && px < 300), `each formula has its own height: ${height.map(Math.round).join(" ")}`);
     const colours = await page.$$eval("[class^=hljs-]", (all) => new Set(all.map((one) => getComputedStyle(one).color)).size);
     check(colours >= 3, `code has ${colours} colours`);
-    check((await page.locator(".katex-mathml math").count()) >= 10, "a screen reader has MathML");
+    check((await page.locator(".katex-mathml math").count()) >= 10, "MathML exists for screen readers");
     const visible = await page.$$eval(".katex-mathml", (all) => all.filter((one) => one.getBoundingClientRect().width > 2).length);
-    check(visible === 0, "which is not shown beside it");
-    check(noted.foreign.length === 0, "nothing was asked for elsewhere");
-    check(noted.errors.length === 0, `the page's policy had nothing to refuse ${noted.errors.join(" | ").slice(0, 300)}`);
+    check(visible === 0, "MathML is not visible");
+    check(noted.foreign.length === 0, "no other host was contacted");
+    check(noted.errors.length === 0, `the page's policy refused nothing ${noted.errors.join(" | ").slice(0, 300)}`);
     await context.close();
   }
   await astray(browser, daemon);

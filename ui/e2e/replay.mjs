@@ -1,5 +1,5 @@
-// A daemon of which one answer is replayed: everything goes to the real one, but what a chat is asked is answered here, piece by
-// piece at a rate that no model of a test keeps. The interface comes out of `CAIRN_UI_DIST`, if that names a folder.
+// A proxy of the daemon that replays one answer: all other requests go to the real daemon; chat requests are answered here, delta
+// by delta at a rate that no test model reaches. The interface comes from `CAIRN_UI_DIST`, if set.
 import { existsSync, readFileSync } from "node:fs";
 import { createServer, request } from "node:http";
 import { join } from "node:path";
@@ -8,10 +8,10 @@ const KINDS = { html: "text/html", js: "text/javascript", css: "text/css", svg: 
 const TICK_MS = 5;
 
 export class Replay {
-  /** The answer to the next question, as pieces, and how many of them in a second. */
+  /** The deltas of the next answer, and their rate per second. */
   pieces = [];
   perSecond = 200;
-  /** Nothing has to come between the page and this. */
+  /** The proxy serves the interface itself, so requests of pages are not intercepted. */
   servesInterface = true;
   #chats = new Map();
 
@@ -71,10 +71,10 @@ export class Replay {
     const created_at = new Date().toISOString();
     const base = { created_at, model: question.model };
     const before = this.#chats.get(chat)?.messages ?? [];
-    const [asked, told] = [`${before.length + 1}`, `${before.length + 2}`];
+    const [questionId, answerId] = [`${before.length + 1}`, `${before.length + 2}`];
     const parent = before.length > 0 ? { parent: `${before.length}` } : {};
-    const user = { ...base, ...parent, id: asked, role: "user", content: question.content, state: "complete", versions: [asked] };
-    const begun = { ...base, id: told, parent: asked, role: "assistant", content: "", state: "answering", versions: [told] };
+    const user = { ...base, ...parent, id: questionId, role: "user", content: question.content, state: "complete", versions: [questionId] };
+    const begun = { ...base, id: answerId, parent: questionId, role: "assistant", content: "", state: "answering", versions: [answerId] };
     const stats = { prompt_tokens: 12, cached_tokens: 0, restore_ms: 0, instead_of_ms: 0, load_ms: 0, first_token_ms: 5, answer_tokens: this.pieces.length, tokens_per_second: this.perSecond, length_reached: false };
     const line = (value) => answer.write(`${JSON.stringify(value)}\n`);
     answer.socket.setNoDelay(true);

@@ -1,4 +1,4 @@
-// The daemon ends and is started anew under a window, which asks its shell for the new one's token. The shell is played here.
+// The daemon ends and restarts under a window, which asks its platform for the new token. The platform is simulated here.
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { check, fromFolder } from "./browser.mjs";
@@ -17,7 +17,7 @@ export async function restart(browser, daemon) {
     window.__TAURI_INTERNALS__ = { invoke, transformCallback: () => 0 };
   });
   if (process.env.CAIRN_UI_DIST) await fromFolder(context, daemon, process.env.CAIRN_UI_DIST);
-  // Nobody has to wait for the list of models before the first question.
+  // The first message does not wait for the list of models.
   await context.route("**/api/tags", async (route) => {
     await new Promise((wait) => setTimeout(wait, 1_000));
     await route.continue();
@@ -34,6 +34,6 @@ export async function restart(browser, daemon) {
   await daemon.kill();
   await daemon.run();
   await say("And now?", 2);
-  check(true, "and one of the daemon that came after");
+  check(true, "the window has an answer of the restarted daemon");
   await context.close();
 }

@@ -1,10 +1,10 @@
-// Sizes that people reach after a year: 5,000 chats in the list, 10,000 messages in one chat. How they feel is printed;
-// `bench.mjs` holds it against what was promised.
+// Sizes after a year of use: 5,000 chats in the list, 10,000 messages in one chat. Times are printed; `bench.mjs` checks them
+// against limits.
 import { check, open } from "./browser.mjs";
 
 const WORDS = "granite answer window bread river model memory paper train green number letter quick translation weather 模型 翻译 天气 tier".split(" ");
 
-/** `count` chats of so many messages, each of them some fifty words. */
+/** `count` chats of so many messages, each of some fifty words. */
 function* chats(count, messages) {
   let state = 1;
   const word = () => {
@@ -39,7 +39,7 @@ function long(count) {
   return { id: "long", title: "A very long chat", pinned: true, created_at: time, updated_at: time, head: `m${count - 1}`, messages };
 }
 
-/** Lengths of frames while something is done, in milliseconds: the 99th of a hundred, and the longest. */
+/** Frame times during an action, in milliseconds: the 99th percentile and the maximum. */
 async function frames(page, act) {
   await page.evaluate(() => {
     window.frames_ms = [];
@@ -73,7 +73,7 @@ export async function fill(daemon, count, messages) {
   await bring(daemon, [...some, long(10_000)]);
 }
 
-/** From the wish to see the chats to the frame that shows a window full of them, in milliseconds. */
+/** Time from navigation to the frame that shows a window full of chats, in milliseconds. */
 export function toChats(page) {
   return page.evaluate(async () => {
     const there = () => document.querySelectorAll(".chat-item").length >= 20;
@@ -85,7 +85,7 @@ export function toChats(page) {
         watch.observe(document.body, { childList: true, subtree: true });
       });
     }
-    // A message that is sent in a frame arrives when the frame has been drawn.
+    // A message that is posted in a frame arrives when the frame has been painted.
     await new Promise((drawn) =>
       requestAnimationFrame(() => {
         const { port1, port2 } = new MessageChannel();
@@ -105,7 +105,7 @@ export async function away(page) {
 
 const middle = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
-/** How long the list of chats takes to open: when the page has just come, and again and again. */
+/** Time to open the list of chats: in a new page, and repeatedly. */
 export async function lists(browser, daemon, rounds) {
   const [first, again] = [[], []];
   for (let round = 0; round < rounds; round += 1) {
@@ -128,8 +128,8 @@ export async function lists(browser, daemon, rounds) {
     await daemon.app("GET", "/app/chats?limit=80");
     asked.push(performance.now() - start);
   }
-  const told = (values) => `${Math.round(middle(values))} ms in the middle, ${Math.round(Math.max(...values))} ms at most`;
-  console.log(`  the list of 5,000 chats opens: the first time ${told(first)}, later ${told(again)}; the daemon's part ${middle(asked).toFixed(1)} ms`);
+  const summary = (values) => `${Math.round(middle(values))} ms in the middle, ${Math.round(Math.max(...values))} ms at most`;
+  console.log(`  the list of 5,000 chats opens: the first time ${summary(first)}, later ${summary(again)}; the daemon's part ${middle(asked).toFixed(1)} ms`);
   return { first: middle(first), again: middle(again) };
 }
 
@@ -148,7 +148,7 @@ export async function scrolls(page) {
   console.log(`  scrolling in 10,000 messages: ${scrolled.count} frames, p99 ${scrolled.p99} ms, longest ${scrolled.max} ms`);
   check(drawn < 60, `${drawn} of 10,000 messages are drawn`);
   const first = await page.$eval("article.message", (one) => one.textContent.slice(0, 30));
-  check(!first.includes("9999"), `older messages came: ${first}`);
+  check(!first.includes("9999"), `older messages are loaded: ${first}`);
   return scrolled;
 }
 
@@ -165,7 +165,7 @@ export async function browses(page) {
   const [place] = await page.$$eval(".chat-row", (rows) => rows.map((row) => Number(row.getAttribute("aria-posinset"))));
   console.log(`  scrolling the list to chat ${place}: ${scrolled.count} frames, p99 ${scrolled.p99} ms, longest ${scrolled.max} ms`);
   check(drawn > 20 && drawn < 120, `${drawn} chats are drawn`);
-  check(place > 1000, "the list goes on");
+  check(place > 1000, "the list continues");
   return scrolled;
 }
 
@@ -173,7 +173,7 @@ export async function scale(browser, daemon) {
   console.log("sizes");
   await fill(daemon, 5000, 2);
   const opened = await lists(browser, daemon, 1);
-  check(opened.first < 1000 && opened.again < 1000, "the list opens at once");
+  check(opened.first < 1000 && opened.again < 1000, "the list opens quickly");
   const { page, noted, context } = await open(browser, daemon);
   await page.waitForSelector(".chat-item");
   await browses(page);

@@ -1,5 +1,5 @@
-// What the other pictures do not have: dialogs, menus, popovers, and downloads, tiers and hits with something in them. What the
-// daemon cannot be brought to in a test is told by the test in its place. Pictures for people to look at, and what axe finds.
+// States that the other pictures lack: dialogs, menus, popovers, and busy downloads, tiers and search results. States that the
+// daemon does not reach in a test are simulated. Pictures for review, and the accessibility faults that axe finds.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { faults } from "./axe.mjs";
@@ -51,16 +51,16 @@ const CONTEXTS = {
   contexts: [
     ["chat:looks", 12_611, 879e6, [1, 1, 1]],
     ["vscode", 18_944, 1.32e9, [1, 1, 0]],
-    ["an agent with a very long name that somebody gave it one day", 41_472, 2.7e9, [0, 1, 1]],
+    ["an agent with a very long name that a user gave it one day", 41_472, 2.7e9, [0, 1, 1]],
   ].map(([owner, tokens, size, [ram, ssd, remote]], at) => ({
     id: `c${at}`, owners: at === 1 ? ["vscode", "notes"] : [owner], model: at === 2 ? LONG : "qwen3:8b", tokens, bytes: size, ram_bytes: ram * size, ssd_bytes: ssd * size, remote_bytes: remote * size, hits: 7 * at, last_used_at: new Date().toISOString(), pinned: at === 1,
   })),
 };
 
-/** Tells the page other answers than the daemon's. */
+/** Answers requests of the page in place of the daemon. */
 async function tell(page, daemon) {
   const json = (route, body) => route.fulfill({ contentType: "application/json", body: JSON.stringify(body) });
-  // A stream that ends is opened again and again; what it told stays.
+  // A stream that ends is reopened; its lines stay.
   const line = (route, body) => route.fulfill({ contentType: "application/x-ndjson", body: `${JSON.stringify(body)}\n` });
   await page.route(`${daemon.address}/app/downloads/events`, (route) => line(route, DOWNLOADS));
   await page.route(`${daemon.address}/app/cache/events`, (route) => line(route, CACHE));
@@ -79,7 +79,7 @@ export async function sights(browser, daemon) {
   for (const [language, theme, width, height] of VIEWS) {
     const { page, context } = await open(browser, daemon, { width, height, theme, language });
     await tell(page, daemon);
-    // Streams that are open already told what the daemon has.
+    // Open streams have already sent the daemon's state.
     await page.reload();
     await page.waitForSelector(".chat-row");
     const shoot = async (name) => {
@@ -91,7 +91,7 @@ export async function sights(browser, daemon) {
       await page.goto(`${daemon.address}/ui/#/${route}`);
       await page.waitForSelector(ready);
     };
-    /** Opens something, takes its picture, and closes it. */
+    /** Opens something, takes a picture, and closes it. */
     const layer = async (name, act, ready) => {
       await act();
       await page.waitForSelector(ready);
@@ -105,7 +105,7 @@ export async function sights(browser, daemon) {
       await row(n).locator(".chat-more").click();
     };
     await layer("chat-menu", () => menu(0), ".menu .menu-item");
-    // Who is asked for something types at once.
+    // A dialog with a field has the focus in it.
     await layer("rename", async () => (await menu(0), await page.locator(".menu .menu-item").nth(0).click()), "dialog[open] input:focus");
     await layer("move", async () => (await menu(0), await page.locator(".menu .menu-item").nth(2).click()), "dialog[open]");
     const more = page.locator(".sidebar-head [aria-haspopup=menu]");
@@ -139,5 +139,5 @@ export async function sights(browser, daemon) {
     await context.close();
   }
   for (const one of new Set(bad)) console.log(`  ${one}`);
-  check(bad.length === 0, "nothing serious is wrong with dialogs, menus and full screens");
+  check(bad.length === 0, "no serious accessibility fault in dialogs, menus and full screens");
 }

@@ -1,5 +1,5 @@
-// An answer of 200 tokens in a second for a minute, replayed into the real chat screen: how long frames take, and what the page's
-// process has afterwards that it had not before. `npm run bench` runs the minute three times, the tests one of three seconds.
+// An answer of 200 tokens per second for a minute, replayed into the real chat screen: frame times, and the growth of the page's
+// memory. `npm run bench` runs the minute three times, the tests one run of three seconds.
 import { readFileSync } from "node:fs";
 import { check, open } from "./browser.mjs";
 import { answer } from "./answer.mjs";
@@ -7,18 +7,18 @@ import { Replay } from "./replay.mjs";
 
 const MB = 1_000_000;
 const PER_SECOND = 200;
-/** Enough that each kind of part is among them. */
+/** Enough to contain every kind of part. */
 const WARM_PIECES = 1500;
 const MOST_FRAME_MS = 100;
 const MOST_GROWTH_MB = 20;
 
-/** What each process that draws pages has in memory, in MB, after the page has thrown away what it can. */
+/** Memory of each renderer process after garbage collection, in MB. */
 async function memory(browser, page) {
   const session = await page.context().newCDPSession(page);
   await session.send("HeapProfiler.enable");
   for (let times = 0; times < 3; times += 1) {
     await session.send("HeapProfiler.collectGarbage");
-    // Collecting alone keeps the room that garbage had.
+    // Collection alone does not return the memory.
     await session.send("Memory.simulatePressureNotification", { level: "critical" });
     await page.waitForTimeout(500);
   }
@@ -37,7 +37,7 @@ async function memory(browser, page) {
   return { heap: usedSize / MB, processes };
 }
 
-/** What the process has grown by that has grown most: the page's, as the others do nothing. */
+/** Growth of the process that has grown most, which is the page's. */
 function growth(before, after) {
   const all = [...after.processes].flatMap(([id, now]) => {
     const then = before.processes.get(id);
@@ -47,7 +47,7 @@ function growth(before, after) {
   return Object.fromEntries(Object.entries({ ...most, heapGrown: after.heap - before.heap }).map(([name, mb]) => [name, Math.round(mb * 10) / 10]));
 }
 
-/** Notes frames and long tasks in a page from now on. */
+/** Records frames and long tasks of a page. */
 function watch(page) {
   return page.evaluate(() => {
     const noted = { frames: [], tasks: [], on: true };
@@ -84,7 +84,7 @@ async function once(browser, replay, seconds, seed) {
     await page.waitForSelector(done, { timeout: (seconds + 60) * 1000 });
     await page.waitForTimeout(300);
   };
-  // The highlighter, KaTeX and fonts come with the first answer that wants them, and stay; that is no growth.
+  // The highlighter, KaTeX and fonts load with the first answer and stay; that is no growth.
   await ask(answer(WARM_PIECES, 99));
   const before = await memory(browser, page);
   await watch(page);
@@ -99,13 +99,13 @@ async function once(browser, replay, seconds, seed) {
   await page.evaluate((hash) => (location.hash = hash), hash);
   await page.waitForSelector("article.latest .msg-foot");
   await page.waitForTimeout(500);
-  check((await drawn()) === streamed, `what grew is what the whole of it is drawn as (${streamed.length} characters)`);
+  check((await drawn()) === streamed, `the streamed text equals a rendering of the whole (${streamed.length} characters)`);
   check(noted.errors.length === 0, `no error in the console ${noted.errors.join(" | ").slice(0, 300)}`);
   await context.close();
   return { ...times, ...growth(before, after) };
 }
 
-/** `rounds` of `seconds` each; what counts is the best. */
+/** `rounds` of `seconds` each; the best one counts. */
 export async function streamed(browser, daemon, { seconds, rounds }) {
   const replay = await Replay.before(daemon);
   try {

@@ -1,7 +1,7 @@
-// Windows beside each other, all of them seen: a browser gives them few connections to one server, and none may wait for another.
+// Visible windows side by side: a browser allows few connections to a server, and no window may wait for another.
 import { check, open } from "./browser.mjs";
 
-/** Windows that are open at once. */
+/** Number of open windows. */
 const WINDOWS = 5;
 
 export async function windows(browser, daemon) {
@@ -22,6 +22,6 @@ export async function windows(browser, daemon) {
     await one.press(".composer textarea", "Enter");
     await one.waitForSelector("article.assistant .msg-foot", { timeout: 15_000 });
   }
-  check(true, "and each has its answer");
+  check(true, "each window has its answer");
   await context.close();
 }

@@ -1,5 +1,5 @@
-// Hostile text everywhere a model, a file or a server can put some: answers, thinking, titles, file names, model names, errors.
-// Nothing may run, and nothing may be asked for elsewhere. It is shown in a real browser.
+// Hostile text wherever a model, a file or a server can put some: answers, thinking, titles, file names, model names, errors.
+// No script may run, and no other host may be contacted. Shown in a real browser.
 import { check, open } from "./browser.mjs";
 import { PAYLOADS } from "./payloads.mjs";
 
@@ -7,7 +7,7 @@ function message(id, parent, role, more) {
   return { id, ...(parent ? { parent } : {}), role, content: "", created_at: "2026-01-01T00:00:00Z", state: "complete", ...more };
 }
 
-/** One chat that says all of it, in every place. */
+/** One chat with all payloads in every place. */
 function hostile() {
   const messages = [];
   let parent;
@@ -40,7 +40,7 @@ export async function xss(browser, daemon) {
   await daemon.app("POST", "/app/chats/import", { export: hostile() });
   const { chats } = await daemon.app("GET", "/app/chats");
   const chat = chats.find((one) => one.title.includes("onerror"));
-  check(chat !== undefined, "the hostile chat is there");
+  check(chat !== undefined, "the hostile chat is loaded");
   const { page, noted, context } = await open(browser, daemon);
   await page.goto(`${daemon.address}/ui/#/chat/${chat.id}`);
   await page.waitForSelector("article.message");
@@ -48,7 +48,7 @@ export async function xss(browser, daemon) {
   const looked = async () => {
     for (const text of await page.$$eval("article.assistant .prose", (all) => all.map((one) => /Number (\d+)\./.exec(one.textContent)?.[1]).filter(Boolean))) seen.add(text);
   };
-  // Up through all of it, opening what is closed and passing over what listens.
+  // Scrolls up through all messages and opens closed parts.
   for (let tries = 0; seen.size < PAYLOADS.length && tries < 400; tries += 1) {
     await looked();
     await page.$$eval("details.thinking:not([open]) > summary", (all) => all.forEach((one) => one.click()));
@@ -65,18 +65,18 @@ export async function xss(browser, daemon) {
     ids: [...document.querySelectorAll(".prose [id], .prose [name], .prose [style]:not(.katex *)")].length,
     reaching: [...document.querySelectorAll(".prose [style]")].map((one) => one.getAttribute("style")).filter((style) => /url|expression|fixed|absolute|@/i.test(style)),
   }));
-  check(bad.owned === undefined, "nothing ran");
+  check(bad.owned === undefined, "no script ran");
   check(bad.elements.length === 0, `no element that loads or runs ${bad.elements.join(" ")}`);
   check(bad.handlers.length === 0, "no handler in any attribute");
-  check(bad.links.length === 0, `no link but to the web ${bad.links.join(" ")}`);
-  check(bad.ids === 0, "no id, name or style of a model's own");
-  check(bad.reaching.length === 0, `no style of a formula reaches out of it ${bad.reaching.join(" ")}`);
+  check(bad.links.length === 0, `only web links ${bad.links.join(" ")}`);
+  check(bad.ids === 0, "no id, name or style from a model");
+  check(bad.reaching.length === 0, `no style of a formula affects other elements ${bad.reaching.join(" ")}`);
   await page.goto(`${daemon.address}/ui/#/chat`);
   await page.fill(".sidebar input[type=search]", "Number");
   await page.waitForSelector(".hit");
-  check((await page.evaluate(() => window.owned)) === undefined, "nothing ran in the results of a search");
+  check((await page.evaluate(() => window.owned)) === undefined, "no script ran in the search results");
   check(noted.dialogs.length === 0, "no dialog opened");
-  check(noted.foreign.length === 0, `nothing was asked for elsewhere ${noted.foreign.join(" ")}`);
-  check(!noted.errors.some((error) => /Content.Security.Policy|Refused to/i.test(error)), `the page's policy had nothing to refuse ${noted.errors.join(" | ").slice(0, 300)}`);
+  check(noted.foreign.length === 0, `no other host was contacted ${noted.foreign.join(" ")}`);
+  check(!noted.errors.some((error) => /Content.Security.Policy|Refused to/i.test(error)), `the page's policy refused nothing ${noted.errors.join(" | ").slice(0, 300)}`);
   await context.close();
 }

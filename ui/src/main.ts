@@ -1,4 +1,4 @@
-// Entry: finds the server, opens the session, then draws. Nothing is drawn before the language is known.
+// Entry point: finds the server, opens the session, then mounts the app once the language is known.
 import { mount } from "svelte";
 
 import App from "./app/App.svelte";

@@ -1,4 +1,4 @@
-//! Bytes as changes of a chunk's file, some of which are signed again with the right keys, since nothing else gets past the MAC.
+//! Modifications of a chunk's file. Some are signed again with the right keys, because the MAC rejects all others.
 //!
 //! ```text
 //! 0   bits 0-1: check (fast, keyed, sealed), bit 2: F16 or Q8_0, bits 3-4: packing, bit 5: sign the table, bit 6: sign the header
@@ -6,16 +6,16 @@
 //! 2.. changes: place u16, byte u8
 //! ```
 //!
-//! The promises: no panic; memory within a bound; a change that was not signed is found; and what is read can be written again and
-//! is then the same.
+//! Guarantees: no panic; bounded memory; unsigned changes are detected; a decoded chunk can be encoded and decoded
+//! again without a difference.
 
 use std::sync::Arc;
 
 use cairn_gguf::DType;
-use cairn_testkit::allocation::most;
+use cairn_testkit::allocation::peak_bytes;
 use cairn_tier::chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 use cairn_tier::format::{BLOCK_BYTES, NONCE_BYTES, decode, encode};
-use cairn_tier::{Chain, Check, FileKeys, Fingerprint, Key, Namespace, Packing, Wanted, WeightsDigest};
+use cairn_tier::{Chain, Checksum, ChunkRequest, FileKeys, Fingerprint, Key, Namespace, Packing, WeightsDigest};
 
 /// Rows that a signed table may claim: a section has 64 MiB at most, and the file has four.
 const MOST_BYTES: usize = 4 * (64 << 20) + (1 << 20) * 64 * 3 + (1 << 20);
@@ -29,8 +29,8 @@ pub fn run(input: &[u8]) {
     let place = Namespace::new(b"an installation's secret, which is long", "place");
     let keys = match options & 3 {
         0 => FileKeys::new(&place),
-        1 => FileKeys::new(&place).checked(Check::Keyed),
-        _ => FileKeys::new(&place).sealed([7; 32]),
+        1 => FileKeys::new(&place).with_checksum(Checksum::Keyed),
+        _ => FileKeys::new(&place).with_encryption([7; 32]),
     };
     let packing = match options >> 3 & 3 {
         0 => Packing::Raw,
@@ -48,15 +48,15 @@ pub fn run(input: &[u8]) {
     file.truncate(file.len().saturating_sub(usize::from(cut) * BLOCK_BYTES));
     sign(&mut file, &place, options);
 
-    let wanted = Wanted {
+    let wanted = ChunkRequest {
         id: chunk.head.id,
         parent: chunk.head.parent,
         first_position: chunk.head.first_position,
         keys: &chunk.head.keys[..7],
         class: None,
-        lossy: true,
+        allow_lossy: true,
     };
-    let (read, bytes) = most(|| decode(&file, &keys, &wanted));
+    let (read, bytes) = peak_bytes(|| decode(&file, &keys, &wanted));
     assert!(bytes <= MOST_BYTES, "{bytes} bytes to read a file of {}", file.len());
     match read {
         Ok(read) => {

@@ -1,19 +1,19 @@
-//! Bytes as a model file: the head is read and described, and a row at each end of every tensor decoded.
+//! A model file: its head is parsed and described, and the first and last row of each tensor are decoded.
 //!
-//! The promises: no panic, no tensor outside the file, memory within a bound, and the same head whether the reader was given
-//! the whole file or only its beginning.
+//! Guarantees: no panic, no tensor outside of the file, bounded memory, and the same head from the whole file and from
+//! its beginning.
 
 use cairn_gguf::{Gguf, Tensor, describe};
-use cairn_testkit::allocation::most;
+use cairn_testkit::allocation::peak_bytes;
 
-/// The most memory that reading a head may take at one time, whatever is in it.
+/// Peak memory in bytes for parsing any head.
 const MOST_BYTES: usize = 64 << 20;
 /// Longer rows are not decoded: time goes into the file's structure instead.
 const MAX_ROW_ELEMENTS: u64 = 1 << 16;
 
 /// The target.
 pub fn run(file: &[u8]) {
-    let (parsed, bytes) = most(|| Gguf::parse(file));
+    let (parsed, bytes) = peak_bytes(|| Gguf::parse(file));
     assert!(bytes <= MOST_BYTES, "{bytes} bytes to read a head of {}", file.len());
     match &parsed {
         Ok(gguf) => {

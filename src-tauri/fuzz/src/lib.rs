@@ -1,9 +1,8 @@
-//! What is fuzzed: each target takes arbitrary bytes, makes of them what a stranger could hand us, and panics where a
-//! promise is broken.
+//! Fuzz targets: each converts arbitrary bytes to untrusted input and panics if a guarantee does not hold.
 //!
-//! A target is one module with a function from bytes, one row in [`TARGETS`] and one program that hands it to libFuzzer.
-//! `cargo xtask fuzz TARGET` builds and runs the programs, with coverage to guide them; the inputs that reach most lie in
-//! `corpus/TARGET`, with those that once broke a promise, and an ordinary test runs all of them.
+//! A target is one module with a function from bytes, one row in [`TARGETS`] and one program for libFuzzer. `cargo
+//! xtask fuzz TARGET` builds and runs the program with coverage. `corpus/TARGET` has the inputs with the most coverage
+//! and regression inputs; a test runs all of them.
 #![forbid(unsafe_code)]
 
 pub mod chunk;
@@ -12,7 +11,7 @@ pub mod modelfile;
 pub mod template;
 pub mod tokenizer;
 
-/// A function that is fuzzed.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// The name of its folder under `corpus/`.

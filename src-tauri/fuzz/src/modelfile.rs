@@ -1,6 +1,6 @@
-//! Bytes as a Modelfile.
+//! A Modelfile.
 //!
-//! The promises: no panic; an error says what is wrong; and whatever is read is written so that it is read again, the same.
+//! Guarantees: no panic; errors have a text; a parsed file that is written and parsed again is unchanged.
 
 use cairn_convert::{Modelfile, Recipe};
 

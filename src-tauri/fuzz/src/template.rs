@@ -1,11 +1,11 @@
-//! Bytes as a chat template, in either language, and a conversation.
+//! A chat template in either language, and a conversation.
 //!
-//! The first byte says what is offered beside the messages; then comes the template's text up to a zero byte, and after it
-//! the messages, each ended by a zero byte: a role's number, then its text. Bytes that are no UTF-8 count as U+FFFD.
+//! The first byte selects the other inputs of the template. The template's text follows up to a zero byte, then the
+//! messages, each ended by a zero byte: the number of a role and a text. Invalid UTF-8 is replaced by U+FFFD.
 //!
-//! The promises: no panic, and an end, with a text or a refusal, after a bounded number of steps.
+//! Guarantees: no panic, and a text or an error after a bounded number of steps.
 
-use cairn_prompt::{Message, Render, Template, Think, ToolCall};
+use cairn_prompt::{Message, RenderInput, Template, ThinkMode, ToolCall};
 use serde_json::json;
 
 const ROLES: &[&str] = &["user", "assistant", "system", "tool", "developer", ""];
@@ -22,11 +22,11 @@ pub fn run(input: &[u8]) {
         "type": "function",
         "function": {
             "name": "weather",
-            "description": "Tells the weather.",
+            "description": "Returns the weather.",
             "parameters": {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
         },
     }]);
-    let render = Render {
+    let render = RenderInput {
         messages: &messages,
         tools: has(1).then_some(&tools),
         add_generation_prompt: has(2),
@@ -34,11 +34,11 @@ pub fn run(input: &[u8]) {
         eos_token: "</s>",
         thinking: match (has(4), has(5)) {
             (false, false) => None,
-            (true, false) => Some(Think::On),
-            (false, true) => Some(Think::Off),
-            (true, true) => Some(Think::Level("low".to_owned())),
+            (true, false) => Some(ThinkMode::On),
+            (false, true) => Some(ThinkMode::Off),
+            (true, true) => Some(ThinkMode::Level("low".to_owned())),
         },
-        ..Render::default()
+        ..RenderInput::default()
     };
     for parsed in [Template::jinja(&source), Template::go(&source)] {
         let rendered = parsed.and_then(|template| {

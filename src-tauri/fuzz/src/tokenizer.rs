@@ -1,15 +1,15 @@
-//! Bytes as a vocabulary: metadata that a file may hold become a tokenizer, which then encodes and decodes a text.
+//! A vocabulary: metadata of a file become a tokenizer, which encodes and decodes a text.
 //!
-//! Arbitrary bytes would hardly ever be a file with a token list, so the bytes choose instead: the kind of tokenizer, its
-//! tokens out of a small alphabet, and which keys are there, missing, of a wrong type or out of range. The metadata go
-//! through a file, as those of a real model do.
+//! Arbitrary bytes are hardly ever a file with a token list. So the bytes select the kind of tokenizer, its tokens from
+//! a small alphabet, and which keys are present, missing, of a wrong type or out of range. The metadata are written to
+//! a file and parsed, as for a real model.
 //!
-//! The promises: no panic, ids below the vocabulary's size, and the same text whether ids are decoded at once or one by one
-//! but for the blank in front of the first word.
+//! Guarantees: no panic, ids below the vocabulary's size, and the same text from decoding at once and one by one,
+//! except for the blank before the first word.
 
 use arbitrary::{Result, Unstructured};
 use cairn_gguf::{Array, Gguf, Value, Writer};
-use cairn_tokenizer::{Special, Tokenizer};
+use cairn_tokenizer::{EncodeOptions, Tokenizer};
 
 const MODELS: &[&str] = &["gpt2", "llama", "bert", "t5", "no_vocab", "rwkv", ""];
 const PRE: &[&str] = &[
@@ -30,8 +30,8 @@ const PRE: &[&str] = &[
     "mpt",
     "",
 ];
-/// Parts that texts and tokens are put together from: letters that merge, what the pre-tokenizers and the special tokens
-/// look for, blanks as each kind of tokenizer spells them, and characters of every length.
+/// Parts that texts and tokens are put together from: letters that merge, what the pre-tokenizers and the special
+/// tokens look for, blanks as each kind of tokenizer spells them, and characters of every length.
 const PARTS: &[&str] = &[
     "a",
     "b",
@@ -122,7 +122,7 @@ pub fn run(input: &[u8]) {
 fn encode_and_decode(tokenizer: &Tokenizer, text: &str) {
     let size = tokenizer.vocab_size();
     for (add, parse) in [(false, false), (true, true)] {
-        let ids = tokenizer.encode(text, Special { add, parse });
+        let ids = tokenizer.encode(text, EncodeOptions { add_special: add, parse_special: parse });
         assert!(ids.iter().all(|&id| (id as usize) < size), "ids {ids:?} are below {size}");
         check_decoding(tokenizer, &ids);
     }

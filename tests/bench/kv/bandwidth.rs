@@ -1,8 +1,8 @@
-//! How fast kept rows come back, against the bare disk and bare memory: `cargo xtask bench kv-bandwidth [--shape 0.6b]`.
+//! Restore bandwidth compared with raw disk and memory bandwidth: `cargo xtask bench kv-bandwidth [--shape 0.6b]`.
 //!
-//! One prompt's chunks are written. Then by turns the same files are read with 16 requests of 1 MiB under way, past the page cache,
-//! as `fio --rw=read --bs=1m --iodepth=16 --direct=1` does, and the prompt is brought back from them into the pages of a backend.
-//! The same from RAM, against one thread that copies as many bytes between two places.
+//! The chunks of one prompt are written. Then two variants alternate: the files are read with 16 concurrent requests of
+//! 1 MiB past the page cache, as `fio --rw=read --bs=1m --iodepth=16 --direct=1` does, and the prompt is restored from
+//! them into the pages of a backend. The RAM tier is compared with one thread that copies the same number of bytes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,21 +10,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use cairn_disk::{Blocks, Buffer, Disk, RealDisk};
+use cairn_disk::{AlignedBuffer, BlockReader, Disk, RealDisk};
 use cairn_tier::{Packing, SsdOptions};
 
 use super::bars::{Bar, median, report};
 use super::pages::{BYTES, Pages};
-use super::{Asked, place};
+use super::{Options, place};
 
 const ROUNDS: usize = 7;
 const READ_BYTES: usize = 1 << 20;
 const READS_AT_ONCE: usize = 16;
 
-pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
-    let shape = super::shape(asked.shape.as_deref().unwrap_or("0.6b"))?;
+pub(crate) fn run(folder: &Path, options: &Options) -> anyhow::Result<()> {
+    let shape = super::shape(options.shape.as_deref().unwrap_or("0.6b"))?;
     let mut pages = Pages::new(folder, &shape)?;
-    let tokens = asked.tokens.unwrap_or((BYTES / pages.token_bytes()) as usize / 256 * 256) + 1;
+    let tokens = options.tokens.unwrap_or((BYTES / pages.token_bytes()) as usize / 256 * 256) + 1;
     let prompt = shape.prompt(3, tokens);
     println!("{}: {tokens} tokens of {} KiB, {ROUNDS} rounds by turns", shape.name, pages.token_bytes() >> 10);
     let mut bars = Vec::new();
@@ -55,18 +55,18 @@ pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
     report(&bars)
 }
 
-/// Bytes in a second of reading files whole, in no order, by threads that each wait for one read.
+/// Bytes per second of reading whole files in random order, with one blocking read per thread.
 fn read_bare(files: &[PathBuf]) -> anyhow::Result<f64> {
     let mut pieces = Vec::new();
     for path in files {
-        let blocks: Arc<dyn Blocks> = RealDisk.open_blocks(path)?.into();
+        let blocks: Arc<dyn BlockReader> = RealDisk.open_blocks(path)?.into();
         let bytes = blocks.len_bytes()?;
         pieces.extend((0..bytes).step_by(READ_BYTES).map(|offset| (Arc::clone(&blocks), offset)));
     }
     let next = AtomicUsize::new(0);
     let began = Instant::now();
     let read = || -> anyhow::Result<u64> {
-        let mut buffer = Buffer::new(READ_BYTES);
+        let mut buffer = AlignedBuffer::new(READ_BYTES);
         let mut bytes = 0;
         while let Some((blocks, offset)) = pieces.get(next.fetch_add(1, Ordering::Relaxed)) {
             bytes += blocks.read_at(*offset, &mut buffer)? as u64;
@@ -94,7 +94,7 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// From the RAM tier, against copying.
+/// Restores from the RAM tier compared with a copy.
 fn from_ram(pages: &mut Pages, folder: &Path, prompt: &[u32]) -> anyhow::Result<Bar> {
     let chunks = folder.join("kv-bandwidth");
     let tiers = place::open(&chunks, 2 * BYTES, SsdOptions::default(), false)?;

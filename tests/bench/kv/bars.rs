@@ -1,11 +1,11 @@
-//! Bars and whether they are met, and what a shared machine lets one say of ratios.
+//! Performance targets, and statistics of ratios that are measured on a shared machine.
 
 use std::fmt::Write as _;
 
 use anyhow::ensure;
 use cairn_testkit::Random;
 
-/// What must be shown, and what was.
+/// A target and its measured value.
 pub(crate) struct Bar {
     pub(crate) what: String,
     pub(crate) bar: String,
@@ -19,7 +19,7 @@ impl Bar {
     }
 }
 
-/// Prints the table, and fails where a bar is missed.
+/// Prints the table and fails if a target is missed.
 pub(crate) fn report(bars: &[Bar]) -> anyhow::Result<()> {
     let width = |of: fn(&Bar) -> &str| bars.iter().map(|bar| of(bar).chars().count()).max().unwrap_or(0);
     let (what, bar, figure) = (width(|b| &b.what), width(|b| &b.bar), width(|b| &b.figure));
@@ -34,7 +34,7 @@ pub(crate) fn report(bars: &[Bar]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The value below which this share of values lie.
+/// The quantile of values.
 pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     let sorted = crate::sorted(values.iter().copied());
     sorted[((sorted.len() - 1) as f64 * share).round() as usize]
@@ -44,17 +44,17 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The 95 % interval of the median, by drawing from the values again and again (Efron's bootstrap).
+/// The 95 % confidence interval of the median (Efron's bootstrap).
 pub(crate) fn interval(values: &[f64]) -> (f64, f64) {
     const DRAWS: usize = 4000;
-    let mut random = Random::named(1, "bootstrap");
+    let mut random = Random::from_name(1, "bootstrap");
     let mut draw =
         || median(&values.iter().map(|_| values[random.below(values.len() as u64) as usize]).collect::<Vec<_>>());
     let medians: Vec<f64> = (0..DRAWS).map(|_| draw()).collect();
     (quantile(&medians, 0.025), quantile(&medians, 0.975))
 }
 
-/// How much more one is than another, in percent, with its sign.
+/// The relative difference in percent, with its sign.
 pub(crate) fn percent(ratio: f64) -> String {
     format!("{:+.2} %", (ratio - 1.0) * 100.0)
 }

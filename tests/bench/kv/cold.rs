@@ -1,9 +1,10 @@
-//! A long conversation reopened after the daemon was killed: `cargo xtask bench kv-cold [--shape 0.6b] [--tokens 16384]`.
+//! Time to resume a long conversation after the daemon was killed: `cargo xtask bench kv-cold [--shape 0.6b] [--tokens
+//! 16384]`.
 //!
-//! The first call lets a daemon compute the conversation and keep it on disk, which takes as long as computing does; its home stays
-//! in the target folder for later calls. Then each round kills the daemon, drops the weights from the page cache, starts a daemon
-//! and asks: a short prompt, whose first token is what a load takes; the conversation, in the same daemon, which is what a restore
-//! takes, and comes from the disk since that daemon keeps nothing in RAM; and, after another kill, the conversation at once.
+//! The first call computes the conversation and stores it on disk. Its home stays in the target folder for later calls.
+//! Each round kills the daemon, drops the weights from the page cache and starts a daemon. A short prompt measures the
+//! load. The conversation then measures the restore from disk, because this daemon has no RAM tier. After another kill,
+//! the conversation is sent first.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
@@ -15,20 +16,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
-use super::Asked;
+use super::Options;
 use super::bars::{Bar, median, report};
 
 const ROUNDS: usize = 5;
-/// How long a daemon may take to answer for the first time.
+/// Timeout for the first response of a daemon.
 const START_WITHIN: Duration = Duration::from_secs(20);
-/// After how long nothing more is written for an idle conversation: it is due after 30 s.
+/// Writes of an idle conversation are complete after this time: they start after 30 s.
 const QUIET: Duration = Duration::from_secs(40);
-/// Tokens that may be computed: a new turn.
+/// Most tokens that may be computed: a new turn.
 const COMPUTED_TOKENS: u64 = 16;
 
-pub(crate) fn run(folder: &Path, cairn: &Path, asked: &Asked) -> anyhow::Result<()> {
-    let shape = super::shape(asked.shape.as_deref().unwrap_or("0.6b"))?;
-    let tokens = asked.tokens.unwrap_or(16_384);
+pub(crate) fn run(folder: &Path, cairn: &Path, options: &Options) -> anyhow::Result<()> {
+    let shape = super::shape(options.shape.as_deref().unwrap_or("0.6b"))?;
+    let tokens = options.tokens.unwrap_or(16_384);
     let home =
         Home { cairn, path: std::path::absolute(folder.join(format!("kv-cold-{}-{tokens}", shape.name)))?, tokens };
     let prompt = home.prepare(&shape.file(folder)?)?;
@@ -58,18 +59,18 @@ pub(crate) fn run(folder: &Path, cairn: &Path, asked: &Asked) -> anyhow::Result<
         let name = "first token after a kill and a restart";
         Bar::new(name, format!("<= load + {what}"), format!("{cold:.3} s, of {limit:.3} s"), cold <= limit)
     };
-    // What was asked last is brought up while the weights are read.
+    // The last conversation is prefetched while the weights are read.
     report(&[bar("1.2 x restore", load + 1.2 * median(&restore)), bar("150 ms", load + 0.15)])
 }
 
-/// What a daemon keeps over its restarts.
+/// The files of a daemon, kept over restarts.
 struct Home<'a> {
     cairn: &'a Path,
     path: PathBuf,
     tokens: usize,
 }
 
-/// A daemon that is killed when this is dropped: it has no time to write anything.
+/// A daemon that is killed on drop, without time to write anything.
 struct Daemon {
     child: Child,
     port: u16,
@@ -77,20 +78,20 @@ struct Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// An answer's first token and its last message.
+/// An answer: time to its first token, and its last message.
 struct Answer {
     first_s: f64,
     end: Value,
 }
 
 impl Home<'_> {
-    /// Has the conversation computed and written, unless an earlier call did.
+    /// Computes and stores the conversation, unless an earlier call did.
     fn prepare(&self, model: &Path) -> anyhow::Result<String> {
         let text = self.path.join("conversation.txt");
         if text.exists() {
@@ -105,7 +106,7 @@ impl Home<'_> {
         ensure!(imported.success(), "the model cannot be imported");
         let words = ["stone", "river", "paper", "light", "water", "house", "memory", "number", "green", "world"];
         let said = |count: usize| {
-            let mut random = cairn_testkit::Random::named(1, "conversation");
+            let mut random = cairn_testkit::Random::from_name(1, "conversation");
             (0..count).map(|_| words[random.below(words.len() as u64) as usize]).collect::<Vec<_>>().join(" ")
         };
         let few =
@@ -114,7 +115,7 @@ impl Home<'_> {
         eprintln!("the conversation is computed once; later calls find it");
         let answer = self.ask(&daemon, &prompt, 8)?;
         eprintln!("{} tokens in {:.0} s", answer.end["prompt_eval_count"], answer.first_s);
-        // What was said once may be of no further use, and is not written before the end.
+        // A conversation with one request is written only at the end.
         self.ask(&daemon, &format!("{prompt} and what else"), 1)?;
         let (mut bytes, mut since) = (0, Instant::now());
         while since.elapsed() < QUIET || bytes == 0 {
@@ -138,7 +139,7 @@ impl Home<'_> {
         command
     }
 
-    /// Starts a daemon, with so much RAM for what it keeps, or as much as it takes by itself.
+    /// Starts a daemon with this RAM budget of the cache, or with the default.
     fn serve(&self, ram: Option<&str>) -> anyhow::Result<Daemon> {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let log = fs::File::create(self.path.join("serve.log"))?;
@@ -147,13 +148,13 @@ impl Home<'_> {
         let daemon = Daemon { child: serve.spawn()?, port };
         let began = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            ensure!(began.elapsed() < START_WITHIN, "the daemon does not answer");
+            ensure!(began.elapsed() < START_WITHIN, "the daemon does not respond");
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(daemon)
     }
 
-    /// Asks, and looks at the clock at the first line of the answer.
+    /// Sends a prompt and measures the time to the first line of the answer.
     fn ask(&self, daemon: &Daemon, prompt: &str, tokens: usize) -> anyhow::Result<Answer> {
         let options = json!({ "num_predict": tokens, "num_ctx": self.tokens + 512, "temperature": 0 });
         let body =
@@ -178,7 +179,7 @@ impl Home<'_> {
         Ok(Answer { first_s: first_s.context("no answer")?, end })
     }
 
-    /// Makes sure that the conversation was not computed. What came from RAM was brought there from the disk while the model loaded.
+    /// Checks that the conversation was restored. Rows from RAM were prefetched from disk while the model loaded.
     fn check(&self, answer: &Answer) -> anyhow::Result<()> {
         let count = |name: &str| answer.end[name].as_u64().unwrap_or(0);
         let computed = count("prompt_eval_count").saturating_sub(count("cached_tokens"));
@@ -186,7 +187,7 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// Drops the weights from the page cache, as dd(1) does for a file that it reads nothing of.
+    /// Drops the weights from the page cache with dd(1).
     fn drop_weights(&self) -> anyhow::Result<()> {
         for file in large_files(&self.path)? {
             let dropped = Command::new("dd")
@@ -217,7 +218,7 @@ fn large_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 fn folder_bytes(folder: &Path) -> anyhow::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {
-        // What is being written has a passing name.
+        // Files that are being written have temporary names.
         let Ok(about) = entry.as_ref().map_err(drop).and_then(|entry| entry.metadata().map_err(drop)) else { continue };
         bytes += if about.is_dir() { folder_bytes(&entry?.path())? } else { about.len() };
     }

@@ -1,8 +1,8 @@
-//! What a remote place in trouble costs who asks: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
+//! Cost of a remote tier in trouble: `cargo xtask bench kv-far [--shape 1b] [--tokens 512]`.
 //!
-//! Prompts are computed and kept in a folder that stands for a remote place. Then, by turns, a prompt that nobody kept is asked, which
-//! is computed, and one that the place has, while the place says nothing, answers after two seconds, or fails. Each time the tiers are
-//! new, so that nothing is known of the trouble yet.
+//! Prompts are computed and stored in a folder that simulates a remote tier. Then two prompts alternate: one that is
+//! not stored and must be computed, and one that is stored, while the tier hangs, answers after two seconds, or fails.
+//! The tiers are reopened each time, so that they have no health record of the remote tier.
 
 use std::fs;
 use std::ops::Range;
@@ -12,19 +12,19 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::ensure;
-use cairn_tier::remote::Listed;
-use cairn_tier::{Config, Files, Folder, Lower, Remote, RemoteOptions, TierError, Tiers};
+use cairn_tier::remote::FileEntry;
+use cairn_tier::{Config, FileStore, LowerTier, RemoteOptions, RemoteTier, SharedFolder, TierError, Tiers};
 
 use super::bars::{Bar, median, report};
-use super::{Asked, Running, Shape, block_on, place};
+use super::{Options, Running, Shape, block_on, place};
 
 const ROUNDS: u64 = 15;
-/// How much longer an answer may take than one that is computed.
+/// Most extra time of an answer compared with a computed one.
 const BAR: Duration = Duration::from_millis(100);
-/// How long the place may take to be looked over, or what is in RAM to be written.
+/// Timeout for the scan of the tier and for writes from RAM.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// What the place does with a read.
+/// How the remote tier responds to a read.
 #[derive(Clone, Copy, PartialEq)]
 enum Trouble {
     Silent,
@@ -32,9 +32,9 @@ enum Trouble {
     Fails,
 }
 
-pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
-    let shape = super::shape(asked.shape.as_deref().unwrap_or("1b"))?;
-    let tokens = asked.tokens.unwrap_or(512);
+pub(crate) fn run(folder: &Path, options: &Options) -> anyhow::Result<()> {
+    let shape = super::shape(options.shape.as_deref().unwrap_or("1b"))?;
+    let tokens = options.tokens.unwrap_or(512);
     let share = folder.join("kv-far");
     if share.exists() {
         fs::remove_dir_all(&share)?;
@@ -43,10 +43,10 @@ pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
     let troubles = [("says nothing", Trouble::Silent), ("answers after 2 s", Trouble::Late), ("fails", Trouble::Fails)];
     let mut bars = Vec::new();
     for (name, trouble) in troubles {
-        let far = Far { shape: &shape, folder, share: &share, tokens, trouble };
+        let bench = Bench { shape: &shape, folder, share: &share, tokens, trouble };
         let (mut computed, mut more) = (Vec::new(), Vec::new());
         for round in 0..ROUNDS {
-            let (plain, slow) = block_on(far.round(round))?;
+            let (plain, slow) = block_on(bench.round(round))?;
             computed.push(plain);
             more.push(slow - plain);
         }
@@ -58,7 +58,7 @@ pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
     report(&bars)
 }
 
-struct Far<'a> {
+struct Bench<'a> {
     shape: &'a Shape,
     folder: &'a Path,
     share: &'a Path,
@@ -66,8 +66,8 @@ struct Far<'a> {
     trouble: Trouble,
 }
 
-impl Far<'_> {
-    /// Seconds to the first token of a prompt that is computed, and of one that the place has.
+impl Bench<'_> {
+    /// Seconds to the first token of a computed prompt and of a stored one.
     async fn round(&self, round: u64) -> anyhow::Result<(f64, f64)> {
         let seed = 100 * (1 + round) + self.trouble as u64;
         let kept = self.shape.prompt(seed, self.tokens);
@@ -83,49 +83,51 @@ impl Far<'_> {
         running.ask(self.shape.prompt(seed + 10, 64), 1, |_, _| ()).await?;
         let plain = running.ask(self.shape.prompt(seed + 20, self.tokens), 1, |_, _| ()).await?;
         let slow = running.ask(kept, 1, |_, _| ()).await?;
-        ensure!(slow.finish.spent.recalled.remote_tokens == 0, "the place gave something");
+        ensure!(slow.finish.usage.restored.remote_tokens == 0, "the remote tier supplied rows");
         ensure!(
             troubled.reads.load(Ordering::Relaxed) > 0,
-            "the place was not even asked: {:?}",
-            slow.finish.spent.recalled
+            "the remote tier was not read: {:?}",
+            slow.finish.usage.restored
         );
         running.unload().await?;
         tiers.shut_down(Duration::from_millis(100));
         Ok((plain.first.as_secs_f64(), slow.first.as_secs_f64()))
     }
 
-    /// Tiers whose only place below RAM is the remote one, and that place.
+    /// Tiers with RAM and a remote tier only, and that remote tier.
     fn open(&self) -> anyhow::Result<(Arc<Tiers>, Arc<Troubled>)> {
-        let (share, trouble) = (Folder::new(self.share), self.trouble);
+        let (share, trouble) = (SharedFolder::new(self.share), self.trouble);
         let files = Arc::new(Troubled { share, trouble, now: AtomicBool::new(false), reads: AtomicU64::new(0) });
         let clock = place::Wall::start();
-        let keys = Remote::keys(&place::namespace());
+        let keys = RemoteTier::keys(&place::namespace());
         let remote =
-            Remote::open(Arc::clone(&files) as _, keys, RemoteOptions::default(), Arc::clone(&clock) as _, || [0; 24])?;
-        let remote = Some(Lower::remote(&Arc::new(remote), 40 << 30, true));
-        // Without RAM, nothing is brought there while the model loads.
+            RemoteTier::open(Arc::clone(&files) as _, keys, RemoteOptions::default(), Arc::clone(&clock) as _, || {
+                [0; 24]
+            })?;
+        let remote = Some(LowerTier::remote(&Arc::new(remote), 40 << 30, true));
+        // Without a RAM budget, nothing is prefetched while the model loads.
         let config = Config { remote, min_tokens: 0, min_recompute: Duration::ZERO, ..Config::new(0) };
         let tiers = Tiers::open(config, clock)?;
-        ensure!(tiers.settle(WITHIN), "the place cannot be looked over");
+        ensure!(tiers.wait_idle(WITHIN), "the scan of the remote tier timed out");
         Ok((Arc::new(tiers), files))
     }
 }
 
-/// A folder whose reads are troubled from a moment on.
+/// A folder with faulty reads from some moment on.
 struct Troubled {
-    share: Folder,
+    share: SharedFolder,
     trouble: Trouble,
     now: AtomicBool,
     /// Reads since that moment.
     reads: AtomicU64,
 }
 
-impl Files for Troubled {
+impl FileStore for Troubled {
     fn threads(&self) -> usize {
         self.share.threads()
     }
 
-    fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, within: Duration) -> Result<(), TierError> {
+    fn list(&self, each: &mut dyn FnMut(&str, FileEntry) -> bool, within: Duration) -> Result<(), TierError> {
         self.share.list(each, within)
     }
 
@@ -143,7 +145,7 @@ impl Files for Troubled {
         match self.trouble {
             Trouble::Silent => std::thread::sleep(within),
             Trouble::Late => std::thread::sleep(Duration::from_secs(2)),
-            Trouble::Fails => return Err(TierError::Away("500 Internal Server Error".to_owned())),
+            Trouble::Fails => return Err(TierError::Unavailable("500 Internal Server Error".to_owned())),
         }
         self.share.read(name, part, within, heard)
     }

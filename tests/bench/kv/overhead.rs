@@ -1,8 +1,8 @@
-//! What keeping costs those who are being answered: `cargo xtask bench kv-overhead [--shape small] [--pairs 200]`.
+//! Overhead of storing KV rows during generation: `cargo xtask bench kv-overhead [--shape small] [--pairs 200]`.
 //!
-//! While one answer grows, the tiers are paused and let go on by turns, every 64 tokens, in the order off, on, on, off, so that a
-//! machine that changes its speed, and a context that grows, fall on both alike. While they go on, the answer's own rows are kept,
-//! and another thread has so much to store that the disk is always written to. Prompts are computed both ways by turns too.
+//! During one answer, the tiers are paused and resumed every 64 tokens in the order off, on, on, off, so that drift of
+//! the machine and growth of the context affect both sides equally. While they run, they store the answer's rows, and
+//! another thread stores enough chunks to keep the disk busy. Prompts alternate between both sides too.
 
 use std::fs;
 use std::path::Path;
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use anyhow::ensure;
 use cairn_gguf::DType;
 use cairn_tier::{
-    Chain, Chunk, ChunkHead, ChunkId, Fingerprint, Flags, Group, Key, NumericClass, Offer, Place, RowTypes,
-    SectionKind, SectionShape, SsdOptions, StoreWhy, Tiers, WeightsDigest, identity::CHUNK_TOKENS,
+    Chain, Chunk, ChunkHead, ChunkId, Fingerprint, Flags, Group, Key, NumericClass, RowTypes, SectionKind,
+    SectionShape, SsdOptions, StoreReason, StoreRequest, TierKind, Tiers, WeightsDigest, identity::CHUNK_TOKENS,
 };
 
 use super::bars::{Bar, interval, median, percent, quantile, report};
 use super::pages::{BYTES, Pages};
-use super::{Asked, Running, Shape, block_on, place};
+use super::{Options, Running, Shape, block_on, place};
 
-/// Tokens that are generated in one way.
+/// Tokens generated in one phase.
 const PHASE: usize = 64;
 /// Pairs of one answer: a multiple of two.
 const ANSWER_PAIRS: usize = 6;
@@ -33,23 +33,23 @@ const PREFILLS: usize = 24;
 const PREFILL: usize = 512;
 const RAM_BYTES: u64 = 512 << 20;
 
-pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
-    let shape = super::shape(asked.shape.as_deref().unwrap_or("small"))?;
+pub(crate) fn run(folder: &Path, options: &Options) -> anyhow::Result<()> {
+    let shape = super::shape(options.shape.as_deref().unwrap_or("small"))?;
     let chunks = folder.join("kv-overhead");
     if chunks.exists() {
         fs::remove_dir_all(&chunks)?;
     }
     let tiers = place::open(&chunks, RAM_BYTES, SsdOptions::default(), false)?;
-    tiers.set_budget(Place::Ssd, 2 << 30);
+    tiers.set_budget(TierKind::Ssd, 2 << 30);
     let others = Others { tiers: &tiers, on: AtomicBool::new(false), ended: AtomicBool::new(false) };
     let figures = std::thread::scope(|scope| {
         scope.spawn(|| others.store());
-        let measured = block_on(measure(folder, &shape, &others, asked.pairs.unwrap_or(200)));
+        let measured = block_on(measure(folder, &shape, &others, options.pairs.unwrap_or(200)));
         others.ended.store(true, Ordering::Relaxed);
         measured
     });
     let figures = figures?;
-    let written = tiers.status().places.iter().map(|place| place.flow.stored_bytes).max().unwrap_or(0);
+    let written = tiers.status().tiers.iter().map(|place| place.counters.stored_bytes).max().unwrap_or(0);
     place::close(&tiers);
     fs::remove_dir_all(&chunks)?;
     println!("{:.1} GB were kept meanwhile", written as f64 / 1e9);
@@ -57,7 +57,7 @@ pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
     figures.report(shape.name, &stalls)
 }
 
-/// What an answer waits for when rows are given to the tiers: those of the shape with the largest chunks.
+/// Time that an answer waits while rows are passed to the tiers, for the shape with the largest chunks.
 fn stalls(folder: &Path) -> anyhow::Result<Vec<f64>> {
     let shape = super::shape("0.6b")?;
     let mut pages = Pages::new(folder, &shape)?;
@@ -70,7 +70,7 @@ fn stalls(folder: &Path) -> anyhow::Result<Vec<f64>> {
     Ok(stalls)
 }
 
-/// What a running answer, and a prompt, took with and without.
+/// Times of answers and prompts with and without the tiers.
 #[derive(Default)]
 struct Figures {
     /// Seconds of each pair of phases: off and on.
@@ -100,7 +100,7 @@ async fn measure(folder: &Path, shape: &Shape, others: &Others<'_>, pairs: usize
             all.extend(these);
         }
         seed += 1;
-        // Some answers end by themselves.
+        // Some answers end early.
         ensure!(seed < 20 || figures.decode.len() as u64 > seed, "answers of {} are too short", shape.name);
     }
     for pair in 0..PREFILLS {
@@ -192,7 +192,7 @@ impl Figures {
     }
 }
 
-/// What else there is to keep: other models' conversations, without end.
+/// An endless supply of chunks of other conversations.
 struct Others<'a> {
     tiers: &'a Arc<Tiers>,
     on: AtomicBool,
@@ -200,13 +200,13 @@ struct Others<'a> {
 }
 
 impl Others<'_> {
-    /// Lets the tiers go on, or pauses them.
+    /// Resumes or pauses the tiers.
     fn turn(&self, on: bool) {
         self.on.store(on, Ordering::Relaxed);
-        self.tiers.pause(!on);
+        self.tiers.set_paused(!on);
     }
 
-    /// Stores as much as is taken, while the tiers go on.
+    /// Stores chunks as fast as the tiers accept them.
     fn store(&self) {
         const SECTIONS: u16 = 32;
         const BYTES: u32 = 128 << 10;
@@ -219,8 +219,8 @@ impl Others<'_> {
         let payload = Arc::new(rows);
         let mut number = 0;
         while !self.ended.load(Ordering::Relaxed) {
-            let waiting: u64 = self.tiers.status().places.iter().map(|place| place.queued_bytes).sum();
-            // A queue that is never empty keeps the disk busy; a full one would only be thinned out.
+            let waiting: u64 = self.tiers.status().tiers.iter().map(|place| place.queued_bytes).sum();
+            // A queue that is never empty keeps the disk busy. A full one would drop chunks.
             if !self.on.load(Ordering::Relaxed) || waiting > 64 << 20 || !self.tiers.has_room(payload.len() as u64) {
                 std::thread::sleep(Duration::from_millis(50));
                 continue;
@@ -241,8 +241,9 @@ impl Others<'_> {
                 sections: Arc::clone(&sections),
             };
             let chunk = Chunk { head: Arc::new(head), payload: Arc::clone(&payload) };
-            let offer = Offer { chunk, why: StoreWhy::Reused, owner: None, recompute: Duration::from_secs(1) };
-            // What is refused is not needed.
+            let offer =
+                StoreRequest { chunk, reason: StoreReason::Reused, owner: None, recompute: Duration::from_secs(1) };
+            // Rejected chunks do not matter.
             let _ = self.tiers.store(offer);
         }
     }

@@ -1,4 +1,4 @@
-//! Pages with a cache over them and nothing that computes: what keeping and bringing back take by themselves.
+//! Pages with a cache and without computation, to measure flush and restore alone.
 
 use std::fs;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use cairn_gguf::DType;
-use cairn_kv::{Budget, Cache, Keeping, Recalled, SLICE_BYTES};
+use cairn_kv::{Budget, Cache, FLUSH_SLICE_BYTES, ModelTiers, RestorePoll};
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Cpu, Kv, Limits, PAGE_TOKENS, PageLayout, StateId, Team};
-use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, SsdOptions, Tiers, WeightsDigest};
+use cairn_tier::{CostModel, Fingerprint, NumericClass, RowTypes, SsdOptions, Tiers, WeightsDigest};
 
 use super::{Shape, place};
 
-/// Bytes of a prompt's rows, about, where nothing else is asked for.
+/// Approximate size of a prompt's rows in bytes by default.
 pub(crate) const BYTES: u64 = 1 << 30;
 
 /// A backend with a cache, without a scheduler. Its weights are zeros: nothing is computed here.
@@ -52,8 +52,8 @@ impl Pages {
         (0..self.layout.sections.len() as u32).flat_map(|state| Kv::ALL.map(|kv| (StateId(state), kv)))
     }
 
-    fn keep_in(&mut self, tiers: &Arc<Tiers>) {
-        let keeping = Keeping {
+    fn attach_tiers(&mut self, tiers: &Arc<Tiers>) {
+        let model = ModelTiers {
             tiers: Arc::clone(tiers),
             namespace: place::namespace(),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
@@ -61,12 +61,12 @@ impl Pages {
             groups: cairn_kv::groups(&self.layout),
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
         };
-        self.cache.keep_in(keeping, Costs::new(Duration::from_millis(10)));
+        self.cache.attach_tiers(model, CostModel::new(Duration::from_millis(10)));
     }
 
     /// Fills a prompt's pages with numbers as rows have them.
     fn hold(&mut self, tiers: &Arc<Tiers>, prompt: &[u32]) -> anyhow::Result<()> {
-        self.keep_in(tiers);
+        self.attach_tiers(tiers);
         let (seq, _) = self.cache.open(prompt);
         self.cache.reserve(&mut self.backend, seq, prompt.len())?;
         let longest = self.sections().map(|(state, kv)| self.layout.section(state, kv).len()).max().unwrap_or(0);
@@ -85,10 +85,10 @@ impl Pages {
         Ok(())
     }
 
-    /// Fills a prompt's pages, and has all of them kept.
+    /// Fills a prompt's pages and stores all of them.
     pub(crate) fn fill(&mut self, tiers: &Arc<Tiers>, prompt: &[u32]) -> anyhow::Result<()> {
         self.hold(tiers, prompt)?;
-        self.cache.keep_all(&self.backend, || {
+        self.cache.flush_all(&self.backend, || {
             std::thread::sleep(Duration::from_millis(5));
             true
         });
@@ -103,39 +103,39 @@ impl Pages {
         Ok(())
     }
 
-    /// Bytes in a second of bringing all but the last token back.
+    /// Bytes per second of restoring all but the last token.
     pub(crate) fn restore(&mut self, tiers: &Arc<Tiers>, prompt: &[u32]) -> anyhow::Result<f64> {
-        self.keep_in(tiers);
+        self.attach_tiers(tiers);
         let began = Instant::now();
         let (seq, known) = self.cache.open(prompt);
         ensure!(known == 0, "{known} tokens are in pages already");
-        let mut recall = self.cache.recall(seq, prompt).recall.context("nothing was kept")?;
+        let mut restore = self.cache.begin_restore(seq, prompt).restore.context("nothing was kept")?;
         let mut tokens = 0;
         while tokens + 1 < prompt.len() {
-            match self.cache.absorb(&mut self.backend, seq, prompt, &mut recall) {
-                Recalled::Tokens(more, _) => tokens += more,
-                Recalled::Waiting => std::thread::sleep(Duration::from_micros(200)),
-                other => anyhow::bail!("the recall ended at {tokens} tokens: {other:?}"),
+            match self.cache.poll_restore(&mut self.backend, seq, prompt, &mut restore) {
+                RestorePoll::Tokens(more, _) => tokens += more,
+                RestorePoll::Pending => std::thread::sleep(Duration::from_micros(200)),
+                other => anyhow::bail!("the restore stopped at {tokens} tokens: {other:?}"),
             }
         }
         let seconds = began.elapsed().as_secs_f64();
-        drop(recall);
+        drop(restore);
         self.cache.discard(seq);
         self.cache.clear();
         Ok(tokens as f64 * self.token_bytes() as f64 / seconds)
     }
 
-    /// Seconds of each step that gives rows to the tiers, as many at once as while others are answered: what an answer may have to wait.
+    /// Seconds of each flush step, in the size that is used while answers are generated: the wait of an answer.
     pub(crate) fn stalls(&mut self, tiers: &Arc<Tiers>, prompt: &[u32]) -> anyhow::Result<Vec<f64>> {
         self.hold(tiers, prompt)?;
-        // A second use says that there may be a third.
+        // Prompts that are used twice are stored at once.
         let (seq, known) = self.cache.open(prompt);
         ensure!(known + 1 == prompt.len(), "{known} tokens are in pages");
         self.cache.close(seq);
         let mut stalls = Vec::new();
         loop {
             let began = Instant::now();
-            if !self.cache.keep_some(&self.backend, SLICE_BYTES) {
+            if !self.cache.flush_some(&self.backend, FLUSH_SLICE_BYTES) {
                 break;
             }
             stalls.push(began.elapsed().as_secs_f64());

@@ -1,4 +1,4 @@
-//! Tiers for a bench: a folder and RAM, as the app has them.
+//! Tiers for benchmarks: a folder and RAM, as in the app.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use cairn_disk::RealDisk;
-use cairn_runtime::Kept;
-use cairn_tier::{Clock, Config, FileKeys, Lower, Namespace, Ssd, SsdOptions, Tiers};
+use cairn_runtime::CacheTiers;
+use cairn_tier::{Clock, Config, FileKeys, LowerTier, Namespace, SsdOptions, SsdTier, Tiers};
 
 const SECRET: &[u8] = b"the secret of a bench";
-/// How long a folder may take to be looked over, or what is in RAM to be written.
+/// Timeout for the scan of a folder and for writes from RAM.
 const WITHIN: Duration = Duration::from_secs(120);
 
-/// Time since a start, on a day that does not matter.
+/// Clock that counts from its creation.
 pub(crate) struct Wall(Instant);
 
 impl Wall {
@@ -32,25 +32,35 @@ impl Clock for Wall {
     }
 }
 
-/// A folder of chunks. What it holds does not depend on who opens it.
-pub(crate) fn ssd(folder: &Path, options: SsdOptions) -> anyhow::Result<Arc<Ssd>> {
+/// A folder of chunks with fixed keys, so that any process can open it.
+pub(crate) fn ssd(folder: &Path, options: SsdOptions) -> anyhow::Result<Arc<SsdTier>> {
     let keys = FileKeys::new(&Namespace::new(SECRET, "files"));
-    // One nonce for all, since nothing here is sealed.
-    Ok(Arc::new(Ssd::open(Arc::new(RealDisk), folder, keys, options, || [0; 24])?))
+    // A constant nonce, since nothing is encrypted.
+    Ok(Arc::new(SsdTier::open(Arc::new(RealDisk), folder, keys, options, || [0; 24])?))
 }
 
-/// Tiers over this much RAM and a folder of 40 GiB, once what lies there is known. They bring all back that they have, or, as the app's
-/// do, only what they take to be quicker than computing.
-pub(crate) fn open(folder: &Path, ram_bytes: u64, options: SsdOptions, weigh: bool) -> anyhow::Result<Arc<Tiers>> {
-    let lower = Lower::ssd(&ssd(folder, options)?, 40 << 30, 0);
-    let config =
-        Config { ssd: Some(lower), min_tokens: 0, min_recompute: Duration::ZERO, weigh, ..Config::new(ram_bytes) };
+/// Tiers with this RAM budget and a folder of at most 40 GiB, after its scan. With `use_cost_model` they restore only rows that
+/// they expect to be faster than computing, as in the app, else all.
+pub(crate) fn open(
+    folder: &Path,
+    ram_bytes: u64,
+    options: SsdOptions,
+    use_cost_model: bool,
+) -> anyhow::Result<Arc<Tiers>> {
+    let lower = LowerTier::ssd(&ssd(folder, options)?, 40 << 30, 0);
+    let config = Config {
+        ssd: Some(lower),
+        min_tokens: 0,
+        min_recompute: Duration::ZERO,
+        use_cost_model,
+        ..Config::new(ram_bytes)
+    };
     let tiers = Tiers::open(config, Wall::start())?;
-    ensure!(tiers.settle(WITHIN), "the folder cannot be looked over");
+    ensure!(tiers.wait_idle(WITHIN), "the scan of the folder timed out");
     Ok(Arc::new(tiers))
 }
 
-/// Writes what is only in RAM, and ends.
+/// Writes chunks that are only in RAM, and closes the tiers.
 pub(crate) fn close(tiers: &Tiers) {
     tiers.shut_down(WITHIN);
 }
@@ -59,6 +69,6 @@ pub(crate) fn namespace() -> Namespace {
     Namespace::new(SECRET, "bench")
 }
 
-pub(crate) fn kept(tiers: &Arc<Tiers>) -> Kept {
-    Kept { tiers: Arc::clone(tiers), namespace: namespace() }
+pub(crate) fn kept(tiers: &Arc<Tiers>) -> CacheTiers {
+    CacheTiers { tiers: Arc::clone(tiers), namespace: namespace() }
 }

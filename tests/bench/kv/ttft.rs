@@ -1,10 +1,10 @@
-//! Time to the first token of a prompt that comes back from the disk, against computing it:
+//! Time to the first token of a prompt that is restored from disk, compared with computing it:
 //! `cargo xtask bench kv-ttft [--shape 0.6b|1b|8b-8layers] [--tokens 1024|4096|16384]`.
 //!
-//! A prompt is computed, its model unloaded and its rows written. Then each round opens the folder as a restarted daemon does,
-//! loads the model and asks for the same prompt: all but its last token must come from the disk, read past the page cache, and the
-//! answer must be the same. Weights stay in the page cache, in both ways. Every time goes to `kv-ttft.jsonl` as it is measured,
-//! and a later call goes on from there; remove the file to measure anew.
+//! A prompt is computed, its rows are written and its model is unloaded. Each round then opens the folder as a
+//! restarted daemon does, loads the model and sends the same prompt. All but its last token must come from disk past
+//! the page cache, and the answer must be equal. Weights stay in the page cache on both sides. Each time is appended to
+//! `kv-ttft.jsonl`, and a later call resumes from there; remove the file to start over.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,10 +15,10 @@ use cairn_tier::SsdOptions;
 use serde_json::{Value, json};
 
 use super::bars::{Bar, median, report};
-use super::{Asked, Running, Shape, block_on, place};
+use super::{Options, Running, Shape, block_on, place};
 
 const SHAPES: [&str; 3] = ["0.6b", "1b", "8b-8layers"];
-/// Tokens of a prompt, how often it is computed, and how much of that time it may take to bring it back.
+/// Tokens of a prompt, number of times it is computed, and the largest allowed ratio of restore time to compute time.
 const LENGTHS: [(usize, usize, f64); 3] = [(1024, 3, 0.10), (4096, 1, 0.04), (16_384, 1, 0.02)];
 const RESTORES: usize = 5;
 /// Tokens of each answer, to be compared.
@@ -26,12 +26,13 @@ const ANSWER: usize = 8;
 /// More than the rows of any of these prompts.
 const RAM_BYTES: u64 = 3 << 30;
 
-pub(crate) fn run(folder: &Path, asked: &Asked) -> anyhow::Result<()> {
+pub(crate) fn run(folder: &Path, options: &Options) -> anyhow::Result<()> {
     let journal = Journal(folder.join("kv-ttft.jsonl"));
     let mut bars = Vec::new();
-    let names: Vec<&str> = asked.shape.as_deref().map_or(SHAPES.to_vec(), |name| vec![name]);
-    // The long prompts last: whoever stops the bench early has the most cells.
-    for (tokens, computes, bar) in LENGTHS.into_iter().filter(|length| asked.tokens.is_none_or(|only| only == length.0))
+    let names: Vec<&str> = options.shape.as_deref().map_or(SHAPES.to_vec(), |name| vec![name]);
+    // Long prompts last: a benchmark that is stopped early has the most results.
+    for (tokens, computes, bar) in
+        LENGTHS.into_iter().filter(|length| options.tokens.is_none_or(|only| only == length.0))
     {
         for name in &names {
             let cell = Cell { shape: super::shape(name)?, tokens, computes, folder, journal: &journal };
@@ -82,24 +83,24 @@ impl Cell<'_> {
         rows.iter().map(|row| row["first_token_s"].as_f64().context("a row without its time")).collect()
     }
 
-    /// Asks a model that was just loaded; the weights of a first one are brought in before.
+    /// Sends the prompt to a newly loaded model. Weights are read into the page cache before.
     async fn ask(&self, running: &Running, way: &str) -> anyhow::Result<Value> {
         running.ask(self.shape.prompt(1, 16), 1, |_, _| ()).await?;
         let answer = running.ask(self.shape.prompt(2, self.tokens), ANSWER, |_, _| ()).await?;
         Ok(json!({
             "shape": self.shape.name, "tokens": self.tokens, "way": way, "first_token_s": answer.first.as_secs_f64(),
-            "ssd_tokens": answer.finish.spent.recalled.ssd_tokens, "restore_s": answer.finish.spent.recalled.ns as f64 / 1e9,
+            "ssd_tokens": answer.finish.usage.restored.ssd_tokens, "restore_s": answer.finish.usage.restored.wait_ns as f64 / 1e9,
             "answer": answer.finish.tokens,
         }))
     }
 
-    /// Computes the prompt, and keeps its rows where they are asked for.
+    /// Computes the prompt and stores its rows if requested.
     async fn compute(&self, chunks: Option<&Path>) -> anyhow::Result<()> {
         let tiers = chunks.map(|chunks| place::open(chunks, RAM_BYTES, SsdOptions::default(), true)).transpose()?;
         let kept = tiers.as_ref().map(place::kept);
         let running = Running::load(&self.shape, self.folder, kept, self.tokens + 64).await?;
         let row = self.ask(&running, "computed").await?;
-        ensure!(row["ssd_tokens"] == 0, "nothing was kept, and something came back: {row}");
+        ensure!(row["ssd_tokens"] == 0, "nothing was stored, but rows were restored: {row}");
         running.unload().await?;
         if let Some(tiers) = tiers {
             place::close(&tiers);
@@ -108,11 +109,11 @@ impl Cell<'_> {
     }
 
     async fn restore(&self, chunks: &Path) -> anyhow::Result<()> {
-        // Without RAM, nothing is brought there while the model loads: all comes from the disk, after it was asked for.
+        // Without a RAM budget, nothing is prefetched while the model loads: all rows come from disk after the request.
         let tiers = place::open(chunks, 0, SsdOptions::default(), true)?;
         let running = Running::load(&self.shape, self.folder, Some(place::kept(&tiers)), self.tokens + 64).await?;
         let row = self.ask(&running, "restored").await?;
-        ensure!(row["ssd_tokens"] == self.tokens - 1, "all but the last token come from the disk: {row}");
+        ensure!(row["ssd_tokens"] == self.tokens - 1, "all but the last token must come from disk: {row}");
         for computed in self.journal.rows(self.shape.name, self.tokens, "computed")? {
             ensure!(computed["answer"] == row["answer"], "the answers differ: {computed} and {row}");
         }
@@ -122,7 +123,7 @@ impl Cell<'_> {
     }
 }
 
-/// What was measured, a line of JSON each.
+/// Measurements, one JSON object per line.
 struct Journal(PathBuf);
 
 impl Journal {

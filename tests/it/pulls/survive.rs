@@ -69,9 +69,9 @@ fn survives_anything() {
     };
     for seed in from..from + runs {
         let _says = SaysHowToRepeat { seed, layer_bytes };
-        let mut random = Random::named(seed, "survive");
+        let mut random = Random::from_name(seed, "survive");
         let faults = faults(&mut random);
-        let harmless = faults.of_1000.is_empty();
+        let harmless = faults.per_1000.is_empty();
         let registry = FakeRegistry::start(seed, faults).expect("loopback has free ports");
         let model = Published::of_noise(&registry, "m", seed * 10, layer_bytes);
         if seed % 3 == 0 {
@@ -147,21 +147,21 @@ fn faults(random: &mut Random) -> Faults {
         Fault::Short,
         Fault::Long,
         Fault::Flip,
-        Fault::Storm { status: 401, answers: 2 },
-        Fault::Storm { status: 429, answers: 4 },
-        Fault::Storm { status: 500, answers: 3 },
-        Fault::Storm { status: 503, answers: 4 },
+        Fault::Storm { status: 401, responses: 2 },
+        Fault::Storm { status: 429, responses: 4 },
+        Fault::Storm { status: 500, responses: 3 },
+        Fault::Storm { status: 503, responses: 4 },
         Fault::Slow { bytes_per_second: 1 << 20 },
         Fault::IgnoreRange,
         Fault::OffByOne,
         Fault::OtherEtag,
         Fault::Expire,
     ];
-    let mut of_1000 = Vec::new();
+    let mut per_1000 = Vec::new();
     // A quarter of the runs have no other trouble than a kill, so that what is fetched twice can be told.
     if random.below(4) > 0 {
         for _ in 0..1 + random.below(4) {
-            of_1000.push((all[random.below(all.len() as u64) as usize], 50 + random.below(250) as u32));
+            per_1000.push((all[random.below(all.len() as u64) as usize], 50 + random.below(250) as u32));
         }
     }
     Faults {
@@ -169,8 +169,8 @@ fn faults(random: &mut Random) -> Faults {
         sign_in: random.below(2) == 0,
         redirect: random.below(2) == 0,
         // Then it is slow enough that little of what is sent waits in sockets.
-        bytes_per_second: of_1000.is_empty().then_some(6 << 20),
-        of_1000,
+        bytes_per_second: per_1000.is_empty().then_some(6 << 20),
+        per_1000,
     }
 }
 

@@ -17,8 +17,6 @@ struct Case {
     family: &'static families::Family,
     template: &'static str,
     params: Value,
-    /// What its template shows beside completion.
-    capabilities: &'static [&'static str],
     /// Of the model's system message, `Hi`, the answer `Hello!`, and `Bye`.
     talk: &'static str,
     /// Of the model's system message and `Hi`.
@@ -38,7 +36,6 @@ fn cases() -> [Case; 4] {
             family: &families::LLAMA,
             template: template!("llama3"),
             params: json!({"num_keep": 24, "stop": ["<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]}),
-            capabilities: &[],
             talk: "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi\
                    <|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|>\
                    <|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n",
@@ -50,7 +47,6 @@ fn cases() -> [Case; 4] {
             family: &families::GEMMA2,
             template: template!("gemma2"),
             params: json!({"stop": ["<start_of_turn>", "<end_of_turn>"]}),
-            capabilities: &[],
             talk: "<start_of_turn>user\nBe brief. Hi<end_of_turn>\n<start_of_turn>model\nHello!<end_of_turn>\n\
                    <start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n",
             question: "<start_of_turn>user\nBe brief. Hi<end_of_turn>\n<start_of_turn>model\n",
@@ -60,7 +56,6 @@ fn cases() -> [Case; 4] {
             family: &families::QWEN2,
             template: template!("qwen2.5"),
             params: json!({"stop": ["<|im_start|>", "<|im_end|>"]}),
-            capabilities: &["tools"],
             talk: "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n\
                    <|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n",
             question: "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n",
@@ -70,7 +65,6 @@ fn cases() -> [Case; 4] {
             family: &families::LLAMA,
             template: template!("mistral"),
             params: json!({"stop": ["[INST]", "[/INST]"]}),
-            capabilities: &["tools"],
             talk: "[INST] Hi[/INST] Hello!</s>[INST] Be brief.\n\nBye[/INST]",
             question: "[INST] Be brief.\n\nHi[/INST]",
         },
@@ -102,8 +96,11 @@ fn is_shown(home: &Home, daemon: &Daemon<'_>, case: &Case, name: &str) {
     assert_eq!(shown["system"], "Be brief.", "{name}");
     let parameters: Vec<&str> = shown["parameters"].as_str().unwrap_or_default().lines().collect();
     assert_eq!(parameters, lines(&case.params), "{name}: all that its publisher set");
-    let capabilities = [&["completion"], case.capabilities].concat();
-    assert_eq!(shown["capabilities"], json!(capabilities), "{name}: what its template can do");
+    assert_eq!(
+        shown["capabilities"],
+        json!(["completion"]),
+        "{name}: tools are not supported, whatever the template has"
+    );
 
     let said = succeeded(&home.run(&["show", name]));
     assert!(said.contains("Go: the library's layer"), "{name}: for people too: {said}");

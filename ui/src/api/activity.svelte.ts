@@ -1,9 +1,9 @@
-// The last answer that this page saw, for the status bar.
+// The last answer of this page, for the status bar.
 import type { MessageStats } from "./chats";
 
 class Activity {
   last = $state.raw<MessageStats | undefined>(undefined);
-  /** Tokens that the shown chat takes, and the room that its model has. */
+  /** Tokens of the shown chat, and the context size of its model. */
   context = $state.raw<{ used: number; room: number | undefined } | undefined>(undefined);
 
   answered(stats: MessageStats | undefined): void {

@@ -1,11 +1,9 @@
-// Something that a person asked for and waits for: done once at a time, and why it failed is said.
-import { reason } from "./reason";
-
+// An action of the user with its progress and error; one at a time.
 export class Attempt {
   busy = $state(false);
-  error = $state<string | undefined>(undefined);
+  error = $state.raw<unknown>(undefined);
 
-  /** True when the work was done; `error` has why not. Nothing begins while the last is under way. */
+  /** Runs the action unless one is running. Returns whether it succeeded; `error` has the cause of a failure. */
   protected async attempt(work: () => Promise<void>): Promise<boolean> {
     if (this.busy) return false;
     this.busy = true;
@@ -14,7 +12,7 @@ export class Attempt {
       await work();
       return true;
     } catch (error) {
-      this.error = reason(error);
+      this.error = error;
       return false;
     } finally {
       this.busy = false;

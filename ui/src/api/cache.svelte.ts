@@ -1,4 +1,4 @@
-// How much of what was asked had been computed before, for the status bar and the memory of a chat.
+// Totals of reused prompt tokens, for the status bar and the cache of a chat.
 import { get, post } from "./client";
 
 export interface CacheContext {
@@ -31,7 +31,7 @@ class CacheTotals {
 
 export const cacheTotals = new CacheTotals();
 
-/** What is kept of one chat. */
+/** Cached contexts of one chat. */
 export async function keptOfChat(chat: string): Promise<CacheContext[]> {
   const { contexts } = await get<{ contexts: CacheContext[] }>("/app/cache/contexts");
   return contexts.filter((context) => context.owners.includes(`chat:${chat}`));

@@ -1,4 +1,4 @@
-// `/app/cache`: the tiers that keep computed prefixes, and what their user wants of them.
+// `/app/cache`: the tiers of cached prompts.
 import { get, post } from "./client";
 import { live } from "./live.svelte";
 import type {
@@ -14,7 +14,7 @@ import type {
   CacheTraceRequest,
 } from "./types";
 
-/** The status, now and whenever something changed. */
+/** The cache status, whenever it changes. */
 export const cacheStatus = () => live<CacheResponse>("/app/cache/events");
 
 export const cache = {
@@ -24,6 +24,9 @@ export const cache = {
   drop: (context: string) => post<CacheDeleted>("/app/cache/drop", { context }),
   clear: (which: CacheClear) => post<CacheDeleted>("/app/cache/clear", which),
   trace: (prompt: CacheTraceRequest) => post<CacheTrace>("/app/cache/trace", prompt),
+  /** Counts the tokens of a text; loads the model for that. */
+  countTokens: async (model: string, text: string, options: Record<string, unknown>): Promise<number> =>
+    (await post<CacheTrace>("/app/cache/trace", { model, messages: [{ role: "user", content: text }], raw: true, options })).tokens,
   check: () => get<CacheFsck>("/app/cache/fsck"),
   test: (places: CacheTestRequest) => post<CacheTested>("/app/cache/test", places),
   /** The title of a chat that a context belongs to. */

@@ -1,4 +1,4 @@
-// Chats; `/app/chats`. The daemon keeps them and computes their answers, whether or not this page is there.
+// `/app/chats`. The daemon stores chats and generates answers, whether or not this page is open.
 import { get, patch, post, put, query, remove, requestText, stream } from "./client";
 import { live } from "./live.svelte";
 import type * as types from "./types";
@@ -10,10 +10,10 @@ export type {
 
 export type Options = types.Chat["options"];
 
-/** A union of objects with one key each, as one object: whoever reads it looks for the key that is there. */
+/** A union of objects with one key each, as one object with optional keys. */
 type OneOf<U> = { [K in U extends unknown ? keyof U : never]?: U extends unknown ? (K extends keyof U ? U[K] : never) : never };
 
-/** A line of an answer: one of its keys. */
+/** A line of an answer stream: one of its keys. */
 export type ChatLine = OneOf<types.ChatLine>;
 export type ChatEvent = OneOf<types.ChatEvent>;
 
@@ -31,7 +31,7 @@ export const getMessages = (id: string, ask: { leaf?: string; before?: string; l
 export const setHead = (id: string, message: string): Promise<types.Chat> => put(at(id, "/head"), { message });
 export const stopAnswer = (id: string): Promise<{ stopped: boolean }> => post(at(id, "/stop"));
 export const prefetchChat = (id: string): Promise<types.ChatPrefetched> => post(at(id, "/prefetch"));
-/** As much of a text that was pasted is searched for; an address has not room for all of it. */
+/** Most characters of a search; an address cannot hold more. */
 const MOST_QUERY_CHARS = 1000;
 export const searchChats = (q: string, limit = 30, signal?: AbortSignal): Promise<types.ChatSearchResponse> =>
   get(`/app/chats/search${query({ q: q.trim().slice(0, MOST_QUERY_CHARS), limit })}`, signal);
@@ -43,13 +43,13 @@ export const listPresets = (): Promise<types.PresetsResponse> => get("/app/prese
 export const savePreset = (preset: types.Preset): Promise<types.Preset> => put(`/app/presets/${encodeURIComponent(preset.name)}`, preset);
 export const deletePreset = (name: string): Promise<void> => remove(`/app/presets/${encodeURIComponent(name)}`);
 
-/** Asks; the answer goes on when the reader goes away. */
+/** Sends a message. The answer continues when the reader disconnects. */
 export const sendMessage = (id: string, message: types.SendRequest, signal: AbortSignal): AsyncGenerator<ChatLine> =>
   stream("POST", at(id, "/messages"), { body: message, signal });
-/** Another answer, or more of one. */
+/** Generates another answer, or continues one. */
 export const answerAgain = (id: string, ask: types.AnswerRequest, signal: AbortSignal): AsyncGenerator<ChatLine> =>
   stream("POST", at(id, "/answer"), { body: ask, signal });
-/** Joins an answer that is being computed. */
+/** Follows an answer that is being generated. */
 export const attachAnswer = (id: string, signal: AbortSignal): AsyncGenerator<ChatLine> => stream("GET", at(id, "/answer"), { signal });
 
 export const chatEvents = live<ChatEvent>("/app/chats/events");

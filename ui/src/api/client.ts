@@ -1,15 +1,22 @@
 // Requests to the daemon: address, bearer token, JSON, NDJSON streams, errors.
 import { ndjson } from "./ndjson";
 import { reopen, session } from "./session";
+import type { ErrorBody, ErrorCode } from "./types";
 
-/** A refusal of the daemon, or no daemon at all (`status` 0). */
+/** An error response of the daemon, the error at the end of a stream, or no response at all (`status` 0). */
 export class ApiError extends Error {
+  readonly code: ErrorCode | undefined;
+  readonly params: Record<string, string>;
+
   constructor(
     readonly status: number,
     message: string,
     readonly body?: unknown,
   ) {
     super(message);
+    const { code, params } = (typeof body === "object" && body !== null ? body : {}) as Partial<ErrorBody>;
+    this.code = code;
+    this.params = params ?? {};
   }
 
   get offline(): boolean {
@@ -23,10 +30,10 @@ export interface RequestOptions {
   body?: unknown;
   signal?: AbortSignal;
   headers?: Record<string, string>;
-  /** It is read for as long as its page is seen. A browser gives six connections to all windows of a server, and six more to requests
-   * whose credentials it leaves out: what stays open has the latter, so that nothing else has to wait for it. */
+  /** The response is read as long as the page is visible. A browser allows six connections to a server, and six more for requests
+   * without credentials. Long streams use the latter, so that other requests need not wait for them. */
   stays?: boolean;
-  /** Called once an answer begins, which for a stream may be long before its first line. */
+  /** Called when the response begins, which may be long before its first line. */
   opened?: () => void;
 }
 
@@ -47,12 +54,12 @@ async function send(method: Method, path: string, options: RequestOptions, again
     });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    // It may be started anew, at another address.
+    // The daemon may have restarted at another address.
     reopen();
     throw new ApiError(0, String(error));
   }
   if (response.status === 401 && again) {
-    // Nothing was done. A daemon that was started anew has another token, which the window's shell knows.
+    // The request was not executed. A restarted daemon has another token, which the platform knows.
     reopen();
     if ((await session()).token !== token) return send(method, path, options, false);
   }
@@ -67,26 +74,44 @@ async function send(method: Method, path: string, options: RequestOptions, again
   } catch {
     body = undefined;
   }
-  const said = (body as { error?: unknown } | undefined)?.error;
-  throw new ApiError(response.status, typeof said === "string" ? said : text || response.statusText, body);
+  const message = (body as { error?: unknown } | undefined)?.error;
+  throw new ApiError(response.status, typeof message === "string" ? message : text || response.statusText, body);
 }
 
-/** One request, one JSON answer; `undefined` where the answer has no body. */
+/** Status of an error that ends a stream, whose response has begun with 200. */
+const STREAM_FAILED = 500;
+
+/** The last line of a stream that failed is an `ErrorBody`. */
+function throwIfError(line: unknown): void {
+  if (typeof line !== "object" || line === null || !("error" in line) || typeof line.error !== "string") return;
+  throw new ApiError(STREAM_FAILED, line.error, line);
+}
+
+/** A request with a JSON response; `undefined` if the response has no body. */
 export async function request<T>(method: Method, path: string, options: RequestOptions = {}): Promise<T> {
   const response = await send(method, path, options);
   const text = await response.text();
   return (text === "" ? undefined : JSON.parse(text)) as T;
 }
 
-/** The text of an answer that is not JSON for us: exports. */
+/** A response as text: exports. */
 export async function requestText(method: Method, path: string, options: RequestOptions = {}): Promise<string> {
   return (await send(method, path, options)).text();
 }
 
-/** One request, answered line by line. */
+/** A request with a response of JSON lines. Throws the error of a stream that failed. */
 export async function* stream<T>(method: Method, path: string, options: RequestOptions = {}): AsyncGenerator<T> {
   const response = await send(method, path, options);
-  if (response.body !== null) yield* ndjson<T>(response.body);
+  if (response.body === null) return;
+  try {
+    for await (const line of ndjson<T>(response.body)) {
+      throwIfError(line);
+      yield line;
+    }
+  } catch (error) {
+    // Browsers report a lost connection as a `TypeError`, each with another text.
+    throw error instanceof TypeError ? new ApiError(0, String(error)) : error;
+  }
 }
 
 export const get = <T>(path: string, signal?: AbortSignal): Promise<T> => request<T>("GET", path, signal ? { signal } : {});
@@ -95,7 +120,7 @@ export const put = <T>(path: string, body: unknown): Promise<T> => request<T>("P
 export const patch = <T>(path: string, body: unknown): Promise<T> => request<T>("PATCH", path, { body });
 export const remove = <T>(path: string, body?: unknown): Promise<T> => request<T>("DELETE", path, { body });
 
-/** A query string of what is defined. */
+/** A query string of the values that are defined. */
 export function query(values: Record<string, string | number | boolean | undefined>): string {
   const search = new URLSearchParams();
   for (const [key, value] of Object.entries(values)) if (value !== undefined) search.set(key, String(value));

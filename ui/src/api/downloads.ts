@@ -1,9 +1,9 @@
-// `/app/downloads` and `/app/discover`: models to pull, and those on their way.
+// `/app/downloads` and `/app/discover`: the download queue, and models to pull.
 import { get, post, query } from "./client";
 import { live } from "./live.svelte";
 import type { DiscoverResponse, Download, DownloadsResponse, MirrorResponse } from "./types";
 
-/** The queue, now and whenever something changed. */
+/** The queue, whenever it changes. */
 export const downloadsStatus = () => live<DownloadsResponse>("/app/downloads/events");
 
 const change = (what: string) => (id: number) =>
@@ -19,7 +19,7 @@ export const downloads = {
     post<DownloadsResponse>("/app/downloads/reorder", { download: String(id), position }),
   cap: (bytesPerSecond: number | null) =>
     post<DownloadsResponse>("/app/downloads/cap", { bytes_per_second: bytesPerSecond }),
-  /** Models to pull. With `own` nobody outside is asked: the catalogue that comes with Cairn answers. */
+  /** Searches models to pull. With `own` only the built-in catalogue answers, and no other host is contacted. */
   discover: (q: string, own: boolean, signal: AbortSignal) =>
     get<DiscoverResponse>(`/app/discover${query({ q, own, limit: 50 })}`, signal),
   mirrors: () => get<MirrorResponse>("/app/mirror"),

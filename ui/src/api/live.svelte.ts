@@ -1,6 +1,6 @@
-// Server state that the daemon pushes: one stream per path, shared by all who watch, opened while somebody does and the
-// page is visible. A browser allows six connections to one server, so a hidden page gives its own back.
-import { shell } from "../shell";
+// Server state that the daemon pushes. There is one stream per path, shared by its watchers; it is open while there is a watcher
+// and the page is visible. A browser allows six connections to a server, so a hidden page closes its streams.
+import { platform } from "../platform";
 import { ApiError, stream } from "./client";
 
 const RETRY_MS = [500, 1000, 2000, 5000];
@@ -13,7 +13,7 @@ export class Live<T> {
   #abort: AbortController | undefined;
   #listeners = new Set<(line: T) => void>();
   #again = new Set<() => void>();
-  /** Lines may have been missed. */
+  /** Whether lines may have been missed. */
   #missed = false;
 
   constructor(
@@ -21,8 +21,8 @@ export class Live<T> {
     private readonly open: typeof stream<T> = stream<T>,
   ) {}
 
-  /** Watches until the returned function is called; `listener` hears each line, not only the last, and `again` that the stream was
-   * opened once more: what changed in between nobody told. */
+  /** Watches until the returned function is called. `listener` gets each line. `again` is called when the stream was reopened,
+   * because changes in between may have been missed. */
   watch(listener?: (line: T) => void, again?: () => void): () => void {
     if (listener) this.#listeners.add(listener);
     if (again) this.#again.add(again);
@@ -69,8 +69,8 @@ export class Live<T> {
       } catch (error) {
         if (signal.aborted) return;
         this.error = error instanceof ApiError ? error : new ApiError(0, String(error));
-        // What the daemon refuses it refuses again; only its absence passes, and in a window that the shell has not heard of another.
-        const passes = this.error.status === 401 && shell.kind === "tauri";
+        // A refused request is not repeated, only an absent daemon is. In a window, a 401 passes: the new token may not be known yet.
+        const passes = this.error.status === 401 && platform.kind === "tauri";
         if (this.error.status >= 400 && this.error.status < 500 && !passes) return;
       }
       this.#missed = true;
@@ -80,7 +80,7 @@ export class Live<T> {
     }
   }
 
-  /** Called for the whole page when it is hidden or seen again. */
+  /** Called when the page is hidden or shown. */
   suspend(hidden: boolean): void {
     if (hidden) this.#stop();
     else this.#start();
@@ -89,7 +89,7 @@ export class Live<T> {
 
 const all = new Map<string, Live<unknown>>();
 
-/** The stream of that path; the same for all who ask. */
+/** The stream of a path, shared by all callers. */
 export function live<T>(path: string): Live<T> {
   let found = all.get(path);
   if (found === undefined) {
@@ -104,7 +104,7 @@ if (typeof document !== "undefined") {
   document.addEventListener("visibilitychange", () => {
     clearTimeout(timer);
     const hidden = document.visibilityState === "hidden";
-    // A glance at another tab costs no new connections.
+    // A short look at another tab does not reopen the streams.
     timer = setTimeout(() => all.forEach((one) => one.suspend(hidden)), hidden ? HIDDEN_MS : 0);
   });
 }

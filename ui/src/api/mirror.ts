@@ -4,7 +4,7 @@ import type { InviteResponse, MirrorResponse } from "./types";
 
 export const mirror = {
   now: () => get<MirrorResponse>("/app/mirror"),
-  /** A code that lets another computer in, once. */
+  /** Creates a one-time code with which another computer can join. */
   invite: () => post<InviteResponse>("/app/mirror/invite"),
   join: (address: string, code: string) => post<MirrorResponse>("/app/mirror/join", { address, code }),
 };

@@ -1,5 +1,5 @@
-// The models that are here and those that are loaded, as the chat and the status bar need them. The daemon tells of no
-// change of these, so they are asked again when something happened that may have changed them.
+// Installed and loaded models, for the chat and the status bar. The daemon does not push changes of these, so they are
+// requested again after anything that may have changed them.
 import { get, post } from "./client";
 
 export interface ModelDetails {
@@ -42,24 +42,24 @@ export interface ShowResponse {
 class Models {
   installed = $state.raw<readonly TagsModel[]>([]);
   loaded = $state.raw<readonly PsModel[]>([]);
-  /** Whether the list has come at least once. */
-  known = $state(false);
+  /** Whether the list has been loaded once. */
+  hasList = $state(false);
 
-  #come = (): void => {};
-  readonly #came = new Promise<void>((resolve) => (this.#come = resolve));
+  #resolveList = (): void => {};
+  readonly #listed = new Promise<void>((resolve) => (this.#resolveList = resolve));
 
   async refresh(): Promise<void> {
     const [tags, ps] = await Promise.allSettled([get<{ models: TagsModel[] }>("/api/tags"), get<{ models: PsModel[] }>("/api/ps")]);
     if (tags.status === "rejected") throw tags.reason;
     this.installed = tags.value.models;
     if (ps.status === "fulfilled") this.loaded = ps.value.models;
-    this.known = true;
-    this.#come();
+    this.hasList = true;
+    this.#resolveList();
   }
 
-  /** Waits until the list has come, whoever asked for it. */
+  /** Waits until the list has been loaded. */
   async ready(): Promise<void> {
-    if (!this.known) await Promise.race([this.#came, this.refresh()]);
+    if (!this.hasList) await Promise.race([this.#listed, this.refresh()]);
   }
 
   async refreshLoaded(): Promise<void> {
@@ -74,23 +74,28 @@ class Models {
     return this.loaded.find((model) => sameModel(model.name, name));
   }
 
-  /** Tokens that a chat with the model has room for. */
-  contextOf(name: string | undefined): number | undefined {
-    return this.isLoaded(name)?.context_length ?? this.find(name)?.details.context_length;
+  /** Context size of a model in tokens: as it is loaded, else the configured size, which the model's own limits. */
+  contextOf(name: string | undefined, configured: number | undefined): number | undefined {
+    const loaded = this.isLoaded(name)?.context_length;
+    if (loaded !== undefined) return loaded;
+    const model = this.find(name);
+    if (model === undefined) return undefined;
+    const limits = [configured, model.details.context_length].filter((tokens) => tokens !== undefined);
+    return limits.length > 0 ? Math.min(...limits) : undefined;
   }
 
   can(name: string | undefined, capability: string): boolean {
     return this.find(name)?.capabilities?.includes(capability) ?? false;
   }
 
-  /** The model of a new chat: the wanted one if it is here, else one that is loaded, else the first. */
+  /** The model of a new chat: the wanted one if installed, else a loaded one, else the first. */
   pick(wanted: string | undefined): string | undefined {
     const chats = this.installed.filter((model) => !model.capabilities || model.capabilities.includes("completion"));
     return this.find(wanted)?.name ?? this.loaded[0]?.name ?? chats[0]?.name;
   }
 }
 
-/** Whether two names mean the same model: `pebble` is `pebble:latest`. */
+/** Whether two names are the same model: `pebble` is `pebble:latest`. */
 export function sameModel(a: string | undefined, b: string | undefined): boolean {
   if (a === undefined || b === undefined) return false;
   const full = (name: string): string => (/:[^/]*$/.test(name) ? name : `${name}:latest`).toLowerCase();

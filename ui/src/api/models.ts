@@ -1,4 +1,4 @@
-// Models that are here: lists, what they take, what is done to them; and files that could become models.
+// Installed models: lists, disk usage, actions; and files that can be imported.
 import { get, post, stream } from "./client";
 import type {
   DeleteResponse,
@@ -19,12 +19,12 @@ export const models = {
   show: (model: string) => post<ShowResponse>("/api/show", { model }),
   usage: () => get<UsageResponse>("/app/usage"),
   remove: (model: string) => post<DeleteResponse>("/app/delete", { model }),
-  /** Takes a model out of memory: a request without a prompt that keeps it for no time. */
+  /** Unloads a model: an empty request with `keep_alive` 0. */
   unload: (model: string) => post<unknown>("/api/generate", { model, keep_alive: 0, stream: false }),
   load: (model: string, force: boolean) => post<unknown>("/app/load", { model, force }),
   verify: (names: string[], signal: AbortSignal) =>
     stream<VerifyLine>("POST", "/app/verify", { body: { models: names }, signal }),
-  bring: (request: ImportRequest, signal: AbortSignal) =>
+  importFile: (request: ImportRequest, signal: AbortSignal) =>
     stream<ImportLine>("POST", "/app/import", { body: request, signal }),
   scan: (request: ScanRequest, signal: AbortSignal) => stream<ScanLine>("POST", "/app/scan", { body: request, signal }),
 };

@@ -1,6 +1,6 @@
-// NDJSON: one JSON value per line, as every stream of the daemon is.
+// NDJSON: streams of one JSON value per line.
 
-/** Lines of a stream of bytes as they come. A line that is cut by the end of the stream is dropped. */
+/** Parses the lines of a byte stream. A last line without a line end is dropped. */
 export async function* ndjson<T>(body: ReadableStream<Uint8Array>): AsyncGenerator<T> {
   const reader = body.getReader();
   const decoder = new TextDecoder();
@@ -27,7 +27,7 @@ export async function* ndjson<T>(body: ReadableStream<Uint8Array>): AsyncGenerat
       }
     }
   } finally {
-    // Leaving the loop early closes the connection, so that the server need not go on sending.
+    // Leaving the loop early closes the connection, so that the server stops sending.
     await reader.cancel().catch(() => {});
   }
 }

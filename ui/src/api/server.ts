@@ -1,6 +1,6 @@
-// `/app/server`: where the daemon is reached, by whom, and what was asked lately.
+// `/app/server`: addresses, clients and recent requests.
 import { live } from "./live.svelte";
 import type { ServerResponse } from "./types";
 
-/** The server, now and whenever something changed. */
+/** The server status, whenever it changes. */
 export const serverStatus = () => live<ServerResponse>("/app/server/events");

@@ -1,10 +1,10 @@
-// Who this page is towards the daemon. In the window the shell knows the token. In a browser the address carries a ticket
-// once (`#t=...`), which is exchanged for a token that lives as long as the tab.
-import { shell, type ServerInfo } from "../shell";
+// The session of this page with the daemon. In the window, the platform has the token. In a browser, the address carries a
+// one-time ticket (`#t=...`), which is exchanged for a token that is valid as long as the tab.
+import { platform, type ServerInfo } from "../platform";
 
 const KEY = "cairn.session";
 
-/** The ticket in an address's fragment, and the fragment without it. */
+/** Splits an address's fragment into the ticket and the rest. */
 export function takeTicket(hash: string): { ticket?: string; rest: string } {
   const found = /^#\/?t=([A-Za-z0-9_-]+)(?:&(.*))?$/.exec(hash);
   if (found === null) return { rest: hash };
@@ -23,16 +23,16 @@ function store(token: string): void {
   try {
     sessionStorage.setItem(KEY, token);
   } catch {
-    // Without storage the token lives until the page is loaded anew.
+    // Without storage, the token is lost when the page reloads.
   }
 }
 
 async function open(): Promise<ServerInfo> {
-  const info = await shell.server();
+  const info = await platform.server();
   if (info.token !== undefined) return info;
   const { ticket, rest } = takeTicket(location.hash);
   if (ticket === undefined) return { ...info, token: stored() };
-  // The ticket leaves the address at once, so that it is neither bookmarked nor shared.
+  // The ticket is removed from the address at once, so that it is not bookmarked or shared.
   history.replaceState(null, "", location.pathname + location.search + rest);
   const response = await fetch(`${info.address}/app/session`, {
     method: "POST",
@@ -40,7 +40,7 @@ async function open(): Promise<ServerInfo> {
     body: JSON.stringify({ ticket }),
     credentials: "same-origin",
   });
-  // A used or old ticket is no reason to forget a session that this tab already has.
+  // A used or expired ticket does not end a session that this tab already has.
   if (!response.ok) return { ...info, token: stored() };
   const { token } = (await response.json()) as { token: string };
   store(token);
@@ -49,7 +49,7 @@ async function open(): Promise<ServerInfo> {
 
 let opened: Promise<ServerInfo> | undefined;
 
-/** Where the daemon is and with which token; asked once. */
+/** The daemon's address and token; requested once. */
 export function session(): Promise<ServerInfo> {
   opened ??= open().catch((error: unknown) => {
     opened = undefined;
@@ -58,7 +58,7 @@ export function session(): Promise<ServerInfo> {
   return opened;
 }
 
-/** Forgets it, so that the next request asks again: the daemon was started anew, perhaps at another address. */
+/** Forgets the session, so that the next request asks again: the daemon may have restarted at another address. */
 export function reopen(): void {
   opened = undefined;
 }

@@ -1,12 +1,12 @@
-// `/app/settings`: the table as it holds, and one draft of changes to it, which is written whole or not at all.
-import { choices } from "./choices.svelte";
+// `/app/settings`: the settings table, and drafts of changes that are written together or not at all.
+import { uiSettings } from "./uiSettings.svelte";
 import { ApiError, get, patch } from "./client";
 import type { Setting, SettingsRefused, SettingsResponse } from "./types";
 
-/** A value as it is edited; `null` goes back to the default. */
+/** An edited value; `null` resets to the default. */
 export type Value = boolean | number | string | null;
 
-/** The two requests, so that tests can answer them. */
+/** The requests, replaced in tests. */
 export interface SettingsApi {
   read: () => Promise<SettingsResponse>;
   write: (change: Record<string, Value>) => Promise<SettingsResponse>;
@@ -17,31 +17,31 @@ const wire: SettingsApi = {
   write: (change) => patch<SettingsResponse>("/app/settings", change),
 };
 
-/** Settings on a screen: what holds, what was changed and not yet written, and what is wrong with that. */
+/** Settings on a screen: stored values, drafts, and errors. */
 export class SettingsTable {
   table = $state.raw<SettingsResponse | undefined>(undefined);
   error = $state.raw<ApiError | undefined>(undefined);
   saving = $state(false);
-  /** Changes by key that are not written. */
+  /** Unsaved changes by key. */
   draft = $state.raw<Record<string, Value>>({});
-  /** Why they cannot be written, by key; of no key, under the empty one. */
-  wrong = $state.raw<Record<string, string>>({});
-  /** What was there before the last change, to go back to. */
+  /** Errors by key; the empty key is for errors of no single setting. */
+  wrong = $state.raw<Record<string, string | ApiError>>({});
+  /** Values before the last change, for undo. */
   before = $state.raw<Record<string, Value> | undefined>(undefined);
-  /** Beginnings and ends of writing. */
+  /** Number of started and finished writes. */
   #writes = 0;
 
   constructor(
     private readonly api: SettingsApi = wire,
-    /** Hears of every table: what it says of the interface holds at once. */
-    private readonly heard: (table: SettingsResponse) => void = (table) => choices.take(table.settings),
+    /** Called with every table, so that settings of the interface apply at once. */
+    private readonly onTable: (table: SettingsResponse) => void = (table) => uiSettings.take(table.settings),
   ) {}
 
   async load(): Promise<void> {
     const writes = this.#writes;
     try {
       const table = await this.api.read();
-      // What was written meanwhile is told by its own answer, which is newer.
+      // The answer of a write that happened meanwhile is newer.
       if (writes === this.#writes) this.#show(table);
       this.error = undefined;
     } catch (error) {
@@ -51,20 +51,20 @@ export class SettingsTable {
 
   #show(table: SettingsResponse): void {
     this.table = table;
-    this.heard(table);
+    this.onTable(table);
   }
 
   find(key: string): Setting | undefined {
     return this.table?.settings.find((setting) => setting.key === key);
   }
 
-  /** What a field shows: the draft, else what holds. */
+  /** The value of a field: the draft, or else the stored value. */
   shown(setting: Setting): Value {
     const drafted = this.draft[setting.key];
     return drafted !== undefined ? drafted : (setting.value ?? null);
   }
 
-  /** The environment and the command line go before what is set here. */
+  /** Whether the environment or the command line overrides a setting. */
   locked(setting: Setting): boolean {
     return setting.origin === "environment" || setting.origin === "flag";
   }
@@ -80,19 +80,19 @@ export class SettingsTable {
     return Object.keys(this.draft).length > 0;
   }
 
-  /** Takes back a draft that was refused. */
+  /** Discards a draft. */
   forget(key: string): void {
     this.draft = without(this.draft, [key]);
     this.wrong = without(this.wrong, [key, ""]);
   }
 
-  /** Changes a setting at once. False when it was refused; the draft stays, with the reason beside it. */
+  /** Saves one setting at once. Returns false if it was refused; the draft and its error stay. */
   async put(key: string, value: Value): Promise<boolean> {
     this.set(key, value);
     return this.save([key]);
   }
 
-  /** Writes drafts, of some keys or all. False when they were refused; then `wrong` says why, by key. */
+  /** Saves drafts, of some keys or all. Returns false if they were refused; `wrong` has the errors by key. */
   async save(keys: readonly string[] = Object.keys(this.draft)): Promise<boolean> {
     const change = Object.fromEntries(keys.flatMap((key) => (key in this.draft ? [[key, this.draft[key] ?? null]] : [])));
     if (Object.keys(change).length === 0) return true;
@@ -119,7 +119,7 @@ export class SettingsTable {
     }
   }
 
-  /** Writes what was there before the last change. */
+  /** Restores the values before the last change. */
   async undo(): Promise<boolean> {
     if (!this.before) return false;
     this.draft = { ...this.draft, ...this.before };
@@ -133,9 +133,9 @@ function without<T>(all: Record<string, T>, keys: readonly string[]): Record<str
   return Object.fromEntries(Object.entries(all).filter(([key]) => !keys.includes(key)));
 }
 
-function reasons(error: unknown): Record<string, string> {
+function reasons(error: unknown): Record<string, string | ApiError> {
   if (!(error instanceof ApiError)) return { "": String(error) };
   const refused = error.body as Partial<SettingsRefused> | undefined;
   const wrong = refused?.wrong?.map(({ key, reason }) => [key, reason] as const) ?? [];
-  return wrong.length ? Object.fromEntries(wrong) : { "": error.message };
+  return wrong.length ? Object.fromEntries(wrong) : { "": error };
 }

@@ -23,7 +23,7 @@ async function started(write: (change: Record<string, Value>) => Promise<Setting
   return settings;
 }
 
-it("drafts, and a value that is there already is no change", async () => {
+it("draft with the stored value is no change", async () => {
   const settings = await started(async () => table([]));
   settings.set("cache.ram", 6);
   expect(settings.dirty).toBe(true);
@@ -31,11 +31,11 @@ it("drafts, and a value that is there already is no change", async () => {
   expect(settings.dirty).toBe(false);
   settings.set("engine.parallel", null);
   expect(settings.dirty, "the default again").toBe(false);
-  expect(settings.locked(settings.find("server.host")!), "the environment set it").toBe(true);
+  expect(settings.locked(settings.find("server.host")!), "the environment overrides it").toBe(true);
   expect(settings.locked(settings.find("cache.ram")!)).toBe(false);
 });
 
-it("sees what others changed, and keeps its drafts", async () => {
+it("reload shows changes of others and keeps drafts", async () => {
   let budget = 5;
   const settings = new SettingsTable({ read: async () => table([setting("cache.ram", budget, "file")]), write: async () => table([]) }, () => {});
   await settings.load();
@@ -46,7 +46,7 @@ it("sees what others changed, and keeps its drafts", async () => {
   expect(settings.draft).toEqual({ "cache.ram": 9 });
 });
 
-it("does not go back to what was read while a change was written", async () => {
+it("table read during a write does not replace the write's answer", async () => {
   let answer: (table: SettingsResponse) => void = () => {};
   let written: (table: SettingsResponse) => void = () => {};
   const row = (value: number) => table([setting("cache.ram", value, "file")]);
@@ -60,7 +60,7 @@ it("does not go back to what was read while a change was written", async () => {
   expect(settings.find("cache.ram")?.value).toBe(9);
 });
 
-it("does not go back to a table from before a change", async () => {
+it("table read before a change does not replace it", async () => {
   let answer: (table: SettingsResponse) => void = () => {};
   const row = (value: number) => table([setting("cache.ram", value, "file")]);
   const settings = new SettingsTable({ read: () => new Promise((done) => (answer = done)), write: async () => row(9) }, () => {});
@@ -71,7 +71,7 @@ it("does not go back to a table from before a change", async () => {
   expect(settings.find("cache.ram")?.value).toBe(9);
 });
 
-it("says what is wrong by key and keeps the draft", async () => {
+it("refused values are reported by key and stay in the draft", async () => {
   const settings = await started(async () => {
     throw new ApiError(400, "refused", { error: "refused", wrong: [{ key: "cache.ram", reason: "too little" }] });
   });
@@ -79,10 +79,10 @@ it("says what is wrong by key and keeps the draft", async () => {
   expect(settings.wrong).toEqual({ "cache.ram": "too little" });
   expect(settings.draft).toEqual({ "cache.ram": 1 });
   settings.set("cache.ram", 2);
-  expect(settings.wrong, "a new value has not been judged").toEqual({});
+  expect(settings.wrong, "a new value is not checked yet").toEqual({});
 });
 
-it("goes back to what was there before", async () => {
+it("undo restores the values before the last change", async () => {
   const written: Record<string, Value>[] = [];
   const settings = await started(async (change) => {
     written.push(change);
@@ -99,7 +99,7 @@ it("goes back to what was there before", async () => {
   expect(settings.before, "once").toBeUndefined();
 });
 
-it("writes what was changed last, not what was refused before", async () => {
+it("save writes the latest drafts, not refused ones", async () => {
   const written: Record<string, Value>[] = [];
   const settings = await started(async (change) => {
     written.push(change);
@@ -107,7 +107,7 @@ it("writes what was changed last, not what was refused before", async () => {
     return table([]);
   });
   await settings.put("cache.ram", 1);
-  expect(settings.wrong, "of no key").toEqual({ "": "no" });
+  expect(settings.wrong, "of no key").toEqual({ "": new ApiError(400, "no") });
   expect(await settings.put("engine.parallel", 4)).toBe(true);
   expect(written[1]).toEqual({ "engine.parallel": 4 });
   settings.forget("cache.ram");

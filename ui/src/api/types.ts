@@ -1,4 +1,4 @@
-// What the daemon is asked and answers, from src-tauri/crates/wire. Written by `cargo xtask gen`; changes belong there.
+// Requests and responses of the daemon. Generated from src-tauri/crates/wire by `cargo xtask gen`: do not edit.
 /* eslint-disable */
 
 /** A tier. */
@@ -169,11 +169,13 @@ export type CacheTraceRequest = {
   messages: Message[];
   /** The messages' texts are the prompt, without the model's template. */
   raw?: boolean;
+  /** Options of the request; `num_ctx` decides with which context the model is loaded. */
+  options?: Record<string, unknown>;
 };
 
 /** What is kept of a prompt, and why it is not more. */
 export type CacheTrace = {
-  /** Tokens of the prompt. */
+  /** Tokens of the whole prompt, even where it is longer than the context. */
   tokens: number;
   /** Of these, tokens that the loaded model has in memory. */
   memory_tokens: number;
@@ -490,7 +492,7 @@ export type ChatLine =
 /** An answer that failed. */
 export type FailedAnswer = {
   /** Why. */
-  error: string;
+  error: ErrorBody;
   /** As far as it came. */
   message: ChatMessage;
 };
@@ -745,7 +747,7 @@ export type Download = {
   /** What went wrong last and was got round. */
   trouble?: string;
   /** Why it failed. */
-  error?: string;
+  error?: ErrorBody;
   /** It goes on when nobody watches. */
   detached: boolean;
 };
@@ -1685,6 +1687,213 @@ export type LoadRequest = {
   keep_alive?: KeepAlive;
 };
 
+/** The stable name of an error that a client can see. The documentation of each names its parameters. */
+export type ErrorCode =
+  /** The request is malformed or contradicts itself. Parameters: reason. */
+  | "invalid_request"
+  /** The request has no body. */
+  | "missing_body"
+  /** The request's body exceeds the limit. */
+  | "body_too_large"
+  /** The daemon token is missing or wrong. */
+  | "unauthorized"
+  /** The one-time address of the interface was used before or is too old. */
+  | "session_expired"
+  /** This client may not do that. Parameters: reason. */
+  | "forbidden"
+  /** There is no such entry. Parameters: reason. */
+  | "not_found"
+  /** The daemon failed unexpectedly. Parameters: reason. */
+  | "internal"
+  /** Too many requests wait already. */
+  | "server_busy"
+  /** This version cannot do that. Parameters: feature. */
+  | "unsupported"
+  /** The engine could not start. Parameters: reason. */
+  | "start_failed"
+  /** A setting has an invalid value; `wrong` in the body lists all of them. Parameters: reason. */
+  | "setting_invalid"
+  /** `config.toml` cannot be read. Parameters: path, reason. */
+  | "config_unreadable"
+  /** `config.toml` cannot be written. Parameters: reason. */
+  | "config_unwritable"
+  /** The text is not a model name. Parameters: name. */
+  | "model_name_invalid"
+  /** There is no model of that name. Parameters: model. */
+  | "model_not_found"
+  /** The model has no GGUF file. Parameters: model. */
+  | "model_has_no_file"
+  /** The file cannot be read, or is not a model. Parameters: path, reason. */
+  | "model_file_unreadable"
+  /** The model cannot be loaded. Parameters: reason. */
+  | "model_unloadable"
+  /** The model needs more memory than is free. Parameters: need_bytes, free_bytes. */
+  | "model_too_large"
+  /** The name belongs to the built-in model. Parameters: model. */
+  | "model_built_in"
+  /** Another model has that name. Parameters: model. */
+  | "model_name_taken"
+  /** A library that Cairn only reads has a model of that name. Parameters: model, path. */
+  | "model_in_other_library"
+  /** The model is in a library that Cairn only reads. Parameters: model, path. */
+  | "library_read_only"
+  /** A library cannot be read. Parameters: reason. */
+  | "library_unreadable"
+  /** The library cannot be written. Parameters: reason. */
+  | "library_write_failed"
+  /** The disk has too little free space. Parameters: need_bytes, free_bytes, path. */
+  | "disk_full"
+  /** A manifest cannot be read, so nothing was removed. Parameters: path. */
+  | "manifest_unreadable"
+  /** The text is not a digest. Parameters: reason. */
+  | "digest_invalid"
+  /** The contents have another digest. Parameters: expected, found. */
+  | "digest_mismatch"
+  /** The blob was not uploaded. Parameters: digest. */
+  | "blob_not_found"
+  /** The model is a file outside of the library. Parameters: model. */
+  | "file_outside_library"
+  /** The file is in Cairn's own library. Parameters: path. */
+  | "file_in_library"
+  /** The file belongs to a library that Cairn only reads. Parameters: path, library. */
+  | "file_in_other_library"
+  /** The file cannot be linked or moved; a copy is possible. Parameters: reason. */
+  | "import_refused"
+  /** The request to create a model is incomplete or contradicts itself. Parameters: reason. */
+  | "create_request_invalid"
+  /** The weights cannot be quantised. Parameters: reason. */
+  | "quantization_failed"
+  /** The template is invalid. Parameters: reason. */
+  | "template_invalid"
+  /** The registry has no such model. Parameters: host, model. */
+  | "registry_model_not_found"
+  /** The registry would be asked over plain HTTP. Parameters: host. */
+  | "registry_insecure"
+  /** The text is not an address of a registry. Parameters: reason. */
+  | "registry_address_invalid"
+  /** The registry refuses access to the model. Parameters: reason. */
+  | "registry_refused"
+  /** The registry's certificate is not trusted. Parameters: host, reason. */
+  | "registry_untrusted"
+  /** The registry cannot be reached. Parameters: reason. */
+  | "registry_unreachable"
+  /** The registry asks to wait. Parameters: host, seconds. */
+  | "registry_busy"
+  /** The registry publishes the model in a format that Cairn cannot run. Parameters: model. */
+  | "model_format_unsupported"
+  /** The registry's manifest is not one of a model. Parameters: host, model, reason. */
+  | "manifest_invalid"
+  /** The name belongs to a model that was made on this machine. Parameters: model. */
+  | "model_made_here"
+  /** The network settings prevent connections. Parameters: reason. */
+  | "proxy_invalid"
+  /** The contents could not be downloaded. Parameters: reason. */
+  | "download_failed"
+  /** There is no such download. Parameters: download. */
+  | "download_not_found"
+  /** The download is complete. Parameters: model. */
+  | "download_complete"
+  /** The download was cancelled; what was downloaded is kept. */
+  | "download_cancelled"
+  /** The daemon is shutting down; the download will resume. */
+  | "download_interrupted"
+  /** The download was discarded. */
+  | "download_discarded"
+  /** The list of downloads is full. Parameters: limit. */
+  | "too_many_downloads"
+  /** The registry does not accept pushes from this user. Parameters: host, reason. */
+  | "push_unauthorized"
+  /** The model could not be pushed. Parameters: reason. */
+  | "push_failed"
+  /** Another machine may not have this fetched. Parameters: source, reason. */
+  | "remote_fetch_forbidden"
+  /** The search query is too long. Parameters: limit. */
+  | "query_too_long"
+  /** The user name is invalid. */
+  | "login_invalid"
+  /** The registry refuses the user name or password. Parameters: reason. */
+  | "login_refused"
+  /** The host is not a registry. Parameters: host. */
+  | "login_not_a_registry"
+  /** The registry cannot be reached; nothing was stored. Parameters: reason. */
+  | "login_unreachable"
+  /** The password cannot be stored or read. Parameters: reason. */
+  | "login_store_failed"
+  /** The text is not a join code. */
+  | "join_code_invalid"
+  /** The mirror was not joined. Parameters: reason. */
+  | "join_failed"
+  /** The text is not a key. Parameters: reason. */
+  | "peer_key_invalid"
+  /** The key or the list of trusted peers cannot be used. Parameters: reason. */
+  | "trust_store_failed"
+  /** The local network cannot be searched. Parameters: reason. */
+  | "lan_failed"
+  /** The cache is off. */
+  | "cache_off"
+  /** There is no cached context of that id. Parameters: context. */
+  | "context_not_found"
+  /** Several cached contexts have ids with that prefix. Parameters: context. */
+  | "context_ambiguous"
+  /** Pinned contexts may take a quarter of a tier. */
+  | "pin_quota_exceeded"
+  /** The environment overrides this limit. Parameters: variable. */
+  | "cache_limit_overridden"
+  /** The limit is out of range. Parameters: reason. */
+  | "cache_limit_invalid"
+  /** The folder cannot be used for the cache. Parameters: path, reason. */
+  | "cache_folder_invalid"
+  /** The cache folder cannot be read. Parameters: reason. */
+  | "cache_folder_unreadable"
+  /** The model cannot think. Parameters: model. */
+  | "thinking_unsupported"
+  /** An option has an invalid value. Parameters: reason. */
+  | "option_invalid"
+  /** The prompt does not fit into the context. Parameters: prompt_tokens, context_tokens. */
+  | "prompt_too_long"
+  /** The context is too small for any part of the prompt. Parameters: prompt_tokens, context_tokens, min_tokens. */
+  | "context_too_small"
+  /** The prompt cannot be rendered. Parameters: reason. */
+  | "prompt_failed"
+  /** The model failed while it computed. Parameters: reason. */
+  | "generation_failed"
+  /** The engine stopped before the answer was complete. */
+  | "generation_interrupted"
+  /** There is no such chat. Parameters: chat. */
+  | "chat_not_found"
+  /** The chat has no such message. Parameters: message. */
+  | "message_not_found"
+  /** There is no such preset. Parameters: preset. */
+  | "preset_not_found"
+  /** An answer is being computed in this chat. */
+  | "chat_answering"
+  /** No answer is being computed in this chat. */
+  | "chat_not_answering"
+  /** The chat has no model. */
+  | "chat_without_model"
+  /** The chat is in the trash. */
+  | "chat_in_trash"
+  /** The message is empty. */
+  | "message_empty"
+  /** The message cannot be answered or continued. Parameters: message. */
+  | "message_not_answerable"
+  /** The chats cannot be imported. Parameters: reason. */
+  | "chat_import_failed"
+  /** The chats cannot be read or written. Parameters: reason. */
+  | "chats_unavailable"
+  /** A newer version of Cairn wrote the chats. Parameters: path. */
+  | "chats_newer_version";
+
+/** The body of an error response, and the last line of a stream that failed. */
+export type ErrorBody = {
+  /** What went wrong, in English. */
+  error: string;
+  /** The stable name of the error; absent from other servers. */
+  code?: ErrorCode;
+  /** The facts of the error by name, as [`ErrorCode`] documents them. */
+  params?: Record<string, string>;
+};
+
 /** How long a model stays loaded after its last request. */
 export type KeepAlive = string | number;
 
@@ -2051,12 +2260,6 @@ export type Overflow =
 export type VersionResponse = {
   /** `x.y.z` */
   version: string;
-};
-
-/** The body of every refusal, and the last line of a stream that failed half-way. */
-export type ErrorBody = {
-  /** What went wrong, for people. */
-  error: string;
 };
 
 /** Why an answer ended, as `done_reason`. */

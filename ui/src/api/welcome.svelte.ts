@@ -1,20 +1,20 @@
-// Whether the first run is over: the daemon remembers it for all windows and browsers of its user.
-import { choices } from "./choices.svelte";
+// First-run state: whether the user has finished it, as stored by the daemon for all windows and browsers.
+import { uiSettings } from "./uiSettings.svelte";
 import { ApiError, get, patch } from "./client";
 import type { TagsResponse } from "./types";
 
 const KEY = "ui.welcomed";
 
 class Welcome {
-  /** Unknown until the daemon was asked; a daemon that cannot tell has been welcomed. */
+  /** `undefined` until the daemon has answered. A daemon that cannot be asked needs no first run. */
   needed = $state<boolean | undefined>(undefined);
-  /** Whether the person came through the first run just now, and has not been told the rest. */
+  /** Whether the first run has just ended and its card is still to be shown. */
   fresh = $state(false);
 
-  /** Asks. Whoever has models of their own here needs no welcome. */
+  /** Asks the daemon. A user with models of their own needs no first run. */
   async ask(): Promise<void> {
     try {
-      const settings = await choices.load();
+      const settings = await uiSettings.load();
       const setting = settings.find((one) => one.key === KEY);
       if (setting === undefined || setting.value === true) {
         this.needed = false;
@@ -31,7 +31,7 @@ class Welcome {
   async finish(): Promise<void> {
     this.needed = false;
     this.fresh = true;
-    // Were it not written, the welcome would be seen once more, and no harm done.
+    // If it is not stored, the first run is shown once more.
     await patch("/app/settings", { [KEY]: true }).catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-// Commands: one table of what can be done by a shortcut or from the palette. A screen says how it does those that are its own.
+// Commands of shortcuts and the palette, in one table. Screens register handlers for theirs.
 import { isMac } from "../components";
 
 export interface Command {
@@ -9,7 +9,7 @@ export interface Command {
   chat?: boolean;
   /** Not in the palette. */
   hidden?: boolean;
-  /** Its shortcut stays: closing layers depends on it. */
+  /** The shortcut cannot be changed: closing dialogs depends on it. */
   fixed?: boolean;
 }
 
@@ -33,20 +33,20 @@ export const COMMANDS: readonly Command[] = [
   { id: "language" },
 ];
 
-/** What a handler answers `false` to was not for it. */
+/** Returns `false` if the command did not apply. */
 export type Handler = () => unknown;
 
 class Commands {
   #handlers = new Map<string, Handler>();
   #waiting: string | undefined;
 
-  /** Says how commands are done, until the returned function is called. */
+  /** Registers handlers until the returned function is called. */
   handle(handlers: Record<string, Handler>): () => void {
     for (const [id, handler] of Object.entries(handlers)) this.#handlers.set(id, handler);
     const waiting = this.#waiting;
     if (waiting !== undefined && waiting in handlers) {
       this.#waiting = undefined;
-      // The screen that just came finishes its first drawing before it is told to act.
+      // A screen that has just been mounted finishes its first paint before it runs a command.
       setTimeout(() => this.run(waiting), 50);
     }
     return () => {
@@ -63,7 +63,7 @@ class Commands {
     return handler !== undefined && handler() !== false;
   }
 
-  /** Does it as soon as a screen that can has come. */
+  /** Runs a command as soon as a screen has registered a handler for it. */
   later(id: string): void {
     this.#waiting = id;
   }
@@ -71,11 +71,11 @@ class Commands {
 
 export const commands = new Commands();
 
-/** The combination of a key press, as the table spells it. */
+/** The shortcut of a key press, as the table spells it. */
 export function comboOf(event: Pick<KeyboardEvent, "key" | "code" | "ctrlKey" | "metaKey" | "shiftKey" | "altKey">, mac: boolean = isMac()): string {
   const mod = mac ? event.metaKey : event.ctrlKey;
   const digit = /^Digit(\d)$/.exec(event.code)?.[1];
-  // With Alt, some systems make other signs of letters.
+  // With Alt, some systems produce other characters.
   const letter = event.altKey ? /^Key([A-Z])$/.exec(event.code)?.[1]?.toLowerCase() : undefined;
   const key = event.code === "Semicolon" ? ";" : (digit ?? letter ?? event.key.toLowerCase());
   return [mod && "mod", event.shiftKey && "shift", event.altKey && "alt", key].filter(Boolean).join("+");

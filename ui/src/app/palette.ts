@@ -1,4 +1,4 @@
-// What the palette finds: all words of the query, anywhere, the beginnings of words first.
+// Search of the palette: all words of the query must occur; matches at the start of a word rank higher.
 
 import type { Component } from "svelte";
 
@@ -6,13 +6,13 @@ export interface Entry {
   id: string;
   group: string;
   label: string;
-  /** Its own; its group's where it has none. */
+  /** Default: the icon of its group. */
   icon?: Component<{ class?: string }> | undefined;
   combo?: string | undefined;
   run: () => void;
 }
 
-/** How well a label fits; `undefined` for not at all. Smaller is better. */
+/** Rank of a label, smaller is better; `undefined` if it does not match. */
 export function rank(label: string, query: string): number | undefined {
   const text = label.toLowerCase();
   let worst = 0;
@@ -25,7 +25,7 @@ export function rank(label: string, query: string): number | undefined {
   return worst;
 }
 
-/** Entries that fit, the best of each group first; groups keep their order. */
+/** Matching entries, the best of each group first; groups keep their order. */
 export function matches(entries: readonly Entry[], query: string): Entry[] {
   if (query.trim() === "") return [...entries];
   const groups = [...new Set(entries.map((entry) => entry.group))];

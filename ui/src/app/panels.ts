@@ -1,4 +1,4 @@
-// The screens: one row each. Route, entry in the rail and shortcut follow from the row; a view is loaded when it is shown.
+// The screens, one row each. Routes, rail entries and shortcuts follow from the rows; a view is loaded when it is shown.
 import Boxes from "@lucide/svelte/icons/boxes";
 import Cpu from "@lucide/svelte/icons/cpu";
 import Layers from "@lucide/svelte/icons/layers";
@@ -7,25 +7,25 @@ import RadioTower from "@lucide/svelte/icons/radio-tower";
 import Settings2 from "@lucide/svelte/icons/settings-2";
 import type { Component } from "svelte";
 
-/** What a screen gets: the parts of the address after its id, `["discover"]` of `#/models/discover`. */
+/** Props of a screen: the parts of the address after its id, `["discover"]` of `#/models/discover`. */
 export interface PanelProps {
   route: string[];
 }
 
-/** What is loaded of a screen. */
+/** The module of a screen. */
 interface Loaded {
-  /** A view that has no places within takes no props. */
+  /** A view without routes of its own takes no props. */
   default: Component<PanelProps> | Component<Record<string, never>>;
-  /** Fetches what it shows first, while nobody waits for it. */
+  /** Prefetches its data. */
   ahead?: () => void;
 }
 
 export interface Panel {
   id: string;
-  /** Key of its name. */
+  /** i18n key of its name. */
   title: string;
   icon: Component<{ class?: string }>;
-  /** At the foot of the rail. */
+  /** Shown at the end of the rail. */
   foot?: boolean;
   view: () => Promise<Loaded>;
 }

@@ -1,13 +1,13 @@
-// Routes live in the address's fragment: `#/models/discover`. Both sides of the app, window and browser, have it.
+// Routes are in the address's fragment, `#/models/discover`, in the window and in browsers.
 import { takeTicket } from "../api/session";
 
 function read(): string[] {
   if (typeof location === "undefined") return [];
-  // A ticket stands before the route until it is exchanged.
+  // A ticket precedes the route until it is exchanged.
   return parse(takeTicket(location.hash).rest);
 }
 
-/** The parts of a fragment, decoded; a part that is no valid code stays as it is. */
+/** The decoded parts of a fragment; a part that cannot be decoded stays as it is. */
 export function parse(hash: string): string[] {
   return hash
     .replace(/^#\/?/, "")
@@ -53,7 +53,7 @@ export function navigate(...parts: string[]): void {
   location.hash = next;
 }
 
-/** Changes the address without a step in the history: a chat that got its name. */
+/** Changes the address without a history entry, for a chat that has got its id. */
 export function replace(...parts: string[]): void {
   history.replaceState(null, "", href(...parts));
   router.parts = read();

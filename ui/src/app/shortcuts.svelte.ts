@@ -1,36 +1,36 @@
-// Shortcuts as they hold: the usual ones of the tables, and what the person chose instead.
-import { choices } from "../api/choices.svelte";
-import { choose } from "./choose";
+// Shortcuts: the defaults of the tables, and the user's changes.
+import { uiSettings } from "../api/uiSettings.svelte";
+import { changeSetting } from "./changeSetting";
 import { COMMANDS } from "./commands.svelte";
 import { PANELS } from "./panels";
 
 export interface Shortcut {
   id: string;
-  /** Key of what it does. */
+  /** i18n key of the action. */
   label: string;
-  /** The combination that it has unless somebody chose another; empty for none. */
+  /** Default key combination; empty for none. */
   usual: string;
   fixed: boolean;
 }
 
 const GO = "go_";
 
-/** All that can have a shortcut: commands, then screens. */
+/** All actions that can have a shortcut: commands, then screens. */
 export const SHORTCUTS: readonly Shortcut[] = [
   ...COMMANDS.map(({ id, combo = "", fixed = false }) => ({ id, label: `shell.do_${id}`, usual: combo, fixed })),
   ...PANELS.map(({ id, title }, at) => ({ id: GO + id, label: title, usual: `mod+${at + 1}`, fixed: false })),
 ];
 
-/** The screen that a shortcut goes to. */
+/** The screen that a shortcut opens. */
 export function screenOf(id: string): string | undefined {
   return id.startsWith(GO) ? id.slice(GO.length) : undefined;
 }
 
-/** What the system or the composer means by these. */
+/** Reserved by the system or the composer. */
 const TAKEN = ["mod+c", "mod+v", "mod+x", "mod+a", "mod+z", "mod+shift+z", "mod+y", "mod+enter", "mod+shift+enter", "alt+arrowup", "alt+arrowdown"];
 const MODIFIERS = ["control", "shift", "alt", "meta", "altgraph", "dead", "process", "unidentified"];
 
-/** Why a combination cannot be one: it is not whole yet, or typing needs it. */
+/** Why a key combination is not allowed: it is incomplete, or reserved. */
 export function refusal(combo: string): "unfinished" | "plain" | "taken" | undefined {
   const key = combo.split("+").at(-1) ?? "";
   if (key === "" || MODIFIERS.includes(key)) return "unfinished";
@@ -39,7 +39,7 @@ export function refusal(combo: string): "unfinished" | "plain" | "taken" | undef
   return /^(?:mod|alt)\+|\+alt\+/.test(combo) || /^(?:shift\+)?f\d{1,2}$/.test(combo) ? undefined : "plain";
 }
 
-/** Reads `new_chat=mod+e find=`, a setting that people may have typed: what makes no sense is passed over. */
+/** Parses `new_chat=mod+e find=`, a setting that users may have written by hand; invalid parts are skipped. */
 export function read(text: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const part of text.split(/\s+/)) {
@@ -56,15 +56,15 @@ export function written(chosen: ReadonlyMap<string, string>): string {
 }
 
 class Shortcuts {
-  #chosen = $derived(read(choices.now.shortcuts));
+  #chosen = $derived(read(uiSettings.values.shortcuts));
 
-  /** The combination of a command or a screen; `undefined` for none. */
+  /** The key combination of a command or a screen; `undefined` for none. */
   of(id: string): string | undefined {
     const combo = this.#chosen.get(id) ?? SHORTCUTS.find((one) => one.id === id)?.usual;
     return combo === "" ? undefined : combo;
   }
 
-  /** What a combination does. */
+  /** The action of a key combination. */
   find(combo: string): Shortcut | undefined {
     return SHORTCUTS.find((one) => this.of(one.id) === combo);
   }
@@ -77,17 +77,17 @@ class Shortcuts {
     return this.#chosen.size > 0;
   }
 
-  /** Gives a command another combination, none by an empty one, the usual by `undefined`. */
+  /** Sets the key combination of a command; an empty one removes it, `undefined` resets it. */
   set(id: string, combo: string | undefined): void {
     const next = new Map(this.#chosen);
     const usual = SHORTCUTS.find((one) => one.id === id)?.usual;
     if (combo === undefined || combo === usual) next.delete(id);
     else next.set(id, combo);
-    choose({ shortcuts: written(next) });
+    changeSetting({ shortcuts: written(next) });
   }
 
   reset(): void {
-    choose({ shortcuts: "" });
+    changeSetting({ shortcuts: "" });
   }
 }
 

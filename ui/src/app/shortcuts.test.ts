@@ -1,14 +1,14 @@
 import { expect, it, vi } from "vitest";
-import { choices } from "../api/choices.svelte";
+import { uiSettings } from "../api/uiSettings.svelte";
 import { read, refusal, screenOf, SHORTCUTS, shortcuts, written } from "./shortcuts.svelte";
 
-it("has no usual combination twice, and none that could not be chosen", () => {
+it("default shortcuts are unique and allowed", () => {
   const combos = SHORTCUTS.map((one) => one.usual).filter(Boolean);
   expect(new Set(combos).size).toBe(combos.length);
   expect(SHORTCUTS.filter((one) => !one.fixed && one.usual !== "" && refusal(one.usual) !== undefined)).toEqual([]);
 });
 
-it("refuses what typing and the system need", () => {
+it("shortcuts of typing and of the system are refused", () => {
   const check = (combo: string, why: ReturnType<typeof refusal>): void => expect(refusal(combo), combo).toBe(why);
   check("mod+control", "unfinished");
   check("shift+a", "plain");
@@ -21,7 +21,7 @@ it("refuses what typing and the system need", () => {
   check("f8", undefined);
 });
 
-it("reads what a person may have typed into the file", () => {
+it("invalid entries of the setting are ignored", () => {
   const check = (text: string, expected: string): void => expect(written(read(text)), text).toBe(expected);
   check("new_chat=mod+e find=", "new_chat=mod+e find=");
   check("  nothing=mod+e stop=mod+e find=q model  =x ", "");
@@ -29,14 +29,14 @@ it("reads what a person may have typed into the file", () => {
   expect([screenOf("go_models"), screenOf("model")]).toEqual(["models", undefined]);
 });
 
-it("holds what was chosen, and goes back to the usual", () => {
-  vi.spyOn(choices, "set").mockImplementation(async (change) => choices.take(Object.entries(change).map(([key, value]) => ({ key: `ui.${key}`, value }) as never)));
+it("changed shortcut applies until it is reset", () => {
+  vi.spyOn(uiSettings, "set").mockImplementation(async (change) => uiSettings.take(Object.entries(change).map(([key, value]) => ({ key: `ui.${key}`, value }) as never)));
   shortcuts.set("new_chat", "mod+e");
   expect([shortcuts.of("new_chat"), shortcuts.find("mod+e")?.id, shortcuts.find("mod+n")]).toEqual(["mod+e", "new_chat", undefined]);
   shortcuts.set("find", "");
   expect([shortcuts.of("find"), shortcuts.changed("find")]).toEqual([undefined, true]);
   shortcuts.set("new_chat", "mod+n");
-  expect([shortcuts.changed("new_chat"), choices.now.shortcuts]).toEqual([false, "find="]);
+  expect([shortcuts.changed("new_chat"), uiSettings.values.shortcuts]).toEqual([false, "find="]);
   shortcuts.reset();
   expect([shortcuts.of("find"), shortcuts.anyChanged]).toEqual(["mod+f", false]);
   vi.restoreAllMocks();

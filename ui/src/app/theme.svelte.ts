@@ -1,30 +1,30 @@
-// Theme: the system's, or one that the person chose. The daemon's settings have it as two, colours and contrast, which people
-// choose as one here. `boot.js` does the same before the first paint.
-import { choices, type Choices } from "../api/choices.svelte";
-import { choose } from "./choose";
+// Theme: the system's, or one that the user chose. The daemon stores colours and contrast as two settings; the interface shows
+// them as one. `boot.js` does the same before the first paint.
+import { uiSettings, type UiValues } from "../api/uiSettings.svelte";
+import { changeSetting } from "./changeSetting";
 
 export type Theme = "system" | "light" | "dark" | "contrast";
 export const THEMES: readonly Theme[] = ["system", "light", "dark", "contrast"];
 
-/** What the system asks for. */
+/** Preferences of the system. */
 export interface System {
   contrast: boolean;
   dark: boolean;
 }
 
-/** The one that a person would say they chose. */
-export function chosen({ theme, contrast }: Pick<Choices, "theme" | "contrast">): Theme {
+/** The two settings as one theme. */
+export function chosen({ theme, contrast }: Pick<UiValues, "theme" | "contrast">): Theme {
   return contrast === "high" ? "contrast" : theme;
 }
 
-/** The settings for what a person chose. Whoever wants certain colours wants them whatever the system says of contrast. */
-export function settingsOf(theme: Theme): Partial<Choices> {
+/** The settings of a theme. A chosen colour theme overrides the system's contrast preference. */
+export function settingsOf(theme: Theme): Partial<UiValues> {
   if (theme === "contrast") return { contrast: "high" };
   return { theme, contrast: theme === "system" ? "system" : "normal" };
 }
 
-/** What the page is to look like; `undefined` where style sheets follow the system by themselves. */
-export function shown({ theme, contrast }: Pick<Choices, "theme" | "contrast">, system: System): Exclude<Theme, "system"> | undefined {
+/** The theme attribute of the page; `undefined` if the style sheets follow the system. */
+export function shown({ theme, contrast }: Pick<UiValues, "theme" | "contrast">, system: System): Exclude<Theme, "system"> | undefined {
   if (contrast === "high" || (contrast === "system" && system.contrast)) return "contrast";
   if (theme !== "system") return theme;
   return contrast === "normal" && system.contrast ? (system.dark ? "dark" : "light") : undefined;
@@ -32,11 +32,11 @@ export function shown({ theme, contrast }: Pick<Choices, "theme" | "contrast">, 
 
 class ThemeChoice {
   get current(): Theme {
-    return chosen(choices.now);
+    return chosen(uiSettings.values);
   }
 
   set(theme: Theme): void {
-    choose(settingsOf(theme));
+    changeSetting(settingsOf(theme));
   }
 
   next(): void {

@@ -1,9 +1,9 @@
-// Files that go with a message: texts are read by the model, images only where it can see.
+// Attachments: text files are part of the prompt, images only for models with vision.
 import type { AttachedFile } from "../api/chats";
 
-/** More than this in one file is refused before it is read. */
+/** Larger files are refused before they are read. */
 export const MOST_FILE_BYTES = 20_000_000;
-/** Text that is pasted and longer becomes a file. */
+/** Longer pasted text becomes a file. */
 export const LONG_PASTE_CHARS = 2500;
 
 export interface Attachments {
@@ -13,7 +13,7 @@ export interface Attachments {
 
 export type Refusal = { name: string; why: "too_big" | "binary" | "unreadable" };
 
-/** Images that models look at, for a file chooser. */
+/** Image types for the file chooser. */
 export const IMAGE_TYPES = "image/png,image/jpeg,image/webp,image/gif";
 
 /** The type of an image by its first bytes in base64. */
@@ -24,13 +24,13 @@ export function imageType(base64: string): string {
   return "image/png";
 }
 
-/** What of it goes to a model, and what stays with the person because the model does not see images. */
-export function parted(attached: Attachments, vision: boolean): { sent: Attachments; kept: Attachments } {
+/** Splits attachments into those for the model, and images held back because it has no vision. */
+export function splitByVision(attached: Attachments, vision: boolean): { sent: Attachments; held: Attachments } {
   const none: Attachments["images"] = [];
-  return { sent: { files: attached.files, images: vision ? attached.images : none }, kept: { files: [], images: vision ? none : attached.images } };
+  return { sent: { files: attached.files, images: vision ? attached.images : none }, held: { files: [], images: vision ? none : attached.images } };
 }
 
-/** Whether bytes are no text: they hold a zero, or are no UTF-8. */
+/** Whether bytes are binary: they contain a zero, or are invalid UTF-8. */
 export function decodeText(bytes: Uint8Array): string | undefined {
   if (bytes.subarray(0, 8192).includes(0)) return undefined;
   try {
@@ -46,7 +46,7 @@ function base64(bytes: Uint8Array): string {
   return btoa(text);
 }
 
-/** Reads what was chosen, dropped or pasted. Whether the model sees images is asked when they are sent: it may be another one then. */
+/** Reads files that were chosen, dropped or pasted. Vision is checked on sending, because the model may change before. */
 export async function readFiles(chosen: Iterable<File>): Promise<{ got: Attachments; refused: Refusal[] }> {
   const got: Attachments = { files: [], images: [] };
   const refused: Refusal[] = [];
@@ -59,7 +59,7 @@ export async function readFiles(chosen: Iterable<File>): Promise<{ got: Attachme
     try {
       bytes = new Uint8Array(await file.arrayBuffer());
     } catch {
-      // A folder, or a file that has gone meanwhile.
+      // A folder, or a file that was deleted meanwhile.
       refused.push({ name: file.name, why: "unreadable" });
       continue;
     }

@@ -1,39 +1,42 @@
-// One chat as it is shown: the messages of the branch in view, the answer that streams, and what the person does to them.
-// The daemon owns all of it; this only watches, and asks.
+// The state of one chat on the screen: the messages of the shown branch, the streaming answer, and the user's actions.
+// The daemon owns the data.
 import * as api from "../api/chats";
 import { ApiError } from "../api/client";
+import type { ErrorBody } from "../api/types";
 import { Streamed } from "./streamed";
 
 const PAGE = 60;
-/** Pieces of an answer are shown at most this often: a frame's time and a half, whether or not the window is seen. */
+/** Deltas are shown at most this often: one and a half frames. */
 const FLUSH_MS = 24;
-/** Two streams of one server may differ by this much. */
+/** Most delay between two streams of the server. */
 const LATE_MS = 200;
 
 export class Conversation {
   chat = $state.raw<api.Chat | undefined>(undefined);
   messages = $state.raw<readonly api.Message[]>([]);
-  /** Messages of the branch before the first one here. */
+  /** Number of messages of the branch before the first loaded one. */
   before = $state(0);
   loading = $state(true);
-  /** The chat is not there, or the daemon is not. */
+  /** Why the chat could not be loaded. */
   error = $state.raw<ApiError | undefined>(undefined);
-  /** Why the last request was refused; the text that was to be sent stays in the composer. */
-  refused = $state.raw<string | undefined>(undefined);
-  /** The answer that grows here, by id. */
+  /** Why the last request was refused; its text stays in the composer. */
+  refused = $state.raw<ApiError | undefined>(undefined);
+  /** Errors with codes, by answer. The daemon stores only their English text. */
+  failures = $state.raw<Readonly<Record<string, ErrorBody>>>({});
+  /** Id of the streaming answer. */
   answering = $state<string | undefined>(undefined);
   stopping = $state(false);
   #abort = $state.raw<AbortController | undefined>(undefined);
   #closed = false;
   #loadingOlder: Promise<void> | undefined;
   #opening: Promise<void> | undefined;
-  /** The last change of the chat, and why it was refused; they are made one after the other. */
+  /** Result of the last change of the chat; changes are sent one after the other. */
   #changing: Promise<ApiError | undefined> = Promise.resolve(undefined);
   #changes = 0;
   #changed = 0;
-  /** Counts what was asked for and followed. */
+  /** Number of followed requests. */
   #turn = 0;
-  /** The last request ended without an answer that would tell whether it was heard. */
+  /** Whether the connection broke before the response began. */
   #broke = false;
 
   constructor(
@@ -50,13 +53,13 @@ export class Conversation {
     return this.messages.findLast((message) => message.stats !== undefined)?.stats;
   }
 
-  /** Loads it. Whoever asks while it is being loaded waits for the same. */
+  /** Loads the chat. Calls during loading wait for the same load. */
   open(): Promise<void> {
     this.#opening ??= this.#open().finally(() => (this.#opening = undefined));
     return this.#opening;
   }
 
-  /** Waits until it is loaded, and what was chosen for it is the daemon's too. */
+  /** Waits until the chat is loaded and its changes are stored. */
   async ready(): Promise<void> {
     if (this.loading || this.chat === undefined) await this.open();
     if (this.error !== undefined) throw this.error;
@@ -65,7 +68,7 @@ export class Conversation {
     if (refused !== undefined) throw refused;
   }
 
-  /** The chat, and the end of its branch in view. */
+  /** Requests the chat and the end of the shown branch. */
   #load(): Promise<[api.Chat, api.MessagesResponse]> {
     return Promise.all([api.getChat(this.id), api.getMessages(this.id, { limit: PAGE })]);
   }
@@ -74,7 +77,7 @@ export class Conversation {
     const changes = this.#changes;
     try {
       const [chat, page] = await this.#load();
-      // What was chosen meanwhile is newer.
+      // A change made meanwhile is newer.
       if (this.chat === undefined || changes === this.#changes) this.chat = chat;
       this.#show(page);
       this.error = undefined;
@@ -86,7 +89,7 @@ export class Conversation {
     }
   }
 
-  /** Nobody looks any more. A request that the daemon has not taken yet is let go only when it has. */
+  /** Closes the chat. A request that the daemon has not accepted yet is aborted only after that. */
   close(): void {
     this.#closed = true;
     if (this.answering !== undefined) this.#abort?.abort();
@@ -97,34 +100,34 @@ export class Conversation {
     this.before = page.before;
   }
 
-  /** Shows what the daemon has, unless something was said meanwhile: that is shown as it comes, and is not in what was asked for before. */
+  /** Shows the daemon's messages, unless an answer began meanwhile: the response is older than that. */
   async reload(): Promise<void> {
     const [turn, count] = [this.#turn, Math.max(PAGE, this.messages.length)];
     const page = await api.getMessages(this.id, { limit: count });
     if (turn === this.#turn && !this.busy) this.#show(page);
   }
 
-  /** Another window or program changed the chat. */
+  /** Applies a change by another window or program. */
   async changedElsewhere(summary: api.ChatSummary): Promise<void> {
     const chat = this.chat;
     if (chat === undefined) return;
-    // A clock that was wrong leaves a chat younger than anything that is said in it.
-    const said = chat.updated_at !== summary.updated_at || chat.messages !== summary.messages || summary.answering;
+    // After a wrong clock, a chat can have an older time than its messages.
+    const hasNewMessages = chat.updated_at !== summary.updated_at || chat.messages !== summary.messages || summary.answering;
     this.chat = { ...chat, ...summary };
-    if (this.busy || !said) return;
+    if (this.busy || !hasNewMessages) return;
     if (!summary.answering) {
       await this.reload().catch(() => {});
       return;
     }
-    // Word of an answer that was shown here comes late at times, right before that of its end.
+    // The event of an answer that was shown here may arrive late, right before that of its end.
     await new Promise((resume) => setTimeout(resume, LATE_MS));
     if (this.busy || this.#closed || !this.chat?.answering) return;
-    // What is being answered may be new here, or in another branch.
+    // The question may be new here, or in another branch.
     await this.reload().catch(() => {});
     await this.#attach();
   }
 
-  /** Word of changes may have been missed: the daemon or this window was away. */
+  /** Reloads after a disconnect, because events may have been missed. */
   async missed(): Promise<void> {
     if (this.busy || this.loading || this.#closed) return;
     if (this.chat === undefined) {
@@ -136,11 +139,11 @@ export class Conversation {
       await this.reload();
       if (this.chat.answering) await this.#attach();
     } catch {
-      // It is away again, and what is here stays.
+      // Offline again: the shown messages stay.
     }
   }
 
-  /** Messages that come before those here. */
+  /** Loads messages before the first loaded one. */
   older(): Promise<void> {
     const first = this.messages[0];
     if (this.before === 0 || first === undefined) return Promise.resolve();
@@ -156,7 +159,7 @@ export class Conversation {
     return this.#loadingOlder;
   }
 
-  /** Loads back until a message is here, of another branch where it is in one, which is shown from then on. Tells whether it is. */
+  /** Loads back until a message is loaded; switches to its branch if needed. Returns whether it was found. */
   async reach(message: string): Promise<boolean> {
     const isHere = (): boolean => this.messages.some((one) => one.id === message);
     const look = async (): Promise<boolean> => {
@@ -173,23 +176,23 @@ export class Conversation {
     return look();
   }
 
-  /** Loads older messages; tells whether some have come. */
+  /** Loads older messages; returns whether there were any. */
   async back(): Promise<boolean> {
     const before = this.before;
     if (before > 0) await this.older();
     return this.before < before;
   }
 
-  /** Says something after what is shown, which another window may have turned away from. */
+  /** Sends a message after the last shown one, even if another window has switched the branch. */
   async send(message: api.SendRequest): Promise<boolean> {
     const last = this.messages.at(-1);
-    const asked = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
-    const known = new Set(this.messages.map((one) => one.id));
-    if (await this.#follow((signal) => api.sendMessage(this.id, asked, signal))) return true;
-    return this.#broke && this.#arrived((one) => one.role === "user" && one.content === message.content && !known.has(one.id));
+    const request = message.parent !== undefined || last === undefined ? message : { ...message, parent: last.id };
+    const knownIds = new Set(this.messages.map((one) => one.id));
+    if (await this.#follow((signal) => api.sendMessage(this.id, request, signal))) return true;
+    return this.#broke && this.#arrived((one) => one.role === "user" && one.content === message.content && !knownIds.has(one.id));
   }
 
-  /** Whether the daemon has a message although its answer broke off before it said so; it is shown then. */
+  /** Whether the daemon has stored a message although the connection broke before its response; it is shown then. */
   async #arrived(is: (one: api.Message) => boolean): Promise<boolean> {
     try {
       const [chat, page] = await this.#load();
@@ -204,7 +207,7 @@ export class Conversation {
     }
   }
 
-  /** Says something else in place of a message of the user. */
+  /** Replaces a message of the user by a new version. */
   edit(message: api.Message, content: string): Promise<boolean> {
     return this.send({
       parent: message.parent ?? null,
@@ -214,13 +217,13 @@ export class Conversation {
     });
   }
 
-  /** Another answer to the question that `answer` answers. */
+  /** Generates another answer to the same question. */
   regenerate(answer: api.Message, more: Pick<api.AnswerRequest, "model" | "options" | "think"> = {}): Promise<boolean> {
     if (answer.parent === undefined) return Promise.resolve(false);
     return this.#follow((signal) => api.answerAgain(this.id, { message: answer.parent as string, ...more }, signal));
   }
 
-  goOn(answer: api.Message): Promise<boolean> {
+  continueAnswer(answer: api.Message): Promise<boolean> {
     return this.#follow((signal) => api.answerAgain(this.id, { continue: answer.id }, signal));
   }
 
@@ -230,7 +233,7 @@ export class Conversation {
     try {
       await api.stopAnswer(this.id);
     } catch (error) {
-      this.refused = asApiError(error).message;
+      this.refused = asApiError(error);
     } finally {
       this.stopping = false;
     }
@@ -243,7 +246,7 @@ export class Conversation {
       this.chat = await api.setHead(this.id, wanted);
       await this.reload();
     } catch (error) {
-      this.refused = asApiError(error).message;
+      this.refused = asApiError(error);
     }
   }
 
@@ -255,7 +258,7 @@ export class Conversation {
         return undefined;
       } catch (error) {
         const refused = asApiError(error);
-        this.refused = refused.message;
+        this.refused = refused;
         return refused;
       } finally {
         this.#changed += 1;
@@ -264,14 +267,14 @@ export class Conversation {
     await this.#changing;
   }
 
-  /** Joins the answer that is said to be computed. It may have ended meanwhile, which is no trouble: then all of it is there. */
+  /** Follows a running answer. If it has ended meanwhile, its text is loaded instead. */
   async #attach(): Promise<void> {
     if (await this.#follow((signal) => api.attachAnswer(this.id, signal))) return;
     this.refused = undefined;
     if (!this.#closed) await this.reload().catch(() => {});
   }
 
-  /** Reads an answer to its end. Tells whether the daemon took the request. */
+  /** Reads an answer stream to its end. Returns whether the daemon accepted the request. */
   async #follow(ask: (signal: AbortSignal) => AsyncGenerator<api.ChatLine>): Promise<boolean> {
     if (this.busy) return false;
     const abort = new AbortController();
@@ -279,7 +282,7 @@ export class Conversation {
     this.#turn += 1;
     this.refused = undefined;
     this.#broke = false;
-    let taken = false;
+    let accepted = false;
     let streamed: Streamed | undefined;
     let timer: ReturnType<typeof setTimeout> | undefined;
     const flush = (): void => {
@@ -288,7 +291,7 @@ export class Conversation {
     };
     try {
       for await (const line of ask(abort.signal)) {
-        taken = true;
+        accepted = true;
         if (this.#closed) {
           abort.abort();
           break;
@@ -300,7 +303,8 @@ export class Conversation {
           this.#append(line.answer);
         } else if (line.done ?? line.failed) {
           clearTimeout(timer);
-          const whole = line.done ?? { ...line.failed!.message, error: line.failed!.message.error ?? line.failed!.error };
+          if (line.failed) this.failures = { ...this.failures, [line.failed.message.id]: line.failed.error };
+          const whole = line.done ?? { ...line.failed!.message, error: line.failed!.message.error ?? line.failed!.error.error };
           streamed = undefined;
           this.#put(whole);
           this.ended(whole);
@@ -309,7 +313,7 @@ export class Conversation {
     } catch (error) {
       if (!abort.signal.aborted) {
         const refused = asApiError(error);
-        this.refused = refused.message;
+        this.refused = refused;
         this.#broke = refused.offline;
       }
     } finally {
@@ -319,10 +323,10 @@ export class Conversation {
       this.stopping = false;
     }
     if (streamed !== undefined && !this.#closed) await this.#lost();
-    return taken;
+    return accepted;
   }
 
-  /** The stream broke in the middle; the daemon may be at work still, or have begun anew. */
+  /** Recovers from a broken stream; the daemon may still be generating, or have restarted. */
   async #lost(): Promise<void> {
     for (let wait = 300; wait < 10_000 && !this.#closed; wait *= 2) {
       await new Promise((resume) => setTimeout(resume, wait));
@@ -334,12 +338,12 @@ export class Conversation {
         if (chat.answering) await this.#attach();
         return;
       } catch {
-        // Not back yet.
+        // Still offline.
       }
     }
   }
 
-  /** A message joins the branch after its parent; what was shown there before is another version. */
+  /** Appends a message after its parent; messages shown there before are another version. */
   #append(message: api.Message): void {
     const at = this.messages.findIndex((one) => one.id === message.id);
     if (at >= 0) {

@@ -2,10 +2,11 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { ChatLine, Message } from "../api/chats";
 import * as api from "../api/chats";
 import { ApiError } from "../api/client";
+import type { ErrorBody } from "../api/types";
 import { Conversation } from "./conversation.svelte";
 import { Find, holding } from "./find.svelte";
 
-// The daemon's side is played here, line by line; the journeys in `e2e` speak with a real one.
+// The daemon is simulated line by line; the journeys in `e2e` use a real one.
 vi.mock("../api/chats", () => ({
   getChat: vi.fn(),
   getMessages: vi.fn(),
@@ -53,20 +54,20 @@ beforeEach(() => {
 });
 
 describe("an answer", () => {
-  it("joins the branch, grows, and ends", async () => {
+  it("is appended, grows and completes", async () => {
     const ended = vi.fn();
     const conversation = await opened(ended);
     const q2 = message("q2", "a1", "user");
     const a2 = message("a2", "q2", "assistant", { content: "", state: "answering" });
     vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }, { answer: a2 }, { text: "He" }, { text: "llo" }, { done: { ...a2, content: "Hello", state: "complete" } }));
-    expect(await conversation.send({ content: "q2" }), "the daemon took it").toBe(true);
+    expect(await conversation.send({ content: "q2" }), "the daemon accepted it").toBe(true);
     expect(ids(conversation)).toBe("q1 a1 q2 a2");
     expect(conversation.messages.at(-1)).toMatchObject({ content: "Hello", state: "complete" });
     expect(conversation.busy).toBe(false);
     expect(ended).toHaveBeenCalledOnce();
   });
 
-  it("stays where a list that was asked for before comes after it", async () => {
+  it("is not replaced by an older list", async () => {
     const conversation = await opened();
     let come = (): void => {};
     vi.mocked(api.getMessages).mockImplementationOnce(() => new Promise((resolve) => (come = () => resolve({ messages: [q1, a1], total: 2, before: 0 }))));
@@ -82,34 +83,36 @@ describe("an answer", () => {
     expect(ids(conversation)).toBe("q1 a1 q2 a2");
   });
 
-  it("is refused in words, and the chat stays as it was", async () => {
+  it("refusal is reported and leaves the chat unchanged", async () => {
     const conversation = await opened();
     vi.mocked(api.sendMessage).mockReturnValue(lines(new ApiError(404, "no model of that name")));
     expect(await conversation.send({ content: "x" })).toBe(false);
-    expect(conversation.refused).toBe("no model of that name");
+    expect(conversation.refused?.message).toBe("no model of that name");
     expect(ids(conversation)).toBe("q1 a1");
   });
 
-  it("keeps what a failed one had, and why", async () => {
+  it("failed answer keeps its text and error", async () => {
     const conversation = await opened();
     const a2 = message("a2", "q1", "assistant", { content: "", state: "answering", versions: ["a1", "a2"] });
-    vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, { failed: { error: "out of memory", message: { ...a2, content: "He", state: "failed" } } }));
+    const failure: ErrorBody = { error: "out of memory", code: "model_too_large", params: { need_bytes: "2", free_bytes: "1" } };
+    vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, { failed: { error: failure, message: { ...a2, content: "He", state: "failed" } } }));
     await conversation.regenerate(a1);
-    expect(ids(conversation), "the other answer takes the first one's place").toBe("q1 a2");
+    expect(ids(conversation), "the other answer replaces the first one").toBe("q1 a2");
     expect(conversation.messages.at(-1)).toMatchObject({ content: "He", state: "failed", error: "out of memory" });
+    expect(conversation.failures["a2"], "its code is kept for the translation").toEqual(failure);
   });
 
-  it("is asked for again when the line to the daemon breaks", async () => {
+  it("is followed again when the stream breaks", async () => {
     const conversation = await opened();
     const a2 = message("a2", "q1", "assistant", { content: "", state: "answering" });
     vi.mocked(api.answerAgain).mockReturnValue(lines({ answer: a2 }, { text: "He" }, new Error("network")));
     vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a2, content: "Hell", state: "cut" }], total: 2, before: 0 });
     await conversation.regenerate(a1);
     expect(conversation.messages.at(-1)).toMatchObject({ id: "a2", content: "Hell", state: "cut" });
-    expect(conversation.refused, "nothing is left to complain of").toBeUndefined();
+    expect(conversation.refused, "no error is left").toBeUndefined();
   });
 
-  it("is joined when it is being computed already", async () => {
+  it("running answer is followed on open", async () => {
     vi.mocked(api.getChat).mockResolvedValue({ ...chat, answering: true });
     const half = { ...a1, content: "Ha", state: "answering" as const };
     vi.mocked(api.attachAnswer).mockReturnValue(lines({ answer: half }, { text: "lf" }, { done: { ...half, content: "Half", state: "complete" } }));
@@ -119,16 +122,16 @@ describe("an answer", () => {
     expect(conversation.messages.at(-1)?.content).toBe("Half");
   });
 
-  it("that has ended before it could be joined is read instead", async () => {
+  it("answer that completed before it was followed is loaded", async () => {
     const conversation = await opened();
     vi.mocked(api.attachAnswer).mockReturnValue(lines(new ApiError(409, "nothing is being answered")));
     vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, { ...a1, content: "All" }], total: 2, before: 0 });
     await conversation.changedElsewhere({ ...chat, updated_at: "2", answering: true });
     expect(conversation.messages.at(-1)?.content).toBe("All");
-    expect(conversation.refused, "nobody asked for anything").toBeUndefined();
+    expect(conversation.refused, "no request of the user failed").toBeUndefined();
   });
 
-  it("is not asked for twice at once", async () => {
+  it("second request is ignored while one runs", async () => {
     const conversation = await opened();
     let release = (): void => {};
     const gate = new Promise<void>((open) => (release = open));
@@ -149,7 +152,7 @@ describe("an answer", () => {
 describe("another window", () => {
   const [q2, a2] = [message("q2", "a1", "user"), message("a2", "q2", "assistant", { content: "", state: "answering" })];
 
-  it("asks, and its question is here with the answer", async () => {
+  it("its question and answer appear here", async () => {
     const conversation = await opened();
     vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, a1, q2, a2], total: 4, before: 0 });
     vi.mocked(api.attachAnswer).mockReturnValue(lines({ answer: a2 }, { done: { ...a2, content: "Hello", state: "complete" } }));
@@ -157,14 +160,14 @@ describe("another window", () => {
     expect(ids(conversation)).toBe("q1 a1 q2 a2");
   });
 
-  it("shows another branch, and what is said here comes after what is seen here", async () => {
+  it("shown branch is kept, and new messages continue it", async () => {
     const conversation = await opened();
     vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q2 }));
     await conversation.send({ content: "q2" });
     expect(vi.mocked(api.sendMessage).mock.calls[0]?.[1]).toEqual({ parent: "a1", content: "q2" });
   });
 
-  it("has asked while nobody told", async () => {
+  it("changes missed while disconnected are loaded", async () => {
     const conversation = await opened();
     vi.mocked(api.getChat).mockResolvedValue({ ...chat, answering: true });
     vi.mocked(api.getMessages).mockResolvedValue({ messages: [q1, a1, q2, a2], total: 4, before: 0 });
@@ -175,7 +178,7 @@ describe("another window", () => {
   });
 });
 
-it("an edited first question begins another branch", async () => {
+it("edited first question begins another branch", async () => {
   const conversation = await opened();
   const q1b = message("q1b", undefined, "user", { versions: ["q1", "q1b"] });
   vi.mocked(api.sendMessage).mockReturnValue(lines({ user: q1b }));
@@ -184,7 +187,7 @@ it("an edited first question begins another branch", async () => {
   expect(ids(conversation)).toBe("q1b");
 });
 
-it("switches versions through the daemon", async () => {
+it("versions are switched by the daemon", async () => {
   const conversation = await opened();
   vi.mocked(api.setHead).mockResolvedValue({ ...chat, head: "a0" });
   await conversation.version({ ...a1, versions: ["a0", "a1"] }, -1);
@@ -193,7 +196,7 @@ it("switches versions through the daemon", async () => {
   expect(api.setHead, "there is none after the last").toHaveBeenCalledTimes(1);
 });
 
-it("brings older messages in front of those that are here", async () => {
+it("older messages are prepended", async () => {
   vi.mocked(api.getMessages).mockResolvedValueOnce({ messages: [a1], total: 2, before: 1 });
   const conversation = await opened();
   vi.mocked(api.getMessages).mockResolvedValueOnce({ messages: [q1], total: 2, before: 0 });
@@ -202,7 +205,7 @@ it("brings older messages in front of those that are here", async () => {
   expect(await conversation.reach("nowhere")).toBe(false);
 });
 
-it("shows another branch where the message that is looked for is in one", async () => {
+it("message of another branch switches to that branch", async () => {
   const conversation = await opened();
   const a0 = message("a0", "q1", "assistant");
   vi.mocked(api.setHead).mockResolvedValue({ ...chat, head: "a0" });
@@ -211,28 +214,28 @@ it("shows another branch where the message that is looked for is in one", async 
   expect(ids(conversation)).toBe("q1 a0");
 });
 
-it("looks for older messages no longer once none come", async () => {
+it("loading older messages stops when none arrive", async () => {
   vi.mocked(api.getMessages).mockResolvedValueOnce({ messages: [a1], total: 2, before: 1 });
   const conversation = await opened();
   vi.mocked(api.getMessages).mockReset();
   vi.mocked(api.setHead).mockRejectedValue(new ApiError(0, "away"));
-  let asked = 0;
+  let requests = 0;
   vi.mocked(api.getMessages).mockImplementation(() => {
-    asked += 1;
-    // Without an end, a test that fails would not end either.
-    if (asked > 50) conversation.before = 0;
+    requests += 1;
+    // Without an end, a failing test would not stop either.
+    if (requests > 50) conversation.before = 0;
     return Promise.reject(new ApiError(0, "away"));
   });
-  expect(await conversation.reach("q1"), "it is not here").toBe(false);
+  expect(await conversation.reach("q1"), "it does not exist").toBe(false);
   const find = new Find(conversation);
   find.text = "a1";
   await find.look();
-  expect(find.found, "what is here is found").toEqual(["a1"]);
-  expect(asked, "once each").toBe(2);
+  expect(find.found, "loaded messages are searched").toEqual(["a1"]);
+  expect(requests, "once each").toBe(2);
 });
 
-it("finds words in messages", () => {
-  const said = [message("A bird", undefined, "user"), message("sings", "x", "assistant"), message("BIRDS", "y", "user")];
-  expect(holding(said, " bird ")).toEqual(["A bird", "BIRDS"]);
-  expect(holding(said, "  ")).toEqual([]);
+it("find returns messages with the words", () => {
+  const messages = [message("A bird", undefined, "user"), message("sings", "x", "assistant"), message("BIRDS", "y", "user")];
+  expect(holding(messages, " bird ")).toEqual(["A bird", "BIRDS"]);
+  expect(holding(messages, "  ")).toEqual([]);
 });

@@ -1,15 +1,15 @@
-// Chats that go out and come in, by files.
+// Export and import of chats as files.
 import * as api from "../api/chats";
 import { toasts } from "../components";
-import { said, t } from "../i18n";
-import { shell } from "../shell";
+import { errorLine, t } from "../i18n";
+import { platform } from "../platform";
 import { chatList } from "./list.svelte";
 
-function tell(error: unknown): void {
-  toasts.error(said(error));
+function showError(error: unknown): void {
+  toasts.error(errorLine(error));
 }
 
-/** A file name of a title: what no system forbids. */
+/** A file name for a title, valid on every system. */
 export function fileName(title: string, ending: string): string {
   const plain = title
     .replace(/[\\/:*?"<>|\p{Cc}]+/gu, " ")
@@ -23,37 +23,36 @@ export function fileName(title: string, ending: string): string {
 export async function exportOne(id: string, title: string, format: "json" | "md"): Promise<void> {
   try {
     const text = await api.exportChat(id, format);
-    await shell.saveText(fileName(title, format), text, format === "md" ? "text/markdown" : "application/json");
+    await platform.saveText(fileName(title, format), text, format === "md" ? "text/markdown" : "application/json");
   } catch (error) {
-    tell(error);
+    showError(error);
   }
 }
 
 export async function exportAll(): Promise<void> {
   try {
-    await shell.saveText("cairn-chats.json", await api.exportChats(), "application/json");
+    await platform.saveText("cairn-chats.json", await api.exportChats(), "application/json");
   } catch (error) {
-    tell(error);
+    showError(error);
   }
 }
 
-/** What an import has brought, in a line. */
-export function imported({ chats, messages, present, skipped }: api.ChatsImported): string {
+/** The result of an import in a line. */
+export function importSummary({ chats, present, skipped }: api.ChatsImported): string {
   const parts = [
-    t("chat.count_chats", { chats }),
-    t("chat.count_messages", { messages }),
+    t("chat.imported", { chats }),
     present > 0 && t("chat.count_present", { present }),
     skipped.length > 0 && t("chat.count_skipped", { skipped: skipped.length }),
   ];
-  return parts.filter((part) => part !== false).join(t("chat.list_sep"));
+  return parts.filter((part) => part !== false).join(" ");
 }
 
-/** The most characters of chats that go to the daemon at once: it takes no request beyond some hundred MB. */
+/** Most characters of chats in one request: the daemon limits requests to some hundred MB. */
 const BATCH_CHARS = 50_000_000;
 
-/** An export in parts that the daemon takes, each an export of some of its chats. */
+/** Splits an export into exports of some of its chats. */
 export function* batches(data: api.ChatsExport, most = BATCH_CHARS): Generator<api.ChatsExport> {
-  // What is no export is the daemon's to refuse.
+  // The daemon reports an invalid export.
   const chats = Array.isArray(data?.chats) ? data.chats : [];
   let from = 0;
   let chars = 0;
@@ -84,9 +83,9 @@ export async function importFile(file: File): Promise<void> {
     }
     const done: api.ChatsImported[] = [];
     for (const batch of batches(data)) done.push(await api.importChats({ export: batch }));
-    toasts.show({ text: t("chat.imported", { what: imported(sum(done)) }) });
+    toasts.show({ text: importSummary(sum(done)) });
     await chatList.load();
   } catch (error) {
-    tell(error);
+    showError(error);
   }
 }

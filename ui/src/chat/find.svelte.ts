@@ -1,8 +1,8 @@
-// Finding words in one chat: in all of its branch, not only in what is drawn.
+// Search within one chat: in the whole branch, not only in the rendered messages.
 import type { Message } from "../api/chats";
 import type { Conversation } from "./conversation.svelte";
 
-/** Ids of the messages that have a text, in order. */
+/** Ids of the messages that contain a text, in order. */
 export function holding(messages: readonly Message[], text: string): string[] {
   const wanted = text.trim().toLowerCase();
   if (wanted === "") return [];
@@ -20,7 +20,7 @@ export class Find {
     return this.found[this.at];
   }
 
-  /** Looks again; the last message that fits comes first, as chats are read from their end. */
+  /** Searches again. The last match is selected first, because chats are read from the end. */
   async look(): Promise<void> {
     const text = this.text;
     while (text !== "" && text === this.text && (await this.conversation.back()));

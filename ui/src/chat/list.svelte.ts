@@ -1,8 +1,8 @@
-// The list of chats: pinned ones, then by age; folders, trash, search. Kept right by what the daemon tells of changes.
+// The list of chats: pinned ones, then by age; folders, trash, search. Updated by the daemon's events.
 import * as api from "../api/chats";
-import { dayNumber, said } from "../i18n";
+import { dayNumber, errorLine } from "../i18n";
 
-/** The first page fills the window, those after it come before they are seen. */
+/** The first page fills the window; later pages are loaded before they are visible. */
 const FIRST_PAGE = 80;
 const PAGE = 400;
 
@@ -12,13 +12,13 @@ export interface Group {
   chats: readonly api.ChatSummary[];
 }
 
-/** Where a chat of that time stands in the list. */
+/** Index of a chat of that time in the list. */
 export function ageOf(time: string, now: Date): Age {
   const days = dayNumber(now) - dayNumber(new Date(time));
   return days <= 0 ? "today" : days < 7 ? "week" : "older";
 }
 
-/** A list with one chat put in its place, the last changed first. */
+/** Inserts or moves a chat in a list that is sorted by last change, newest first. */
 export function placed(chats: readonly api.ChatSummary[], chat: api.ChatSummary): api.ChatSummary[] {
   const rest = chats.filter((one) => one.id !== chat.id);
   const at = rest.findIndex((one) => one.updated_at < chat.updated_at);
@@ -28,7 +28,7 @@ export function placed(chats: readonly api.ChatSummary[], chat: api.ChatSummary)
 export class ChatList {
   pinned = $state.raw<readonly api.ChatSummary[]>([]);
   chats = $state.raw<readonly api.ChatSummary[]>([]);
-  /** Chats that are only in memory; no folder and no trash has them. */
+  /** Temporary chats, which are in no folder and never in the trash. */
   temporary = $state.raw<readonly api.ChatSummary[]>([]);
   folders = $state.raw<readonly api.ChatFolder[]>([]);
   folder = $state<string | undefined>(undefined);
@@ -40,8 +40,8 @@ export class ChatList {
   #next = $state.raw<string | undefined>(undefined);
   #searching: AbortController | undefined;
   #more: Promise<void> | undefined;
-  /** Counts the lists that were asked for. */
-  #asked = 0;
+  /** Number of list requests. */
+  #requests = 0;
 
   groups: readonly Group[] = $derived.by(() => {
     const now = new Date();
@@ -67,13 +67,13 @@ export class ChatList {
   }
 
   async load(): Promise<void> {
-    const turn = (this.#asked += 1);
+    const turn = (this.#requests += 1);
     try {
       const folder = this.folder === undefined ? {} : { folder: this.folder };
-      const asked = { limit: FIRST_PAGE, ...folder, ...(this.trash ? { trash: true } : {}) };
-      const [page, temporary] = await Promise.all([api.listChats(asked), api.listChats({ temporary: true })]);
-      // What was asked for meanwhile is to be shown, and may have come before this.
-      if (turn !== this.#asked) return;
+      const request = { limit: FIRST_PAGE, ...folder, ...(this.trash ? { trash: true } : {}) };
+      const [page, temporary] = await Promise.all([api.listChats(request), api.listChats({ temporary: true })]);
+      // A newer request decides what is shown; its answer may already have arrived.
+      if (turn !== this.#requests) return;
       this.temporary = temporary.chats;
       this.pinned = page.pinned;
       this.chats = page.chats;
@@ -81,13 +81,13 @@ export class ChatList {
       this.#next = page.next;
       this.failed = undefined;
     } catch (error) {
-      if (turn === this.#asked) this.failed = said(error);
+      if (turn === this.#requests) this.failed = errorLine(error);
     } finally {
       this.loaded = true;
     }
   }
 
-  /** The next page, when the end of the list is near. */
+  /** Loads the next page, when the end of the list is near. */
   more(): Promise<void> {
     const after = this.#next;
     if (after === undefined) return Promise.resolve();
@@ -96,8 +96,8 @@ export class ChatList {
       .listChats({ limit: PAGE, after, ...folder, ...(this.trash ? { trash: true } : {}) })
       .then((page) => {
         if (this.#next !== after) return;
-        const here = new Set(this.chats.map((chat) => chat.id));
-        this.chats = [...this.chats, ...page.chats.filter((chat) => !here.has(chat.id))];
+        const loadedIds = new Set(this.chats.map((chat) => chat.id));
+        this.chats = [...this.chats, ...page.chats.filter((chat) => !loadedIds.has(chat.id))];
         this.#next = page.next;
       })
       .catch(() => {})
@@ -111,11 +111,11 @@ export class ChatList {
     return this.load();
   }
 
-  /** What the daemon told. */
-  heard(event: api.ChatEvent): void {
+  /** Applies an event of the daemon. */
+  apply(event: api.ChatEvent): void {
     if (event.missed !== undefined) void this.load();
     if (event.removed !== undefined) {
-      // A chat that leaves the list comes into the trash.
+      // A chat that leaves the list goes to the trash.
       if (this.trash) void this.load();
       else this.#take(event.removed);
     }
@@ -131,11 +131,11 @@ export class ChatList {
       this.temporary = placed(this.temporary, chat);
       return;
     }
-    const here = (chat.deleted_at !== undefined) === this.trash && (this.folder === undefined || chat.folder === this.folder);
+    const isListed = (chat.deleted_at !== undefined) === this.trash && (this.folder === undefined || chat.folder === this.folder);
     if (chat.folder !== undefined && !this.folders.some((one) => one.name === chat.folder)) {
       this.folders = [...this.folders, { name: chat.folder, chats: 1 }].sort((a, b) => a.name.localeCompare(b.name));
     }
-    if (!here) {
+    if (!isListed) {
       this.#take(chat.id);
     } else if (chat.pinned && this.folder === undefined && !this.trash) {
       this.pinned = placed(this.pinned, chat);
@@ -152,7 +152,7 @@ export class ChatList {
     this.chats = this.chats.filter((chat) => chat.id !== id);
   }
 
-  /** Looks for words in all chats; an empty text ends the search. */
+  /** Searches all chats; an empty text ends the search. */
   async search(text: string): Promise<void> {
     this.#searching?.abort();
     this.query = text;
@@ -166,7 +166,7 @@ export class ChatList {
       const { hits } = await api.searchChats(text, 50, abort.signal);
       if (!abort.signal.aborted) this.hits = hits;
     } catch (error) {
-      if (!abort.signal.aborted) this.failed = said(error);
+      if (!abort.signal.aborted) this.failed = errorLine(error);
     }
   }
 }

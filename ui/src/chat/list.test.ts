@@ -18,48 +18,48 @@ const a = chat("a", "2026-03-03T10:00:00Z");
 const b = chat("b", "2026-03-02T10:00:00Z");
 const c = chat("c", "2026-03-01T10:00:00Z");
 
-describe("placing", () => {
+describe("position", () => {
   const check = (one: ChatSummary, expected: string): void => expect(placed([a, b, c], one).map((chat) => chat.id).join("")).toBe(expected);
-  it("puts a chat where its time says", () => {
+  it("follows the time of the last change", () => {
     check(chat("x", "2026-03-04T00:00:00Z"), "xabc");
     check(chat("x", "2026-03-02T12:00:00Z"), "axbc");
     check(chat("x", "2026-02-01T00:00:00Z"), "abcx");
   });
-  it("moves one that is there", () => check({ ...c, updated_at: "2026-03-05T00:00:00Z" }, "cab"));
+  it("moves with the time", () => check({ ...c, updated_at: "2026-03-05T00:00:00Z" }, "cab"));
 });
 
 describe("events", () => {
   const list = (): ChatList => {
-    const made = new ChatList();
-    made.chats = [a, b];
-    made.pinned = [c];
-    return made;
+    const chats = new ChatList();
+    chats.chats = [a, b];
+    chats.pinned = [c];
+    return chats;
   };
-  it("moves a chat that is pinned", () => {
-    const made = list();
-    made.heard({ chat: { ...a, pinned: true } });
-    expect([made.pinned.map((one) => one.id), made.chats.map((one) => one.id)]).toEqual([["a", "c"], ["b"]]);
+  it("pinned chat moves to the pinned ones", () => {
+    const chats = list();
+    chats.apply({ chat: { ...a, pinned: true } });
+    expect([chats.pinned.map((one) => one.id), chats.chats.map((one) => one.id)]).toEqual([["a", "c"], ["b"]]);
   });
-  it("takes away what was removed", () => {
-    const made = list();
-    made.heard({ removed: "b" });
-    made.heard({ removed: "c" });
-    expect([...made.pinned, ...made.chats].map((one) => one.id)).toEqual(["a"]);
+  it("removed chat disappears", () => {
+    const chats = list();
+    chats.apply({ removed: "b" });
+    chats.apply({ removed: "c" });
+    expect([...chats.pinned, ...chats.chats].map((one) => one.id)).toEqual(["a"]);
   });
-  it("shows no chat of another folder, and none from the trash", () => {
-    const made = list();
-    made.folder = "work";
-    made.heard({ chat: chat("x", "2026-03-09T00:00:00Z") });
-    made.heard({ chat: chat("y", "2026-03-09T00:00:00Z", { folder: "work" }) });
-    made.heard({ chat: chat("z", "2026-03-09T00:00:00Z", { folder: "work", deleted_at: "2026-03-09T00:00:00Z" }) });
-    expect(made.chats.map((one) => one.id)).toEqual(["y", "a", "b"]);
-    made.heard({ chat: chat("t", "2026-03-09T00:00:00Z", { temporary: true }) });
-    expect(made.temporary.map((one) => one.id), "a temporary one is in no folder").toEqual(["t"]);
-    expect(made.folders, "a folder is there once a chat is in it").toEqual([{ name: "work", chats: 1 }]);
+  it("chats of other folders and of the trash are not listed", () => {
+    const chats = list();
+    chats.folder = "work";
+    chats.apply({ chat: chat("x", "2026-03-09T00:00:00Z") });
+    chats.apply({ chat: chat("y", "2026-03-09T00:00:00Z", { folder: "work" }) });
+    chats.apply({ chat: chat("z", "2026-03-09T00:00:00Z", { folder: "work", deleted_at: "2026-03-09T00:00:00Z" }) });
+    expect(chats.chats.map((one) => one.id)).toEqual(["y", "a", "b"]);
+    chats.apply({ chat: chat("t", "2026-03-09T00:00:00Z", { temporary: true }) });
+    expect(chats.temporary.map((one) => one.id), "a temporary chat is in no folder").toEqual(["t"]);
+    expect(chats.folders, "a folder exists once a chat is in it").toEqual([{ name: "work", chats: 1 }]);
   });
 });
 
-it("groups by local days", () => {
+it("chats are grouped by local days", () => {
   const now = new Date(2026, 2, 10, 9, 0);
   const check = (date: Date, age: string): void => expect(ageOf(date.toISOString(), now), date.toString()).toBe(age);
   check(new Date(2026, 2, 10, 0, 1), "today");

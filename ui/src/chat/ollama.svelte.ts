@@ -1,17 +1,17 @@
-// The chats of Ollama's own app: found where it usually keeps them, or where the person says, and brought by the daemon.
+// Import of the chats of the Ollama app, from its usual location or a path that the user enters.
 import { Attempt } from "../api/attempt.svelte";
 import * as api from "../api/chats";
 
 export interface OllamaApi {
   find: () => Promise<{ ollama_db?: string }>;
-  bring: (path: string) => Promise<api.ChatsImported>;
+  importFrom: (path: string) => Promise<api.ChatsImported>;
 }
 
-const wire: OllamaApi = { find: api.chatsToImport, bring: (path) => api.importChats({ ollama_db: path }) };
+const wire: OllamaApi = { find: api.chatsToImport, importFrom: (path) => api.importChats({ ollama_db: path }) };
 
 export class OllamaChats extends Attempt {
   path = $state("");
-  /** Whether it was found at its usual place; unknown while the daemon looks. */
+  /** Whether the database is at its usual location; `undefined` while the daemon looks. */
   found = $state<boolean | undefined>(undefined);
   done = $state.raw<api.ChatsImported | undefined>(undefined);
 
@@ -22,7 +22,7 @@ export class OllamaChats extends Attempt {
   async look(): Promise<void> {
     const { ollama_db: path } = await this.from.find().catch(() => ({ ollama_db: undefined }));
     this.found = path !== undefined;
-    // What was typed meanwhile is what the person wants.
+    // A path typed meanwhile takes precedence.
     if (path !== undefined && this.path === "") this.path = path;
   }
 
@@ -30,8 +30,8 @@ export class OllamaChats extends Attempt {
     return this.path.trim() !== "" && !this.busy;
   }
 
-  /** True when it is done; what came is in `done` then, and why not in `error` else. */
-  async bring(): Promise<boolean> {
-    return this.ready && this.attempt(async () => void (this.done = await this.from.bring(this.path.trim())));
+  /** Imports the chats. Returns whether it succeeded; the result is in `done`, the cause of a failure in `error`. */
+  async importChats(): Promise<boolean> {
+    return this.ready && this.attempt(async () => void (this.done = await this.from.importFrom(this.path.trim())));
   }
 }

@@ -1,16 +1,16 @@
 import { expect, it } from "vitest";
-import { imported } from "./exchange";
+import { importSummary } from "./exchange";
 import { OllamaChats } from "./ollama.svelte";
 
-const came = { chats: 12, messages: 340, present: 3, skipped: [] };
+const result = { chats: 12, messages: 340, present: 3, skipped: [] };
 
-function looking(found: string | undefined, bring: (path: string) => Promise<typeof came> = async () => came): OllamaChats {
-  return new OllamaChats({ find: async () => (found === undefined ? {} : { ollama_db: found }), bring });
+function looking(found: string | undefined, importFrom: (path: string) => Promise<typeof result> = async () => result): OllamaChats {
+  return new OllamaChats({ find: async () => (found === undefined ? {} : { ollama_db: found }), importFrom });
 }
 
-it("finds the usual place, and lets the person name another", async () => {
+it("usual location is found, and another can be entered", async () => {
   const here = looking("/h/.ollama/db.sqlite");
-  expect(here.ready, "nothing to bring yet").toBe(false);
+  expect(here.ready, "nothing to import yet").toBe(false);
   await here.look();
   expect([here.path, here.found, here.ready]).toEqual(["/h/.ollama/db.sqlite", true, true]);
   const typed = looking("/h/.ollama/db.sqlite");
@@ -22,21 +22,21 @@ it("finds the usual place, and lets the person name another", async () => {
   expect([none.path, none.found, none.ready]).toEqual(["", false, false]);
 });
 
-it("brings them once and says what came", async () => {
-  const asked: string[] = [];
-  const chats = looking(undefined, async (path) => (asked.push(path), came));
+it("chats are imported once and the result is reported", async () => {
+  const paths: string[] = [];
+  const chats = looking(undefined, async (path) => (paths.push(path), result));
   chats.path = " /a/db.sqlite ";
-  expect(await chats.bring()).toBe(true);
-  expect(asked).toEqual(["/a/db.sqlite"]);
-  expect(imported(came)).toBe("12 chats, 340 messages, 3 were here already");
-  expect(imported({ chats: 1, messages: 1, present: 0, skipped: [{ title: "x", reason: "y" }] })).toBe("1 chat, 1 message, 1 left out");
+  expect(await chats.importChats()).toBe(true);
+  expect(paths).toEqual(["/a/db.sqlite"]);
+  expect(importSummary(result)).toBe("Imported 12 chats. 3 were already here.");
+  expect(importSummary({ chats: 1, messages: 1, present: 0, skipped: [{ title: "x", reason: "y" }] })).toBe("Imported 1 chat. 1 was skipped.");
 });
 
-it("says why nothing came, and can be asked again", async () => {
+it("failed import is reported and can be repeated", async () => {
   const chats = looking(undefined, async () => {
     throw new Error("no such file");
   });
   chats.path = "/none";
-  expect(await chats.bring()).toBe(false);
-  expect([chats.error, chats.done, chats.ready]).toEqual(["no such file", undefined, true]);
+  expect(await chats.importChats()).toBe(false);
+  expect([String(chats.error), chats.done, chats.ready]).toEqual(["Error: no such file", undefined, true]);
 });

@@ -5,9 +5,9 @@ export interface Param {
   min: number;
   max: number;
   step: number;
-  /** What the daemon takes where neither the chat nor the model says. */
+  /** The daemon's default. */
   standard: number;
-  /** Has no slider: a number that is typed. */
+  /** A text field instead of a slider. */
   typed?: boolean;
 }
 
@@ -26,7 +26,7 @@ export const ADVANCED: readonly Param[] = [
   { name: "seed", min: 0, max: 2 ** 31 - 1, step: 1, standard: 0, typed: true },
 ];
 
-/** The numbers among a model's own parameters, as `/api/show` writes them: a name and a value per line. */
+/** The numeric parameters of a model, from the lines of `/api/show`: a name and a value per line. */
 export function defaultsOf(parameters: string): Record<string, number> {
   const found: Record<string, number> = {};
   for (const line of parameters.split("\n")) {
@@ -37,7 +37,7 @@ export function defaultsOf(parameters: string): Record<string, number> {
   return found;
 }
 
-/** Context lengths to choose from, up to what the model was made for. */
+/** Context sizes to choose from, up to the model's maximum. */
 export function contextSteps(most: number | undefined): number[] {
   if (most === undefined) return [];
   const steps: number[] = [];

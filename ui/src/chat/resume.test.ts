@@ -15,18 +15,18 @@ const stats = (more: Partial<MessageStats>): MessageStats => ({
   ...more,
 });
 
-it("names the tier that gave most, and what it saved", () => {
+it("main tier and saved time are reported", () => {
   const kept = resume(stats({ cached_tokens: 12_304, tiers: [{ tier: "ram", tokens: 304 }, { tier: "ssd", tokens: 12_000 }], restore_ms: 180, instead_of_ms: 11_000 }));
   expect(kept).toEqual({ kind: "kept", tier: "ssd", cached: 12_304, prompt: 12_380, restoreMs: 180, insteadMs: 11_000 });
 });
 
-it("says device where the pages of the model had it", () => {
+it("pages of the loaded model count as device", () => {
   expect(resume(stats({ cached_tokens: 12_304 }))).toMatchObject({ tier: "device" });
   const mostly = resume(stats({ cached_tokens: 12_304, tiers: [{ tier: "ssd", tokens: 256 }] }));
-  expect(mostly, "a small part from elsewhere is not where it came from").toMatchObject({ tier: "device" });
+  expect(mostly, "a small part from another tier is not the main one").toMatchObject({ tier: "device" });
 });
 
-it("gives the reason of a miss, and says nothing of first or short prompts", () => {
+it("miss has a reason; first and short prompts have no badge", () => {
   expect(resume(stats({ recomputed: "changed" }))).toEqual({ kind: "again", prompt: 12_380, reason: "changed" });
   expect(resume(stats({}))).toBeUndefined();
   expect(resume(stats({ prompt_tokens: 12, cached_tokens: 8, recomputed: "changed" }))).toBeUndefined();

@@ -1,9 +1,8 @@
-// What an answer's prompt had kept of it, in one line: where it came from, how long that took and instead of what; or why
-// it had to be read again.
+// Cache use of an answer in one line: the tier, the time and the estimated time without cache; or why there was a miss.
 import type { MessageStats } from "../api/chats";
 import type { Tier } from "../components";
 
-/** Shorter prompts are read faster than anything could be fetched: nothing is said of them. */
+/** Shorter prompts are computed faster than restored: they have no badge. */
 const TOLD_FROM_TOKENS = 32;
 
 export type Resume =
@@ -16,7 +15,7 @@ export function resume(stats: MessageStats): Resume {
   const reason = stats.recomputed;
   if (cached >= TOLD_FROM_TOKENS) {
     const tiers = stats.tiers ?? [];
-    // The farthest tier that gave a good part decides what the time means.
+    // The tier with most of the tokens determines the time.
     const restored = tiers.reduce((sum, tier) => sum + tier.tokens, 0);
     const main = restored * 2 < cached ? undefined : tiers.toSorted((a, b) => b.tokens - a.tokens)[0];
     return { kind: "kept", tier: main?.tier ?? "device", cached, prompt, restoreMs: stats.restore_ms, insteadMs: stats.instead_of_ms };

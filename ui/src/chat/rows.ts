@@ -1,21 +1,21 @@
-// Which rows of the list of chats are drawn: those in view and some around them. All rows are equally high.
+// Virtual scrolling of the list of chats. All rows have the same height.
 
-/** A group's heading is about so many rows high. */
+/** Height of a group's heading, in rows. */
 const HEADING_ROWS = 1;
-/** Rows drawn beyond the view, so that the next one is there for the keyboard and a slow scroll shows no gap. */
+/** Rows drawn outside of the view, for keyboard focus and slow scrolling. */
 const BEYOND = 12;
 
 export interface Shown {
-  /** Rows above the groups; those have a heading too. */
+  /** Rows above the groups, including a heading. */
   above: number;
-  /** How many rows each group has. */
+  /** Number of rows of each group. */
   groups: readonly number[];
   rowPx: number;
   top: number;
   viewPx: number;
 }
 
-/** For each group which of its rows, `[from, to)`. */
+/** The rows to draw of each group, `[from, to)`. */
 export function windows({ above, groups, rowPx, top, viewPx }: Shown): [number, number][] {
   const first = top / rowPx - BEYOND;
   const last = (top + viewPx) / rowPx + BEYOND;

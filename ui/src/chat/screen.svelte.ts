@@ -1,18 +1,20 @@
-// What the chat screen shows: a chat, or a new one that nothing was said in yet. A chat is made with its first message.
+// State of the chat screen: the shown chat, or a new one. A chat is created with its first message.
 import { SvelteMap } from "svelte/reactivity";
 import * as api from "../api/chats";
+import { cache } from "../api/cache";
 import { cacheTotals } from "../api/cache.svelte";
+import { uiSettings } from "../api/uiSettings.svelte";
 import { models } from "../api/models.svelte";
-import { reason } from "../api/reason";
 import { activity } from "../api/activity.svelte";
 import { toasts } from "../components";
-import { t, told } from "../i18n";
-import { parted, type Attachments } from "./attachments";
+import { errorLine, t } from "../i18n";
+import { splitByVision, type Attachments } from "./attachments";
 import { Conversation } from "./conversation.svelte";
+import { checkLength, contextTokens, type TooLong } from "./tooLong";
 
 const MODEL_KEY = "cairn.model";
 
-/** What a chat that is not made yet is to be. */
+/** Options of a chat that is not created yet. */
 export interface Draft {
   model?: string | undefined;
   system?: string | undefined;
@@ -23,7 +25,7 @@ export interface Draft {
   temporary: boolean;
 }
 
-/** A message that is not sent yet. */
+/** Text and attachments in a composer. */
 export interface Unsent {
   text: string;
   attached: Attachments;
@@ -32,7 +34,7 @@ export interface Unsent {
 /** A message that waits to be sent. */
 export interface Starting {
   text: string;
-  /** Takes it back, as long as that can be done. */
+  /** Cancels it, as long as that is possible. */
   cancel?: () => void;
 }
 
@@ -49,16 +51,18 @@ function storedModel(): string | undefined {
 export class ChatScreen {
   conversation = $state.raw<Conversation | undefined>(undefined);
   draft = $state.raw<Draft>({ options: {}, temporary: false });
-  /** A new chat could not be made. */
-  refused = $state.raw<string | undefined>(undefined);
+  /** Why a new chat could not be created. */
+  refused = $state.raw<unknown>(undefined);
+  /** Why the last message was not sent: it is longer than the context. */
+  tooLong = $state.raw<TooLong | undefined>(undefined);
   #wanted = $state.raw<string | undefined>(storedModel());
   readonly #unsent = new SvelteMap<string, Unsent>();
-  /** Counts where the person goes: what was begun somewhere else does not change what is shown. */
+  /** Counts navigation: an action started elsewhere does not change what is shown. */
   #visit = $state(0);
-  /** Messages that are on their way, by the place that they come from. */
+  /** Messages being sent, by the chat of their composer. */
   readonly #starting = new SvelteMap<string, Starting>();
 
-  /** The model that answers next. */
+  /** The model of the next answer. */
   get model(): string | undefined {
     const chosen = this.conversation ? this.conversation.chat?.model : this.draft.model;
     return chosen ?? models.pick(this.#wanted);
@@ -84,12 +88,12 @@ export class ChatScreen {
     return this.#starting.has(this.#place) || (this.conversation?.busy ?? false);
   }
 
-  /** What is on its way from where the person is, and nobody has heard of yet. */
+  /** The message that is being sent from the shown chat. */
   get waiting(): Starting | undefined {
     return this.#starting.get(this.#place);
   }
 
-  /** Where something is written: a chat, or a new one, of which there may have been others before. */
+  /** Key of the shown composer: a chat, or a new chat, of which there may have been others before. */
   get #place(): string {
     return this.conversation?.id ?? `new ${this.#visit}`;
   }
@@ -105,13 +109,14 @@ export class ChatScreen {
     if (id === undefined) return;
     this.conversation = new Conversation(id, (answer) => this.#ended(answer));
     void this.conversation.open();
-    // What is kept far away is on its way while the person still reads.
+    // Restores cached data from slow tiers while the user still reads.
     void api.prefetchChat(id).catch(() => {});
   }
 
   close(): void {
     this.#visit += 1;
     this.refused = undefined;
+    this.tooLong = undefined;
     this.conversation?.close();
     this.conversation = undefined;
   }
@@ -121,7 +126,7 @@ export class ChatScreen {
     this.draft = { options: {}, temporary: false, ...draft };
   }
 
-  /** What was typed and attached and not sent, by chat: it goes to no other. */
+  /** Unsent text and attachments of a chat. */
   unsent(id: string): Unsent {
     return this.#unsent.get(id) ?? NOTHING;
   }
@@ -133,50 +138,67 @@ export class ChatScreen {
   }
 
   /**
-   * Sends what is written in the chat that is shown; makes the chat first where there is none, and tells its id if it is shown. Whoever is
-   * faster than the chat that opens or the list of models is sent as soon as these have come; what is not taken comes back where it was
-   * written.
+   * Sends the text of the shown chat; creates a new chat first if there is none, and calls `onCreated` with its id if it is still shown. A
+   * message sent before the chat or the list of models has loaded waits for them. If it is not accepted, its text returns to the
+   * composer.
    */
-  async send(made: (id: string) => void): Promise<void> {
+  async send(onCreated: (id: string) => void, { anyLength = false } = {}): Promise<void> {
     if (this.busy) return;
     const [from, place, visit, draft] = [this.#shown, this.#place, this.#visit, this.draft];
     let conversation = this.conversation;
     const { text, attached } = this.unsent(from);
     this.keepUnsent(from, NOTHING);
     this.refused = undefined;
-    let back: Unsent = { text, attached };
-    let letGo = (): void => {};
-    const cancelled = new Promise<undefined>((resolve) => (letGo = () => resolve(undefined)));
-    this.#starting.set(place, { text, cancel: letGo });
+    this.tooLong = undefined;
+    let unsent: Unsent = { text, attached };
+    let cancel = (): void => {};
+    const cancelled = new Promise<undefined>((resolve) => (cancel = () => resolve(undefined)));
+    this.#starting.set(place, { text, cancel });
     try {
       const model = await Promise.race([this.#answers(conversation, draft, attached.images.length > 0), cancelled]);
       if (model === undefined) return;
-      this.#starting.set(place, { text });
-      const { sent, kept } = parted(attached, models.can(model, "vision"));
+      const { sent, held } = splitByVision(attached, models.can(model, "vision"));
       if (text.trim() === "" && sent.files.length + sent.images.length === 0) return;
-      conversation ??= await this.#make({ ...draft, model }, visit, made);
-      this.#giveBack(conversation.id, { text: "", attached: kept });
-      back = { text, attached: sent };
+      if (!anyLength) {
+        const options = (conversation ? conversation.chat?.options : draft.options) ?? {};
+        const whole = [...sent.files.map((file) => file.text), text].join("\n");
+        const checked = await Promise.race([this.#checkLength(model, options, whole), cancelled]);
+        if (checked === undefined) return;
+        if (checked !== "fits") {
+          if (visit === this.#visit) this.tooLong = checked;
+          return;
+        }
+      }
+      this.#starting.set(place, { text });
+      conversation ??= await this.#create({ ...draft, model }, visit, onCreated);
+      this.#restoreUnsent(conversation.id, { text: "", attached: held });
+      unsent = { text, attached: sent };
       this.#starting.delete(place);
-      const taken = await conversation.send({
+      const accepted = await conversation.send({
         content: text,
         model,
         ...(sent.files.length > 0 ? { files: sent.files } : {}),
         ...(sent.images.length > 0 ? { images: sent.images.map((image) => image.data) } : {}),
       });
-      if (taken) back = NOTHING;
-      else if (conversation !== this.conversation && conversation.refused !== undefined) toasts.error(told(conversation.refused));
+      if (accepted) unsent = NOTHING;
+      else if (conversation !== this.conversation && conversation.refused !== undefined) toasts.error(errorLine(conversation.refused));
     } catch (error) {
-      const why = reason(error);
-      if (visit === this.#visit) this.refused = why;
-      else toasts.error(told(why));
+      if (visit === this.#visit) this.refused = error;
+      else toasts.error(errorLine(error));
     } finally {
       this.#starting.delete(place);
-      this.#giveBack(conversation?.id ?? from, back);
+      this.#restoreUnsent(conversation?.id ?? from, unsent);
     }
   }
 
-  /** The model that is to answer, once that is known; and whether it sees, where there is something to see. */
+  /** Checks whether a message fits into the context. If counting fails, the message is sent. */
+  async #checkLength(model: string, options: api.Options, text: string): Promise<TooLong | "fits"> {
+    const most = models.find(model)?.details.context_length;
+    const room = contextTokens(options, models.contextOf(model, uiSettings.context), most);
+    return checkLength(text, room, most, () => cache.countTokens(model, text, options)).catch(() => "fits");
+  }
+
+  /** The model of the answer, once it is known; with images, also once its capabilities are known. */
   async #answers(conversation: Conversation | undefined, draft: Draft, sees: boolean): Promise<string> {
     await conversation?.ready();
     const chosen = conversation ? conversation.chat?.model : draft.model;
@@ -186,8 +208,8 @@ export class ChatScreen {
     return model;
   }
 
-  /** What was not taken, before what was written since. */
-  #giveBack(chat: string, { text, attached }: Unsent): void {
+  /** Returns a message to the composer, before text written since. */
+  #restoreUnsent(chat: string, { text, attached }: Unsent): void {
     const now = this.unsent(chat);
     this.keepUnsent(chat, {
       text: [text, now.text].filter((part) => part !== "").join("\n"),
@@ -195,8 +217,8 @@ export class ChatScreen {
     });
   }
 
-  /** Makes the chat that a draft says, and shows it unless its person has gone elsewhere. What was written meanwhile goes with it. */
-  async #make(draft: Draft, visit: number, made: (id: string) => void): Promise<Conversation> {
+  /** Creates a chat and shows it, unless the user has navigated away. Text written meanwhile moves with it. */
+  async #create(draft: Draft, visit: number, onCreated: (id: string) => void): Promise<Conversation> {
     const { temporary, ...rest } = draft;
     const chat = await api.createChat({ ...defined(rest), ...(temporary ? { temporary } : {}) });
     const conversation = new Conversation(chat.id, (answer) => this.#ended(answer));
@@ -207,7 +229,7 @@ export class ChatScreen {
       this.keepUnsent("", NOTHING);
       this.conversation = conversation;
       this.begin();
-      made(chat.id);
+      onCreated(chat.id);
     }
     return conversation;
   }
@@ -217,7 +239,7 @@ export class ChatScreen {
     try {
       localStorage.setItem(MODEL_KEY, model);
     } catch {
-      // The choice holds for this page.
+      // The choice applies to this page only.
     }
     if (this.conversation) void this.conversation.change({ model });
     else this.draft = { ...this.draft, model };
@@ -252,7 +274,7 @@ export class ChatScreen {
   }
 }
 
-/** Without what is `undefined`, which JSON would leave out anyway but types do not allow. */
+/** Removes `undefined` values, which the types do not allow. */
 function defined(draft: Omit<Draft, "temporary">): api.NewChatRequest {
   return Object.fromEntries(Object.entries(draft).filter(([, value]) => value !== undefined));
 }

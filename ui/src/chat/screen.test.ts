@@ -1,10 +1,11 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import * as api from "../api/chats";
+import { cache } from "../api/cache";
 import { ApiError } from "../api/client";
 import { models, type TagsModel } from "../api/models.svelte";
 import { ChatScreen } from "./screen.svelte";
 
-// The daemon's side is played here; the journeys in `e2e` speak with a real one.
+// The daemon is simulated; the journeys in `e2e` use a real one.
 vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), prefetchChat: vi.fn() }));
 
 const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", messages: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
@@ -13,9 +14,9 @@ const sent = (): unknown[] => vi.mocked(api.sendMessage).mock.calls.map(([id, me
 
 beforeEach(() => {
   vi.resetAllMocks();
-  Object.assign(models, { installed: [], loaded: [], known: false });
+  Object.assign(models, { installed: [], loaded: [], hasList: false });
   vi.spyOn(models, "refresh").mockImplementation(() => {
-    Object.assign(models, { installed: [pebble], known: true });
+    Object.assign(models, { installed: [pebble], hasList: true });
     return Promise.resolve();
   });
   vi.mocked(api.prefetchChat).mockResolvedValue({ warmth: "cold", contexts: 0 });
@@ -32,34 +33,34 @@ function write(screen: ChatScreen, text: string, images = 0): void {
   screen.keepUnsent(chat, { text, attached: { files: [], images: Array.from({ length: images }, () => ({ name: "a.png", type: "image/png", data: "AA" })) } });
 }
 const boom = new ApiError(500, "boom");
-/** What is asked for next waits until it is let go. */
-function held<T>(mock: { mockImplementationOnce: (answer: () => Promise<T>) => unknown }, answer: T): (failure?: Error) => void {
+/** Delays the next call until the returned function is called. */
+function delayed<T>(mock: { mockImplementationOnce: (answer: () => Promise<T>) => unknown }, answer: T): (failure?: Error) => void {
   let go = (_?: Error): void => {};
   mock.mockImplementationOnce(() => new Promise((resolve, reject) => (go = (failure) => (failure ? reject(failure) : resolve(answer)))));
   return (failure) => go(failure);
 }
 
-describe("somebody who is faster than the interface", () => {
-  it("is sent once the list of models has come", async () => {
-    const [screen, made] = [new ChatScreen(), vi.fn()];
+describe("message sent before the data has loaded", () => {
+  it("is sent once the list of models has loaded", async () => {
+    const [screen, created] = [new ChatScreen(), vi.fn()];
     write(screen, "x");
-    const sending = screen.send(made);
+    const sending = screen.send(created);
     expect(screen.busy).toBe(true);
-    await screen.send(made);
+    await screen.send(created);
     await sending;
     expect(sent(), "once").toEqual([["c", "pebble:latest"]]);
-    expect(made).toHaveBeenCalledExactlyOnceWith("c");
+    expect(created).toHaveBeenCalledExactlyOnceWith("c");
     expect([screen.busy, screen.unsent("").text, screen.unsent("c").text]).toEqual([false, "", ""]);
   });
 
-  it("is answered by the model of the chat that opens, or the one that is chosen meanwhile", async () => {
+  it("goes to the model of the opening chat, or to the one chosen meanwhile", async () => {
     await models.refresh();
     vi.mocked(api.getChat).mockResolvedValue({ ...chat, model: "other:latest" });
     const screen = new ChatScreen();
     screen.open("c");
     write(screen, "x");
     await screen.send(vi.fn());
-    const open = held(vi.mocked(api.getChat), { ...chat, model: "other:latest" });
+    const open = delayed(vi.mocked(api.getChat), { ...chat, model: "other:latest" });
     vi.mocked(api.changeChat).mockResolvedValue({ ...chat, model: "third:latest" });
     screen.open(undefined);
     screen.open("d");
@@ -68,27 +69,27 @@ describe("somebody who is faster than the interface", () => {
     write(screen, "y");
     const sending = screen.send(vi.fn());
     await new Promise((resume) => setTimeout(resume, 5));
-    expect(sent().length, "nothing is said in a chat whose messages are not here").toBe(1);
+    expect(sent().length, "nothing is sent to a chat that has not loaded").toBe(1);
     open();
     await sending;
     expect(sent()).toEqual([["c", "other:latest"], ["d", "third:latest"]]);
   });
 
-  it("gets the text back where the chat does not open, and may try again", async () => {
+  it("returns to the composer if the chat does not open, and can be sent again", async () => {
     vi.mocked(api.getChat).mockRejectedValueOnce(boom).mockRejectedValueOnce(boom);
     const screen = new ChatScreen();
     screen.open("c");
     await screen.conversation?.open();
     write(screen, "x");
     await screen.send(vi.fn());
-    expect([screen.refused, screen.unsent("c").text, sent()]).toEqual(["boom", "x", []]);
+    expect([screen.refused, screen.unsent("c").text, sent()]).toEqual([boom, "x", []]);
     await screen.send(vi.fn());
     expect([screen.refused, screen.unsent("c").text, sent().length]).toEqual([undefined, "", 1]);
   });
 
-  it("loses nothing that was written while the first was on its way", async () => {
+  it("keeps text written while the first message is sent", async () => {
     const screen = new ChatScreen();
-    const go = held(vi.mocked(models.refresh), undefined);
+    const go = delayed(vi.mocked(models.refresh), undefined);
     write(screen, "first", 1);
     const sending = screen.send(vi.fn());
     write(screen, "second", 1);
@@ -98,21 +99,21 @@ describe("somebody who is faster than the interface", () => {
     expect(screen.unsent("")).toMatchObject({ text: "first\nsecond", attached: { images: [{}, {}] } });
   });
 
-  it("asks one thing after the other", async () => {
-    const [screen, go] = [new ChatScreen(), held(vi.mocked(models.refresh), undefined)];
+  it("waits for the message before it", async () => {
+    const [screen, go] = [new ChatScreen(), delayed(vi.mocked(models.refresh), undefined)];
     write(screen, "first");
     const sending = screen.send(vi.fn());
     await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
     write(screen, "second");
     await screen.send(vi.fn());
-    Object.assign(models, { installed: [pebble], known: true });
+    Object.assign(models, { installed: [pebble], hasList: true });
     go();
     await sending;
-    expect([sent().length, screen.unsent("c").text], "the second goes with the chat").toEqual([1, "second"]);
+    expect([sent().length, screen.unsent("c").text], "the second goes to the same chat").toEqual([1, "second"]);
   });
 
-  it("may take back what waits", async () => {
-    const go = held(vi.mocked(models.refresh), undefined);
+  it("can be cancelled while it waits", async () => {
+    const go = delayed(vi.mocked(models.refresh), undefined);
     const screen = new ChatScreen();
     write(screen, "first");
     const sending = screen.send(vi.fn());
@@ -124,8 +125,8 @@ describe("somebody who is faster than the interface", () => {
     expect([screen.waiting, screen.busy, screen.unsent("").text, screen.refused, sent()]).toEqual([undefined, false, "first", undefined, []]);
   });
 
-  it("is asked about in pictures by a model that sees them", async () => {
-    vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { installed: [{ ...pebble, capabilities: ["completion", "vision"] }], known: true })));
+  it("with images waits for the capabilities of the model", async () => {
+    vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { installed: [{ ...pebble, capabilities: ["completion", "vision"] }], hasList: true })));
     const screen = new ChatScreen();
     write(screen, "", 1);
     await screen.send(vi.fn());
@@ -133,9 +134,9 @@ describe("somebody who is faster than the interface", () => {
   });
 });
 
-describe("somebody who goes elsewhere at once", () => {
-  it("is not held up, and the message goes where it was written", async () => {
-    const open = held(vi.mocked(api.getChat), chat);
+describe("navigation while a message is sent", () => {
+  it("is not delayed up, and the message goes where it was written", async () => {
+    const open = delayed(vi.mocked(api.getChat), chat);
     const screen = new ChatScreen();
     screen.open("c");
     write(screen, "x");
@@ -148,36 +149,36 @@ describe("somebody who goes elsewhere at once", () => {
   });
 
   it("is not pulled back, and what is written there stays there", async () => {
-    const go = held(vi.mocked(models.refresh), undefined);
-    const [screen, made] = [new ChatScreen(), vi.fn()];
+    const go = delayed(vi.mocked(models.refresh), undefined);
+    const [screen, created] = [new ChatScreen(), vi.fn()];
     write(screen, "first");
-    const sending = screen.send(made);
+    const sending = screen.send(created);
     screen.open("other");
     screen.open(undefined);
     expect(screen.busy, "another new chat").toBe(false);
     write(screen, "second");
     await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
-    Object.assign(models, { installed: [pebble], known: true });
+    Object.assign(models, { installed: [pebble], hasList: true });
     go();
     await sending;
-    expect([made.mock.calls.length, screen.conversation, screen.unsent("").text, sent().length]).toEqual([0, undefined, "second", 1]);
+    expect([created.mock.calls.length, screen.conversation, screen.unsent("").text, sent().length]).toEqual([0, undefined, "second", 1]);
   });
 
-  it("keeps a temporary chat temporary", async () => {
-    const go = held(vi.mocked(models.refresh), undefined);
+  it("temporary chat stays temporary", async () => {
+    const go = delayed(vi.mocked(models.refresh), undefined);
     const screen = new ChatScreen();
     screen.begin({ temporary: true });
     write(screen, "secret");
     const sending = screen.send(vi.fn());
     screen.begin();
     await vi.waitFor(() => expect(models.refresh).toHaveBeenCalled());
-    Object.assign(models, { installed: [pebble], known: true });
+    Object.assign(models, { installed: [pebble], hasList: true });
     go();
     await sending;
     expect(vi.mocked(api.createChat).mock.calls[0]?.[0]).toMatchObject({ temporary: true });
   });
 
-  it("leaves a message that the daemon has not confirmed yet on its way", async () => {
+  it("unconfirmed message is not resent when the user navigates away", async () => {
     let say = (): void => {};
     let signal: AbortSignal | undefined;
     vi.mocked(api.sendMessage).mockImplementation(async function* (_, __, given) {
@@ -193,11 +194,11 @@ describe("somebody who goes elsewhere at once", () => {
     expect(signal?.aborted).toBe(false);
     say();
     await sending;
-    expect([signal?.aborted, screen.unsent("c").text], "it is there").toEqual([true, ""]);
+    expect([signal?.aborted, screen.unsent("c").text], "it arrived").toEqual([true, ""]);
   });
 });
 
-it("does not ask twice for what arrived although nobody said so", async () => {
+it("message that arrived without a response is not sent again", async () => {
   const offline = new ApiError(0, "cut");
   vi.mocked(api.sendMessage).mockImplementation(async function* () {
     await Promise.reject(offline);
@@ -211,13 +212,26 @@ it("does not ask twice for what arrived although nobody said so", async () => {
   expect([screen.unsent("c").text, screen.conversation?.messages.length, screen.conversation?.refused]).toEqual(["", 1, undefined]);
   write(screen, "y");
   await screen.send(vi.fn());
-  expect([screen.unsent("c").text, screen.conversation?.refused], "but what did not comes back").toEqual(["y", "cut"]);
+  expect([screen.unsent("c").text, screen.conversation?.refused?.message], "a message that did not arrive returns to the composer").toEqual(["y", "cut"]);
 });
 
-it("says that there is no model once that is known", async () => {
-  vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { known: true })));
+it("missing model is reported once the list has loaded", async () => {
+  vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { hasList: true })));
   const screen = new ChatScreen();
   write(screen, "x");
   await screen.send(vi.fn());
-  expect([screen.refused, screen.unsent("").text]).toEqual([expect.stringContaining("no model"), "x"]);
+  expect([String(screen.refused), screen.unsent("").text]).toEqual([expect.stringContaining("No model"), "x"]);
+});
+
+it("message longer than the context is reported before it is sent, and can be sent anyway", async () => {
+  const small: TagsModel = { ...pebble, details: { ...pebble.details, context_length: 2048 } };
+  vi.mocked(models.refresh).mockImplementation(() => Promise.resolve(void Object.assign(models, { installed: [small], hasList: true })));
+  const count = vi.spyOn(cache, "countTokens").mockResolvedValue(3000);
+  const screen = new ChatScreen();
+  write(screen, "long ".repeat(1000));
+  await screen.send(vi.fn());
+  expect([screen.tooLong, sent().length]).toEqual([{ tokens: 3000, room: 2048, larger: undefined }, 0]);
+  expect(screen.unsent("").text, "the text stays in the composer").toContain("long");
+  await screen.send(vi.fn(), { anyLength: true });
+  expect([screen.tooLong, sent().length, count.mock.calls.length]).toEqual([undefined, 1, 1]);
 });

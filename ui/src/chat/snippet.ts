@@ -1,4 +1,4 @@
-/** A text cut where its ranges begin and end. Ranges that make no sense mark nothing. */
+/** Splits a text at the bounds of its ranges. Invalid ranges are ignored. */
 export function marked(text: string, ranges: readonly (readonly [number, number])[]): { text: string; hit: boolean }[] {
   const parts: { text: string; hit: boolean }[] = [];
   let at = 0;

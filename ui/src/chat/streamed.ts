@@ -1,4 +1,4 @@
-// An answer that grows by pieces. Pieces are put together here and shown from time to time, not one by one.
+// An answer that grows by deltas. Deltas are collected here and shown from time to time, not one by one.
 import type { ChatLine, Message } from "../api/chats";
 
 export class Streamed {
@@ -18,7 +18,7 @@ export class Streamed {
     this.#thinkingSince = this.#thinking !== "" && this.#text === "" ? now - this.#thinkingMs : undefined;
   }
 
-  /** Takes a piece; tells whether there is something new to show. */
+  /** Adds a delta; returns whether there is something new to show. */
   take(line: ChatLine, now: number): boolean {
     if (line.thinking !== undefined) {
       this.#thinkingSince ??= now - this.#thinkingMs;
@@ -35,7 +35,7 @@ export class Streamed {
     return true;
   }
 
-  /** The message as it is now. */
+  /** The current message. */
   message(): Message {
     this.dirty = false;
     const thinking = this.#thinking === "" ? {} : { thinking: this.#thinking, thinking_ms: Math.round(this.#thinkingMs) };

@@ -4,16 +4,16 @@ import { Heights } from "./virtual";
 const ids = (count: number): string[] => Array.from({ length: count }, (_, at) => `m${at}`);
 
 describe("heights", () => {
-  it("guesses what was not measured", () => {
+  it("items without a measured height use the estimate", () => {
     const heights = new Heights(100);
     heights.items(ids(3));
     expect(heights.totalPx).toBe(300);
-    expect(heights.set("m0", 40), "forty less than guessed is sixty to move").toBe(-60);
+    expect(heights.set("m0", 40), "forty less than estimated moves by sixty").toBe(-60);
     expect(heights.offsets).toEqual([0, 40, 140, 240]);
-    expect(heights.set("m0", 40), "the same again moves nothing").toBe(0);
+    expect(heights.set("m0", 40), "an equal height moves nothing").toBe(0);
   });
 
-  it("finds the window in ten thousand", () => {
+  it("visible window of ten thousand items is found", () => {
     const heights = new Heights(100);
     heights.items(ids(10_000));
     expect(heights.range(0, 799)).toEqual([0, 8]);
@@ -24,10 +24,10 @@ describe("heights", () => {
       heights.set(`m${at}`, 50 + at);
       heights.range(at * 1000, at * 1000 + 800);
     }
-    expect(performance.now() - start, "a hundred measures take no noticeable time").toBeLessThan(500);
+    expect(performance.now() - start, "a hundred measurements take no noticeable time").toBeLessThan(500);
   });
 
-  it("has nothing to draw of nothing", () => {
+  it("empty list has an empty window", () => {
     const heights = new Heights(100);
     heights.items([]);
     expect(heights.range(0, 800)).toEqual([0, 0]);

@@ -1,4 +1,4 @@
-// Which messages of a long chat are drawn: heights that were measured, guesses for the others, and the window between.
+// Virtual scrolling of a long chat: measured heights, estimates for the others, and the visible window.
 
 const MEASURES_KEPT = 20_000;
 
@@ -10,7 +10,7 @@ export class Heights {
 
   constructor(readonly guessPx: number) {}
 
-  /** Which items there are, in order. */
+  /** Sets the items, in order. */
   items(ids: readonly string[]): void {
     if (ids === this.#ids) return;
     this.#ids = ids;
@@ -18,7 +18,7 @@ export class Heights {
     if (this.#measured.size > MEASURES_KEPT) this.#measured.clear();
   }
 
-  /** Remembers a height; tells by how much it differs from what was reckoned with. */
+  /** Stores a measured height; returns the difference from the height used before. */
   set(id: string, heightPx: number): number {
     const before = this.#measured.get(id) ?? this.guessPx;
     if (before === heightPx && this.#measured.has(id)) return 0;
@@ -27,13 +27,13 @@ export class Heights {
     return heightPx - before;
   }
 
-  /** Forgets all heights: the width changed. */
+  /** Discards all heights, because the width changed. */
   clear(): void {
     this.#measured.clear();
     this.#valid = false;
   }
 
-  /** Where each item begins; the last entry is the end of all. */
+  /** Offset of each item; the last entry is the total height. */
   get offsets(): readonly number[] {
     if (!this.#valid) {
       const offsets = new Array<number>(this.#ids.length + 1);
@@ -53,7 +53,7 @@ export class Heights {
     return this.offsets.at(-1) ?? 0;
   }
 
-  /** The item at a height. */
+  /** The item at a vertical position. */
   at(topPx: number): number {
     const offsets = this.offsets;
     let low = 0;
@@ -66,7 +66,7 @@ export class Heights {
     return low;
   }
 
-  /** Items that touch a window, `[from, to)`. */
+  /** Items that intersect a window, `[from, to)`. */
   range(topPx: number, bottomPx: number): [number, number] {
     if (this.#ids.length === 0) return [0, 0];
     return [this.at(Math.max(0, topPx)), Math.min(this.#ids.length, this.at(Math.max(0, bottomPx)) + 1)];

@@ -1,22 +1,22 @@
-// Something that cannot be undone is done a few seconds later; until then it can be taken back.
+// Actions that cannot be undone run after a few seconds; until then they can be cancelled.
 
-/** How long there is time to think again. */
+/** Delay for an undo. */
 export const GRACE_MS = 7_000;
 
-/** One thing that waits. */
+/** A pending action. */
 export interface Waiting {
   key: string;
   label: string;
 }
 
-/** Things that wait for their time. */
+/** Pending actions. */
 export class Deferred {
   waiting = $state.raw<Waiting[]>([]);
   #timers = new Map<string, { timer: ReturnType<typeof setTimeout>; run: () => Promise<void> }>();
 
   constructor(private readonly graceMs = GRACE_MS) {}
 
-  /** Does it after the time of grace, unless it is taken back. */
+  /** Runs an action after the delay, unless it is cancelled. */
   later(key: string, label: string, run: () => Promise<void>): void {
     this.takeBack(key);
     this.waiting = [...this.waiting, { key, label }];
@@ -33,7 +33,7 @@ export class Deferred {
     this.waiting = this.waiting.filter((one) => one.key !== key);
   }
 
-  /** Does all that waits: whoever leaves a screen has had the time to think. */
+  /** Runs all pending actions, when the user leaves the screen. */
   async flush(): Promise<void> {
     await Promise.all([...this.#timers.keys()].map((key) => this.#now(key)));
   }

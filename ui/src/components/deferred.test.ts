@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { Deferred } from "./deferred.svelte";
 
-it("does what was not taken back, when its time has come", async () => {
+it("deferred action runs after its delay unless it is undone", async () => {
   vi.useFakeTimers();
   const done: string[] = [];
   const deferred = new Deferred(1000);

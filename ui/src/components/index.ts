@@ -1,4 +1,4 @@
-// Generic components. None of them knows the server or has words of its own.
+// Generic components, without server access and without texts of their own.
 export { default as Bar } from "./Bar.svelte";
 export { default as Button } from "./Button.svelte";
 export { default as CairnMark } from "./CairnMark.svelte";
@@ -7,7 +7,7 @@ export { default as Chip } from "./Chip.svelte";
 export { default as DataTable } from "./DataTable.svelte";
 export { default as Dialog } from "./Dialog.svelte";
 export { default as DialogFoot } from "./DialogFoot.svelte";
-export { drawn } from "./drawn";
+export { afterPaint } from "./afterPaint";
 export { default as EmptyState } from "./EmptyState.svelte";
 export { default as ErrorCard } from "./ErrorCard.svelte";
 export { default as Field } from "./Field.svelte";

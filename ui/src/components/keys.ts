@@ -1,4 +1,4 @@
-// Shortcuts as they are drawn: `⇧⌘F` on a Mac, `Ctrl+Shift+F` elsewhere.
+// Drawing of shortcuts: `⇧⌘F` on a Mac, `Ctrl+Shift+F` elsewhere.
 
 export function isMac(platform: string = typeof navigator === "undefined" ? "" : navigator.platform): boolean {
   return /^(Mac|iP)/.test(platform);

@@ -1,6 +1,6 @@
-// What popovers, menus and dialogs share: they close on Escape and on a click elsewhere, and give the focus back.
+// Behaviour that popovers, menus and dialogs share: Escape and an outside click close them and restore the focus.
 
-/** Closes `element` when something outside of it (and of `anchor`) is pressed, or Escape is. */
+/** Closes `element` on Escape or on a press outside of it and of `anchor`. */
 export function dismissable(element: HTMLElement, options: { anchor?: HTMLElement | undefined; close: () => void }) {
   const before = document.activeElement;
   function down(event: PointerEvent): void {
@@ -27,7 +27,7 @@ export function dismissable(element: HTMLElement, options: { anchor?: HTMLElemen
 const GAP_PX = 6;
 const EDGE_PX = 8;
 
-/** Places `element` beside `anchor`, below or above, where there is room, and within the window. */
+/** Places `element` below or above `anchor`, where there is room, within the window. */
 export function place(element: HTMLElement, options: { anchor: HTMLElement | undefined; above?: boolean; end?: boolean }) {
   function put(): void {
     const from = options.anchor?.getBoundingClientRect();

@@ -1,2 +1,2 @@
-/** Where something is kept, near to far; `cold` is nowhere. `device` is where the model itself runs. */
+/** Where something is cached, nearest first. `device` is the memory of the loaded model, `cold` means not cached. */
 export type Tier = "device" | "ram" | "ssd" | "remote" | "cold";

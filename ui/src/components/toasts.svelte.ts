@@ -1,4 +1,4 @@
-// Short news with something to do: undo, open. What needs no act is no toast.
+// Short messages, some with an action such as undo. A message that needs no attention is no toast.
 
 export interface Toast {
   id: number;
@@ -8,24 +8,40 @@ export interface Toast {
 }
 
 const SHOWN_MS = 7000;
+const ERROR_SHOWN_MS = 15_000;
 
-class Toasts {
+export class Toasts {
   list = $state.raw<readonly Toast[]>([]);
   #next = 1;
+  readonly #timers = new Map<number, ReturnType<typeof setTimeout>>();
 
-  /** Shows it for a while; errors stay until they are closed. */
+  /** Shows a toast for a while; errors stay longer. */
   show(toast: Omit<Toast, "id">): void {
-    const id = this.#next;
+    const shown = { ...toast, id: this.#next };
     this.#next += 1;
-    this.list = [...this.list.slice(-2), { ...toast, id }];
-    if (toast.tone !== "error") setTimeout(() => this.close(id), SHOWN_MS);
+    this.list = [...this.list.slice(-2), shown];
+    this.release(shown);
   }
 
   error(text: string): void {
     this.show({ text, tone: "error" });
   }
 
+  /** Keeps a toast open while the pointer or the focus is on it. */
+  hold(toast: Toast): void {
+    clearTimeout(this.#timers.get(toast.id));
+  }
+
+  /** Starts the time of a toast, again after it was held. */
+  release(toast: Toast): void {
+    this.hold(toast);
+    const time = toast.tone === "error" ? ERROR_SHOWN_MS : SHOWN_MS;
+    this.#timers.set(toast.id, setTimeout(() => this.close(toast.id), time));
+  }
+
   close(id: number): void {
+    clearTimeout(this.#timers.get(id));
+    this.#timers.delete(id);
     this.list = this.list.filter((toast) => toast.id !== id);
   }
 }

@@ -1,23 +1,23 @@
 import { expect, it } from "vitest";
 import { clock, duration, inBytes, tokens, when } from "./format";
 
-it("writes large numbers of a text as sizes, and leaves small ones", () => {
-  const said = (text: string) => inBytes(text).replaceAll("\u00a0", " ");
-  expect(said("no space is left: 8978227200 bytes are free, 13527658700 stay so")).toBe("no space is left: 9 GB are free, 14 GB stay so");
-  expect(said("chunk 12 of 4096 bytes")).toBe("chunk 12 of 4096 bytes");
+it("large byte counts of a text become sizes", () => {
+  const replaced = (text: string) => inBytes(text).replaceAll("\u00a0", " ");
+  expect(replaced("no space is left: 8978227200 bytes are free, 13527658700 stay so")).toBe("no space is left: 9 GB are free, 14 GB stay so");
+  expect(replaced("chunk 12 of 4096 bytes")).toBe("chunk 12 of 4096 bytes");
 });
 
-it("tells tokens in thousands and millions", () => {
+it("token counts are shortened to thousands and millions", () => {
   expect([7, 12_600, 430_000, 999_499, 999_500, 2_880_000, 41_230_000].map(tokens)).toEqual(["7", "12.6k", "430k", "999k", "1M", "2.88M", "41.2M"]);
 });
 
-it("begins a day with hour 0", () => {
+it("day begins with hour 0", () => {
   const midnight = new Date(2026, 10, 22, 0, 5, 9);
   expect(when(midnight.toISOString(), midnight)).toBe("00:05");
   expect(clock(midnight.toISOString())).toBe("00:05:09");
   expect(clock("never")).toBe("");
 });
 
-it("tells a length of time by what matters of it", () => {
+it("duration shows its most significant units", () => {
   expect([0, 0.4, 180, 260, 11_000, 200_000, 7_500_000].map(duration)).toEqual(["0 s", "0.4 ms", "180 ms", "0.26 s", "11 s", "3 min", "2 h 5 min"]);
 });

@@ -1,9 +1,9 @@
-// Quantities as people read them: units always, no more digits than mean something.
+// Formatting of quantities for people: always with a unit, and with few digits.
 import { keyed, type Language, locale, number, t } from "./locale.svelte";
 
 const STEPS = ["B", "kB", "MB", "GB", "TB"] as const;
 
-/** Bytes in powers of 1,000, as disks and downloads are sold: `857 MB`, `4.2 GB`. */
+/** Bytes in powers of 1,000, as disk sizes: `857 MB`, `4.2 GB`. */
 export function bytes(value: number): string {
   let step = 0;
   let rest = value;
@@ -14,7 +14,7 @@ export function bytes(value: number): string {
   return `${number(rest, rest < 10 && step > 1 ? 1 : 0)} ${STEPS[step]}`;
 }
 
-/** A text of the daemon with its large numbers as sizes: `8978227200 bytes` becomes `9 GB`. */
+/** Replaces large byte counts in a text of the daemon: `8978227200 bytes` becomes `9 GB`. */
 export function inBytes(text: string): string {
   return text.replace(/\b(\d{7,})\b( bytes)?/g, (_, digits: string) => bytes(Number(digits)));
 }
@@ -23,7 +23,7 @@ export function speed(bytesPerSecond: number): string {
   return t("common.per_second", { value: bytes(bytesPerSecond) });
 }
 
-/** A length of time: `180 ms`, `0.26 s`, `11 s`, `3 min`, `2 h 5 min`. */
+/** A duration: `180 ms`, `0.26 s`, `11 s`, `3 min`, `2 h 5 min`. */
 export function duration(ms: number): string {
   if (ms === 0) return t("common.s", { value: 0 });
   if (ms < 1) return t("common.ms", { value: number(ms, 1) });
@@ -39,7 +39,7 @@ export function percent(part: number, whole: number): string {
   return t("common.percent", { value: whole > 0 ? Math.floor((part / whole) * 100) : 0 });
 }
 
-/** Tokens where room is short: `12.6k`, `2.88M`. */
+/** Short token counts: `12.6k`, `2.88M`. */
 export function tokens(value: number): string {
   if (value < 1000) return number(value);
   if (value >= 999_500) return `${number(value / 1_000_000, value < 9_995_000 ? 2 : 1)}M`;
@@ -47,7 +47,7 @@ export function tokens(value: number): string {
 }
 
 const FORMS = {
-  // Hours from 0 to 23: without a cycle, English has an hour 24 after midnight.
+  // Without an hour cycle, English writes 24 for the hour after midnight.
   time: { hour: "2-digit", minute: "2-digit", hourCycle: "h23" },
   clock: { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" },
   weekday: { weekday: "short" },
@@ -57,7 +57,7 @@ const FORMS = {
 } as const satisfies Record<string, Intl.DateTimeFormatOptions>;
 const dates = keyed((language: Language) => keyed((form: keyof typeof FORMS) => new Intl.DateTimeFormat(language, FORMS[form])));
 
-/** A moment, as short as it is clear: the time today, the day this week, else the date. */
+/** A short date: the time today, the day this week, else the date. */
 export function when(time: string, now: Date = new Date()): string {
   const date = new Date(time);
   if (Number.isNaN(date.getTime())) return "";
@@ -66,18 +66,18 @@ export function when(time: string, now: Date = new Date()): string {
   return dates(locale.current)(form).format(date);
 }
 
-/** The time of a day to the second, for logs. */
+/** Time of day to the second, for logs. */
 export function clock(time: string): string {
   const date = new Date(time);
   return Number.isNaN(date.getTime()) ? "" : dates(locale.current)("clock").format(date);
 }
 
-/** Days since some day, in local time. */
+/** Number of the day in local time, for differences. */
 export function dayNumber(date: Date): number {
   return Math.floor((date.getTime() - date.getTimezoneOffset() * 60_000) / 86_400_000);
 }
 
-/** A moment in full, for tooltips. */
+/** Full date and time, for tooltips. */
 export function moment(time: string): string {
   const date = new Date(time);
   if (Number.isNaN(date.getTime())) return "";

@@ -1,5 +1,5 @@
-// Words by key and language. `t("chat.send")` in a template follows the language; nothing else in the UI has words.
-// Keys are `file.name`: `en/chat.json` holds `chat.*`. A test holds the languages and the uses against each other.
+// Texts by key and language. `t("chat.send")` in a template follows the language; no other file has texts.
+// Keys are `file.name`: `en/chat.json` holds `chat.*`. Tests check that languages and uses match.
 
 export const LANGUAGES = { en: "English", "zh-CN": "简体中文" } as const;
 export type Language = keyof typeof LANGUAGES;
@@ -23,16 +23,16 @@ export function isLanguage(value: unknown): value is Language {
   return typeof value === "string" && value in LANGUAGES;
 }
 
-/** The language of ours that the system's is nearest to. */
+/** The supported language nearest to the system's. */
 export function systemLanguage(): Language {
   const wanted = typeof navigator === "undefined" ? undefined : navigator.language;
   return wanted?.toLowerCase().startsWith("zh") ? "zh-CN" : "en";
 }
 
-/** The one that `boot.js` said, which knows what was chosen last. */
+/** The language that `boot.js` has set, which is the last chosen one. */
 function initial(): Language {
-  const said = typeof document === "undefined" ? undefined : document.documentElement.lang;
-  return isLanguage(said) ? said : systemLanguage();
+  const language = typeof document === "undefined" ? undefined : document.documentElement.lang;
+  return isLanguage(language) ? language : systemLanguage();
 }
 
 class Locale {
@@ -46,14 +46,14 @@ class Locale {
 
 export const locale = new Locale();
 
-/** Something that is made once for each key: a browser takes long to make what knows a language's ways. */
+/** Caches a value per key: `Intl` formatters are slow to create. */
 export function keyed<K, V>(make: (key: K) => V): (key: K) => V {
-  const made = new Map<K, V>();
+  const cache = new Map<K, V>();
   return (key) => {
-    const there = made.get(key);
-    if (there !== undefined) return there;
+    const cached = cache.get(key);
+    if (cached !== undefined) return cached;
     const value = make(key);
-    made.set(key, value);
+    cache.set(key, value);
     return value;
   };
 }
@@ -63,7 +63,7 @@ const numbers = keyed((language: Language) => keyed((digits: number) => new Intl
 
 export type Params = Record<string, string | number>;
 
-/** Puts values into a text: `{name}`, and `{count|chat|chats}`, which picks by the language's plural of `count`. */
+/** Fills in values: `{name}`, and `{count|chat|chats}` by the plural rules of the language. */
 export function fill(text: string, params: Params, language: Language): string {
   return text.replace(/\{(\w+)(?:\|([^|{}]*)\|([^{}]*))?\}/g, (whole, name: string, one?: string, other?: string) => {
     const value = params[name];
@@ -73,13 +73,17 @@ export function fill(text: string, params: Params, language: Language): string {
   });
 }
 
-/** The words of a key in the language of the UI; the key itself where there are none, which a test forbids. */
-export function t(key: string, params: Params = {}): string {
-  const text = words[locale.current][key] ?? words.en[key] ?? key;
-  return fill(text, params, locale.current);
+/** The text of a key in the current language, with its placeholders; the key itself if there is none, which a test forbids. */
+export function template(key: string): string {
+  return words[locale.current][key] ?? words.en[key] ?? key;
 }
 
-/** Whether there are words for a key: for keys that the server's names make up. */
+/** The text of a key in the current language, with values. */
+export function t(key: string, params: Params = {}): string {
+  return fill(template(key), params, locale.current);
+}
+
+/** Whether a key exists, for keys that contain names from the daemon. */
 export function has(key: string): boolean {
   return key in words.en;
 }

@@ -1,4 +1,4 @@
-// Words of settings, which are named by keys that the daemon has. A key without words is told in the daemon's own, English ones.
+// Texts of settings, by the daemon's keys. A setting without a translation shows the daemon's English text.
 import type { Setting } from "../api/types";
 import type { SettingWords } from "../components";
 import { bytes } from "./format";
@@ -14,13 +14,13 @@ export function settingAbout(setting: Setting): string {
   return has(`${key(setting)}_about`) ? t(`${key(setting)}_about`) : setting.about;
 }
 
-/** A word of a choice. */
+/** Label of a choice. */
 export function choiceLabel(setting: Setting, value: string): string {
   const named = `${key(setting)}_is_${value.replaceAll(/[^a-z0-9]/gi, "_")}`;
   return has(named) ? t(named) : value;
 }
 
-/** The default, as it is shown in an empty field. */
+/** The default, as the placeholder of an empty field. */
 export function defaultLabel(setting: Setting): string {
   const { default: value, kind, default_about } = setting;
   const named = `${key(setting)}_default`;
@@ -32,7 +32,7 @@ export function defaultLabel(setting: Setting): string {
   return default_about;
 }
 
-/** Who set it, where that is not the person; and what a change waits for. */
+/** Notes on who set it, and on a pending restart. */
 export function settingNotes(setting: Setting): { text: string; title: string }[] {
   const notes: { text: string; title: string }[] = [];
   if (setting.origin === "environment" || setting.origin === "flag") {
@@ -43,12 +43,12 @@ export function settingNotes(setting: Setting): { text: string; title: string }[
   return notes;
 }
 
-/** When a change holds, where that is not at once. */
+/** When a change applies, unless at once. */
 export function settingApplies(setting: Setting): string | undefined {
   return setting.applies === "now" ? undefined : t(`settings.applies_${setting.applies}`);
 }
 
-/** All that a row says of a setting. */
+/** All texts of a settings row. */
 export function settingWords(setting: Setting, locked: boolean): SettingWords {
   const unit = setting.unit ? `settings.unit_${setting.unit}` : "";
   return {

@@ -1,232 +1,97 @@
-//! Create: a model of another one or of files that were sent, with other words, options or smaller weights. Weights that stay
-//! as they are, are shared.
-//!
-//! What is wrong with a request is found before anything is fetched or written. A model that is not here is pulled first. What was written when a later step fails is taken out
-//! again; files that were sent stay for the next try, until garbage is collected.
+//! Create: pulls the base model if it is missing, then makes the model in the library.
 
-mod base;
-mod fetch;
-mod files;
-mod quantise;
-mod tell;
+use std::time::{Duration, Instant};
 
-use cairn_convert::FileType;
-use cairn_disk::RealDisk;
-use cairn_store::{Layer, LayerKind, Library, LibraryWriter, ModelRef};
-use cairn_wire::Options;
-use serde_json::{Map, Value, json};
+use cairn_store::ModelRef;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use crate::catalog::is_pebble;
-use crate::{App, Error, Message, PullEvent, pebble};
-use base::Base;
-pub(crate) use files::{ADAPTER, PROJECTOR};
-use tell::Teller;
+use crate::app::App;
+use crate::error::Error;
+use crate::library::{Create, CreateStep, Steps};
+use crate::transfers::{Pull, PullError, PullEvent, PullStep};
 
+/// The shortest time between two reports of progress.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
 /// Reports that may wait for a slow reader before the work waits too.
 const WAITING_EVENTS: usize = 16;
 
-/// A model that is to be made. What is `None` or empty stays as it is in the model that it is made of.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Create {
-    /// What it is to be called; a model of that name gives way.
-    pub name: String,
-    /// The model that it is made of, which is pulled where it is not here; files count only where this is empty.
-    pub from: String,
-    /// The files that it is made of: names, as their sender calls them, and digests of contents that were sent.
-    pub files: Option<Vec<(String, String)>>,
-    /// Changes to the weights, as names and digests.
-    pub adapters: Vec<(String, String)>,
-    /// What weights are to be quantised to, `Q4_K_M` for instance.
-    pub quantize: Option<String>,
-    /// A Go template.
-    pub template: Option<String>,
-    /// A system message.
-    pub system: Option<String>,
-    /// Licences, added to those that are there.
-    pub licenses: Vec<String>,
-    /// Options, over those that are there.
-    pub parameters: Option<Map<String, Value>>,
-    /// Messages that precede every conversation.
-    pub messages: Vec<Message>,
-    /// What Ollama is to make prompts with in a template's place.
-    pub renderer: Option<String>,
-    /// What Ollama is to read answers with.
-    pub parser: Option<String>,
-    /// The oldest version of Ollama that can run it.
-    pub requires: Option<String>,
-    /// Whether the registry of the model that it is made of may be asked over plain http.
-    pub insecure: bool,
-    /// Another machine asks, and what has to be fetched is held to what that may have ([`App::allow_beyond`]).
-    pub beyond: bool,
-}
-
-/// What becomes of it.
+/// An event of a create.
 #[derive(Debug)]
 pub enum CreateEvent {
-    /// The model that it is made of comes from its registry.
+    /// Progress of the pull of the base model.
     Pull(PullEvent),
-    /// A step, in Ollama's words.
-    Status(String),
-    /// How far a step has come that takes a while.
-    Progress {
-        /// The step.
-        status: String,
-        /// Bytes that are done.
-        done_bytes: u64,
-        /// Bytes of all.
-        total_bytes: u64,
-    },
-    /// The end: nothing has changed.
+    /// A step in the library.
+    Step(CreateStep),
+    /// The last event: nothing has changed.
     Failed(Error),
 }
 
-/// A request whose every part makes sense.
-struct Checked {
-    name: ModelRef,
-    quantize: Option<FileType>,
-    adapter: Option<Layer>,
-}
-
 impl App {
-    /// Makes a model on a thread of its own; the last status is `success`. Dropping the receiver interrupts what takes long.
-    /// Must be called inside a tokio runtime.
+    /// Makes a model. Dropping the receiver cancels. Must be called inside a tokio runtime.
     #[must_use]
     pub fn create(&self, create: Create) -> mpsc::Receiver<CreateEvent> {
         let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
         let app = self.clone();
         tokio::task::spawn_blocking(move || {
-            let mut teller = Teller::new(sender);
-            if let Err(error) = app.create_now(&create, &mut teller) {
-                teller.event(CreateEvent::Failed(error));
+            if let Err(error) = app.create_now(&create, &sender) {
+                // The receiver may have been dropped; that is not an error.
+                let _ = sender.blocking_send(CreateEvent::Failed(error));
             }
         });
         receiver
     }
 
-    fn create_now(&self, create: &Create, tell: &mut Teller) -> Result<(), Error> {
-        let library = self.catalog.own_library();
-        let checked = create.check(library)?;
-        let of_model = !create.from.trim().is_empty();
-        if of_model {
-            self.fetch_base(&create.from, create.insecure, create.beyond, tell)?;
+    fn create_now(&self, create: &Create, sender: &mpsc::Sender<CreateEvent>) -> Result<(), Error> {
+        let checked = create.check(self.library())?;
+        if let Some(from) = create.base_model() {
+            self.fetch_base(from, create, sender)?;
         }
-        let reserve_bytes = self.settings.downloads.reserve_bytes();
-        let writer = LibraryWriter::open(library, &RealDisk)?.keeping_free(reserve_bytes);
-        let mut base = if of_model {
-            self.base_of_model(&create.from, &writer, tell)?
-        } else if let Some(files) = &create.files {
-            self.base_of_files(files, &writer, tell)?
-        } else {
-            return Err(Error::NoBase);
+        let mut reported: Option<Instant> = None;
+        let mut report = |step: CreateStep| {
+            let is_between = matches!(&step, CreateStep::Progress { done_bytes, total_bytes, .. }
+                if *done_bytes > 0 && done_bytes < total_bytes);
+            if !is_between {
+                let _ = sender.blocking_send(CreateEvent::Step(step));
+            } else if reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
+                reported = Some(Instant::now());
+                // A receiver that is behind gets the next report instead.
+                let _ = sender.try_send(CreateEvent::Step(step));
+            }
+            !sender.is_closed()
         };
-        let made = self.finish(create, checked, &mut base, &writer, tell);
-        // What only stood between, and on failure all that was made, is in nobody's use.
-        base.made.iter().for_each(|layer| writer.forget(layer));
-        made
+        Ok(self.library().create(create, checked, &mut Steps(&mut report))?)
     }
 
-    fn finish(
-        &self,
-        create: &Create,
-        checked: Checked,
-        base: &mut Base,
-        writer: &LibraryWriter<'_>,
-        tell: &mut Teller,
-    ) -> Result<(), Error> {
-        if let Some(target) = checked.quantize {
-            self.quantise(base, target, writer, tell)?;
+    /// Pulls the base model unless it is here.
+    fn fetch_base(&self, from: &str, create: &Create, sender: &mpsc::Sender<CreateEvent>) -> Result<(), Error> {
+        let name: ModelRef = from.parse().map_err(crate::library::Error::from)?;
+        if self.library().origin(&name)?.is_some() {
+            return Ok(());
         }
-        for layer in &base.layers {
-            let new = base.made.iter().any(|made| made.digest == layer.digest);
-            tell.status(format!("{} layer {}", if new { "creating new" } else { "using existing" }, layer.digest));
+        let pull = Pull { name: from.to_owned(), insecure: create.insecure, ..Pull::default() };
+        let runtime = Handle::current();
+        if create.beyond {
+            runtime.block_on(self.transfers().allow_beyond(&pull))?;
         }
-        let layers = &mut base.layers;
-        if let Some(adapter) = checked.adapter {
-            tell.status(format!("using existing layer {}", adapter.digest));
-            layers.retain(|layer| layer.kind != adapter.kind);
-            layers.push(adapter);
-        }
-        let old_params = layers.iter().find(|layer| layer.kind == LayerKind::Params).cloned();
-        for (kind, text) in create.texts(self.catalog.own_library(), old_params.as_ref())? {
-            if kind != LayerKind::License {
-                layers.retain(|layer| layer.kind != kind);
-            }
-            let layer = writer.put(kind, text.as_bytes())?;
-            tell.status(format!("creating new layer {}", layer.digest));
-            layers.push(layer);
-        }
-        let told = [("renderer", &create.renderer), ("parser", &create.parser), ("requires", &create.requires)];
-        for (field, text) in told {
-            if let Some(text) = some(text) {
-                base.set(field, text);
+        let mut events = self.transfers().pull(pull)?;
+        loop {
+            let event = runtime.block_on(async {
+                tokio::select! {
+                    event = events.next() => Ok(event),
+                    // A client that disconnects stops the pull too; what was downloaded is kept.
+                    () = sender.closed() => Err(crate::transfers::Error::from(PullError::Stopped)),
+                }
+            })?;
+            match event {
+                None => return Ok(()),
+                Some(PullEvent::Failed(error)) => return Err(error.into()),
+                // The last status of a create is `success`, and clients stop reading there.
+                Some(PullEvent::Step(PullStep::Success)) => {}
+                Some(event) => {
+                    let _ = sender.blocking_send(CreateEvent::Pull(event));
+                }
             }
         }
-        tell.status("writing manifest".to_owned());
-        writer.save(&checked.name, &base.config, &base.layers, true)?;
-        tell.status("success".to_owned());
-        Ok(())
     }
 }
-
-fn some(text: &Option<String>) -> Option<&str> {
-    text.as_deref().filter(|text| !text.is_empty())
-}
-
-impl Create {
-    /// Refuses what could only fail later, before any work is done.
-    fn check(&self, library: &Library) -> Result<Checked, Error> {
-        let name: ModelRef = self.name.parse()?;
-        if is_pebble(&name) {
-            return Err(Error::BuiltIn(pebble::NAME));
-        }
-        if self.from.trim().is_empty() && self.files.is_none() {
-            return Err(Error::NoBase);
-        }
-        let quantize = some(&self.quantize).map(str::parse).transpose()?;
-        // A model whose options or template cannot be read would be of no use to anybody.
-        if let Some(template) = some(&self.template) {
-            cairn_prompt::Template::go(template).map_err(Error::InvalidTemplate)?;
-        }
-        Options::default().merge(self.parameters.as_ref().unwrap_or(&Map::new()))?;
-        Ok(Checked { name, quantize, adapter: files::adapter(&self.adapters, library)? })
-    }
-
-    /// The texts that are new, each with what it is for.
-    fn texts(&self, library: &Library, params: Option<&Layer>) -> Result<Vec<(LayerKind, String)>, Error> {
-        let mut texts = Vec::new();
-        texts.extend(some(&self.template).map(|text| (LayerKind::Template, text.to_owned())));
-        texts.extend(some(&self.system).map(|text| (LayerKind::System, text.to_owned())));
-        texts.extend(self.licenses.iter().map(|text| (LayerKind::License, text.clone())));
-        if let Some(parameters) = self.parameters.as_ref().filter(|parameters| !parameters.is_empty()) {
-            let before = params.map(|layer| library.text(layer)).transpose()?.unwrap_or_default();
-            let mut merged: Map<String, Value> = serde_json::from_str(&before).unwrap_or_default();
-            merged.extend(parameters.clone());
-            texts.push((LayerKind::Params, canonical(merged).to_string()));
-        }
-        if !self.messages.is_empty() {
-            let message = |m: &Message| match &m.thinking {
-                None => json!({"role": m.role, "content": m.content}),
-                Some(thinking) => json!({"role": m.role, "content": m.content, "thinking": thinking}),
-            };
-            texts.push((LayerKind::Messages, Value::Array(self.messages.iter().map(message).collect()).to_string()));
-        }
-        Ok(texts)
-    }
-}
-
-/// Options as Go writes them, whoever sent them in whatever order and spelling: sorted, and whole numbers without a point.
-/// Equal options are equal contents then.
-fn canonical(parameters: Map<String, Value>) -> Value {
-    let number = |value: Value| match value.as_f64() {
-        // Beyond that, a float does not tell whole numbers apart.
-        Some(float) if value.is_f64() && float.fract() == 0.0 && float.abs() < 9e15 => (float as i64).into(),
-        _ => value,
-    };
-    let mut parameters: Vec<(String, Value)> = parameters.into_iter().map(|(name, v)| (name, number(v))).collect();
-    parameters.sort_by(|a, b| a.0.cmp(&b.0));
-    Value::Object(parameters.into_iter().collect())
-}
-
-#[cfg(test)]
-mod tests;

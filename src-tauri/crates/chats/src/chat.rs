@@ -1,68 +1,68 @@
-//! Chats as a whole: making, listing, changing, and the trash.
+//! Chats as a whole: create, list, update, and the trash.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Map, Value};
 
 use crate::{Chats, ChatsError, MessageId, words};
 
-/// Who gave a chat its title.
+/// Source of a chat's title. A later variant takes precedence over an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Titled {
-    /// Nobody yet.
-    Not,
-    /// It is how the first message begins.
+pub enum TitleSource {
+    /// The chat has no title yet.
+    None,
+    /// The beginning of the first message.
     FirstWords,
     /// A model.
     Model,
-    /// A person, whose title no program changes.
-    Person,
+    /// The user. No program changes such a title.
+    User,
 }
 
-/// What lists say of a chat. Times are milliseconds since 1970.
+/// Row of a chat list. Times are milliseconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
-    /// Names it.
+pub struct ChatRow {
+    /// Id of the chat.
     pub id: String,
-    /// What it is called.
+    /// Title; empty if there is none.
     pub title: String,
-    /// The model that answers next.
+    /// Model of the next answer.
     pub model: Option<String>,
-    /// The folder that it is in.
+    /// Folder that contains the chat.
     pub folder: Option<String>,
-    /// Whether it stays on top.
+    /// Whether the chat is pinned.
     pub pinned: bool,
-    /// When it was made.
+    /// Time of creation.
     pub created_ms: i64,
-    /// When something was last said.
+    /// Time of the last message.
     pub updated_ms: i64,
-    /// When it was put into the trash.
+    /// Time when it was moved to the trash.
     pub deleted_ms: Option<i64>,
-    /// Messages of all its branches.
+    /// Number of messages in all branches.
     pub messages: u64,
 }
 
-/// A chat.
+/// Chat without its messages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chat {
-    /// What lists say of it.
-    pub listed: Listed,
-    /// Who gave it its title.
-    pub titled: Titled,
-    /// What the model is told first.
+    /// Fields that lists contain too.
+    pub row: ChatRow,
+    /// Source of the title.
+    pub title_source: TitleSource,
+    /// System message.
     pub system: Option<String>,
-    /// Options of each request; they mean nothing here.
+    /// Options of each request, opaque here.
     pub options: Map<String, Value>,
-    /// Whether the model thinks; it means nothing here.
+    /// The `think` option, opaque here.
     pub think: Option<Value>,
-    /// The preset that it was made from.
+    /// Preset that the chat was created from.
     pub preset: Option<String>,
-    /// The last message of the branch that is shown.
+    /// Last message of the selected branch.
     pub head: Option<MessageId>,
 }
 
-/// A chat that is to be made.
+/// Fields of a new chat.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "the names mean what they mean in `Chat`")]
+#[expect(missing_docs, reason = "the fields are documented in `Chat`")]
 pub struct NewChat {
     pub id: String,
     pub title: Option<String>,
@@ -74,11 +74,11 @@ pub struct NewChat {
     pub preset: Option<String>,
 }
 
-/// What is to change of a chat; what is none stays.
+/// Changes of a chat. Fields that are `None` stay unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
-#[expect(missing_docs, reason = "the names mean what they mean in `Chat`")]
-pub struct Change {
-    pub title: Option<(String, Titled)>,
+#[expect(missing_docs, reason = "the fields are documented in `Chat`")]
+pub struct ChatUpdate {
+    pub title: Option<(String, TitleSource)>,
     pub model: Option<Option<String>>,
     pub folder: Option<Option<String>>,
     pub pinned: Option<bool>,
@@ -88,56 +88,56 @@ pub struct Change {
     pub preset: Option<Option<String>>,
 }
 
-/// Which chats are to be listed.
+/// Filter of a chat list.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
-    /// Those that are not pinned.
-    Loose,
-    /// Those that are pinned.
+pub enum ChatFilter {
+    /// Chats that are not pinned.
+    Unpinned,
+    /// Pinned chats.
     Pinned,
-    /// Those in one folder, pinned or not.
+    /// Chats of one folder, pinned or not.
     Folder(String),
-    /// Those in the trash, the last deleted first.
+    /// Chats in the trash, ordered by deletion time.
     Trash,
 }
 
-/// A page of a list.
+/// Page of a chat list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
-    /// The chats.
-    pub chats: Vec<Listed>,
-    /// Where the next page begins; none where there is none.
+pub struct ChatPage {
+    /// Chats of the page.
+    pub chats: Vec<ChatRow>,
+    /// Cursor of the next page; `None` on the last page.
     pub next: Option<String>,
 }
 
-const LISTED: &str = "row, id, title, model, folder, pinned, created_ms, updated_ms, deleted_ms, messages";
+const ROW_COLUMNS: &str = "row, id, title, model, folder, pinned, created_ms, updated_ms, deleted_ms, messages";
 
-impl Titled {
+impl TitleSource {
     fn from_number(number: i64) -> Self {
         match number {
-            0 => Self::Not,
+            0 => Self::None,
             1 => Self::FirstWords,
             2 => Self::Model,
-            _ => Self::Person,
+            _ => Self::User,
         }
     }
 }
 
 impl Chats {
-    /// Makes a chat.
+    /// Creates a chat.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If the file cannot be written.
     pub fn create(&self, new: &NewChat, now_ms: i64) -> Result<Chat, ChatsError> {
         self.write(|connection| {
-            let titled = if new.title.is_some() { Titled::Person } else { Titled::Not };
+            let source = if new.title.is_some() { TitleSource::User } else { TitleSource::None };
             connection.execute(
                 "INSERT INTO chats (id, title, titled, model, folder, created_ms, updated_ms, system, options, think, preset)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?7, ?8, ?9, ?10)",
                 params![
                     new.id,
                     new.title.as_deref().unwrap_or_default(),
-                    titled as i64,
+                    source as i64,
                     new.model,
                     new.folder,
                     now_ms,
@@ -155,60 +155,61 @@ impl Chats {
         })
     }
 
-    /// One chat, in the trash or not.
+    /// Returns a chat, also from the trash.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If it does not exist.
     pub fn chat(&self, id: &str) -> Result<Chat, ChatsError> {
         self.read(|connection| chat(connection, id))
     }
 
-    /// A page of chats, the last changed first, after the end of another one.
+    /// Returns a page of chats, the last updated first. `after` is the cursor of the previous page.
     ///
     /// # Errors
-    /// Where `after` is no end of a page.
-    pub fn list(&self, which: &Which, after: Option<&str>, limit: usize) -> Result<Page, ChatsError> {
-        let (condition, order, folder) = match which {
-            Which::Loose => ("deleted_ms IS NULL AND pinned = 0", "updated_ms", None),
-            Which::Pinned => ("deleted_ms IS NULL AND pinned = 1", "updated_ms", None),
-            Which::Folder(folder) => {
+    /// If `after` is not a valid cursor.
+    pub fn list(&self, filter: &ChatFilter, after: Option<&str>, limit: usize) -> Result<ChatPage, ChatsError> {
+        let (condition, order, folder) = match filter {
+            ChatFilter::Unpinned => ("deleted_ms IS NULL AND pinned = 0", "updated_ms", None),
+            ChatFilter::Pinned => ("deleted_ms IS NULL AND pinned = 1", "updated_ms", None),
+            ChatFilter::Folder(folder) => {
                 ("deleted_ms IS NULL AND folder IS NOT NULL AND folder = ?4", "updated_ms", Some(folder))
             }
-            Which::Trash => ("deleted_ms IS NOT NULL", "deleted_ms", None),
+            ChatFilter::Trash => ("deleted_ms IS NOT NULL", "deleted_ms", None),
         };
         let (last_ms, last_row) = match after {
             None => (i64::MAX, i64::MAX),
-            Some(text) => page_end(text).ok_or_else(|| ChatsError::NoPage(text.to_owned()))?,
+            Some(text) => parse_cursor(text).ok_or_else(|| ChatsError::InvalidPageCursor(text.to_owned()))?,
         };
-        let one_more = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+        let limit_plus_one = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
         let sql = format!(
-            "SELECT {LISTED} FROM chats WHERE {condition} AND ({order}, row) < (?1, ?2) ORDER BY {order} DESC, row DESC LIMIT ?3"
+            "SELECT {ROW_COLUMNS} FROM chats WHERE {condition} AND ({order}, row) < (?1, ?2) ORDER BY {order} DESC, row DESC LIMIT ?3"
         );
         self.read(|connection| {
             let mut statement = connection.prepare_cached(&sql)?;
-            let found = |row: &Row<'_>| Ok((row.get::<_, i64>("row")?, listed(row)?));
+            let read = |row: &Row<'_>| Ok((row.get::<_, i64>("row")?, chat_row(row)?));
             let rows = match folder {
-                None => {
-                    statement.query_map(params![last_ms, last_row, one_more], found)?.collect::<Result<Vec<_>, _>>()
-                }
+                None => statement
+                    .query_map(params![last_ms, last_row, limit_plus_one], read)?
+                    .collect::<Result<Vec<_>, _>>(),
                 Some(folder) => statement
-                    .query_map(params![last_ms, last_row, one_more, folder], found)?
+                    .query_map(params![last_ms, last_row, limit_plus_one, folder], read)?
                     .collect::<Result<Vec<_>, _>>(),
             };
             let mut rows = rows?;
-            let more = rows.len() > limit;
+            let has_next = rows.len() > limit;
             rows.truncate(limit);
-            let ms =
-                |chat: &Listed| if *which == Which::Trash { chat.deleted_ms.unwrap_or(0) } else { chat.updated_ms };
-            let next = rows.last().filter(|_| more).map(|(row, chat)| format!("{}.{row}", ms(chat)));
-            Ok(Page { chats: rows.into_iter().map(|(_, chat)| chat).collect(), next })
+            let ms = |chat: &ChatRow| {
+                if *filter == ChatFilter::Trash { chat.deleted_ms.unwrap_or(0) } else { chat.updated_ms }
+            };
+            let next = rows.last().filter(|_| has_next).map(|(row, chat)| format!("{}.{row}", ms(chat)));
+            Ok(ChatPage { chats: rows.into_iter().map(|(_, chat)| chat).collect(), next })
         })
     }
 
-    /// All folders, by name, with how many chats are in each.
+    /// Returns all folders by name, each with its number of chats.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn folders(&self) -> Result<Vec<(String, u64)>, ChatsError> {
         self.read(|connection| {
             let mut statement = connection.prepare_cached(
@@ -219,27 +220,27 @@ impl Chats {
         })
     }
 
-    /// Changes a chat.
+    /// Updates a chat.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be written.
-    pub fn change(&self, id: &str, change: &Change) -> Result<Chat, ChatsError> {
+    /// If it does not exist, or the file cannot be written.
+    pub fn update(&self, id: &str, update: &ChatUpdate) -> Result<Chat, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
-            if let Some((title, titled)) = &change.title {
+            if let Some((title, source)) = &update.title {
                 connection.execute(
                     "UPDATE chats SET title = ?2, titled = ?3 WHERE row = ?1",
-                    params![row, title, *titled as i64],
+                    params![row, title, *source as i64],
                 )?;
                 index_title(connection, row, title)?;
             }
             let texts = [
-                ("model", change.model.clone()),
-                ("folder", change.folder.clone()),
-                ("system", change.system.clone()),
-                ("preset", change.preset.clone()),
-                ("think", change.think.as_ref().map(|think| think.as_ref().map(Value::to_string))),
-                ("options", change.options.as_ref().map(serde_json::to_string).transpose()?.map(Some)),
+                ("model", update.model.clone()),
+                ("folder", update.folder.clone()),
+                ("system", update.system.clone()),
+                ("preset", update.preset.clone()),
+                ("think", update.think.as_ref().map(|think| think.as_ref().map(Value::to_string))),
+                ("options", update.options.as_ref().map(serde_json::to_string).transpose()?.map(Some)),
             ];
             for (column, value) in texts {
                 if let Some(value) = value {
@@ -247,23 +248,22 @@ impl Chats {
                         .execute(&format!("UPDATE chats SET {column} = ?2 WHERE row = ?1"), params![row, value])?;
                 }
             }
-            if let Some(pinned) = change.pinned {
+            if let Some(pinned) = update.pinned {
                 connection.execute("UPDATE chats SET pinned = ?2 WHERE row = ?1", params![row, pinned])?;
             }
             chat(connection, id)
         })
     }
 
-    /// Gives a chat a title, unless somebody who matters more has: a person before a model before the first words.
-    /// Returns the chat where it has the title now.
+    /// Sets the title if `source` takes precedence over the current [`TitleSource`]. Returns the chat if the title was set.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be written.
-    pub fn entitle(&self, id: &str, title: &str, titled: Titled) -> Result<Option<Chat>, ChatsError> {
+    /// If the chat does not exist, or the file cannot be written.
+    pub fn set_title(&self, id: &str, title: &str, source: TitleSource) -> Result<Option<Chat>, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
             let sql = "UPDATE chats SET title = ?2, titled = ?3 WHERE row = ?1 AND titled < ?3";
-            if connection.execute(sql, params![row, title, titled as i64])? == 0 {
+            if connection.execute(sql, params![row, title, source as i64])? == 0 {
                 return Ok(None);
             }
             index_title(connection, row, title)?;
@@ -271,25 +271,25 @@ impl Chats {
         })
     }
 
-    /// Puts a chat into the trash, or takes it out.
+    /// Moves a chat to the trash, or restores it if `deleted_ms` is `None`.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be written.
+    /// If it does not exist, or the file cannot be written.
     pub fn set_deleted(&self, id: &str, deleted_ms: Option<i64>) -> Result<Chat, ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
-            // By a clock that was set back it would have been deleted before its last word was said, and soon be purged. The greater
-            // of nothing and something is nothing.
+            // After a clock was set back, the deletion time could be before the last message, and the chat would be purged too
+            // early. In SQLite `max` with NULL is NULL, which restores the chat.
             let sql = "UPDATE chats SET deleted_ms = max(?2, updated_ms) WHERE row = ?1";
             connection.execute(sql, params![row, deleted_ms])?;
             chat(connection, id)
         })
     }
 
-    /// Deletes a chat for ever.
+    /// Deletes a chat forever.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be written.
+    /// If it does not exist, or the file cannot be written.
     pub fn delete(&self, id: &str) -> Result<(), ChatsError> {
         self.write(|connection| {
             let row = row_of(connection, id)?;
@@ -297,34 +297,35 @@ impl Chats {
         })
     }
 
-    /// Deletes for ever what was put into the trash before `before_ms`. Returns the ids.
+    /// Deletes all chats forever that were moved to the trash before `before_ms`. Returns their ids.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If the file cannot be written.
     pub fn purge(&self, before_ms: i64) -> Result<Vec<String>, ChatsError> {
         self.write(|connection| {
             let mut statement = connection.prepare("SELECT row, id FROM chats WHERE deleted_ms < ?1")?;
-            let old = statement.query_map([before_ms], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-            let old = old.collect::<Result<Vec<_>, _>>()?;
-            old.iter().try_for_each(|(row, _)| delete(connection, *row))?;
-            Ok(old.into_iter().map(|(_, id)| id).collect())
+            let expired =
+                statement.query_map([before_ms], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+            let expired = expired.collect::<Result<Vec<_>, _>>()?;
+            expired.iter().try_for_each(|(row, _)| delete(connection, *row))?;
+            Ok(expired.into_iter().map(|(_, id)| id).collect())
         })
     }
 }
 
-/// The row of a chat.
+/// Returns the SQLite row id of a chat.
 pub(crate) fn row_of(connection: &Connection, id: &str) -> Result<i64, ChatsError> {
     let row = connection.query_row("SELECT row FROM chats WHERE id = ?1", [id], |row| row.get(0)).optional()?;
-    row.ok_or_else(|| ChatsError::NoChat(id.to_owned()))
+    row.ok_or_else(|| ChatsError::ChatNotFound(id.to_owned()))
 }
 
 pub(crate) fn chat(connection: &Connection, id: &str) -> Result<Chat, ChatsError> {
-    let sql = format!("SELECT {LISTED}, titled, system, options, think, preset, head FROM chats WHERE id = ?1");
+    let sql = format!("SELECT {ROW_COLUMNS}, titled, system, options, think, preset, head FROM chats WHERE id = ?1");
     let found = connection.prepare_cached(&sql)?.query_row([id], |row| {
         let (options, think): (String, Option<String>) = (row.get("options")?, row.get("think")?);
         let chat = Chat {
-            listed: listed(row)?,
-            titled: Titled::from_number(row.get("titled")?),
+            row: chat_row(row)?,
+            title_source: TitleSource::from_number(row.get("titled")?),
             system: row.get("system")?,
             options: Map::new(),
             think: None,
@@ -333,13 +334,13 @@ pub(crate) fn chat(connection: &Connection, id: &str) -> Result<Chat, ChatsError
         };
         Ok((chat, options, think))
     });
-    let (chat, options, think) = found.optional()?.ok_or_else(|| ChatsError::NoChat(id.to_owned()))?;
+    let (chat, options, think) = found.optional()?.ok_or_else(|| ChatsError::ChatNotFound(id.to_owned()))?;
     let think = think.map(|text| serde_json::from_str(&text)).transpose()?;
     Ok(Chat { options: serde_json::from_str(&options)?, think, ..chat })
 }
 
-fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
-    Ok(Listed {
+fn chat_row(row: &Row<'_>) -> rusqlite::Result<ChatRow> {
+    Ok(ChatRow {
         id: row.get("id")?,
         title: row.get("title")?,
         model: row.get("model")?,
@@ -352,7 +353,7 @@ fn listed(row: &Row<'_>) -> rusqlite::Result<Listed> {
     })
 }
 
-fn page_end(text: &str) -> Option<(i64, i64)> {
+fn parse_cursor(text: &str) -> Option<(i64, i64)> {
     let (ms, row) = text.split_once('.')?;
     Some((ms.parse().ok()?, row.parse().ok()?))
 }

@@ -1,59 +1,59 @@
-//! Why something with chats cannot be done.
+//! Errors of chat operations.
 
 use std::path::PathBuf;
 
-/// See the module.
+/// Error of a chat operation.
 #[derive(Debug, thiserror::Error)]
 pub enum ChatsError {
-    /// The file is of a version to come.
+    /// A newer version of Cairn wrote the file.
     #[error(
-        "{} has version {found} of the layout of chats, and this program knows versions up to {known}: a newer version of Cairn \
-         wrote it; it was left as it is",
+        "{} has chat format version {found}, and this program supports versions up to {supported}: a newer version of Cairn wrote \
+         the file; it was not changed",
         path.display()
     )]
     Newer {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The version of its layout.
+        /// Version of its schema.
         found: i64,
-        /// The newest that this program knows.
-        known: usize,
+        /// Newest supported version.
+        supported: usize,
     },
-    /// The file is another program's.
-    #[error("{} is a database, and none of Cairn's chats; it was left as it is", .0.display())]
+    /// The file belongs to another program.
+    #[error("{} is a database of another program, not of Cairn's chats; it was not changed", .0.display())]
     Foreign(PathBuf),
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     #[error("the chats in {} cannot be opened: {reason}", path.display())]
     Open {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An older file was not brought to this version, because no copy of it could be written.
+    /// An older file was not migrated, because its backup could not be written.
     #[error("the chats are of an older version, and a copy of them could not be written to {}: {reason}", path.display())]
     Backup {
-        /// Which copy.
+        /// Path of the backup.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// No chat of that id.
+    /// No chat has the id.
     #[error("there is no chat {0:?}")]
-    NoChat(String),
-    /// No message of that id in that chat.
+    ChatNotFound(String),
+    /// The chat has no message of the id.
     #[error("the chat has no message {0}")]
-    NoMessage(String),
-    /// No preset of that name.
+    MessageNotFound(String),
+    /// No preset has the name.
     #[error("there is no preset {0:?}")]
-    NoPreset(String),
-    /// A text that no list gave as its continuation.
+    PresetNotFound(String),
+    /// The text is not a cursor that a list returned.
     #[error("{0:?} is not the end of a page of chats")]
-    NoPage(String),
-    /// What the database itself says.
+    InvalidPageCursor(String),
+    /// Database error.
     #[error("the chats: {0}")]
     Sql(#[from] rusqlite::Error),
-    /// What was read back is not what was written.
+    /// Stored JSON is invalid.
     #[error("the chats: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -1,16 +1,16 @@
-//! Chats in one SQLite file: a tree of messages each, folders, pins, a trash, presets, and a search over all of them.
+//! Chats in one SQLite file: trees of messages, folders, pins, a trash, presets, and full-text search.
 //!
-//! `schema` draws the file. One process writes it, through one connection; another connection reads, so that a list does not wait
-//! for a search nor either for a write. Every change is one transaction that is on the disk before it returns, so a process that
-//! is killed loses nothing of what it has said was kept. What was being computed then is marked when the file is next opened.
+//! The `schema` module documents the file. One process writes it, through one connection. A second connection reads, so that reads
+//! do not wait for writes. Every change is one transaction that is durable when the call returns, so a killed process loses no
+//! acknowledged change. Answers that were being computed are marked as interrupted when the file is opened next.
 //!
-//! **Invariants:** nothing here knows models, engines or HTTP: options, costs and the like are JSON that means nothing. The clock and
-//! ids are passed in. Times are milliseconds since 1970. All calls block.
+//! **Invariants:** this crate does not depend on models, engines or HTTP: options, statistics and the like are opaque JSON. Callers
+//! pass in the time and the ids. Times are milliseconds since 1970. All calls block.
 #![forbid(unsafe_code)]
 
-mod bring;
 mod chat;
 mod error;
+mod import;
 mod message;
 pub mod ollama;
 mod preset;
@@ -18,67 +18,66 @@ mod schema;
 mod search;
 mod words;
 
-use std::path::Path as FilePath;
-use std::sync::Mutex;
+use std::path::Path;
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, TransactionBehavior};
 
-pub use bring::{Arrived, Brought, BroughtMessage, Trashed};
-pub use chat::{Change, Chat, Listed, NewChat, Page, Titled, Which};
+pub use chat::{Chat, ChatFilter, ChatPage, ChatRow, ChatUpdate, NewChat, TitleSource};
 pub use error::ChatsError;
-pub use message::{File, Message, MessageId, Path, Progress, Said, State};
+pub use import::{ImportReport, ImportedChat, ImportedMessage, TrashPolicy};
+pub use message::{AnswerProgress, Attachment, Message, MessageBody, MessageId, MessagePath, MessageState};
 pub use preset::Preset;
-pub use search::Hit;
+pub use search::SearchHit;
 pub use words::Snippet;
 
 /// All chats of one user.
 #[derive(Debug)]
 pub struct Chats {
     writer: Mutex<Connection>,
-    /// None where the chats are only in memory, which has one connection.
+    /// `None` for a database in memory, which has only one connection.
     reader: Option<Mutex<Connection>>,
-    cut: usize,
+    interrupted: usize,
 }
 
 impl Chats {
-    /// Opens the file of a user's chats, or makes it; brings one of an older version to this version, after a copy of it.
+    /// Opens or creates the file of a user's chats. A file of an older version is backed up and migrated.
     ///
     /// # Errors
-    /// Where it cannot be opened, or is another program's or a newer version's; then it is left as it is.
-    pub fn open(path: &FilePath, now_ms: i64) -> Result<Self, ChatsError> {
-        let mut writer = schema::open(path, schema::STEPS, now_ms)?;
+    /// If the file cannot be opened, or belongs to another program or a newer version. It is unchanged then.
+    pub fn open(path: &Path, now_ms: i64) -> Result<Self, ChatsError> {
+        let mut writer = schema::open(path, schema::MIGRATIONS, now_ms)?;
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let cut = message::cut(&transaction)?;
+        let interrupted = message::mark_interrupted(&transaction)?;
         transaction.commit()?;
         let reader = Some(Mutex::new(schema::open_reader(path)?));
-        Ok(Self { writer: Mutex::new(writer), reader, cut })
+        Ok(Self { writer: Mutex::new(writer), reader, interrupted })
     }
 
-    /// Chats that are only in memory, and gone with this.
+    /// Creates an empty database in memory.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// If SQLite cannot create it.
     pub fn in_memory() -> Result<Self, ChatsError> {
-        Ok(Self { writer: Mutex::new(schema::in_memory()?), reader: None, cut: 0 })
+        Ok(Self { writer: Mutex::new(schema::in_memory()?), reader: None, interrupted: 0 })
     }
 
-    /// How many answers were being computed when the last process ended.
+    /// Returns the number of answers that were interrupted when the last process ended.
     #[must_use]
-    pub fn cut(&self) -> usize {
-        self.cut
+    pub fn interrupted(&self) -> usize {
+        self.interrupted
     }
 
-    /// Runs what only reads.
+    /// Runs a read-only operation.
     fn read<T>(&self, read: impl FnOnce(&Connection) -> Result<T, ChatsError>) -> Result<T, ChatsError> {
         let reader = self.reader.as_ref().unwrap_or(&self.writer);
-        // Whoever panicked was in the middle of reading, or of a transaction that was rolled back.
-        read(&reader.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        read(&reader.lock())
     }
 
-    /// Runs what writes, all of it or nothing.
+    /// Runs a write operation in one transaction.
     fn write<T>(&self, write: impl FnOnce(&Connection) -> Result<T, ChatsError>) -> Result<T, ChatsError> {
-        let mut writer = self.writer.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        // One that reads first would not wait for another process that writes, a backup program for instance, but fail.
+        let mut writer = self.writer.lock();
+        // A deferred transaction that reads first would fail instead of waiting while another process writes, such as a backup.
         let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let written = write(&transaction)?;
         transaction.commit()?;

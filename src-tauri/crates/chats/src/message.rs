@@ -1,4 +1,4 @@
-//! Messages: a tree for each chat, in which an edited question and a second answer are siblings of the first.
+//! Messages: one tree per chat. An edited question and a further answer are siblings of the original.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,95 +10,95 @@ use serde_json::Value;
 use crate::chat::row_of;
 use crate::{Chats, ChatsError, words};
 
-/// Names a message.
+/// Id of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub(crate) i64);
 
-/// Whether a message is all there.
+/// State of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
-    /// It is.
+pub enum MessageState {
+    /// The message is complete.
     Complete,
-    /// It is being computed.
+    /// The answer is being computed.
     Answering,
-    /// Somebody stopped it.
+    /// A user stopped the answer.
     Stopped,
-    /// The program ended in the middle of it.
-    Cut,
-    /// Something went wrong in the middle of it.
+    /// The program ended before the answer was complete. Stored as `cut`.
+    Interrupted,
+    /// An error ended the answer.
     Failed,
 }
 
-/// A text file that came with a message.
+/// Text file that is attached to a message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct File {
-    /// Its name.
+pub struct Attachment {
+    /// File name.
     pub name: String,
-    /// What is in it.
+    /// Contents.
     pub text: String,
 }
 
-/// A message.
+/// Message with its place in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// Names it.
+    /// Id of the message.
     pub id: MessageId,
-    /// The message before it.
+    /// The message that it follows.
     pub parent: Option<MessageId>,
-    /// What it says.
-    pub said: Said,
-    /// Siblings after the same message, itself among them, in the order in which they were made.
+    /// Contents.
+    pub body: MessageBody,
+    /// All children of the same parent, this message included, in the order of creation.
     pub versions: Vec<MessageId>,
 }
 
-/// What a message says.
+/// Contents of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
-    /// `user` or `assistant`, or what another program had.
+pub struct MessageBody {
+    /// `user` or `assistant`, or another program's role.
     pub role: String,
-    /// Its text.
+    /// Text.
     pub content: String,
-    /// What the model thought before.
+    /// The model's thinking before the text.
     pub thinking: Option<String>,
-    /// For how long.
+    /// Duration of the thinking.
     pub thinking_ms: Option<i64>,
     /// Images, in base64.
     pub images: Vec<String>,
-    /// Text files.
-    pub files: Vec<File>,
-    /// When it was made, in milliseconds since 1970.
+    /// Attached text files.
+    pub files: Vec<Attachment>,
+    /// Time of creation, in milliseconds since 1970.
     pub created_ms: i64,
-    /// The model that wrote it.
+    /// Model that wrote it.
     pub model: Option<String>,
-    /// Whether it is all there.
-    pub state: State,
-    /// Why it failed.
+    /// State of the message.
+    pub state: MessageState,
+    /// Error of a failed answer.
     pub error: Option<String>,
-    /// What it cost; it means nothing here.
+    /// Statistics of the answer, opaque here.
     pub stats: Option<Value>,
 }
 
-/// Some of the messages that lead to a leaf.
+/// Part of the path from the root of a tree to a leaf.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Path {
-    /// From the first to the last.
+pub struct MessagePath {
+    /// Messages in order.
     pub messages: Vec<Message>,
-    /// All that lead to the leaf.
+    /// Number of messages on the whole path.
     pub total: u64,
-    /// Those before the first one here.
+    /// Number of messages on the path before `messages`.
     pub before: u64,
 }
 
-/// How an answer ends, or how far it has come.
+/// Contents of an answer so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Progress {
-    /// Its text so far.
+pub struct AnswerProgress {
+    /// Text.
     pub content: String,
-    /// What the model has thought so far.
+    /// Thinking.
     pub thinking: Option<String>,
-    /// For how long.
+    /// Duration of the thinking.
     pub thinking_ms: Option<i64>,
-    /// What it has cost so far, as far as that is known.
+    /// Statistics, as far as they are available.
     pub stats: Option<Value>,
 }
 
@@ -114,16 +114,16 @@ impl FromStr for MessageId {
     type Err = ChatsError;
 
     fn from_str(text: &str) -> Result<Self, ChatsError> {
-        text.parse().map(Self).map_err(|_| ChatsError::NoMessage(text.to_owned()))
+        text.parse().map(Self).map_err(|_| ChatsError::MessageNotFound(text.to_owned()))
     }
 }
 
-impl State {
+impl MessageState {
     const ALL: [(Self, &'static str); 5] = [
         (Self::Complete, "complete"),
         (Self::Answering, "answering"),
         (Self::Stopped, "stopped"),
-        (Self::Cut, "cut"),
+        (Self::Interrupted, "cut"),
         (Self::Failed, "failed"),
     ];
 
@@ -132,12 +132,12 @@ impl State {
     }
 
     fn from_word(word: &str) -> Self {
-        Self::ALL.iter().find(|(_, known)| *known == word).map_or(Self::Complete, |(state, _)| *state)
+        Self::ALL.iter().find(|(_, stored)| *stored == word).map_or(Self::Complete, |(state, _)| *state)
     }
 }
 
-impl Said {
-    /// A message that is all there, with nothing but a text.
+impl MessageBody {
+    /// Creates a complete message that is only text.
     #[must_use]
     pub fn new(role: impl Into<String>, content: impl Into<String>, created_ms: i64) -> Self {
         Self {
@@ -149,7 +149,7 @@ impl Said {
             files: Vec::new(),
             created_ms,
             model: None,
-            state: State::Complete,
+            state: MessageState::Complete,
             error: None,
             stats: None,
         }
@@ -157,24 +157,23 @@ impl Said {
 }
 
 impl Chats {
-    /// Adds messages after one, each after the one before it, and makes the last of them the chat's head. All of them are kept,
-    /// or none.
+    /// Adds a sequence of messages below `parent` and makes the last one the chat's head. All are written, or none.
     ///
     /// # Errors
-    /// Where there is no such chat or message, or they cannot be written.
+    /// If the chat or the parent does not exist, or the file cannot be written.
     pub fn add(
         &self,
         chat: &str,
         parent: Option<MessageId>,
-        said: &[Said],
+        bodies: &[MessageBody],
         now_ms: i64,
     ) -> Result<Vec<Message>, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
             let mut last = parent;
-            let mut added = Vec::with_capacity(said.len());
-            for said in said {
-                let row = insert(connection, chat_row, last, said)?;
+            let mut added = Vec::with_capacity(bodies.len());
+            for body in bodies {
+                let row = insert(connection, chat_row, last, body)?;
                 last = Some(MessageId(row));
                 added.push(MessageId(row));
             }
@@ -184,55 +183,55 @@ impl Chats {
         })
     }
 
-    /// One message.
+    /// Returns one message.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If it does not exist.
     pub fn message(&self, chat: &str, id: MessageId) -> Result<Message, ChatsError> {
         self.read(|connection| message(connection, row_of(connection, chat)?, id))
     }
 
-    /// The last `limit` messages that lead to `leaf`, or of those before `before`; to the chat's head where `leaf` is none.
+    /// Returns the last `limit` messages of the path to `leaf`, or of its part above `before`. The default leaf is the chat's head.
     ///
     /// # Errors
-    /// Where there is no such chat or message.
+    /// If the chat or a message does not exist.
     pub fn path(
         &self,
         chat: &str,
         leaf: Option<MessageId>,
         before: Option<MessageId>,
         limit: usize,
-    ) -> Result<Path, ChatsError> {
+    ) -> Result<MessagePath, ChatsError> {
         self.read(|connection| {
             let chat_row = row_of(connection, chat)?;
             let head: Option<i64> =
                 connection.query_row("SELECT head FROM chats WHERE row = ?1", [chat_row], |row| row.get(0))?;
-            let Some(leaf) = leaf.or(head.map(MessageId)) else { return Ok(Path::default()) };
+            let Some(leaf) = leaf.or(head.map(MessageId)) else { return Ok(MessagePath::default()) };
             let total = depth(connection, chat_row, leaf)?.unsigned_abs() + 1;
             let mut next = match before {
                 None => Some(leaf),
-                Some(before) => one(connection, chat_row, before)?.1.parent,
+                Some(before) => read_message(connection, chat_row, before)?.1.parent,
             };
             let mut messages = Vec::new();
             let mut first = 0;
             while let Some(id) = next.filter(|_| messages.len() < limit) {
-                let (depth, found) = one(connection, chat_row, id)?;
-                next = found.parent;
+                let (depth, message) = read_message(connection, chat_row, id)?;
+                next = message.parent;
                 first = depth.unsigned_abs();
-                messages.push(found);
+                messages.push(message);
             }
             messages.reverse();
             for message in &mut messages {
                 message.versions = versions(connection, chat_row, message.parent)?;
             }
-            Ok(Path { before: if messages.is_empty() { 0 } else { first }, messages, total })
+            Ok(MessagePath { before: if messages.is_empty() { 0 } else { first }, messages, total })
         })
     }
 
-    /// All messages of a chat, each after the one that it follows.
+    /// Returns all messages of a chat, parents before children.
     ///
     /// # Errors
-    /// Where there is no such chat.
+    /// If the chat does not exist.
     pub fn messages(&self, chat: &str) -> Result<Vec<Message>, ChatsError> {
         self.read(|connection| {
             let chat_row = row_of(connection, chat)?;
@@ -243,35 +242,35 @@ impl Chats {
         })
     }
 
-    /// Writes down how far an answer has come, unless it has ended.
+    /// Stores the current contents of an answer, unless it has ended.
     ///
     /// # Errors
-    /// Where it cannot be written.
-    pub fn write_progress(&self, id: MessageId, progress: &Progress) -> Result<(), ChatsError> {
+    /// If the file cannot be written.
+    pub fn write_progress(&self, id: MessageId, progress: &AnswerProgress) -> Result<(), ChatsError> {
         self.write(|connection| {
             let sql = "SELECT state = 'answering' FROM messages WHERE row = ?1";
             let is_open: Option<bool> =
                 connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0)).optional()?;
-            // A write that was begun before the end may come after it.
-            if is_open == Some(true) { Ok(put(connection, id, progress)?) } else { Ok(()) }
+            // A progress write that started before the end of the answer may run after it.
+            if is_open == Some(true) { Ok(write_answer(connection, id, progress)?) } else { Ok(()) }
         })
     }
 
-    /// Writes down an answer that has ended.
+    /// Stores the final contents and state of an answer.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If the file cannot be written.
     pub fn finish(
         &self,
         chat: &str,
         id: MessageId,
-        progress: &Progress,
-        end: (State, Option<&str>),
+        progress: &AnswerProgress,
+        end: (MessageState, Option<&str>),
         now_ms: i64,
     ) -> Result<Message, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
-            put(connection, id, progress)?;
+            write_answer(connection, id, progress)?;
             let (state, error) = end;
             let sql = "UPDATE messages SET state = ?2, error = ?3 WHERE row = ?1";
             connection.execute(sql, params![id.0, state.word(), error])?;
@@ -282,22 +281,22 @@ impl Chats {
         })
     }
 
-    /// Whether any message comes after one.
+    /// Returns whether any message follows this one.
     ///
     /// # Errors
-    /// Where the file cannot be read.
-    pub fn is_followed(&self, id: MessageId) -> Result<bool, ChatsError> {
+    /// If the file cannot be read.
+    pub fn has_reply(&self, id: MessageId) -> Result<bool, ChatsError> {
         self.read(|connection| {
             let sql = "SELECT EXISTS (SELECT 1 FROM messages WHERE parent = ?1)";
             Ok(connection.prepare_cached(sql)?.query_row([id.0], |row| row.get(0))?)
         })
     }
 
-    /// Has an answer that ended go on. Its last end is forgotten.
+    /// Sets an ended answer back to `answering`, without its error and statistics.
     ///
     /// # Errors
-    /// Where there is no such message, or it cannot be written.
-    pub fn reopen(&self, chat: &str, id: MessageId) -> Result<Message, ChatsError> {
+    /// If the message does not exist, or the file cannot be written.
+    pub fn resume_answer(&self, chat: &str, id: MessageId) -> Result<Message, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
             let sql =
@@ -308,11 +307,11 @@ impl Chats {
         })
     }
 
-    /// Shows the branch that a message is in: of what follows it the last made.
+    /// Selects the branch of a message: the path through it and its newest descendants. Returns the new head.
     ///
     /// # Errors
-    /// Where there is no such chat or message, or it cannot be written.
-    pub fn show(&self, chat: &str, id: MessageId) -> Result<MessageId, ChatsError> {
+    /// If the chat or the message does not exist, or the file cannot be written.
+    pub fn select_branch(&self, chat: &str, id: MessageId) -> Result<MessageId, ChatsError> {
         self.write(|connection| {
             let chat_row = row_of(connection, chat)?;
             depth(connection, chat_row, id)?;
@@ -327,8 +326,8 @@ impl Chats {
     }
 }
 
-/// Marks what was being computed when the program ended.
-pub(crate) fn cut(connection: &Connection) -> rusqlite::Result<usize> {
+/// Marks answers that were being computed when the program ended. Returns their number.
+pub(crate) fn mark_interrupted(connection: &Connection) -> rusqlite::Result<usize> {
     let mut statement = connection.prepare("SELECT row, content FROM messages WHERE state = 'answering'")?;
     let rows = statement.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
     let rows = rows.collect::<Result<Vec<_>, _>>()?;
@@ -339,12 +338,12 @@ pub(crate) fn cut(connection: &Connection) -> rusqlite::Result<usize> {
     Ok(rows.len())
 }
 
-/// Adds one message, and returns its row.
+/// Adds one message and returns its row id.
 pub(crate) fn insert(
     connection: &Connection,
     chat_row: i64,
     parent: Option<MessageId>,
-    said: &Said,
+    body: &MessageBody,
 ) -> Result<i64, ChatsError> {
     let depth = match parent {
         None => 0,
@@ -358,28 +357,28 @@ pub(crate) fn insert(
         chat_row,
         parent.map(|id| id.0),
         depth,
-        said.role,
-        said.content,
-        said.thinking,
-        said.thinking_ms,
-        serde_json::to_string(&said.images)?,
-        serde_json::to_string(&said.files)?,
-        said.created_ms,
-        said.model,
-        said.state.word(),
-        said.error,
-        said.stats.as_ref().map(Value::to_string),
+        body.role,
+        body.content,
+        body.thinking,
+        body.thinking_ms,
+        serde_json::to_string(&body.images)?,
+        serde_json::to_string(&body.files)?,
+        body.created_ms,
+        body.model,
+        body.state.word(),
+        body.error,
+        body.stats.as_ref().map(Value::to_string),
     ])?;
     let row = connection.last_insert_rowid();
-    if said.state != State::Answering {
-        index(connection, row, &said.content)?;
+    if body.state != MessageState::Answering {
+        index(connection, row, &body.content)?;
     }
     connection.prepare_cached("UPDATE chats SET messages = messages + 1 WHERE row = ?1")?.execute([chat_row])?;
     Ok(row)
 }
 
-fn put(connection: &Connection, id: MessageId, progress: &Progress) -> rusqlite::Result<()> {
-    let Progress { content, thinking, thinking_ms, stats } = progress;
+fn write_answer(connection: &Connection, id: MessageId, progress: &AnswerProgress) -> rusqlite::Result<()> {
+    let AnswerProgress { content, thinking, thinking_ms, stats } = progress;
     let sql = "UPDATE messages SET content = ?2, thinking = ?3, thinking_ms = ?4, stats = ?5 WHERE row = ?1";
     let stats = stats.as_ref().map(Value::to_string);
     connection.prepare_cached(sql)?.execute(params![id.0, content, thinking, thinking_ms, stats]).map(drop)
@@ -391,23 +390,23 @@ fn index(connection: &Connection, row: i64, content: &str) -> rusqlite::Result<(
     connection.prepare_cached(sql)?.execute(params![row, words, singles]).map(drop)
 }
 
-/// How many messages come before one.
+/// Returns the number of messages above one.
 fn depth(connection: &Connection, chat_row: i64, id: MessageId) -> Result<i64, ChatsError> {
     let mut statement = connection.prepare_cached("SELECT depth FROM messages WHERE row = ?1 AND chat = ?2")?;
     let depth = statement.query_row([id.0, chat_row], |row| row.get(0)).optional()?;
-    depth.ok_or_else(|| ChatsError::NoMessage(id.to_string()))
+    depth.ok_or_else(|| ChatsError::MessageNotFound(id.to_string()))
 }
 
 fn message(connection: &Connection, chat_row: i64, id: MessageId) -> Result<Message, ChatsError> {
-    let (_, message) = one(connection, chat_row, id)?;
+    let (_, message) = read_message(connection, chat_row, id)?;
     Ok(Message { versions: versions(connection, chat_row, message.parent)?, ..message })
 }
 
-/// A message with its depth, and without its versions.
-fn one(connection: &Connection, chat_row: i64, id: MessageId) -> Result<(i64, Message), ChatsError> {
+/// Returns a message with its depth, without its versions.
+fn read_message(connection: &Connection, chat_row: i64, id: MessageId) -> Result<(i64, Message), ChatsError> {
     let sql = format!("SELECT {COLUMNS} FROM messages WHERE row = ?1 AND chat = ?2");
-    let found = connection.prepare_cached(&sql)?.query_row([id.0, chat_row], raw).optional()?;
-    found.ok_or_else(|| ChatsError::NoMessage(id.to_string()))?.read()
+    let raw = connection.prepare_cached(&sql)?.query_row([id.0, chat_row], raw).optional()?;
+    raw.ok_or_else(|| ChatsError::MessageNotFound(id.to_string()))?.read()
 }
 
 fn versions(connection: &Connection, chat_row: i64, parent: Option<MessageId>) -> Result<Vec<MessageId>, ChatsError> {
@@ -417,7 +416,7 @@ fn versions(connection: &Connection, chat_row: i64, parent: Option<MessageId>) -
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// A row whose JSON is not read yet.
+/// Row whose JSON columns are not parsed yet.
 struct Raw {
     depth: i64,
     message: Message,
@@ -427,19 +426,19 @@ struct Raw {
 }
 
 fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
-    let said = Said {
+    let body = MessageBody {
         content: row.get("content")?,
         thinking: row.get("thinking")?,
         thinking_ms: row.get("thinking_ms")?,
         model: row.get("model")?,
-        state: State::from_word(&row.get::<_, String>("state")?),
+        state: MessageState::from_word(&row.get::<_, String>("state")?),
         error: row.get("error")?,
-        ..Said::new(row.get::<_, String>("role")?, "", row.get("created_ms")?)
+        ..MessageBody::new(row.get::<_, String>("role")?, "", row.get("created_ms")?)
     };
     let parent = row.get::<_, Option<i64>>("parent")?.map(MessageId);
     Ok(Raw {
         depth: row.get("depth")?,
-        message: Message { id: MessageId(row.get("row")?), parent, said, versions: Vec::new() },
+        message: Message { id: MessageId(row.get("row")?), parent, body, versions: Vec::new() },
         images: row.get("images")?,
         files: row.get("files")?,
         stats: row.get("stats")?,
@@ -449,9 +448,9 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
 impl Raw {
     fn read(self) -> Result<(i64, Message), ChatsError> {
         let mut message = self.message;
-        message.said.images = serde_json::from_str(&self.images)?;
-        message.said.files = serde_json::from_str(&self.files)?;
-        message.said.stats = self.stats.map(|text| serde_json::from_str(&text)).transpose()?;
+        message.body.images = serde_json::from_str(&self.images)?;
+        message.body.files = serde_json::from_str(&self.files)?;
+        message.body.stats = self.stats.map(|text| serde_json::from_str(&text)).transpose()?;
         Ok((self.depth, message))
     }
 }

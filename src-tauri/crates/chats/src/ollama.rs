@@ -1,13 +1,13 @@
-//! Reads the chats of Ollama's own app, which keeps them in `db.sqlite` in `~/Library/Application Support/Ollama` or
+//! Reader of the chats of Ollama's desktop app. They are in `db.sqlite` in `~/Library/Application Support/Ollama` or
 //! `%LOCALAPPDATA%\Ollama`.
 //!
-//! Its file is only ever copied: the app may be running, and opening a database in SQLite's way leaves files beside it. What is read
-//! of the copy has been the same from the first layout that was published (2) to that of 2026 (18): `chats (id, title, created_at)`,
-//! `messages (id, chat_id, role, content, thinking, model_name, created_at, thinking_time_start, thinking_time_end)`, and since layout
-//! 3 `attachments (message_id, filename, data)`. A file without one of these columns is refused, whatever number it has; columns
-//! beyond them are passed over. <https://github.com/ollama/ollama/blob/main/app/store/database.go>
+//! The file is copied before it is read: the app may be running, and opening the database would create files beside it. The columns
+//! read here are the same from the first published schema (2) to that of 2026 (18): `chats (id, title, created_at)`,
+//! `messages (id, chat_id, role, content, thinking, model_name, created_at, thinking_time_start, thinking_time_end)`, and since
+//! schema 3 `attachments (message_id, filename, data)`. A file without one of these columns is rejected, whatever its version;
+//! further columns are ignored. <https://github.com/ollama/ollama/blob/main/app/store/database.go>
 
-use std::fs::{self, File as DiskFile};
+use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,10 +17,10 @@ use base64::prelude::BASE64_STANDARD;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use crate::{Brought, BroughtMessage, File, NewChat, Said};
+use crate::{Attachment, ImportedChat, ImportedMessage, MessageBody, NewChat};
 
-/// The columns that are read.
-const NEEDED: &[(&str, &[&str])] = &[
+/// Required columns.
+const REQUIRED: &[(&str, &[&str])] = &[
     ("chats", &["id", "title", "created_at"]),
     (
         "messages",
@@ -38,87 +38,86 @@ const NEEDED: &[(&str, &[&str])] = &[
     ),
 ];
 const ATTACHMENTS: &[&str] = &["message_id", "filename", "data"];
-/// How pictures begin that models look at: PNG, JPEG, GIF, WebP.
-const PICTURES: [&[u8]; 4] = [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF"];
-/// The most bytes of a database that are copied.
+/// Magic bytes of images that models accept: PNG, JPEG, GIF, WebP.
+const IMAGE_MAGICS: [&[u8]; 4] = [b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"RIFF"];
+/// Maximum size of a database.
 const MAX_BYTES: u64 = 16 << 30;
-/// How SQLite's files begin. <https://sqlite.org/fileformat.html>
+/// Magic bytes of SQLite files. <https://sqlite.org/fileformat.html>
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-/// What SQLite keeps beside a file: what was written to it last, or what undoes the writing under way.
-const BESIDE: [&str; 2] = ["-wal", "-journal"];
-/// How often a database is copied that is written to meanwhile.
-const COPIES: usize = 5;
+/// Suffixes of SQLite's write-ahead log and rollback journal.
+const LOG_SUFFIXES: [&str; 2] = ["-wal", "-journal"];
+/// Attempts to copy a database that is written to meanwhile.
+const COPY_ATTEMPTS: usize = 5;
 
-/// Why a file's chats cannot be read.
+/// Error when reading another app's chats.
 #[derive(Debug, thiserror::Error)]
 pub enum OllamaError {
-    /// It is not there, or cannot be copied.
+    /// The file is missing or cannot be copied.
     #[error("{} cannot be read: {reason}", path.display())]
     File {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It is no database, or a damaged one.
-    #[error("{} is no whole SQLite database: {reason}", path.display())]
+    /// The file is not a database, or damaged.
+    #[error("{} is not an intact SQLite database: {reason}", path.display())]
     NoDatabase {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// It is laid out in a way that this version does not know.
+    /// The schema is not supported.
     #[error(
-        "{} is not laid out as the database of Ollama's app is known to be: the table {table} has no column {column}; nothing was \
-         brought",
+        "{} does not have the schema of the Ollama app's database: the table {table} has no column {column}; nothing was imported",
         path.display()
     )]
     Layout {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The table.
         table: &'static str,
-        /// What it lacks.
+        /// The missing column.
         column: &'static str,
     },
 }
 
-/// Reads all chats, the oldest first. `scratch` is a folder that is not there, for a copy that is gone when this returns; `id` makes
-/// the id of a new chat.
+/// Reads all chats, the oldest first. `scratch` is a folder that this function creates for a temporary copy and removes. `id`
+/// generates ids of new chats.
 ///
 /// # Errors
-/// Where the file is not there, is damaged, or is laid out otherwise.
-pub fn read(path: &Path, scratch: &Path, id: impl FnMut() -> String) -> Result<Vec<Brought>, OllamaError> {
-    let unread = |error: io::Error| OllamaError::File { path: path.to_owned(), reason: error.to_string() };
+/// If the file is missing or damaged, or has another schema.
+pub fn read(path: &Path, scratch: &Path, id: impl FnMut() -> String) -> Result<Vec<ImportedChat>, OllamaError> {
+    let unreadable = |error: io::Error| OllamaError::File { path: path.to_owned(), reason: error.to_string() };
     let damaged = |error: rusqlite::Error| OllamaError::NoDatabase { path: path.to_owned(), reason: error.to_string() };
-    // Neither is anything copied that is no database, nor is a pipe opened, which waits for whoever writes into it.
-    length(path).map_err(unread)?;
+    // Checked before the file is opened: opening a named pipe would block.
+    check_file(path).map_err(unreadable)?;
     let mut head = Vec::new();
-    DiskFile::open(path).and_then(|file| file.take(16).read_to_end(&mut head)).map_err(unread)?;
+    File::open(path).and_then(|file| file.take(16).read_to_end(&mut head)).map_err(unreadable)?;
     if head != MAGIC {
-        return Err(OllamaError::NoDatabase { path: path.to_owned(), reason: "it begins otherwise".to_owned() });
+        return Err(OllamaError::NoDatabase { path: path.to_owned(), reason: "it has no SQLite header".to_owned() });
     }
-    let scratch = Scratch::new(scratch).map_err(unread)?;
-    let copy = scratch.copy(path).map_err(unread)?;
+    let scratch = Scratch::new(scratch).map_err(unreadable)?;
+    let copy = scratch.copy(path).map_err(unreadable)?;
     let connection = Connection::open_with_flags(&copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(damaged)?;
-    // What the file demands of its own rows may take for ever to look at.
+    // A check constraint of an untrusted file may run forever.
     connection.pragma_update(None, "ignore_check_constraints", true).map_err(damaged)?;
-    // The app may have written while its file was copied.
-    let word: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(damaged)?;
-    if word != "ok" {
-        return Err(OllamaError::NoDatabase { path: path.to_owned(), reason: word });
+    // The copy may be inconsistent, because the app wrote during the copy.
+    let check: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(damaged)?;
+    if check != "ok" {
+        return Err(OllamaError::NoDatabase { path: path.to_owned(), reason: check });
     }
-    for (table, columns) in NEEDED {
-        let lacks = lacking(&connection, table, columns).map_err(damaged)?;
-        if let Some(column) = lacks {
+    for (table, columns) in REQUIRED {
+        let missing = missing_column(&connection, table, columns).map_err(damaged)?;
+        if let Some(column) = missing {
             return Err(OllamaError::Layout { path: path.to_owned(), table, column });
         }
     }
     chats(&connection, id).map_err(damaged)
 }
 
-/// A folder that is gone with this.
+/// Folder that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -128,21 +127,21 @@ impl Scratch {
         Ok(Self(folder.to_owned()))
     }
 
-    /// Copies a database with what is beside it; once more where somebody wrote meanwhile.
+    /// Copies a database with its log files. Repeats the copy if the database was written to meanwhile.
     fn copy(&self, path: &Path) -> io::Result<PathBuf> {
         let copy = self.0.join("db.sqlite");
-        for _ in 0..COPIES {
-            let before = state(path);
+        for _ in 0..COPY_ATTEMPTS {
+            let before = stamps(path);
             fs::copy(path, &copy)?;
-            for end in BESIDE {
-                let (theirs, ours) = (beside(path, end), beside(&copy, end));
-                match length(&theirs) {
-                    Ok(_) => drop(fs::copy(theirs, ours)?),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(ours)),
+            for suffix in LOG_SUFFIXES {
+                let (from, to) = (with_suffix(path, suffix), with_suffix(&copy, suffix));
+                match check_file(&from) {
+                    Ok(()) => drop(fs::copy(from, to)?),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => drop(fs::remove_file(to)),
                     Err(error) => return Err(error),
                 }
             }
-            if state(path) == before {
+            if stamps(path) == before {
                 break;
             }
         }
@@ -150,50 +149,55 @@ impl Scratch {
     }
 }
 
-fn beside(path: &Path, end: &str) -> PathBuf {
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(end);
+    name.push(suffix);
     name.into()
 }
 
-/// The bytes of a plain file.
-fn length(path: &Path) -> io::Result<u64> {
-    let found = fs::metadata(path)?;
-    if !found.is_file() {
+/// Checks that the path is a regular file of acceptable size.
+fn check_file(path: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
         return Err(io::Error::other("it is a folder, a pipe or a device"));
     }
-    match found.len() {
+    match metadata.len() {
         bytes if bytes > MAX_BYTES => {
-            Err(io::Error::other(format!("it has {bytes} bytes, and at most {MAX_BYTES} are copied")))
+            Err(io::Error::other(format!("it has {bytes} bytes, more than the limit of {MAX_BYTES}")))
         }
-        bytes => Ok(bytes),
+        _ => Ok(()),
     }
 }
 
-/// What changes about a database and the files beside it when somebody writes.
-fn state(path: &Path) -> Vec<Option<(u64, Option<SystemTime>)>> {
-    let files = [path.to_owned()].into_iter().chain(BESIDE.map(|end| beside(path, end)));
-    files.map(|file| fs::metadata(file).ok().map(|found| (found.len(), found.modified().ok()))).collect()
+/// Returns the lengths and times of a database and its log files, which change with every write.
+fn stamps(path: &Path) -> Vec<Option<(u64, Option<SystemTime>)>> {
+    let files = [path.to_owned()].into_iter().chain(LOG_SUFFIXES.map(|suffix| with_suffix(path, suffix)));
+    files.map(|file| fs::metadata(file).ok().map(|metadata| (metadata.len(), metadata.modified().ok()))).collect()
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It held what somebody has said, so it is not left; after a kill the next import removes it.
-        let _ = std::fs::remove_dir_all(&self.0);
+        // The copy is private data. If the process is killed, the next import removes it.
+        let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-fn lacking(connection: &Connection, table: &str, columns: &[&'static str]) -> rusqlite::Result<Option<&'static str>> {
-    // Of tables alone: a view may have rows without end.
+/// Returns the first of the columns that a table does not have.
+fn missing_column(
+    connection: &Connection,
+    table: &str,
+    columns: &[&'static str],
+) -> rusqlite::Result<Option<&'static str>> {
+    // Only real tables count: a view of an untrusted file may have endless rows.
     let mut statement = connection.prepare(
         "SELECT name FROM pragma_table_info(?1) WHERE EXISTS (
              SELECT 1 FROM sqlite_schema WHERE name = ?1 AND type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%')",
     )?;
-    let there = statement.query_map([table], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
-    Ok(columns.iter().copied().find(|column| !there.iter().any(|name| name == column)))
+    let present = statement.query_map([table], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    Ok(columns.iter().copied().find(|column| !present.iter().any(|name| name == column)))
 }
 
-/// A text, or what stands in its place: one odd value among thousands keeps nobody from the others.
+/// Returns a value as text, whatever its type. One value of a wrong type must not fail the whole import.
 fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(match row.get_ref(column)? {
         ValueRef::Null => String::new(),
@@ -203,24 +207,24 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     })
 }
 
-fn chats(connection: &Connection, mut id: impl FnMut() -> String) -> rusqlite::Result<Vec<Brought>> {
-    // Times are written in several ways, all of which SQLite reads.
+fn chats(connection: &Connection, mut id: impl FnMut() -> String) -> rusqlite::Result<Vec<ImportedChat>> {
+    // Times have several formats, all of which SQLite parses.
     let sql = "SELECT id, title, CAST(round(1000 * unixepoch(created_at, 'subsec')) AS INTEGER) AS made
                FROM chats ORDER BY made, id";
     let mut statement = connection.prepare(sql)?;
     let rows = statement
         .query_map([], |row| Ok((text(row, 0)?, text(row, 1)?, row.get::<_, Option<i64>>(2)?.unwrap_or(0))))?;
-    let has_attachments = lacking(connection, "attachments", ATTACHMENTS)?.is_none();
-    let mut brought = Vec::new();
+    let has_attachments = missing_column(connection, "attachments", ATTACHMENTS)?.is_none();
+    let mut imported = Vec::new();
     for row in rows {
-        let (theirs, title, created_ms) = row?;
-        let messages = messages(connection, &theirs, created_ms, has_attachments)?;
-        let updated_ms = messages.iter().map(|message| message.said.created_ms).max().unwrap_or(created_ms);
-        let model = messages.iter().rev().find_map(|message| message.said.model.clone());
+        let (original_id, title, created_ms) = row?;
+        let messages = messages(connection, &original_id, created_ms, has_attachments)?;
+        let updated_ms = messages.iter().map(|message| message.body.created_ms).max().unwrap_or(created_ms);
+        let model = messages.iter().rev().find_map(|message| message.body.model.clone());
         let title = Some(title).filter(|title| !title.trim().is_empty());
-        brought.push(Brought {
+        imported.push(ImportedChat {
             chat: NewChat { id: id(), title, model, ..NewChat::default() },
-            origin: format!("ollama:{theirs}"),
+            origin: format!("ollama:{original_id}"),
             pinned: false,
             created_ms,
             updated_ms,
@@ -228,7 +232,7 @@ fn chats(connection: &Connection, mut id: impl FnMut() -> String) -> rusqlite::R
             messages,
         });
     }
-    Ok(brought)
+    Ok(imported)
 }
 
 fn messages(
@@ -236,29 +240,29 @@ fn messages(
     chat: &str,
     created_ms: i64,
     has_attachments: bool,
-) -> rusqlite::Result<Vec<BroughtMessage>> {
+) -> rusqlite::Result<Vec<ImportedMessage>> {
     let mut statement = connection.prepare_cached(
         "SELECT id, role, content, thinking, model_name, CAST(round(1000 * unixepoch(created_at, 'subsec')) AS INTEGER),
             CAST(round(1000 * (unixepoch(thinking_time_end, 'subsec') - unixepoch(thinking_time_start, 'subsec'))) AS INTEGER)
          FROM messages WHERE chat_id = ?1 ORDER BY id",
     )?;
     let rows = statement.query_map([chat], |row| {
-        let said = Said {
+        let body = MessageBody {
             thinking: Some(text(row, 3)?).filter(|thinking| !thinking.is_empty()),
             model: Some(text(row, 4)?).filter(|model| !model.is_empty()),
             thinking_ms: row.get::<_, Option<i64>>(6)?.filter(|ms| *ms >= 0),
-            ..Said::new(text(row, 1)?, text(row, 2)?, row.get::<_, Option<i64>>(5)?.unwrap_or(created_ms))
+            ..MessageBody::new(text(row, 1)?, text(row, 2)?, row.get::<_, Option<i64>>(5)?.unwrap_or(created_ms))
         };
-        Ok((row.get::<_, i64>(0)?, said))
+        Ok((row.get::<_, i64>(0)?, body))
     })?;
-    let mut messages: Vec<BroughtMessage> = Vec::new();
+    let mut messages: Vec<ImportedMessage> = Vec::new();
     for row in rows {
-        let (id, mut said) = row?;
+        let (id, mut body) = row?;
         if has_attachments {
-            attach(connection, id, &mut said)?;
+            attach(connection, id, &mut body)?;
         }
         let parent = messages.last().map(|last| last.id.clone());
-        messages.push(BroughtMessage { id: id.to_string(), parent, said });
+        messages.push(ImportedMessage { id: id.to_string(), parent, body });
     }
     Ok(messages)
 }
@@ -270,17 +274,17 @@ fn bytes(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<u8>> {
     })
 }
 
-/// Adds what came with a message. What is neither a picture nor a text is named in a file without contents.
-fn attach(connection: &Connection, message: i64, said: &mut Said) -> rusqlite::Result<()> {
+/// Adds the attachments of a message. A file that is neither an image nor UTF-8 text gets no contents.
+fn attach(connection: &Connection, message: i64, body: &mut MessageBody) -> rusqlite::Result<()> {
     let sql = "SELECT filename, data FROM attachments WHERE message_id = ?1 ORDER BY id";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([message], |row| Ok((text(row, 0)?, bytes(row, 1)?)))?;
     for row in rows {
         let (name, data) = row?;
-        if PICTURES.iter().any(|start| data.starts_with(start)) {
-            said.images.push(BASE64_STANDARD.encode(&data));
+        if IMAGE_MAGICS.iter().any(|magic| data.starts_with(magic)) {
+            body.images.push(BASE64_STANDARD.encode(&data));
         } else {
-            said.files.push(File { name, text: String::from_utf8(data).unwrap_or_default() });
+            body.files.push(Attachment { name, text: String::from_utf8(data).unwrap_or_default() });
         }
     }
     Ok(())

@@ -1,32 +1,32 @@
-//! Presets: what new chats begin with.
+//! Presets: named settings of new chats.
 
 use rusqlite::{OptionalExtension, Row, params};
 use serde_json::{Map, Value};
 
 use crate::{Chats, ChatsError};
 
-/// What a chat begins with.
+/// Named settings of new chats.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Preset {
-    /// What it is called.
+    /// Name of the preset.
     pub name: String,
-    /// The model.
+    /// Model.
     pub model: Option<String>,
-    /// What the model is told first.
+    /// System message.
     pub system: Option<String>,
     /// Options of each request.
     pub options: Map<String, Value>,
-    /// Whether the model thinks.
+    /// The `think` option.
     pub think: Option<Value>,
 }
 
 type Raw = (Preset, String, Option<String>);
 
 impl Chats {
-    /// All presets, by name.
+    /// Returns all presets by name.
     ///
     /// # Errors
-    /// Where the file cannot be read.
+    /// If the file cannot be read.
     pub fn presets(&self) -> Result<Vec<Preset>, ChatsError> {
         self.read(|connection| {
             let sql = "SELECT name, model, system, options, think FROM presets ORDER BY name";
@@ -35,22 +35,22 @@ impl Chats {
         })
     }
 
-    /// The preset of a name.
+    /// Returns the preset of a name.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If it does not exist.
     pub fn preset(&self, name: &str) -> Result<Preset, ChatsError> {
         self.read(|connection| {
             let sql = "SELECT name, model, system, options, think FROM presets WHERE name = ?1";
-            let found = connection.prepare_cached(sql)?.query_row([name], raw).optional()?;
-            found.map(read).unwrap_or_else(|| Err(ChatsError::NoPreset(name.to_owned())))
+            let raw = connection.prepare_cached(sql)?.query_row([name], raw).optional()?;
+            raw.map(read).unwrap_or_else(|| Err(ChatsError::PresetNotFound(name.to_owned())))
         })
     }
 
-    /// Keeps a preset, in place of another of its name.
+    /// Creates or replaces a preset.
     ///
     /// # Errors
-    /// Where it cannot be written.
+    /// If the file cannot be written.
     pub fn put_preset(&self, preset: &Preset) -> Result<(), ChatsError> {
         self.write(|connection| {
             let Preset { name, model, system, options, think } = preset;
@@ -65,10 +65,10 @@ impl Chats {
     /// Deletes a preset.
     ///
     /// # Errors
-    /// Where there is none, or it cannot be written.
+    /// If it does not exist, or the file cannot be written.
     pub fn delete_preset(&self, name: &str) -> Result<(), ChatsError> {
         self.write(|connection| match connection.execute("DELETE FROM presets WHERE name = ?1", [name])? {
-            0 => Err(ChatsError::NoPreset(name.to_owned())),
+            0 => Err(ChatsError::PresetNotFound(name.to_owned())),
             _ => Ok(()),
         })
     }

@@ -1,14 +1,14 @@
-//! The file's layout, and how a file of an older version becomes one of this.
+//! Database schema and migrations.
 //!
-//! `PRAGMA application_id` says that a file is ours, `PRAGMA user_version` which version of the layout it has: as many of [`STEPS`]
-//! as were taken. A file of a newer version is refused and left as it is. Before a step changes a file, a copy of it is written
-//! beside it, `chats.v1.1767323045678.bak` for instance, and all steps are one transaction.
+//! `PRAGMA application_id` identifies Cairn's files. `PRAGMA user_version` is the version of the schema: the number of applied
+//! [`MIGRATIONS`]. A file of a newer version is rejected unchanged. Before a migration, a backup is written beside the file, for
+//! example `chats.v1.1767323045678.bak`. All migrations run in one transaction.
 //!
 //! ```text
-//! chats      one row for each chat; `head` is the last message of the branch that is shown
-//! messages   a tree for each chat; `depth` counts the messages before it
-//! presets    what new chats begin with
-//! found_messages, found_titles   FTS5 without contents: rowid is the row of the message or chat, see `words`
+//! chats      one row per chat; `head` is the last message of the selected branch
+//! messages   one tree per chat; `depth` counts the messages above
+//! presets    named settings of new chats
+//! found_messages, found_titles   contentless FTS5 tables: rowid is the row of the message or chat, see `words`
 //! ```
 
 use std::path::Path;
@@ -21,11 +21,11 @@ use crate::ChatsError;
 
 /// `CrnC`.
 const APPLICATION_ID: i64 = 0x4372_6e43;
-/// How long to wait for another process that writes, a backup program for instance.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum wait for another process that writes, such as a backup program.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What turns each version into the next; the first makes a file.
-pub(crate) const STEPS: &[&str] = &["
+/// Migrations from each version to the next. The first one creates the tables.
+pub(crate) const MIGRATIONS: &[&str] = &["
     CREATE TABLE chats (
         row INTEGER PRIMARY KEY AUTOINCREMENT,
         id TEXT NOT NULL UNIQUE,
@@ -88,90 +88,90 @@ pub(crate) const STEPS: &[&str] = &["
     );
 "];
 
-/// Opens a file for writing, and makes it or brings it to this version first. `now_ms` names the copy of an older one.
-pub(crate) fn open(path: &Path, steps: &[&str], now_ms: i64) -> Result<Connection, ChatsError> {
-    let failed = |reason: String| ChatsError::Open { path: path.to_owned(), reason };
+/// Opens a file for writing, after creating or migrating it. `now_ms` is part of the backup's name.
+pub(crate) fn open(path: &Path, migrations: &[&str], now_ms: i64) -> Result<Connection, ChatsError> {
+    let open_error = |reason: String| ChatsError::Open { path: path.to_owned(), reason };
     if let Some(folder) = path.parent() {
-        RealDisk.create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+        RealDisk.create_dir_all(folder).map_err(|error| open_error(error.to_string()))?;
     }
     if !path.exists() {
-        // SQLite would let others read it. An empty file is an empty database.
-        RealDisk.write_atomic(path, b"", Mode::Private).map_err(|error| failed(error.to_string()))?;
+        // SQLite would create a file that other users can read. An empty file is an empty database.
+        RealDisk.write_atomic(path, b"", Mode::Private).map_err(|error| open_error(error.to_string()))?;
     }
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
-    let mut connection = connection.map_err(|error| failed(error.to_string()))?;
-    prepare(&connection).map_err(|error| failed(error.to_string()))?;
-    migrate(&mut connection, path, steps, now_ms)?;
+    let mut connection = connection.map_err(|error| open_error(error.to_string()))?;
+    prepare(&connection).map_err(|error| open_error(error.to_string()))?;
+    migrate(&mut connection, path, migrations, now_ms)?;
     Ok(connection)
 }
 
-/// A second connection to a file that is open, for those that only read.
+/// Opens a second, read-only connection.
 pub(crate) fn open_reader(path: &Path) -> Result<Connection, ChatsError> {
     let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
     Ok(connection)
 }
 
-/// A database that is nowhere but in memory.
+/// Creates a database in memory.
 pub(crate) fn in_memory() -> Result<Connection, ChatsError> {
     let mut connection = Connection::open_in_memory()?;
     prepare(&connection)?;
     let transaction = connection.transaction()?;
-    take(&transaction, STEPS, 0)?;
+    apply(&transaction, MIGRATIONS, 0)?;
     transaction.commit()?;
     Ok(connection)
 }
 
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(PATIENCE)?;
-    // What has been said to be kept is on the disk, also when the power goes.
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    // A commit is durable, also after a power cut.
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;")
 }
 
-fn migrate(connection: &mut Connection, path: &Path, steps: &[&str], now_ms: i64) -> Result<(), ChatsError> {
+fn migrate(connection: &mut Connection, path: &Path, migrations: &[&str], now_ms: i64) -> Result<(), ChatsError> {
     let application = number(connection, "application_id")?;
     let version = number(connection, "user_version")?;
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
     if tables > 0 && application != APPLICATION_ID {
         return Err(ChatsError::Foreign(path.to_owned()));
     }
-    let taken = usize::try_from(version).unwrap_or(usize::MAX);
-    if taken > steps.len() {
-        return Err(ChatsError::Newer { path: path.to_owned(), found: version, known: steps.len() });
+    let applied = usize::try_from(version).unwrap_or(usize::MAX);
+    if applied > migrations.len() {
+        return Err(ChatsError::Newer { path: path.to_owned(), found: version, supported: migrations.len() });
     }
-    // Needs to be outside a transaction, and stays with the file.
+    // Must run outside a transaction. The mode is stored in the file.
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(()))?;
-    if taken == steps.len() {
+    if applied == migrations.len() {
         return Ok(());
     }
-    if taken > 0 {
+    if applied > 0 {
         back_up(connection, path, version, now_ms)?;
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    take(&transaction, steps, taken)?;
+    apply(&transaction, migrations, applied)?;
     Ok(transaction.commit()?)
 }
 
-fn take(transaction: &Transaction<'_>, steps: &[&str], taken: usize) -> rusqlite::Result<()> {
-    steps[taken..].iter().try_for_each(|step| transaction.execute_batch(step))?;
+fn apply(transaction: &Transaction<'_>, migrations: &[&str], applied: usize) -> rusqlite::Result<()> {
+    migrations[applied..].iter().try_for_each(|migration| transaction.execute_batch(migration))?;
     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-    transaction.pragma_update(None, "user_version", i64::try_from(steps.len()).expect("there are few steps"))
+    transaction.pragma_update(None, "user_version", i64::try_from(migrations.len()).expect("few migrations"))
 }
 
-/// Writes a whole copy beside the file.
+/// Writes a backup beside the file.
 fn back_up(connection: &Connection, path: &Path, version: i64, now_ms: i64) -> Result<(), ChatsError> {
     let copy = path.with_extension(format!("v{version}.{now_ms}.bak"));
-    let failed = |reason: String| ChatsError::Backup { path: copy.clone(), reason };
-    // SQLite writes into an empty file too, which only its owner can read.
-    RealDisk.write_atomic(&copy, b"", Mode::Private).map_err(|error| failed(error.to_string()))?;
-    let name = copy.to_str().ok_or_else(|| failed("its path is no text in UTF-8".to_owned()))?;
+    let backup_error = |reason: String| ChatsError::Backup { path: copy.clone(), reason };
+    // SQLite accepts an empty file as the target, so only the owner can read the backup.
+    RealDisk.write_atomic(&copy, b"", Mode::Private).map_err(|error| backup_error(error.to_string()))?;
+    let name = copy.to_str().ok_or_else(|| backup_error("its path is not valid UTF-8".to_owned()))?;
     if let Err(error) = connection.execute("VACUUM INTO ?1", [name]) {
-        // On a full disk each attempt would leave another half of one; that this cannot be removed changes nothing.
+        // On a full disk every attempt would leave another incomplete backup. A failed removal is ignored.
         let _ = std::fs::remove_file(&copy);
-        return Err(failed(error.to_string()));
+        return Err(backup_error(error.to_string()));
     }
     let synced = std::fs::File::open(&copy).and_then(|file| file.sync_all());
-    synced.map_err(|error| failed(error.to_string()))
+    synced.map_err(|error| backup_error(error.to_string()))
 }
 
 fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<i64> {
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     fn files(folder: &Path) -> Vec<String> {
-        let entries = std::fs::read_dir(folder).expect("the folder is there").flatten();
+        let entries = std::fs::read_dir(folder).expect("the folder exists").flatten();
         let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.retain(|name| !name.ends_with("-wal") && !name.ends_with("-shm"));
         names.sort();
@@ -191,78 +191,81 @@ mod tests {
     }
 
     #[test]
-    fn an_older_file_is_copied_and_brought_up() {
+    fn older_file_is_backed_up_and_migrated() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("chats.sqlite");
-        drop(open(&path, &STEPS[..1], 5).expect("a new file"));
-        assert_eq!(files(home.path()), ["chats.sqlite"], "a new file needs no copy");
+        drop(open(&path, &MIGRATIONS[..1], 5).expect("a new file"));
+        assert_eq!(files(home.path()), ["chats.sqlite"], "a new file needs no backup");
         let preset = "INSERT INTO presets (name, options) VALUES ('a', '{}')";
-        open(&path, &STEPS[..1], 6).expect("the file").execute(preset, []).expect("a row");
+        open(&path, &MIGRATIONS[..1], 6).expect("the file").execute(preset, []).expect("a row");
 
-        let later = [STEPS[0], "ALTER TABLE presets ADD COLUMN colour TEXT; UPDATE presets SET colour = 'red';"];
+        let later = [MIGRATIONS[0], "ALTER TABLE presets ADD COLUMN colour TEXT; UPDATE presets SET colour = 'red';"];
         let connection = open(&path, &later, 7).expect("the next version");
         let colour = |connection: &Connection| {
             connection.query_row("SELECT colour FROM presets WHERE name = 'a'", [], |row| row.get::<_, String>(0))
         };
-        assert_eq!(colour(&connection).as_deref(), Ok("red"), "the step was taken");
-        assert_eq!(files(home.path()), ["chats.sqlite", "chats.v1.7.bak"], "and a copy was written before");
-        let copy = Connection::open(home.path().join("chats.v1.7.bak")).expect("the copy");
-        assert!(colour(&copy).is_err(), "which is of the older version");
-        let rows: i64 = copy.query_row("SELECT count(*) FROM presets", [], |row| row.get(0)).expect("and whole");
-        assert_eq!(rows, 1, "with what was in it");
+        assert_eq!(colour(&connection).as_deref(), Ok("red"), "the migration was applied");
+        assert_eq!(files(home.path()), ["chats.sqlite", "chats.v1.7.bak"], "a backup was written");
+        let copy = Connection::open(home.path().join("chats.v1.7.bak")).expect("the backup");
+        assert!(colour(&copy).is_err(), "the backup has the older version");
+        let rows: i64 =
+            copy.query_row("SELECT count(*) FROM presets", [], |row| row.get(0)).expect("the backup is readable");
+        assert_eq!(rows, 1, "rows of the backup");
     }
 
     #[test]
-    fn half_a_copy_is_not_left() {
+    fn failed_backup_is_removed() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("chats.sqlite");
-        let connection = open(&path, &STEPS[..1], 5).expect("a new file");
+        let connection = open(&path, &MIGRATIONS[..1], 5).expect("a new file");
         let root =
             "SELECT rootpage * (SELECT page_size FROM pragma_page_size) FROM sqlite_schema WHERE name = 'presets'";
-        let end: i64 = connection.query_row(root, [], |row| row.get(0)).expect("the table is there");
-        let end = usize::try_from(end).expect("the file is short");
+        let end: i64 = connection.query_row(root, [], |row| row.get(0)).expect("the table exists");
+        let end = usize::try_from(end).expect("the file is small");
         drop(connection);
-        let mut bytes = std::fs::read(&path).expect("the file is there");
+        let mut bytes = std::fs::read(&path).expect("the file exists");
         bytes[end - 4096..end - 4088].fill(0xff);
-        std::fs::write(&path, bytes).expect("the folder is writable");
-        let later = [STEPS[0], "SELECT 1;"];
-        let refused = open(&path, &later, 7);
-        assert!(matches!(refused, Err(ChatsError::Backup { .. })), "it cannot be copied: {refused:?}");
-        assert_eq!(files(home.path()), ["chats.sqlite"], "each attempt would leave another");
+        std::fs::write(&path, bytes).expect("the file is written");
+        let later = [MIGRATIONS[0], "SELECT 1;"];
+        let outcome = open(&path, &later, 7);
+        assert!(matches!(outcome, Err(ChatsError::Backup { .. })), "the damaged file has no backup: {outcome:?}");
+        assert_eq!(files(home.path()), ["chats.sqlite"], "the incomplete backup is removed");
     }
 
     #[test]
-    fn a_step_that_fails_changes_nothing() {
+    fn failed_migration_changes_nothing() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("chats.sqlite");
-        drop(open(&path, &STEPS[..1], 5).expect("a new file"));
-        let broken = [STEPS[0], "CREATE TABLE more (a TEXT) STRICT; ALTER TABLE nothing ADD COLUMN b TEXT;"];
-        assert!(open(&path, &broken, 7).is_err(), "the second half of the step cannot be");
-        let connection = open(&path, &STEPS[..1], 8).expect("the file is of the version before");
+        drop(open(&path, &MIGRATIONS[..1], 5).expect("a new file"));
+        let broken = [MIGRATIONS[0], "CREATE TABLE more (a TEXT) STRICT; ALTER TABLE nothing ADD COLUMN b TEXT;"];
+        assert!(open(&path, &broken, 7).is_err(), "the second statement fails");
+        let connection = open(&path, &MIGRATIONS[..1], 8).expect("the file has the old version");
         let more: i64 = connection
             .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 'more'", [], |row| row.get(0))
-            .expect("it can be asked");
-        assert_eq!(more, 0, "nothing of the first half is left");
+            .expect("the query succeeds");
+        assert_eq!(more, 0, "the first statement was rolled back");
     }
 
     #[test]
-    fn newer_and_foreign_files_are_refused_and_left() {
+    fn newer_and_foreign_files_are_rejected_unchanged() {
         let home = tempfile::tempdir().expect("a temporary folder");
         let path = home.path().join("chats.sqlite");
-        drop(open(&path, &[STEPS[0], "CREATE TABLE more (a TEXT) STRICT;"], 5).expect("a file of a version to come"));
+        drop(
+            open(&path, &[MIGRATIONS[0], "CREATE TABLE more (a TEXT) STRICT;"], 5).expect("a file of a newer version"),
+        );
         let before = std::fs::read(&path).expect("the file");
-        let error = open(&path, STEPS, 6).expect_err("it is newer").to_string();
+        let error = open(&path, MIGRATIONS, 6).expect_err("the file is newer").to_string();
         assert!(error.contains("version 2") && error.contains("newer version of Cairn"), "{error}");
-        assert_eq!(std::fs::read(&path).expect("the file"), before, "not a byte of it changed");
+        assert_eq!(std::fs::read(&path).expect("the file"), before, "the file is unchanged");
 
         let foreign = home.path().join("other.sqlite");
         Connection::open(&foreign).expect("a file").execute_batch("CREATE TABLE a (b)").expect("a table");
-        assert!(matches!(open(&foreign, STEPS, 6), Err(ChatsError::Foreign(_))), "another program's");
+        assert!(matches!(open(&foreign, MIGRATIONS, 6), Err(ChatsError::Foreign(_))), "a file of another program");
         std::fs::write(
             &foreign,
             b"no database at all, but longer than a header of one hundred bytes would have to be ....",
         )
-        .expect("the folder is writable");
-        assert!(open(&foreign, STEPS, 6).is_err(), "no database");
+        .expect("the file is written");
+        assert!(open(&foreign, MIGRATIONS, 6).is_err(), "not a database");
     }
 }

@@ -1,102 +1,107 @@
-//! A search over all chats that are not in the trash: titles first, then messages, the newest first.
+//! Search over all chats outside the trash: titles first, then messages, the newest first.
 //!
-//! By relevance would be slower, because every match would have to be weighed, and whoever looks for something said in a chat
-//! mostly means what was said lately.
+//! Ranking by relevance would be slower, because every match would need a score, and users mostly look for recent messages.
 //!
-//! The index answers at once where it knows a word, or the beginning of one as long as those that it keeps (`schema`). For a longer
-//! one it would gather all texts that have it before it names the first, which takes the longer the more there are. So the texts
-//! that have the kept part of it are read, the newest first: of what many texts have, some of those have enough. Only where they have
-//! not is the index asked for all of it, which then are few.
+//! The index is fast for whole words and for prefixes of the indexed lengths (`schema`). For a longer prefix FTS5 collects all
+//! matches before it returns the first, which is slow for common words. So the search first reads the texts that match the
+//! indexed part of each prefix, the newest first, and filters them. That finds enough hits for a common word. If too many bytes
+//! were read without enough hits, the word is rare, and the index is queried for the whole prefix.
 
 use rusqlite::{Connection, Row, params};
 
 use crate::{Chats, ChatsError, MessageId, Snippet, words};
 
-/// How much is read before the index is asked for a long beginning.
-const READ_BYTES: usize = 512 * 1024;
+/// Bytes of texts that are filtered before the index is queried for a long prefix.
+const MAX_SCAN_BYTES: usize = 512 * 1024;
 
-/// Something that was found.
+/// Search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
-    /// The chat.
+pub struct SearchHit {
+    /// Id of the chat.
     pub chat: String,
-    /// Its title.
+    /// Title of the chat.
     pub title: String,
-    /// The message; none where the title was found.
+    /// The message; `None` if the title matches.
     pub message: Option<MessageId>,
-    /// What was found.
+    /// Part of the text with the matches.
     pub snippet: Snippet,
 }
 
 impl Chats {
-    /// Titles and messages that have all the words, or words that begin so.
+    /// Finds titles and messages that contain all words of the search, or words with these prefixes.
     ///
     /// # Errors
-    /// Where the file cannot be read.
-    pub fn search(&self, search: &str, limit: usize) -> Result<Vec<Hit>, ChatsError> {
+    /// If the file cannot be read.
+    pub fn search(&self, search: &str, limit: usize) -> Result<Vec<SearchHit>, ChatsError> {
         let Some(expression) = words::expression(search) else { return Ok(Vec::new()) };
         self.read(|connection| {
-            let most = |left: usize| i64::try_from(left).unwrap_or(i64::MAX);
+            let sql_limit = |left: usize| i64::try_from(left).unwrap_or(i64::MAX);
             let mut statement = connection.prepare_cached(
                 "SELECT chats.id, chats.title FROM found_titles JOIN chats ON chats.row = found_titles.rowid
                  WHERE found_titles MATCH ?1 AND chats.deleted_ms IS NULL ORDER BY found_titles.rowid DESC LIMIT ?2",
             )?;
-            let titles = statement.query_map(params![expression, most(limit)], |row| {
+            let titles = statement.query_map(params![expression, sql_limit(limit)], |row| {
                 let title: String = row.get(1)?;
                 let snippet = words::snippet(&title, search);
-                Ok(Hit { chat: row.get(0)?, title, message: None, snippet })
+                Ok(SearchHit { chat: row.get(0)?, title, message: None, snippet })
             })?;
             let mut hits = titles.collect::<Result<Vec<_>, _>>()?;
             let left = limit - hits.len();
-            let read = match words::likely(search) {
-                Some(likely) => by_reading(connection, &likely, search, left)?,
+            let scanned = match words::short_prefix_expression(search) {
+                Some(expression) => search_by_scan(connection, &expression, search, left)?,
                 None => None,
             };
-            hits.extend(match read {
+            hits.extend(match scanned {
                 Some(messages) => messages,
-                None => by_index(connection, &expression, search, left)?,
+                None => search_by_index(connection, &expression, search, left)?,
             });
             Ok(hits)
         })
     }
 }
 
-/// The messages that an expression finds, with their chats.
-const FOUND: &str = "SELECT chats.id, chats.title, messages.row, messages.content FROM found_messages
+/// Messages that match an expression, with their chats.
+const MATCHES: &str = "SELECT chats.id, chats.title, messages.row, messages.content FROM found_messages
     CROSS JOIN messages ON messages.row = found_messages.rowid CROSS JOIN chats ON chats.row = messages.chat
     WHERE found_messages MATCH ?1 AND chats.deleted_ms IS NULL ORDER BY found_messages.rowid DESC LIMIT ?2";
 
-/// As many messages as are wanted, if those that a likely expression finds have so many before too much of them was read.
-fn by_reading(
+/// Filters the messages that match `expression`. Returns `limit` hits, or `None` if there are fewer in the first
+/// [`MAX_SCAN_BYTES`] of texts.
+fn search_by_scan(
     connection: &Connection,
-    likely: &str,
+    expression: &str,
     search: &str,
     limit: usize,
-) -> Result<Option<Vec<Hit>>, ChatsError> {
-    let wanted = words::wanted(search);
-    let mut statement = connection.prepare_cached(FOUND)?;
-    let (mut rows, mut hits, mut read_bytes) = (statement.query(params![likely, i64::MAX])?, Vec::new(), 0);
+) -> Result<Option<Vec<SearchHit>>, ChatsError> {
+    let wanted = words::search_words(search);
+    let mut statement = connection.prepare_cached(MATCHES)?;
+    let (mut rows, mut hits, mut read_bytes) = (statement.query(params![expression, i64::MAX])?, Vec::new(), 0);
     while hits.len() < limit {
-        let Some(row) = rows.next()?.filter(|_| read_bytes < READ_BYTES) else { return Ok(None) };
+        let Some(row) = rows.next()?.filter(|_| read_bytes < MAX_SCAN_BYTES) else { return Ok(None) };
         let content: &str = row.get_ref(3)?.as_str().map_err(rusqlite::Error::from)?;
         read_bytes += content.len();
-        if words::has_all(content, &wanted) {
+        if words::contains_all(content, &wanted) {
             hits.push(hit(row, search)?);
         }
     }
     Ok(Some(hits))
 }
 
-/// The newest messages that the index finds.
-fn by_index(connection: &Connection, expression: &str, search: &str, limit: usize) -> Result<Vec<Hit>, ChatsError> {
-    let mut statement = connection.prepare_cached(FOUND)?;
+/// Returns the newest messages that match an expression.
+fn search_by_index(
+    connection: &Connection,
+    expression: &str,
+    search: &str,
+    limit: usize,
+) -> Result<Vec<SearchHit>, ChatsError> {
+    let mut statement = connection.prepare_cached(MATCHES)?;
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let hits = statement.query_map(params![expression, limit], |row| hit(row, search))?;
     Ok(hits.collect::<Result<_, _>>()?)
 }
 
-/// A message, of a row with its chat, the chat's title, itself and its text.
-fn hit(row: &Row<'_>, search: &str) -> rusqlite::Result<Hit> {
+/// Converts a row of [`MATCHES`].
+fn hit(row: &Row<'_>, search: &str) -> rusqlite::Result<SearchHit> {
     let snippet = words::snippet(row.get_ref(3)?.as_str()?, search);
-    Ok(Hit { chat: row.get(0)?, title: row.get(1)?, message: Some(MessageId(row.get(2)?)), snippet })
+    Ok(SearchHit { chat: row.get(0)?, title: row.get(1)?, message: Some(MessageId(row.get(2)?)), snippet })
 }

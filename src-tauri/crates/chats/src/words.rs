@@ -1,30 +1,30 @@
-//! Texts as words, so that a search finds what a person would.
+//! Word segmentation of texts and searches.
 //!
-//! Most scripts part words by blanks. Chinese, Japanese and Korean texts do not, or not where a search would need it, and a
-//! dictionary would be wrong about names. A run of such characters is therefore indexed twice: each pair of neighbours in the
-//! order of the text, so that a phrase of pairs is exactly the run, and each character for itself, for searches of one.
+//! Most scripts separate words by spaces. Chinese, Japanese and Korean texts do not, or not at the places where a search needs it,
+//! and a dictionary would miss names. A run of such characters is therefore indexed twice: as pairs of neighbours in the order of
+//! the text, so that a phrase of pairs matches exactly the run, and as single characters, for searches of one character.
 
 use std::ops::Range;
 
-/// What of a text goes into the index.
+/// Index columns of a text.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Indexed {
     /// Words, and pairs of neighbours, in the order of the text.
     pub(crate) words: String,
-    /// Characters that stand for themselves.
+    /// Single characters of scripts without spaces.
     pub(crate) singles: String,
 }
 
-/// A part of a text.
+/// Run of characters of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Run<'a> {
-    /// A word of a script with blanks.
+    /// Word of a script with spaces.
     Word(&'a str),
-    /// Characters of a script without.
+    /// Characters of a script without spaces.
     Dense(&'a str),
 }
 
-/// Is it a character of a script whose words are not parted? Blocks after <https://www.unicode.org/Public/UNIDATA/Blocks.txt>.
+/// Returns whether the character belongs to a script without spaces, by <https://www.unicode.org/Public/UNIDATA/Blocks.txt>.
 fn is_dense(c: char) -> bool {
     matches!(c,
         '\u{2e80}'..='\u{2fdf}'   // radicals
@@ -36,7 +36,7 @@ fn is_dense(c: char) -> bool {
         | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' // ideographs
         | '\u{ff66}'..='\u{ff9f}' // half-width Katakana
         | '\u{20000}'..='\u{3ffff}')
-        // The middle dot and the double hyphen part words.
+        // The middle dot and the double hyphen separate words.
         && !matches!(c, '\u{30fb}' | '\u{30a0}')
 }
 
@@ -53,30 +53,30 @@ fn runs(text: &str) -> impl Iterator<Item = (usize, Run<'_>)> {
     })
 }
 
-/// The most words of a search that are looked for, and the most characters of each: a text that was pasted is found by its beginning.
-const MOST_WORDS: usize = 32;
-const MOST_CHARS: usize = 64;
+/// Limits of a search. A pasted text is found by its beginning.
+const MAX_WORDS: usize = 32;
+const MAX_WORD_CHARS: usize = 64;
 
-/// What a search looks for.
-fn searched(search: &str) -> Vec<Run<'_>> {
-    let shortened = |text: &str| text.char_indices().nth(MOST_CHARS).map_or(text.len(), |(at, _)| at);
-    let mut searched: Vec<Run<'_>> = Vec::new();
+/// Returns the distinct runs of a search, within the limits.
+fn search_runs(search: &str) -> Vec<Run<'_>> {
+    let shortened = |text: &str| text.char_indices().nth(MAX_WORD_CHARS).map_or(text.len(), |(at, _)| at);
+    let mut distinct: Vec<Run<'_>> = Vec::new();
     for (_, run) in runs(search) {
         let run = match run {
             Run::Word(word) => Run::Word(&word[..shortened(word)]),
             Run::Dense(run) => Run::Dense(&run[..shortened(run)]),
         };
-        if searched.len() == MOST_WORDS {
+        if distinct.len() == MAX_WORDS {
             break;
         }
-        if !searched.contains(&run) {
-            searched.push(run);
+        if !distinct.contains(&run) {
+            distinct.push(run);
         }
     }
-    searched
+    distinct
 }
 
-/// What of a text goes into the index.
+/// Returns the index columns of a text.
 pub(crate) fn indexed(text: &str) -> Indexed {
     let mut indexed = Indexed::default();
     let push = |to: &mut String, word: &str| {
@@ -97,39 +97,39 @@ pub(crate) fn indexed(text: &str) -> Indexed {
     indexed
 }
 
-/// Each two characters that are neighbours.
+/// Returns all pairs of neighbouring characters.
 fn pairs(run: &str) -> impl Iterator<Item = &str> {
     let ends = run.char_indices().map(|(at, c)| at + c.len_utf8()).skip(1);
     run.char_indices().zip(ends).map(|((at, _), end)| &run[at..end])
 }
 
-/// How long the beginnings of words are that the index keeps, in characters; `schema` says it to SQLite.
-const KEPT_BEGINNINGS: std::ops::RangeInclusive<usize> = 2..=3;
+/// Lengths of indexed prefixes in characters, as in the `prefix` option of `schema`.
+const INDEXED_PREFIXES: std::ops::RangeInclusive<usize> = 2..=3;
 
-/// An expression of FTS5 that finds texts with all words of a search, the beginnings of words among them; none where it has
-/// no words. Each word is quoted, so that nothing in it is an operator.
+/// Returns an FTS5 expression for texts with all words of a search, as prefixes; `None` if the search has no words. Each word is
+/// quoted, so that it contains no operators.
 pub(crate) fn expression(search: &str) -> Option<String> {
-    joined(search, |word| word)
+    expression_with(search, |word| word)
 }
 
-/// An expression that finds a few texts more, and at once: of beginnings that are longer than those that the index keeps, only
-/// as much is looked for. None where there are no such.
-pub(crate) fn likely(search: &str) -> Option<String> {
-    let is_long = |run| matches!(run, Run::Word(word) if kept(word) != word);
-    if searched(search).into_iter().any(is_long) { joined(search, kept) } else { None }
+/// Returns a faster expression that matches a superset of the texts: words are cut to the longest indexed prefix. `None` if no
+/// word is longer.
+pub(crate) fn short_prefix_expression(search: &str) -> Option<String> {
+    let is_long = |run| matches!(run, Run::Word(word) if indexed_prefix(word) != word);
+    if search_runs(search).into_iter().any(is_long) { expression_with(search, indexed_prefix) } else { None }
 }
 
-/// As much of a word's beginning as the index keeps.
-fn kept(word: &str) -> &str {
-    word.char_indices().nth(*KEPT_BEGINNINGS.end()).map_or(word, |(at, _)| &word[..at])
+/// Cuts a word to the longest indexed prefix.
+fn indexed_prefix(word: &str) -> &str {
+    word.char_indices().nth(*INDEXED_PREFIXES.end()).map_or(word, |(at, _)| &word[..at])
 }
 
-/// All parts of a search as one expression; of words in scripts with blanks, the beginnings that `beginning` takes of them.
-fn joined(search: &str, beginning: impl Fn(&str) -> &str) -> Option<String> {
-    let parts: Vec<String> = searched(search)
+/// Joins all runs of a search to one expression. `prefix_of` cuts words of scripts with spaces.
+fn expression_with(search: &str, prefix_of: impl Fn(&str) -> &str) -> Option<String> {
+    let parts: Vec<String> = search_runs(search)
         .into_iter()
         .map(|run| match run {
-            Run::Word(word) => begins(beginning(word)),
+            Run::Word(word) => prefix_expression(prefix_of(word)),
             Run::Dense(run) if run.chars().count() == 1 => format!("singles : \"{run}\""),
             Run::Dense(run) => format!("words : \"{}\"", pairs(run).collect::<Vec<_>>().join(" ")),
         })
@@ -137,85 +137,86 @@ fn joined(search: &str, beginning: impl Fn(&str) -> &str) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(" AND "))
 }
 
-/// Words that begin so. The index knows at once where two letters or digits of ASCII begin a word, but for one it would gather all.
-/// Letters with marks are indexed without.
-fn begins(beginning: &str) -> String {
-    let [letter] = beginning.as_bytes() else { return format!("words : \"{beginning}\" *") };
+/// Returns an expression for words with a prefix. Two ASCII characters are an indexed prefix, but for one FTS5 would collect all
+/// matches; so one character becomes all its two-character prefixes. Letters with diacritics are indexed without them.
+fn prefix_expression(prefix: &str) -> String {
+    let [letter] = prefix.as_bytes() else { return format!("words : \"{prefix}\" *") };
     let letter = char::from(letter.to_ascii_lowercase());
     let two: String = ('a'..='z').chain('0'..='9').map(|next| format!(" OR \"{letter}{next}\" *")).collect();
     format!("words : (\"{letter}\"{two})")
 }
 
-/// The words of a search, in lower case.
-pub(crate) fn wanted(search: &str) -> Vec<String> {
-    searched(search).into_iter().map(|(Run::Word(run) | Run::Dense(run))| run.to_lowercase()).collect()
+/// Returns the runs of a search in lower case.
+pub(crate) fn search_words(search: &str) -> Vec<String> {
+    search_runs(search).into_iter().map(|(Run::Word(run) | Run::Dense(run))| run.to_lowercase()).collect()
 }
 
-/// Has a text all of these words, or words that begin so? A letter with a mark is another one here.
-pub(crate) fn has_all(text: &str, wanted: &[String]) -> bool {
-    wanted.iter().all(|wanted| {
+/// Returns whether a text contains all of these words, as prefixes. Diacritics are significant here.
+pub(crate) fn contains_all(text: &str, words: &[String]) -> bool {
+    words.iter().all(|wanted| {
         runs(text).any(|(_, run)| match run {
-            Run::Word(word) => starts_with(word, wanted).is_some(),
+            Run::Word(word) => prefix_len(word, wanted).is_some(),
             Run::Dense(run) => run.contains(wanted.as_str()),
         })
     })
 }
 
-/// A short part of a text around the first word that was searched for, and where in it such words are, in bytes.
+/// Short part of a text around the first match, with the byte ranges of all matches in it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Snippet {
     /// The part, on one line.
     pub text: String,
-    /// Where the words are, one after the other.
+    /// Byte ranges of the matches, ascending and disjoint.
     pub ranges: Vec<Range<usize>>,
 }
 
-/// Characters of a snippet before its first word.
-const BEFORE: usize = 40;
-/// Characters of a whole snippet.
-const LONGEST: usize = 160;
+/// Characters of a snippet before its first match.
+const CHARS_BEFORE_MATCH: usize = 40;
+/// Maximum length of a snippet in characters.
+const MAX_SNIPPET_CHARS: usize = 160;
 
-/// The snippet of a text for a search.
+/// Returns the snippet of a text for a search.
 pub(crate) fn snippet(text: &str, search: &str) -> Snippet {
-    let wanted = wanted(search);
-    let first = found(text, &wanted).next().map_or(0, |range| range.start);
-    let before = text[..first].char_indices().rev().take(BEFORE).last().map_or(first, |(at, _)| at);
-    let end = text[before..].char_indices().nth(LONGEST).map_or(text.len(), |(at, _)| before + at);
+    let words = search_words(search);
+    let first = matches_of(text, &words).next().map_or(0, |range| range.start);
+    let before = text[..first].char_indices().rev().take(CHARS_BEFORE_MATCH).last().map_or(first, |(at, _)| at);
+    let end = text[before..].char_indices().nth(MAX_SNIPPET_CHARS).map_or(text.len(), |(at, _)| before + at);
     let line: String = text[before..end].chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
     let (cut_before, cut_after) = (if before > 0 { "…" } else { "" }, if end < text.len() { "…" } else { "" });
     let text = format!("{cut_before}{line}{cut_after}");
-    let ranges = found(&text, &wanted).collect();
+    let ranges = matches_of(&text, &words).collect();
     Snippet { text, ranges }
 }
 
-/// Where a text has words that begin with one of these, or runs that contain one.
-fn found<'a>(text: &'a str, wanted: &'a [String]) -> impl Iterator<Item = Range<usize>> + 'a {
+/// Returns the byte ranges of words that start with one of these words, and of occurrences in dense runs.
+fn matches_of<'a>(text: &'a str, words: &'a [String]) -> impl Iterator<Item = Range<usize>> + 'a {
     runs(text).flat_map(move |(at, run)| {
-        let mut ranges: Vec<Range<usize>> = wanted
+        let mut ranges: Vec<Range<usize>> = words
             .iter()
             .flat_map(|word| match run {
-                Run::Word(run) => starts_with(run, word).map(|length| at..at + length).into_iter().collect::<Vec<_>>(),
+                Run::Word(run) => prefix_len(run, word).map(|length| at..at + length).into_iter().collect::<Vec<_>>(),
                 Run::Dense(run) => {
                     run.match_indices(word.as_str()).map(|(in_run, _)| at + in_run..at + in_run + word.len()).collect()
                 }
             })
             .collect();
         ranges.sort_by_key(|range| (range.start, range.end));
-        // What two words of a search have in common is marked once.
-        let mut apart: Vec<Range<usize>> = Vec::new();
+        // Overlapping matches of two words are merged.
+        let mut disjoint: Vec<Range<usize>> = Vec::new();
         for range in ranges {
-            match apart.last_mut() {
+            match disjoint.last_mut() {
                 Some(last) if range.start < last.end => last.end = last.end.max(range.end),
-                _ => apart.push(range),
+                _ => disjoint.push(range),
             }
         }
-        apart
+        disjoint
     })
 }
 
-/// How many bytes of a text are the same letters as `start`, which is in lower case; none where it begins otherwise.
-fn starts_with(text: &str, start: &str) -> Option<usize> {
-    let mut left = start.chars().peekable();
+/// Returns the byte length of the prefix of `text` that equals `prefix`, ignoring case; `None` if there is none. `prefix` is in
+/// lower case.
+fn prefix_len(text: &str, prefix: &str) -> Option<usize> {
+    let mut left = prefix.chars().peekable();
     for (at, c) in text.char_indices() {
         if left.peek().is_none() {
             return Some(at);
@@ -236,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dense_runs_are_pairs_and_singles() {
+    fn dense_runs_are_indexed_as_pairs_and_single_characters() {
         let check = |text: &str, words: &str, singles: &str| {
             let expected = Indexed { words: words.to_owned(), singles: singles.to_owned() };
             assert_eq!(indexed(text), expected, "{text:?}");
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn searches_are_quoted() {
+    fn search_words_are_quoted_in_expressions() {
         let check = |search: &str, expected: Option<&str>| {
             assert_eq!(expression(search).as_deref(), expected, "{search:?}");
         };
@@ -263,14 +264,15 @@ mod tests {
         let letter = expression("G").expect("a word");
         assert!(
             letter.starts_with("words : (\"g\" OR \"ga\" * OR \"gb\" *"),
-            "one letter is many beginnings of two: {letter}"
+            "one letter becomes all prefixes of two: {letter}"
         );
     }
 
     #[test]
-    fn long_beginnings_are_cut_to_what_the_index_keeps() {
-        let check =
-            |search: &str, expected: Option<&str>| assert_eq!(likely(search).as_deref(), expected, "{search:?}");
+    fn long_prefixes_are_cut_to_indexed_length() {
+        let check = |search: &str, expected: Option<&str>| {
+            assert_eq!(short_prefix_expression(search).as_deref(), expected, "{search:?}")
+        };
         check("granite gr 模型", Some("words : \"gra\" * AND words : \"gr\" * AND words : \"模型\""));
         check("über", Some("words : \"übe\" *"));
         check("gra 模型", None);
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn snippets_mark_what_was_searched_for() {
+    fn snippet_marks_all_matches() {
         let check = |text: &str, search: &str, expected: &str| {
             let Snippet { text, ranges } = snippet(text, search);
             let mut marked = text.clone();
@@ -296,16 +298,16 @@ mod tests {
         let long = format!("{}needle{}", "hay ".repeat(50), " hay".repeat(100));
         let cut = snippet(&long, "needle");
         assert!(cut.text.starts_with('…') && cut.text.ends_with('…'), "both ends are cut: {}", cut.text);
-        assert!(cut.text.chars().count() <= LONGEST + 2, "it is short: {}", cut.text);
-        assert_eq!(cut.ranges.len(), 1, "the word is in it");
+        assert!(cut.text.chars().count() <= MAX_SNIPPET_CHARS + 2, "the snippet is short: {}", cut.text);
+        assert_eq!(cut.ranges.len(), 1, "the match is included");
     }
 
     proptest! {
         #[test]
-        fn any_text_and_search_will_do(text in ".{0,300}", search in ".{0,20}") {
+        fn snippets_of_any_text_have_valid_ranges(text in ".{0,300}", search in ".{0,20}") {
             let snippet = snippet(&text, &search);
             for range in snippet.ranges {
-                prop_assert!(snippet.text.get(range).is_some(), "marks are at characters");
+                prop_assert!(snippet.text.get(range).is_some(), "ranges are at character boundaries");
             }
             let _ = (indexed(&text), expression(&search));
         }

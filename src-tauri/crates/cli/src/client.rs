@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use cairn_app::Address;
-use cairn_wire::ollama::ErrorBody;
+use cairn_app::settings::Address;
+use cairn_wire::ErrorBody;
 use reqwest::{Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -8,8 +8,9 @@ mod start;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use cairn_app::VERSION;
+use cairn_app::settings::Address;
 use cairn_app::settings::Origin;
-use cairn_app::{Address, VERSION};
 use cairn_disk::{Lock, LockError};
 use cairn_wire::app::{DaemonFile, StatusResponse};
 
@@ -70,7 +71,7 @@ fn is_ours(address: &Address, file: &DaemonFile) -> bool {
 /// The server that `OLLAMA_HOST` names.
 fn named(setting: &Setting) -> Option<Address> {
     let set = matches!(setting.settings.origin("OLLAMA_HOST"), Some(Origin::Environment(_)));
-    set.then(|| setting.settings.address.for_client())
+    set.then(|| setting.settings.server.address.for_client())
 }
 
 /// The daemon of this user, once it answers; `None` when there is none.
@@ -114,7 +115,7 @@ fn is_alive(setting: &Setting) -> anyhow::Result<bool> {
     if !path.exists() {
         return Ok(false);
     }
-    match Lock::try_take(&path) {
+    match Lock::try_acquire(&path) {
         Ok(_) => Ok(false),
         Err(LockError::Held(_)) => Ok(true),
         Err(error) => Err(error).context("could not look for the daemon"),

@@ -111,7 +111,7 @@ mod tests {
             held_bytes: 1_000_000_000,
             source: None,
             trouble: Some("old".to_owned()),
-            error: Some("no route".to_owned()),
+            error: Some(cairn_wire::ErrorBody::text("no route")),
             detached: true,
         };
         let response = DownloadsResponse { downloads: vec![download], limit_bytes_per_second: Some(20_000_000) };

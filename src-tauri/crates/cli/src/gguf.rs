@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::bail;
-use cairn_app::Head;
+use cairn_app::library::Head;
 use cairn_gguf::describe;
 
 use crate::progress::Progress;
@@ -21,14 +21,14 @@ pub(crate) fn gguf(args: &args::Gguf) -> anyhow::Result<()> {
 }
 
 fn describe(file: &Path, json: bool) -> anyhow::Result<()> {
-    let Head { gguf, file_bytes, .. } = cairn_app::read_head(file)?;
+    let Head { gguf, file_bytes, .. } = cairn_app::library::read_head(file)?;
     let text = if json { describe::json(&gguf, file_bytes) } else { describe::text(&gguf, file_bytes) };
     output::print(&format!("{}\n", text.trim_end()))
 }
 
 fn verify(file: &Path) -> anyhow::Result<()> {
     let mut progress = Progress::new();
-    let verified = cairn_app::verify(file, &mut |done, total| progress.show("reading", done, total));
+    let verified = cairn_app::library::verify(file, &mut |done, total| progress.show("reading", done, total));
     progress.clear();
     let verified = verified?;
     for damaged in verified.damaged.iter().take(LISTED) {

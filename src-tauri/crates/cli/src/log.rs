@@ -38,7 +38,7 @@ pub(crate) fn start(setting: &Setting, to_stderr: bool) {
         if io::stderr().is_terminal() { layer } else { layer.with_ansi(false) }
     });
     let file = file.map(|file| tracing_subscriber::fmt::layer().with_ansi(false).with_writer(file));
-    tracing_subscriber::registry().with(filter(&setting.settings.log)).with(stderr).with(file).init();
+    tracing_subscriber::registry().with(filter(&setting.settings.log.filter)).with(stderr).with(file).init();
     if let Some(error) = failure {
         tracing::warn!(path = %path.display(), error, "there is no log file");
     }

@@ -44,8 +44,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use cairn_app::Clock;
 use cairn_app::settings::Sources;
-use cairn_app::{Clock, Env, Places, Settings, System};
+use cairn_app::settings::{Env, Places, Settings, System};
 use clap::Parser;
 
 use args::{Args, Verb};

@@ -25,9 +25,9 @@ pub(crate) async fn mirror(setting: &Setting, args: &args::Mirror) -> anyhow::Re
             let address = format!(
                 "http://{}:{}",
                 setting.host_name.as_deref().unwrap_or("HOST"),
-                setting.settings.address.port()
+                setting.settings.server.address.port()
             );
-            let beyond = !setting.settings.address.is_loopback();
+            let beyond = !setting.settings.server.address.is_loopback();
             output::print(&served(&state, &invited, &address, beyond))
         }
         MirrorVerb::Join { address, code } => {

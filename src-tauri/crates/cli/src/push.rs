@@ -26,6 +26,8 @@ async fn shown(setting: &Setting, args: &args::Push) -> anyhow::Result<()> {
     }
     match args.json {
         true => Ok(()),
-        false => output::print(&format!("\nYou can find your model at:\n\n\t{}\n", cairn_app::pushed_to(model))),
+        false => {
+            output::print(&format!("\nYou can find your model at:\n\n\t{}\n", cairn_app::transfers::pushed_to(model)))
+        }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) fn run(setting: &Setting, runtime: &Runtime, args: args::Run) -> anyh
         hides_thinking: args.hidethinking,
         wraps: !args.nowordwrap && terminal::is_watched(),
         verbose: args.verbose,
-        colours: terminal::is_watched() && !setting.settings.no_color,
+        colours: terminal::is_watched() && !setting.settings.environment.no_color,
         keeps_history: true,
     };
     match prompt {

@@ -59,10 +59,10 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
     let _lock = take_lock(&places.daemon_lock()).await?;
     let chosen = settings.origin("OLLAMA_HOST") != Some(Origin::Default);
     let open_files = connections::raise_open_files();
-    let (listener, moved) = listen::bind(&settings.address, chosen).await?;
+    let (listener, moved) = listen::bind(&settings.server.address, chosen).await?;
     let address = listener.local_addr().context("the listener has no address")?;
     if moved {
-        tracing::warn!("port {} is taken by another program", settings.address.port);
+        tracing::warn!("port {} is taken by another program", settings.server.address.port);
     }
     let token = random_hex()?;
     let pid = std::process::id();
@@ -92,7 +92,7 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
             server.stop();
         });
     }
-    let limits = connections::Limits::of(open_files, &app.settings().mirror.trusted_proxies);
+    let limits = connections::Limits::of(open_files, &app.settings().at_start().sharing.trusted_proxies);
     let asked = server.clone();
     let stopping = async move { asked.stopping().await };
     let serving = connections::serve(listener, cairn_http::router(server.clone()), limits, stopping);
@@ -113,11 +113,11 @@ async fn run(setting: Setting, detached: bool) -> anyhow::Result<()> {
         app.shutdown();
         // Tells those who wait for a model that the daemon ends, so that their answers do.
         rest(&app).await;
-        app.close_lan().await;
+        app.transfers().close_lan().await;
     };
     tokio::join!(serving, ending);
     // Here, and on none of the threads that work is shared out to: all of those may be waiting.
-    app.keep_prefixes();
+    app.cache().close();
     // A file that stays as it is does no harm: the lock tells.
     if let Err(error) = write_over(&places.daemon_file(), |bytes| vec![b' '; bytes]) {
         tracing::debug!(%error, "daemon.json stays as it is");
@@ -146,7 +146,7 @@ fn write_over(path: &Path, contents: impl FnOnce(usize) -> Vec<u8>) -> io::Resul
 
 /// Watches the local network, if this machine's user shares models. The daemon does without where that does not work.
 async fn open_lan(app: &App, host_name: Option<&str>, address: SocketAddr) {
-    match app.open_lan(host_name.unwrap_or("a machine without a name"), &[address]).await {
+    match app.transfers().open_lan(host_name.unwrap_or("a machine without a name"), &[address]).await {
         Ok(true) => tracing::info!("this machine is announced on the local network, and looks for others there"),
         Ok(false) => {}
         Err(error) => tracing::warn!(%error, "other machines of the local network are not found"),
@@ -156,7 +156,7 @@ async fn open_lan(app: &App, host_name: Option<&str>, address: SocketAddr) {
 /// The daemon's lock. A client that looks whether a daemon lives holds it for a moment, which is no daemon.
 async fn take_lock(path: &Path) -> anyhow::Result<Lock> {
     for _ in 0..LOCK_TRIES {
-        match Lock::try_take(path) {
+        match Lock::try_acquire(path) {
             Ok(lock) => return Ok(lock),
             Err(LockError::Held(_)) => tokio::time::sleep(LOCK_AGAIN).await,
             Err(error) => return Err(error).context("the daemon needs its lock; CAIRN_HOME moves it"),
@@ -175,14 +175,14 @@ async fn idle(activity: &Activity, limit: Duration, look_every: Duration) {
 /// Lets downloads put away what came, for the next daemon to go on with. What a slow disk does not take in time is fetched
 /// again.
 async fn rest(app: &App) {
-    if tokio::time::timeout(FLUSH_WITHIN, app.rest_downloads()).await.is_err() {
+    if tokio::time::timeout(FLUSH_WITHIN, app.transfers().close()).await.is_err() {
         tracing::warn!("some downloads did not end in time");
     }
 }
 
 /// A model that comes is work, whether or not a client waits for it.
 async fn count_downloads(server: Server) {
-    let mut working = server.app().downloads_working();
+    let mut working = server.app().transfers().working();
     // The sender lives as long as the server.
     while working.wait_for(|working| *working > 0).await.is_ok() {
         let busy = server.activity().begin();
@@ -232,7 +232,7 @@ mod tests {
     async fn a_client_that_looks_at_the_lock_keeps_no_daemon_from_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("daemon.lock");
-        let looking = Lock::try_take(&path).unwrap();
+        let looking = Lock::try_acquire(&path).unwrap();
         let (taken, ()) = tokio::join!(take_lock(&path), async {
             tokio::time::sleep(LOCK_AGAIN * 2).await;
             drop(looking);

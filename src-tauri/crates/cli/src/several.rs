@@ -50,7 +50,8 @@ pub(crate) fn check_names(models: &[String], not_done: &str) -> anyhow::Result<(
     if models.len() < 2 {
         return Ok(());
     }
-    let wrong = |model: &String| cairn_app::check_name(model).err().map(|error| format!("{model:?}: {error}"));
+    let wrong =
+        |model: &String| cairn_app::transfers::check_name(model).err().map(|error| format!("{model:?}: {error}"));
     let wrong: Vec<String> = models.iter().filter_map(wrong).collect();
     match wrong.is_empty() {
         true => Ok(()),

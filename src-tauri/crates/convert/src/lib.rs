@@ -1,7 +1,7 @@
-//! What `create` makes models from: a [`Modelfile`] says what a model is to be, [`quantise`] makes its weights smaller.
+//! Sources of `create`: a [`Modelfile`] describes a model, and [`quantise`] quantises its weights.
 //!
-//! Nothing here knows a library or a network: text comes in and goes out, weights are read from files and written to
-//! whatever takes bytes.
+//! This crate uses no library and no network. It parses and formats text, reads weights from files and writes them to any
+//! [`Write`](std::io::Write).
 #![forbid(unsafe_code)]
 
 pub mod file_type;

@@ -1,16 +1,16 @@
-//! Modelfiles: the text that says what a model is made of.
+//! Modelfiles: texts that describe how to create a model.
 //!
 //! ```text
-//! # a comment                        COMMAND in capitals or not, then its argument:
+//! # a comment                        COMMAND in any case, then its argument:
 //! FROM llama3                          bare text, to the end of the line
-//! PARAMETER stop "<|user|>"            "text", which may go on over lines
-//! SYSTEM """You are                    """text""", the same with quotes in it
+//! PARAMETER stop "<|user|>"            "text", which may contain line breaks
+//! SYSTEM """You are                    """text""", which may contain quotes too
 //! brief."""
 //! ```
 //!
-//! The language is Ollama's, and so is what looks odd: nothing is escaped; a quoted argument ends with the first line that
-//! ends with its quote, so that quotes within a line are text; spaces around an argument, but not inside its quotes, are
-//! dropped. What it means is in [`Recipe`].
+//! The language is Ollama's, with its oddities. There are no escapes. A quoted argument ends with the first line that ends with its
+//! quote, so quotes inside a line are text. Spaces around an argument, but not inside its quotes, are dropped. [`Recipe`]
+//! interprets the commands.
 //!
 //! <https://github.com/ollama/ollama/blob/main/docs/modelfile.mdx>
 
@@ -24,53 +24,53 @@ use std::fmt;
 pub use origin::{Origin, origin};
 pub use recipe::{Recipe, RecipeError};
 
-/// A Modelfile: its commands in order.
+/// Parsed Modelfile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Modelfile {
-    /// What it says, without comments.
+    /// Commands in order, without comments.
     pub commands: Vec<Command>,
 }
 
-/// One command.
+/// Command of a Modelfile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// What the model is made from: a model's name, a file or a folder.
+    /// Base of the model: a model's name, a file or a folder.
     From(String),
-    /// A licence; several are all kept.
+    /// Licence text. Several licences are all kept.
     License(String),
-    /// The chat template.
+    /// Chat template.
     Template(String),
-    /// The system message.
+    /// System message.
     System(String),
-    /// A file of changes to the weights.
+    /// LoRA adapter file.
     Adapter(String),
-    /// A smaller model that guesses ahead.
+    /// Draft model for speculative decoding.
     Draft(String),
-    /// Renders prompts instead of a template.
+    /// Built-in renderer that formats prompts instead of a template.
     Renderer(String),
-    /// Takes answers apart.
+    /// Built-in parser of answers.
     Parser(String),
-    /// An option that requests need not give.
+    /// Default of an option.
     Parameter {
-        /// Its name.
+        /// Name of the option.
         name: String,
-        /// Its value, not yet of any type.
+        /// Untyped value.
         value: String,
     },
-    /// What was said before.
+    /// Message that precedes every conversation.
     Message {
-        /// Who said it.
+        /// Role of the message.
         role: Role,
-        /// What.
+        /// Text of the message.
         content: String,
     },
-    /// The oldest version that can run the model.
+    /// Oldest version that can run the model.
     Requires(String),
 }
 
-/// Who says a message.
+/// Role of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Role {
     System,
     User,
@@ -78,10 +78,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// All of them, each with its name in Modelfiles and messages.
+    /// All roles, each with its name in Modelfiles and messages.
     pub const ALL: [(Role, &str); 3] = [(Role::System, "system"), (Role::User, "user"), (Role::Assistant, "assistant")];
 
-    /// Its name.
+    /// Returns the role's name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -92,38 +92,38 @@ impl Role {
     }
 }
 
-/// What is wrong with a Modelfile, and in which line, counted from 1.
+/// Syntax error with its line, counted from 1.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("(line {line}): {kind}")]
 pub struct ParseError {
-    /// The line where the command begins.
+    /// Line where the command begins.
     pub line: usize,
-    /// What is wrong there.
+    /// Kind of the error.
     pub kind: ParseErrorKind,
 }
 
-/// What can be wrong with a Modelfile.
+/// Kind of a syntax error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseErrorKind {
-    /// A word that is no command.
+    /// Unknown command.
     #[error("command must be one of {}", listed(&COMMANDS.map(str::to_lowercase)))]
     Command {
         /// The word.
         word: String,
     },
-    /// A message of somebody else.
+    /// Unknown role of a message.
     #[error("message role must be one of {}", listed(&Role::ALL.map(|(_, name)| name.to_owned())))]
     Role {
         /// The word.
         word: String,
     },
-    /// A command without what belongs to it, or a quote that does not end.
+    /// Command without its argument, or unterminated quote.
     #[error("unexpected EOF")]
     Unfinished,
 }
 
-/// The commands, in the order in which errors list them.
+/// Command names, in the order of the error message.
 const COMMANDS: [&str; 11] = [
     "FROM",
     "LICENSE",
@@ -150,17 +150,17 @@ fn listed(names: &[String]) -> String {
 }
 
 impl Modelfile {
-    /// Reads a file's bytes: UTF-8, or UTF-16 where a byte order mark says so. What is no text becomes U+FFFD.
+    /// Parses a file's bytes: UTF-8, or UTF-16 with a byte order mark. Invalid sequences become U+FFFD.
     ///
     /// # Errors
-    /// With the line of the first command that is wrong. Whether there is a `FROM` is [`Recipe`]'s question.
+    /// The first syntax error. [`Recipe`] checks whether there is a `FROM`.
     pub fn parse(bytes: &[u8]) -> Result<Modelfile, ParseError> {
         read::modelfile(&read::text(bytes))
     }
 }
 
 impl Command {
-    /// Its name, as it is usually written.
+    /// Returns the command's name in upper case.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
@@ -180,8 +180,8 @@ impl Command {
 }
 
 impl fmt::Display for Modelfile {
-    /// One command a line, its argument quoted where it would not be read back otherwise. What the language cannot say, a line
-    /// that ends with three quotes in a text of several lines, is written all the same.
+    /// Writes one command per line and quotes arguments where necessary. The language cannot express a line that ends with three
+    /// quotes in a text of several lines; such a text is written, but parsed differently.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.commands.iter().try_for_each(|command| write::command(command, f))
     }

@@ -1,9 +1,9 @@
-//! Weights made smaller: a model in F32, F16 or BF16 becomes one of another [`FileType`].
+//! Quantisation of a model in F32, F16 or BF16 to another [`FileType`].
 //!
-//! A [`Quantisation`] is planned from a file's head, so that its size is known before anything is written. Written, it reads
-//! a few megabytes of rows at a time, encodes them on all threads, and passes them on in order: the output does not depend
-//! on the number of threads, and memory not on the size of the model. Values that no type can hold, or that are no numbers,
-//! end it: what came of them would only show as nonsense that a model says.
+//! A [`Quantisation`] is planned from a file's head, which determines the output size. It reads a few megabytes of rows at a time,
+//! encodes them on all threads and writes them in order. So the output does not depend on the number of threads, and memory use not
+//! on the size of the model. Values that are not finite or that the type cannot represent are an error, because they would corrupt
+//! the model's answers.
 
 mod mix;
 
@@ -16,58 +16,58 @@ use rayon::prelude::*;
 
 use crate::FileType;
 
-/// Bytes of the values, as `f32`, that are read at once: enough to keep many threads busy.
+/// Size of the values, as `f32`, that are read at once: enough for many threads.
 const SLAB_BYTES: u64 = 32 << 20;
-/// Elements of one piece of work, about: enough that a thread need not look for the next one all the time.
-const PIECE_ELEMENTS: usize = 64 << 10;
-/// Below this magnitude no scale that an encoder makes overflows an f16; above, what was encoded is decoded and looked at.
+/// Approximate elements of one task, large enough to amortise the scheduling.
+const TASK_ELEMENTS: usize = 64 << 10;
+/// Below this magnitude no encoder's scale overflows an f16. Larger values are decoded after encoding and checked.
 const SAFE_MAGNITUDE: f32 = 32_768.0;
-/// `general.quantization_version`: the layouts of blocks have not changed since.
+/// `general.quantization_version` of the current block layouts.
 const QUANTIZATION_VERSION: u32 = 2;
 
-/// Why a model cannot be quantised.
+/// Error of a quantisation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantiseError {
-    /// Weights that were quantised before, or are no weights.
+    /// The weights are already quantised, or not weights.
     #[error("quantization is only supported for F16, BF16 and F32 models")]
     Source,
-    /// Metadata that do not say what they should.
+    /// Invalid metadata.
     #[error(transparent)]
     Metadata(#[from] cairn_gguf::Error),
-    /// A tensor that cannot be part of the new file.
+    /// A tensor cannot be written to the new file.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A value that is infinite or not a number.
+    /// A value is infinite or not a number.
     #[error("tensor `{}` has values that are not finite numbers", .name.escape_debug())]
     NotFinite {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
     },
-    /// A value that is too large.
+    /// A value is too large for the type.
     #[error("tensor `{}` has values that are too large for {dtype}", .name.escape_debug())]
     TooLarge {
-        /// The tensor.
+        /// Name of the tensor.
         name: String,
-        /// The type that it was to get.
+        /// Target type of the tensor.
         dtype: DType,
     },
 }
 
-/// How far a quantisation is.
+/// Progress of a quantisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The tensor that is being worked on, from 1.
+    /// Number of the current tensor, from 1.
     pub tensor: usize,
-    /// How many there are.
+    /// Number of tensors.
     pub tensors: usize,
-    /// Bytes of the source that are done.
+    /// Bytes of the source completed.
     pub done_bytes: u64,
-    /// Bytes of all its tensors.
+    /// Bytes of all tensors of the source.
     pub total_bytes: u64,
 }
 
-/// A model that is to be quantised.
+/// Planned quantisation of a model.
 pub struct Quantisation<'a> {
     source: &'a Gguf,
     target: FileType,
@@ -75,15 +75,15 @@ pub struct Quantisation<'a> {
 }
 
 impl<'a> Quantisation<'a> {
-    /// Plans which tensor becomes what. `head` may be that of a model in several files; the new one has one.
+    /// Plans the type of each tensor. `head` may be that of a model in several files; the output is one file.
     ///
     /// # Errors
-    /// [`QuantiseError::Source`] when weights are of other types than the three, or metadata are of wrong types.
+    /// [`QuantiseError::Source`] if weights have other types than the three, or [`QuantiseError::Metadata`].
     pub fn new(head: &'a Gguf, target: FileType) -> Result<Quantisation<'a>, QuantiseError> {
-        let told = head.metadata().u32("general.file_type")?.and_then(FileType::from_number);
+        let declared = head.metadata().u32("general.file_type")?.and_then(FileType::from_number);
         let tensors = mix::types(head, target)?;
         let changes = |&(tensor, dtype): &(&Tensor, DType)| tensor.dtype != dtype;
-        if told.is_some_and(|told| !told.is_float())
+        if declared.is_some_and(|declared| !declared.is_float())
             || tensors.iter().filter(|row| changes(row)).any(|(tensor, _)| !is_float(tensor.dtype))
         {
             return Err(QuantiseError::Source);
@@ -91,45 +91,52 @@ impl<'a> Quantisation<'a> {
         Ok(Quantisation { source: head, target, tensors })
     }
 
-    /// The tensors in the order in which they are written, each with the type that it gets.
+    /// Returns the tensors in output order, each with its target type.
     pub fn tensors(&self) -> impl Iterator<Item = (&Tensor, DType)> {
         self.tensors.iter().copied()
     }
 
-    /// The new file's head, which is everything before the weights, and how many bytes the file will have.
+    /// Returns the head of the new file, which is everything before the weights, and the size of the file.
     ///
     /// # Errors
-    /// When a tensor cannot be part of a file.
+    /// If a tensor cannot be written to a file.
     pub fn head(&self) -> Result<(Vec<u8>, u64), QuantiseError> {
         Ok(self.writer(|_, _, _| Ok(()))?.head())
     }
 
-    /// Writes the new file. `parts` are the model's files, in order; `progress` is told after each few megabytes.
+    /// Writes the new file. `parts` are the model's files in order. `on_progress` is called every few megabytes.
     ///
     /// # Errors
-    /// Those of the files and of `out`; a [`QuantiseError`] comes inside an [`io::Error`] of the kind `InvalidData`.
-    pub fn write_to(&self, parts: &[File], out: &mut impl Write, progress: &mut dyn FnMut(Progress)) -> io::Result<()> {
+    /// I/O errors of the files and of `out`. A [`QuantiseError`] is the source of an [`io::Error`] of the kind `InvalidData`.
+    pub fn write_to(
+        &self,
+        parts: &[File],
+        out: &mut impl Write,
+        on_progress: &mut dyn FnMut(Progress),
+    ) -> io::Result<()> {
         let total_bytes = self.tensors.iter().map(|(tensor, _)| tensor.bytes).sum();
-        let told =
-            RefCell::new((Progress { tensor: 0, tensors: self.tensors.len(), done_bytes: 0, total_bytes }, progress));
+        let state = RefCell::new((
+            Progress { tensor: 0, tensors: self.tensors.len(), done_bytes: 0, total_bytes },
+            on_progress,
+        ));
         let writer = self.writer(|tensor, dtype, out| {
-            told.borrow_mut().0.tensor += 1;
+            state.borrow_mut().0.tensor += 1;
             let file = parts.get(tensor.part).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
             encode(file, tensor, dtype, out, &mut |bytes| {
-                let (now, progress) = &mut *told.borrow_mut();
-                now.done_bytes += bytes;
-                progress(*now);
+                let (progress, on_progress) = &mut *state.borrow_mut();
+                progress.done_bytes += bytes;
+                on_progress(*progress);
             })
         });
         writer.map_err(invalid)?.write_to(out)
     }
 
-    /// The new file, whose tensors `fill` writes.
+    /// Returns the writer of the new file. `fill` writes each tensor.
     fn writer<'f>(
         &'f self,
         fill: impl Fn(&Tensor, DType, &mut dyn Write) -> io::Result<()> + Copy + 'f,
     ) -> Result<Writer<'f>, QuantiseError> {
-        // At the end, as llama.cpp writes them.
+        // These keys come last, as in llama.cpp.
         let last: [(&str, u32); 2] =
             [("general.quantization_version", QUANTIZATION_VERSION), ("general.file_type", self.target.number())];
         let replaced = |key: &str| {
@@ -157,19 +164,19 @@ fn invalid(error: QuantiseError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
 
-/// Reads a tensor, a slab of rows at a time, and writes it in its new type.
+/// Reads a tensor in slabs of rows and writes it in its new type.
 fn encode(
     mut file: &File,
     tensor: &Tensor,
     dtype: DType,
     out: &mut dyn Write,
-    done: &mut dyn FnMut(u64),
+    on_done: &mut dyn FnMut(u64),
 ) -> io::Result<()> {
     let row = tensor.dims.first().copied().unwrap_or(1);
     let rows = tensor.elements() / row;
     let row_bytes = tensor.bytes / rows;
     let slab_rows = (SLAB_BYTES / (row * size_of::<f32>() as u64)).clamp(1, rows);
-    let piece_rows = (PIECE_ELEMENTS / row as usize).max(1);
+    let task_rows = (TASK_ELEMENTS / row as usize).max(1);
     let mut slab = vec![0; (slab_rows * row_bytes) as usize];
     file.seek(SeekFrom::Start(tensor.offset))?;
     let mut left = rows;
@@ -179,26 +186,26 @@ fn encode(
         if tensor.dtype == dtype && !is_float(dtype) {
             out.write_all(slab)?;
         } else {
-            let pieces: Vec<Vec<u8>> = slab
-                .par_chunks(piece_rows * row_bytes as usize)
-                .map(|piece| encode_piece(piece, tensor, dtype))
+            let encoded: Vec<Vec<u8>> = slab
+                .par_chunks(task_rows * row_bytes as usize)
+                .map(|rows| encode_rows(rows, tensor, dtype))
                 .collect::<Result<_, _>>()
                 .map_err(invalid)?;
-            for piece in &pieces {
-                out.write_all(piece)?;
+            for bytes in &encoded {
+                out.write_all(bytes)?;
             }
         }
-        done(slab.len() as u64);
+        on_done(slab.len() as u64);
         left -= slab_rows.min(left);
     }
     Ok(())
 }
 
-/// Some rows of a tensor in its new type.
-fn encode_piece(bytes: &[u8], tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, QuantiseError> {
+/// Encodes rows of a tensor in its new type.
+fn encode_rows(bytes: &[u8], tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, QuantiseError> {
     let mut values = vec![0.0; bytes.len() / tensor.dtype.block_bytes()];
     tensor.dtype.decode(bytes, &mut values);
-    // An infinity is the largest, and what is not a number makes the sum none; both are found without a branch.
+    // Branch-free check: an infinity is the largest magnitude, and a NaN makes the sum NaN.
     let (largest, sum) =
         values.iter().fold((0.0f32, 0.0f32), |(largest, sum), x| (largest.max(x.abs()), sum + x * 0.0));
     if !largest.is_finite() || sum.is_nan() {
@@ -208,7 +215,7 @@ fn encode_piece(bytes: &[u8], tensor: &Tensor, dtype: DType) -> Result<Vec<u8>, 
         return Ok(bytes.to_vec());
     }
     let mut encoded = Vec::new();
-    dtype.encode(&values, &mut encoded).expect("a mix has types with encoders, in whole blocks");
+    dtype.encode(&values, &mut encoded).expect("types of a mix have encoders and fit the rows");
     if largest >= SAFE_MAGNITUDE {
         dtype.decode(&encoded, &mut values);
         if values.iter().any(|x| !x.is_finite()) {

@@ -1,48 +1,47 @@
 //! Locks between processes.
 //!
-//! A lock is held on an open file, so the system lets go of it when its holder ends, however that happens: there is no
-//! stale lock, and a process id inside the file is for people only. It is advisory: it keeps out those who ask.
+//! A lock belongs to an open file, so the system releases it when the process ends, even after a crash. There are no stale
+//! locks, and a process id in the file is only information. Locks are advisory: they bind only processes that use them.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A lock, held until it is dropped. Its file stays: removing it would let two processes lock two files of one name.
+/// Exclusive lock, released on drop. Its file stays: if it were removed, two processes could lock two files of one name.
 #[derive(Debug)]
 pub struct Lock {
     file: File,
 }
 
-/// Why there is no lock.
+/// Failure to acquire a lock.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody else holds it.
+    /// Another handle holds the lock.
     #[error("{} is locked by another process", .0.display())]
     Held(PathBuf),
-    /// The file could not be opened or locked at all.
+    /// The file could not be opened or locked.
     #[error("could not lock {}: {source}", path.display())]
     Failed {
-        /// The lock's file.
+        /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
 impl Lock {
-    /// Takes the lock on the file at `path`, which is made when missing, or says that another holds it. Never waits.
+    /// Acquires the lock on the file at `path` without waiting. A missing file is created.
     ///
     /// # Errors
-    /// [`LockError::Held`] while another handle, of this process or another, has it; [`LockError::Failed`] where there
-    /// can be none.
-    pub fn try_take(path: &Path) -> Result<Self, LockError> {
+    /// [`LockError::Held`] while another handle of this or another process holds the lock; [`LockError::Failed`] on I/O errors.
+    pub fn try_acquire(path: &Path) -> Result<Self, LockError> {
         let file = open(path).map_err(|source| LockError::Failed { path: path.to_owned(), source })?;
-        Self::of(file, path)
+        Self::from_file(file, path)
     }
 
-    /// The lock on a file that was opened at `path`.
-    fn of(file: File, path: &Path) -> Result<Self, LockError> {
+    /// Locks a file that was opened at `path`.
+    fn from_file(file: File, path: &Path) -> Result<Self, LockError> {
         match file.try_lock() {
             Ok(()) => Ok(Self { file }),
             Err(TryLockError::WouldBlock) => Err(LockError::Held(path.to_owned())),
@@ -50,73 +49,73 @@ impl Lock {
         }
     }
 
-    /// Takes the lock, waiting for as long as another holds it.
+    /// Acquires the lock and waits while another handle holds it.
     ///
     /// # Errors
-    /// [`LockError::Failed`] where there can be no lock.
-    pub fn take(path: &Path) -> Result<Self, LockError> {
+    /// [`LockError::Failed`] on I/O errors.
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let locked = open(path).and_then(|file| file.lock().map(|()| Self { file }));
         locked.map_err(|source| LockError::Failed { path: path.to_owned(), source })
     }
 }
 
-/// A lock whose file goes away with it, for locks named after passing things. A killed process leaves the file, and
-/// whoever takes the claim next removes it in the end.
+/// Exclusive lock whose file is removed when the lock is released, for locks on short-lived things. A killed process leaves the
+/// file; the next holder removes it.
 #[derive(Debug)]
-pub struct Claim {
+pub struct LockFile {
     path: PathBuf,
     _lock: Lock,
 }
 
-impl Claim {
-    /// Takes the claim whose file is at `path`, or says that another holds it. Never waits.
+impl LockFile {
+    /// Acquires the lock with the file at `path` without waiting.
     ///
     /// # Errors
-    /// As [`Lock::try_take`].
-    pub fn try_take(path: &Path) -> Result<Self, LockError> {
+    /// Same as [`Lock::try_acquire`].
+    pub fn try_acquire(path: &Path) -> Result<Self, LockError> {
         loop {
             let file = open(path).map_err(|source| LockError::Failed { path: path.to_owned(), source })?;
-            if let Some(claim) = Self::of(file, path)? {
-                return Ok(claim);
+            if let Some(lock_file) = Self::from_file(file, path)? {
+                return Ok(lock_file);
             }
         }
     }
 
-    /// The claim whose file was opened at `path`, unless that is another file by now: the holder before may have removed
-    /// it between its opening here and its locking, and the next comer would then lock another file of the same name.
-    fn of(file: File, path: &Path) -> Result<Option<Self>, LockError> {
-        let lock = Lock::of(file, path)?;
+    /// Locks a file that was opened at `path`. Returns `None` if `path` is another file by now: the previous holder may have
+    /// removed the file between the open and the lock, and the next process would then lock a new file of the same name.
+    fn from_file(file: File, path: &Path) -> Result<Option<Self>, LockError> {
+        let lock = Lock::from_file(file, path)?;
         Ok(is_at(&lock.file, path).then(|| Self { path: path.to_owned(), _lock: lock }))
     }
 }
 
-impl Drop for Claim {
+impl Drop for LockFile {
     fn drop(&mut self) {
-        // While it is still locked. Elsewhere than on Unix nobody could tell whether the file was replaced, so it stays.
+        // The file is still locked here. Other systems than Unix cannot detect a replaced file, so there it stays.
         if cfg!(unix) {
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// That this process is there, among others that may be, for those who should do something only while they are alone.
+/// Shared lock that every process of a group holds. It records whether this process was the only holder at the start.
 #[derive(Debug)]
-pub struct Presence {
+pub struct SharedLock {
     _file: File,
-    alone: bool,
+    first: bool,
 }
 
-impl Presence {
-    /// Says of the file at `path` that this process is there, for as long as the result lives.
+impl SharedLock {
+    /// Acquires a shared lock on the file at `path`, held until drop.
     ///
     /// # Errors
-    /// [`LockError::Failed`] where there can be no lock.
-    pub fn announce(path: &Path) -> Result<Self, LockError> {
+    /// [`LockError::Failed`] on I/O errors.
+    pub fn acquire(path: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Failed { path: path.to_owned(), source };
         let file = open(path).map_err(failed)?;
-        let alone = match file.try_lock() {
+        let first = match file.try_lock() {
             Ok(()) => {
-                // Between the two another may come, be alone too, and be gone again: neither harms the other.
+                // Between the two locks another process may be first too and end again. That is harmless.
                 file.unlock().map_err(failed)?;
                 true
             }
@@ -124,21 +123,21 @@ impl Presence {
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         };
         file.lock_shared().map_err(failed)?;
-        Ok(Self { _file: file, alone })
+        Ok(Self { _file: file, first })
     }
 
-    /// Whether nobody else was there when this began.
+    /// Returns whether no other process held the lock when this process acquired it.
     #[must_use]
-    pub fn was_alone(&self) -> bool {
-        self.alone
+    pub fn was_first(&self) -> bool {
+        self.first
     }
 }
 
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let place = |found: &std::fs::Metadata| (found.dev(), found.ino());
-    matches!((file.metadata(), std::fs::metadata(path)), (Ok(a), Ok(b)) if place(&a) == place(&b))
+    let identity = |metadata: &std::fs::Metadata| (metadata.dev(), metadata.ino());
+    matches!((file.metadata(), std::fs::metadata(path)), (Ok(a), Ok(b)) if identity(&a) == identity(&b))
 }
 
 #[cfg(not(unix))]
@@ -164,77 +163,78 @@ mod tests {
     };
 
     #[test]
-    fn one_holder_at_a_time() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn lock_has_one_holder_at_a_time() {
+        let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("lock");
-        let held = Lock::try_take(&path).expect("nobody holds it");
-        assert!(matches!(Lock::try_take(&path), Err(LockError::Held(at)) if at == path), "a second handle is refused");
+        let held = Lock::try_acquire(&path).expect("lock is free");
+        let second = Lock::try_acquire(&path);
+        assert!(matches!(second, Err(LockError::Held(at)) if at == path), "a second handle is refused");
         drop(held);
-        Lock::try_take(&path).expect("it was let go");
+        Lock::try_acquire(&path).expect("lock was released");
     }
 
     #[test]
-    fn the_first_who_is_there_is_alone() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("present");
-        let first = Presence::announce(&path).expect("it can be said");
-        let second = Presence::announce(&path).expect("it can be said");
-        assert_eq!((first.was_alone(), second.was_alone()), (true, false), "the second sees the first");
+    fn shared_lock_detects_its_first_holder() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("shared");
+        let acquire = || SharedLock::acquire(&path).expect("shared lock");
+        let first = acquire();
+        let second = acquire();
+        assert_eq!((first.was_first(), second.was_first()), (true, false), "the second holder sees the first");
         drop(first);
-        assert!(!Presence::announce(&path).expect("it can be said").was_alone(), "the second is still there");
+        assert!(!acquire().was_first(), "the second holder remains");
         drop(second);
-        // A process that another test is just starting has all open files until it begins.
-        let mut tries = 0..200;
-        let alone = tries.any(|_| {
+        // A child process that another test is just starting has all open files until its exec.
+        let is_first = (0..200).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(5));
-            Presence::announce(&path).expect("it can be said").was_alone()
+            acquire().was_first()
         });
-        assert!(alone, "all have gone");
+        assert!(is_first, "no holder remains");
     }
 
     #[test]
-    fn whoever_waits_gets_it_next() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn acquire_waits_for_the_release() {
+        let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("lock");
-        let held = Lock::take(&path).expect("nobody holds it");
+        let held = Lock::acquire(&path).expect("lock is free");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| Lock::take(&path).map(drop));
+            let waiting = scope.spawn(|| Lock::acquire(&path).map(drop));
             std::thread::sleep(std::time::Duration::from_millis(50));
-            assert!(!waiting.is_finished(), "it waits while the lock is held");
+            assert!(!waiting.is_finished(), "the thread waits while the lock is held");
             drop(held);
-            waiting.join().expect("the thread ends").expect("it has the lock");
+            waiting.join().expect("thread ends").expect("thread acquires the lock");
         });
     }
 
     #[test]
-    fn a_claim_takes_its_file_along() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("claim");
-        let held = Claim::try_take(&path).expect("nobody holds it");
-        assert!(matches!(Claim::try_take(&path), Err(LockError::Held(_))), "a second handle is refused");
+    fn lock_file_is_removed_on_release() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("lock");
+        let held = LockFile::try_acquire(&path).expect("lock is free");
+        assert!(matches!(LockFile::try_acquire(&path), Err(LockError::Held(_))), "a second handle is refused");
         drop(held);
-        assert!(!path.exists() || cfg!(not(unix)), "the file went with the claim");
+        assert!(!path.exists() || cfg!(not(unix)), "the file is removed with the lock");
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_file_that_was_replaced_is_no_claim() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("claim");
-        let opened = || open(&path).expect("the folder is writable");
+    fn lock_on_a_replaced_file_is_not_valid() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let path = folder.path().join("lock");
+        let opened = || open(&path).expect("file is opened");
         let (removed, replaced) = (opened(), opened());
-        std::fs::remove_file(&path).expect("it is there");
-        assert!(Claim::of(removed, &path).expect("nobody holds it").is_none(), "there is no such file any more");
+        std::fs::remove_file(&path).expect("file is removed");
+        assert!(LockFile::from_file(removed, &path).expect("lock is free").is_none(), "the path has no file any more");
         let current = opened();
-        assert!(Claim::of(replaced, &path).expect("nobody holds it").is_none(), "it is another file");
-        assert!(path.exists(), "and that one stays");
-        assert!(Claim::of(current, &path).expect("nobody holds it").is_some(), "this is the one");
+        assert!(LockFile::from_file(replaced, &path).expect("lock is free").is_none(), "the path has another file");
+        assert!(path.exists(), "the other file stays");
+        assert!(LockFile::from_file(current, &path).expect("lock is free").is_some(), "the current file is locked");
     }
 
     #[test]
-    fn no_folder_no_lock() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let error = Lock::try_take(&folder.path().join("missing/lock")).expect_err("there is no such folder");
+    fn lock_in_a_missing_folder_fails() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let error = Lock::try_acquire(&folder.path().join("missing/lock")).expect_err("the folder is missing");
         assert!(
             matches!(&error, LockError::Failed { source, .. } if source.kind() == io::ErrorKind::NotFound),
             "{error}"
@@ -244,8 +244,8 @@ mod tests {
     /// The other process is util-linux's `flock`, which takes the same kind of lock on Linux.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_killed_process_lets_go() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn kill_releases_the_lock() {
+        let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("lock");
         let mut child = Command::new("flock")
             .arg("--close")
@@ -255,13 +255,13 @@ mod tests {
             .stdout(Stdio::piped())
             .spawn()
             .expect("util-linux is part of every Linux system");
-        let mut said = String::new();
-        let mut output = BufReader::new(child.stdout.take().expect("it is piped"));
-        output.read_line(&mut said).expect("the other process speaks");
-        assert_eq!(said, "held\n", "the other process has the lock");
-        assert!(matches!(Lock::try_take(&path), Err(LockError::Held(_))), "another process has it");
-        child.kill().expect("it can be killed");
-        child.wait().expect("it has ended");
-        Lock::try_take(&path).expect("the system let go of a dead process's lock");
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().expect("stdout is piped"));
+        output.read_line(&mut line).expect("the other process prints a line");
+        assert_eq!(line, "held\n", "the other process has the lock");
+        assert!(matches!(Lock::try_acquire(&path), Err(LockError::Held(_))), "the other process has the lock");
+        child.kill().expect("kill succeeds");
+        child.wait().expect("process ends");
+        Lock::try_acquire(&path).expect("the system released the lock of the dead process");
     }
 }

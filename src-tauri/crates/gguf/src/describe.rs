@@ -7,7 +7,9 @@ use std::fmt::{self, Write};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::{Array, DType, Gguf, Value};
+use crate::dtype::DType;
+use crate::reader::Gguf;
+use crate::value::{Array, Value};
 
 /// Elements of an array that are shown.
 const SHOWN_ELEMENTS: usize = 4;

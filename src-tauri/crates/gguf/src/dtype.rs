@@ -1,9 +1,12 @@
 //! Tensor element types: one row each, with ggml's id, its name, its block geometry and its scalar codec.
 //!
-//! A quantised row is a sequence of *blocks*: a fixed number of elements that share scales. Everything that the rest of
-//! the engine knows about a type without touching its bits is in [`TABLE`]; the bits are in one file per type below,
-//! each with its layout drawn. The codecs are the definition that fast kernels are held against, so they are plain
-//! scalar code: decoding gives exactly the `f32` that ggml's own scalar code gives, in ggml's order of operations.
+//! A quantised row is a sequence of *blocks*: a fixed number of elements that share scales. Every property of a type that
+//! other crates use is in its row of [`TABLE`]. Its block's bits are in one file per type below, with the layout drawn. The
+//! codecs define the types: fast kernels are compared with them. They are plain scalar code, and decoding gives exactly
+//! the `f32` of ggml's own scalar code, in ggml's order of operations.
+//!
+//! **A new type** is one file with its block and one row here. Encoders, error bounds, test weights and the recorded
+//! fixtures follow from the row. Vector kernels are separate: `cairn-kernels` has a table of the types that have them.
 //!
 //! Numbering and layouts: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md> (`ggml_type`).
 
@@ -41,146 +44,259 @@ mod q6_k;
 mod q8_0;
 mod q8_1;
 mod q8_k;
+mod scales;
 mod tq1_0;
 mod tq2_0;
 mod two_bits;
+mod unpacked;
 
 #[cfg(test)]
 mod tests;
 
-use crate::error::EncodeError;
 pub use integers::{Integers, Minima};
-pub use nvfp4::ue4m3_half;
+pub use scales::Scales;
+pub use unpacked::UnpackedRow;
 
-/// The type of a tensor's elements, named as in ggml.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[expect(non_camel_case_types, reason = "the field writes these names with underscores")]
-pub enum DType {
-    /// IEEE 754 binary32.
-    F32,
-    /// IEEE 754 binary16.
-    F16,
-    /// The upper half of a binary32.
-    BF16,
-    /// 32 int8 with one f16 scale.
-    Q8_0,
-    /// 32 4-bit values with one f16 scale.
-    Q4_0,
-    /// 32 5-bit values with one f16 scale.
-    Q5_0,
-    /// 32 4-bit values with one f16 scale and one f16 minimum.
-    Q4_1,
-    /// 32 5-bit values with one f16 scale and one f16 minimum.
-    Q5_1,
-    /// 32 indices into a non-linear grid with one f16 scale.
-    IQ4_NL,
-    /// 256 indices into a non-linear grid, eight 6-bit scales.
-    IQ4_XS,
-    /// 32 4-bit floats with a power of two as their scale.
-    MXFP4,
-    /// 256 4-bit values, eight 6-bit scales and minima.
-    Q4_K,
-    /// 256 5-bit values, eight 6-bit scales and minima.
-    Q5_K,
-    /// 256 6-bit values, sixteen 8-bit scales.
-    Q6_K,
-    /// 256 2-bit values, sixteen 4-bit scales and minima.
-    Q2_K,
-    /// 256 3-bit values, sixteen 6-bit scales.
-    Q3_K,
-    /// 256 values of a grid, eight 4-bit scales: 2.06 bits a value.
-    IQ2_XXS,
-    /// 256 values of a grid, sixteen 4-bit scales: 2.31 bits a value.
-    IQ2_XS,
-    /// 256 values of a grid, sixteen 4-bit scales: 2.56 bits a value.
-    IQ2_S,
-    /// 256 values of a grid, eight 4-bit scales: 3.06 bits a value.
-    IQ3_XXS,
-    /// 256 values of a grid, eight 4-bit scales: 3.44 bits a value.
-    IQ3_S,
-    /// 256 values of a ternary grid, eight 3-bit scales: 1.56 bits a value.
-    IQ1_S,
-    /// 256 values of a ternary grid, sixteen 3-bit scales: 1.75 bits a value.
-    IQ1_M,
-    /// 256 ternary values with one f16 scale: 1.69 bits a value.
-    TQ1_0,
-    /// 256 ternary values with one f16 scale: 2.06 bits a value.
-    TQ2_0,
-    /// 64 4-bit floats, four 8-bit floats as scales.
-    NVFP4,
-    /// 32 int8 with an f16 scale and their sum; ggml's activations, not a type for weights.
-    Q8_1,
-    /// 256 int8 with an f32 scale and sums; ggml's activations, not a type for weights.
-    Q8_K,
-    /// Signed 8-bit integer; not a type for weights.
-    I8,
-    /// Signed 16-bit integer; not a type for weights.
-    I16,
-    /// Signed 32-bit integer; not a type for weights.
-    I32,
-    /// Signed 64-bit integer; not a type for weights.
-    I64,
-    /// IEEE 754 binary64; not a type for weights.
-    F64,
-}
-
-/// Appends whole blocks' worth of elements as blocks.
+type Unpack = fn(&[u8], &mut UnpackedRow);
+type ReadIntegers = fn(&[u8]) -> Option<Integers>;
 type Encode = fn(&[f32], &mut Vec<u8>);
 
-/// What is known about one type.
+/// Properties of one type.
 struct Row {
     dtype: DType,
-    ggml_id: u32,
     name: &'static str,
+    ggml_id: u32,
     /// Elements in one block.
     block: usize,
     /// Bytes in one block.
     block_bytes: usize,
     /// Whether matrices of this type can be multiplied with.
     weight: bool,
-    /// Whole blocks to as many elements.
+    /// Where a block stores its scales.
+    scales: Scales,
+    /// `general.file_type` of a model whose matrices have this type (llama.cpp's `llama_ftype`).
+    file_type: Option<u32>,
+    /// The type that llama.cpp quantises to if a matrix's rows are not whole blocks of this one.
+    narrow: Option<DType>,
+    /// Decodes whole blocks to as many elements.
     decode: fn(&[u8], &mut [f32]),
-    /// `None` for a type that is only read.
+    /// Appends one block to an unpacked row. `None` for floats and for types that are not weights.
+    unpack: Option<Unpack>,
+    /// Reads one block of a type that [`Integers`] describes.
+    integers: Option<ReadIntegers>,
+    /// Appends whole blocks' worth of elements as blocks. `None` for a type that is only read.
     encode: Option<Encode>,
+    /// Bound for [`DType::encode_error`].
+    encode_error: f64,
 }
 
-/// One row per type, in the order of [`DType`]'s variants (a test holds that), so that a lookup is an index.
-#[rustfmt::skip]
-static TABLE: [Row; 33] = [
-    Row { dtype: DType::F32,  ggml_id: 0,  name: "F32",  block: 1,   block_bytes: 4,   weight: true,  decode: float32::decode,       encode: Some(float32::encode) },
-    Row { dtype: DType::F16,  ggml_id: 1,  name: "F16",  block: 1,   block_bytes: 2,   weight: true,  decode: float16::decode,       encode: Some(float16::encode) },
-    Row { dtype: DType::BF16, ggml_id: 30, name: "BF16", block: 1,   block_bytes: 2,   weight: true,  decode: bfloat16::decode,      encode: Some(bfloat16::encode) },
-    Row { dtype: DType::Q8_0, ggml_id: 8,  name: "Q8_0", block: 32,  block_bytes: 34,  weight: true,  decode: q8_0::decode,        encode: Some(q8_0::encode) },
-    Row { dtype: DType::Q4_0, ggml_id: 2,  name: "Q4_0", block: 32,  block_bytes: 18,  weight: true,  decode: q4_0::decode,        encode: Some(q4_0::encode) },
-    Row { dtype: DType::Q5_0, ggml_id: 6,  name: "Q5_0", block: 32,  block_bytes: 22,  weight: true,  decode: q5_0::decode,        encode: Some(q5_0::encode) },
-    Row { dtype: DType::Q4_1, ggml_id: 3,  name: "Q4_1", block: 32,  block_bytes: 20,  weight: true,  decode: q4_1::decode,        encode: Some(q4_1::encode) },
-    Row { dtype: DType::Q5_1, ggml_id: 7,  name: "Q5_1", block: 32,  block_bytes: 24,  weight: true,  decode: q5_1::decode,        encode: Some(q5_1::encode) },
-    Row { dtype: DType::IQ4_NL, ggml_id: 20, name: "IQ4_NL", block: 32, block_bytes: 18, weight: true, decode: iq4_nl::decode,     encode: Some(iq4_nl::encode) },
-    Row { dtype: DType::IQ4_XS, ggml_id: 23, name: "IQ4_XS", block: 256, block_bytes: 136, weight: true, decode: iq4_xs::decode,   encode: Some(iq4_xs::encode) },
-    Row { dtype: DType::MXFP4, ggml_id: 39, name: "MXFP4", block: 32, block_bytes: 17, weight: true,  decode: mxfp4::decode,       encode: Some(mxfp4::encode) },
-    Row { dtype: DType::Q4_K, ggml_id: 12, name: "Q4_K", block: 256, block_bytes: 144, weight: true,  decode: q4_k::decode,        encode: Some(q4_k::encode) },
-    Row { dtype: DType::Q5_K, ggml_id: 13, name: "Q5_K", block: 256, block_bytes: 176, weight: true,  decode: q5_k::decode,        encode: Some(q5_k::encode) },
-    Row { dtype: DType::Q6_K, ggml_id: 14, name: "Q6_K", block: 256, block_bytes: 210, weight: true,  decode: q6_k::decode,        encode: Some(q6_k::encode) },
-    Row { dtype: DType::Q2_K,    ggml_id: 10, name: "Q2_K",    block: 256, block_bytes: 84,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, q2_k::read), encode: Some(q2_k::encode) },
-    Row { dtype: DType::Q3_K,    ggml_id: 11, name: "Q3_K",    block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, q3_k::read), encode: Some(q3_k::encode) },
-    Row { dtype: DType::IQ2_XXS, ggml_id: 16, name: "IQ2_XXS", block: 256, block_bytes: 66,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_xxs::read), encode: None },
-    Row { dtype: DType::IQ2_XS,  ggml_id: 17, name: "IQ2_XS",  block: 256, block_bytes: 74,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_xs::read), encode: None },
-    Row { dtype: DType::IQ2_S,   ggml_id: 22, name: "IQ2_S",   block: 256, block_bytes: 82,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq2_s::read), encode: None },
-    Row { dtype: DType::IQ3_XXS, ggml_id: 18, name: "IQ3_XXS", block: 256, block_bytes: 98,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_xxs::read), encode: None },
-    Row { dtype: DType::IQ3_S,   ggml_id: 21, name: "IQ3_S",   block: 256, block_bytes: 110, weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq3_s::read), encode: Some(iq3_s::encode) },
-    Row { dtype: DType::IQ1_S,   ggml_id: 19, name: "IQ1_S",   block: 256, block_bytes: 50,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq1_s::read), encode: None },
-    Row { dtype: DType::IQ1_M,   ggml_id: 29, name: "IQ1_M",   block: 256, block_bytes: 56,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, iq1_m::read), encode: None },
-    Row { dtype: DType::TQ1_0,   ggml_id: 34, name: "TQ1_0",   block: 256, block_bytes: 54,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, tq1_0::read), encode: Some(tq1_0::encode) },
-    Row { dtype: DType::TQ2_0,   ggml_id: 35, name: "TQ2_0",   block: 256, block_bytes: 66,  weight: true,  decode: |blocks, out| integers::decode(blocks, out, tq2_0::read), encode: Some(tq2_0::encode) },
-    Row { dtype: DType::NVFP4,   ggml_id: 40, name: "NVFP4",   block: 64,  block_bytes: 36,  weight: true,  decode: nvfp4::decode, encode: None },
-    Row { dtype: DType::Q8_1,    ggml_id: 9,  name: "Q8_1",    block: 32,  block_bytes: 36,  weight: false, decode: q8_1::decode, encode: None },
-    Row { dtype: DType::Q8_K,    ggml_id: 15, name: "Q8_K",    block: 256, block_bytes: 292, weight: false, decode: q8_k::decode, encode: None },
-    Row { dtype: DType::I8,   ggml_id: 24, name: "I8",   block: 1,   block_bytes: 1,   weight: false, decode: numbers::decode_i8,  encode: None },
-    Row { dtype: DType::I16,  ggml_id: 25, name: "I16",  block: 1,   block_bytes: 2,   weight: false, decode: numbers::decode_i16, encode: None },
-    Row { dtype: DType::I32,  ggml_id: 26, name: "I32",  block: 1,   block_bytes: 4,   weight: false, decode: numbers::decode_i32, encode: None },
-    Row { dtype: DType::I64,  ggml_id: 27, name: "I64",  block: 1,   block_bytes: 8,   weight: false, decode: numbers::decode_i64, encode: None },
-    Row { dtype: DType::F64,  ggml_id: 28, name: "F64",  block: 1,   block_bytes: 8,   weight: false, decode: numbers::decode_f64, encode: None },
-];
+impl Row {
+    /// Defaults of a type that is not for weights.
+    const DATA: Row = Row {
+        dtype: DType::F32,
+        name: "",
+        ggml_id: 0,
+        block: 1,
+        block_bytes: 0,
+        weight: false,
+        scales: Scales::None,
+        file_type: None,
+        narrow: None,
+        decode: |_, _| {},
+        unpack: None,
+        integers: None,
+        encode: None,
+        encode_error: 0.0,
+    };
+    /// Defaults of a type for weights.
+    const WEIGHT: Row = Row { weight: true, ..Row::DATA };
+}
+
+/// Defaults of a quantised type whose `$module` has `decode`, `unpack` and `encode`.
+macro_rules! blocks {
+    ($module:ident) => {
+        Row { decode: $module::decode, unpack: Some($module::unpack), encode: Some($module::encode), ..Row::WEIGHT }
+    };
+}
+
+/// Defaults of a quantised type whose `$module` has `read`, which reads a block as [`Integers`].
+macro_rules! integer_blocks {
+    ($module:ident) => {
+        Row {
+            decode: |blocks, out| integers::decode(blocks, out, $module::read),
+            unpack: Some(|block, row| {
+                row.push_integers(&integers::first(block, $module::read).expect("a whole block is unpacked"));
+            }),
+            integers: Some(|block| integers::first(block, $module::read)),
+            ..Row::WEIGHT
+        }
+    };
+}
+
+/// Defines [`DType`] and [`TABLE`] from one list of rows: documentation, name, and the fields of [`Row`] but its first two.
+macro_rules! types {
+    ($(#[doc = $doc:literal] $name:ident { $($fields:tt)* })*) => {
+        /// The type of a tensor's elements, named as in ggml.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[expect(non_camel_case_types, reason = "the field writes these names with underscores")]
+        pub enum DType {
+            $(#[doc = $doc] $name,)*
+        }
+
+        /// One row per type, in the order of [`DType`]'s variants, so that a lookup is an index.
+        static TABLE: &[Row] = &[$(Row { dtype: DType::$name, name: stringify!($name), $($fields)* }),*];
+    };
+}
+
+types! {
+    /// IEEE 754 binary32.
+    F32 {
+        ggml_id: 0, block: 1, block_bytes: 4, file_type: Some(0),
+        encode_error: 0.0, decode: float32::decode, encode: Some(float32::encode), ..Row::WEIGHT
+    }
+    /// IEEE 754 binary16.
+    F16 {
+        ggml_id: 1, block: 1, block_bytes: 2, file_type: Some(1),
+        encode_error: 2.5e-4, decode: float16::decode, encode: Some(float16::encode), ..Row::WEIGHT
+    }
+    /// The upper half of a binary32.
+    BF16 {
+        ggml_id: 30, block: 1, block_bytes: 2, file_type: Some(32),
+        encode_error: 2.0e-3, decode: bfloat16::decode, encode: Some(bfloat16::encode), ..Row::WEIGHT
+    }
+    /// 32 int8 with one f16 scale.
+    Q8_0 {
+        ggml_id: 8, block: 32, block_bytes: 34, scales: Scales::F16(&[0]), file_type: Some(7),
+        encode_error: 6.0e-3, ..blocks!(q8_0)
+    }
+    /// 32 4-bit values with one f16 scale.
+    Q4_0 {
+        ggml_id: 2, block: 32, block_bytes: 18, scales: Scales::F16(&[0]), file_type: Some(2),
+        encode_error: 0.10, ..blocks!(q4_0)
+    }
+    /// 32 5-bit values with one f16 scale.
+    Q5_0 {
+        ggml_id: 6, block: 32, block_bytes: 22, scales: Scales::F16(&[0]), file_type: Some(8),
+        encode_error: 0.05, ..blocks!(q5_0)
+    }
+    /// 32 4-bit values with one f16 scale and one f16 minimum.
+    Q4_1 {
+        ggml_id: 3, block: 32, block_bytes: 20, scales: Scales::F16(&[0, 2]), file_type: Some(3),
+        encode_error: 0.09, ..blocks!(q4_1)
+    }
+    /// 32 5-bit values with one f16 scale and one f16 minimum.
+    Q5_1 {
+        ggml_id: 7, block: 32, block_bytes: 24, scales: Scales::F16(&[0, 2]), file_type: Some(9),
+        encode_error: 0.045, ..blocks!(q5_1)
+    }
+    /// 32 indices into a non-linear grid with one f16 scale.
+    IQ4_NL {
+        ggml_id: 20, block: 32, block_bytes: 18, scales: Scales::F16(&[0]), file_type: Some(25),
+        encode_error: 0.088, ..blocks!(iq4_nl)
+    }
+    /// 256 indices into a non-linear grid, eight 6-bit scales.
+    IQ4_XS {
+        ggml_id: 23, block: 256, block_bytes: 136, scales: Scales::F16(&[0]), file_type: Some(30),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.088, ..blocks!(iq4_xs)
+    }
+    /// 32 4-bit floats with a power of two as their scale.
+    MXFP4 {
+        ggml_id: 39, block: 32, block_bytes: 17, scales: Scales::E8M0, file_type: Some(38),
+        encode_error: 0.14, ..blocks!(mxfp4)
+    }
+    /// 256 4-bit values, eight 6-bit scales and minima.
+    Q4_K {
+        ggml_id: 12, block: 256, block_bytes: 144, scales: Scales::F16(&[0, 2]), file_type: Some(14),
+        narrow: Some(DType::Q5_0), encode_error: 0.08, ..blocks!(q4_k)
+    }
+    /// 256 5-bit values, eight 6-bit scales and minima.
+    Q5_K {
+        ggml_id: 13, block: 256, block_bytes: 176, scales: Scales::F16(&[0, 2]), file_type: Some(16),
+        narrow: Some(DType::Q5_1), encode_error: 0.042, ..blocks!(q5_k)
+    }
+    /// 256 6-bit values, sixteen 8-bit scales.
+    Q6_K {
+        ggml_id: 14, block: 256, block_bytes: 210, scales: Scales::F16(&[208]), file_type: Some(18),
+        narrow: Some(DType::Q8_0), encode_error: 0.022, ..blocks!(q6_k)
+    }
+    /// 256 2-bit values, sixteen 4-bit scales and minima.
+    Q2_K {
+        ggml_id: 10, block: 256, block_bytes: 84, scales: Scales::F16(&[80, 82]), file_type: Some(10),
+        narrow: Some(DType::Q4_0), encode_error: 0.34, encode: Some(q2_k::encode), ..integer_blocks!(q2_k)
+    }
+    /// 256 3-bit values, sixteen 6-bit scales.
+    Q3_K {
+        ggml_id: 11, block: 256, block_bytes: 110, scales: Scales::F16(&[108]), file_type: Some(11),
+        narrow: Some(DType::Q4_0), encode_error: 0.17, encode: Some(q3_k::encode), ..integer_blocks!(q3_k)
+    }
+    /// 256 values of a grid, eight 4-bit scales: 2.06 bits a value.
+    IQ2_XXS {
+        ggml_id: 16, block: 256, block_bytes: 66, scales: Scales::F16(&[0]), file_type: Some(19),
+        ..integer_blocks!(iq2_xxs)
+    }
+    /// 256 values of a grid, sixteen 4-bit scales: 2.31 bits a value.
+    IQ2_XS {
+        ggml_id: 17, block: 256, block_bytes: 74, scales: Scales::F16(&[0]), file_type: Some(20),
+        ..integer_blocks!(iq2_xs)
+    }
+    /// 256 values of a grid, sixteen 4-bit scales: 2.56 bits a value.
+    IQ2_S {
+        ggml_id: 22, block: 256, block_bytes: 82, scales: Scales::F16(&[0]), file_type: Some(28),
+        ..integer_blocks!(iq2_s)
+    }
+    /// 256 values of a grid, eight 4-bit scales: 3.06 bits a value.
+    IQ3_XXS {
+        ggml_id: 18, block: 256, block_bytes: 98, scales: Scales::F16(&[0]), file_type: Some(23),
+        ..integer_blocks!(iq3_xxs)
+    }
+    /// 256 values of a grid, eight 4-bit scales: 3.44 bits a value.
+    IQ3_S {
+        ggml_id: 21, block: 256, block_bytes: 110, scales: Scales::F16(&[0]), file_type: Some(26),
+        narrow: Some(DType::IQ4_NL), encode_error: 0.19, encode: Some(iq3_s::encode), ..integer_blocks!(iq3_s)
+    }
+    /// 256 values of a ternary grid, eight 3-bit scales: 1.56 bits a value.
+    IQ1_S {
+        ggml_id: 19, block: 256, block_bytes: 50, scales: Scales::F16(&[0]), file_type: Some(24),
+        ..integer_blocks!(iq1_s)
+    }
+    /// 256 values of a ternary grid, sixteen 3-bit scales: 1.75 bits a value.
+    IQ1_M {
+        ggml_id: 29, block: 256, block_bytes: 56, scales: Scales::SplitF16(48), file_type: Some(31),
+        ..integer_blocks!(iq1_m)
+    }
+    /// 256 ternary values with one f16 scale: 1.69 bits a value.
+    TQ1_0 {
+        ggml_id: 34, block: 256, block_bytes: 54, scales: Scales::F16(&[52]), file_type: Some(36),
+        narrow: Some(DType::Q4_0), encode_error: 0.9, encode: Some(tq1_0::encode), ..integer_blocks!(tq1_0)
+    }
+    /// 256 ternary values with one f16 scale: 2.06 bits a value.
+    TQ2_0 {
+        ggml_id: 35, block: 256, block_bytes: 66, scales: Scales::F16(&[64]), file_type: Some(37),
+        narrow: Some(DType::Q4_0), encode_error: 0.9, encode: Some(tq2_0::encode), ..integer_blocks!(tq2_0)
+    }
+    /// 64 4-bit floats, four 8-bit floats as scales.
+    NVFP4 {
+        ggml_id: 40, block: 64, block_bytes: 36, scales: Scales::UE4M3, file_type: Some(39),
+        decode: nvfp4::decode, unpack: Some(nvfp4::unpack), ..Row::WEIGHT
+    }
+    /// 32 int8 with an f16 scale and their sum; ggml's activations, not a type for weights.
+    Q8_1 {
+        ggml_id: 9, block: 32, block_bytes: 36, scales: Scales::F16(&[0, 2]),
+        decode: q8_1::decode, ..Row::DATA
+    }
+    /// 256 int8 with an f32 scale and sums; ggml's activations, not a type for weights.
+    Q8_K { ggml_id: 15, block: 256, block_bytes: 292, decode: q8_k::decode, ..Row::DATA }
+    /// Signed 8-bit integer; not a type for weights.
+    I8 { ggml_id: 24, block: 1, block_bytes: 1, decode: numbers::decode_i8, ..Row::DATA }
+    /// Signed 16-bit integer; not a type for weights.
+    I16 { ggml_id: 25, block: 1, block_bytes: 2, decode: numbers::decode_i16, ..Row::DATA }
+    /// Signed 32-bit integer; not a type for weights.
+    I32 { ggml_id: 26, block: 1, block_bytes: 4, decode: numbers::decode_i32, ..Row::DATA }
+    /// Signed 64-bit integer; not a type for weights.
+    I64 { ggml_id: 27, block: 1, block_bytes: 8, decode: numbers::decode_i64, ..Row::DATA }
+    /// IEEE 754 binary64; not a type for weights.
+    F64 { ggml_id: 28, block: 1, block_bytes: 8, decode: numbers::decode_f64, ..Row::DATA }
+}
 
 impl DType {
     #[expect(clippy::indexing_slicing, reason = "a variant's number is its row's index; a test compares them all")]
@@ -215,7 +331,7 @@ impl DType {
         })
     }
 
-    /// The number that stands for the type in a file.
+    /// ggml's number of the type, as stored in files.
     pub const fn ggml_id(self) -> u32 {
         self.row().ggml_id
     }
@@ -228,6 +344,28 @@ impl DType {
     /// Whether matrices of this type can be multiplied with; integers and F64 are read but are not weights.
     pub const fn is_weight(self) -> bool {
         self.row().weight
+    }
+
+    /// Where a block stores its scales.
+    pub const fn scales(self) -> Scales {
+        self.row().scales
+    }
+
+    /// `general.file_type` of a model whose matrices have this type, or `None` if llama.cpp has no such number.
+    pub const fn file_type(self) -> Option<u32> {
+        self.row().file_type
+    }
+
+    /// The type that llama.cpp quantises to if a matrix's rows are not whole blocks of this type.
+    pub const fn narrow(self) -> Option<DType> {
+        self.row().narrow
+    }
+
+    /// Upper bound on the root mean square error of encoding values with the spread of weights, relative to the values'; about
+    /// 1.2 times the measured error. `None` for a type without an encoder.
+    pub fn encode_error(self) -> Option<f64> {
+        let row = self.row();
+        row.encode.map(|_| row.encode_error)
     }
 
     /// Elements in one block.
@@ -260,19 +398,19 @@ impl DType {
     /// When `block` is not exactly the bytes of one block.
     pub fn integers(self, block: &[u8]) -> Option<Integers> {
         self.assert_fits(block, self.block());
-        match self {
-            DType::Q2_K => integers::first(block, q2_k::read),
-            DType::Q3_K => integers::first(block, q3_k::read),
-            DType::IQ2_XXS => integers::first(block, iq2_xxs::read),
-            DType::IQ2_XS => integers::first(block, iq2_xs::read),
-            DType::IQ2_S => integers::first(block, iq2_s::read),
-            DType::IQ3_XXS => integers::first(block, iq3_xxs::read),
-            DType::IQ3_S => integers::first(block, iq3_s::read),
-            DType::IQ1_S => integers::first(block, iq1_s::read),
-            DType::IQ1_M => integers::first(block, iq1_m::read),
-            DType::TQ1_0 => integers::first(block, tq1_0::read),
-            DType::TQ2_0 => integers::first(block, tq2_0::read),
-            _ => None,
+        self.row().integers.and_then(|read| read(block))
+    }
+
+    /// Replaces `out` by a row of this type as integers and scales, without loss.
+    ///
+    /// # Panics
+    /// When the type is not a quantised type for weights, or `blocks` is not whole blocks.
+    pub fn unpack(self, blocks: &[u8], out: &mut UnpackedRow) {
+        let unpack = self.row().unpack.expect("only quantised types for weights are unpacked");
+        assert!(blocks.len().is_multiple_of(self.block_bytes()), "{self}: {} bytes are not whole blocks", blocks.len());
+        out.clear();
+        for block in blocks.chunks_exact(self.block_bytes()) {
+            unpack(block, out);
         }
     }
 
@@ -318,33 +456,29 @@ impl DType {
     }
 }
 
+/// Reason why elements cannot be encoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EncodeError {
+    /// The type can be read but not written from floats.
+    #[error("{dtype} has no encoder")]
+    NoEncoder {
+        /// The type.
+        dtype: DType,
+    },
+    /// The elements are not whole blocks.
+    #[error("{elements} elements are not whole blocks; {dtype} has {block} elements in a block")]
+    PartialBlock {
+        /// The type.
+        dtype: DType,
+        /// Elements that were given.
+        elements: usize,
+        /// Elements in a block.
+        block: usize,
+    },
+}
+
 impl std::fmt::Display for DType {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(self.name())
     }
-}
-
-/// The `f16` at the start of `bytes` as `f32`; scales are stored so.
-fn scale(bytes: [u8; 2]) -> f32 {
-    half::f16::from_le_bytes(bytes).to_f32()
-}
-
-/// Below this magnitude a sub-block counts as all zero, as in ggml (`GROUP_MAX_EPS`).
-const SMALLEST: f32 = 1e-15;
-
-/// The element of the largest magnitude, the first of equals; zero for an empty slice.
-fn largest(x: &[f32]) -> f32 {
-    x.iter().fold(0.0, |largest: f32, &x| if x.abs() > largest.abs() { x } else { largest })
-}
-
-/// What starts a block with a minimum, `d` and `m`, and the elements' places on the grid of `levels` steps that `d` spreads
-/// from the least element `m` to the greatest.
-fn grid_above_minimum(x: &[f32; 32], levels: u8) -> ([u8; 4], [u8; 32]) {
-    let least = x.iter().copied().fold(f32::INFINITY, f32::min);
-    let greatest = x.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let d = (greatest - least) / f32::from(levels);
-    let inverse = if d == 0.0 { 0.0 } else { 1.0 / d };
-    let [d0, d1] = half::f16::from_f32(d).to_le_bytes();
-    let [m0, m1] = half::f16::from_f32(least).to_le_bytes();
-    ([d0, d1, m0, m1], x.map(|x| (((x - least) * inverse + 0.5) as u8).min(levels)))
 }

@@ -1,39 +1,39 @@
-//! What can be wrong with a file, with a question to its metadata, and with a request to encode.
+//! Errors of reading a file and of metadata lookups.
 //!
-//! An error carries the facts (place, offset, need, have); the name of the file is known only to the one who opened it.
+//! An error carries the facts (location, offset, need, have); the caller that opened the file adds its name.
 
 use std::fmt;
 
-use crate::DType;
+use crate::dtype::DType;
 
 /// The part of a file that an error is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// Magic, version and counts.
     Header,
-    /// The metadata entry at this index, while its key is not known yet.
+    /// The metadata entry at this index, before its key is read.
     Entry(u64),
     /// The metadata value under this key.
     Key(String),
-    /// The row of the tensor table at this index, while its name is not known yet.
+    /// The row of the tensor table at this index, before its name is read.
     TensorRow(u64),
     /// The tensor of this name.
     Tensor(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Header => f.write_str("header"),
-            Place::Entry(index) => write!(f, "metadata entry {index}"),
-            Place::Key(key) => write!(f, "metadata key `{}`", key.escape_debug()),
-            Place::TensorRow(index) => write!(f, "tensor table row {index}"),
-            Place::Tensor(name) => write!(f, "tensor `{}`", name.escape_debug()),
+            Location::Header => f.write_str("header"),
+            Location::Entry(index) => write!(f, "metadata entry {index}"),
+            Location::Key(key) => write!(f, "metadata key `{}`", key.escape_debug()),
+            Location::TensorRow(index) => write!(f, "tensor table row {index}"),
+            Location::Tensor(name) => write!(f, "tensor `{}`", name.escape_debug()),
         }
     }
 }
 
-/// Why bytes are not a GGUF file that can be used, or a metadata value is not what was asked for.
+/// Reason why bytes are not a usable GGUF file, or why a metadata value does not have the requested type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -46,7 +46,7 @@ pub enum Error {
     /// Magic or version is byte-swapped.
     #[error("header: this is a big-endian GGUF file, at offset {offset}; only little-endian ones are read")]
     BigEndian {
-        /// Where the swapped bytes stand.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// A version that this reader does not know.
@@ -56,10 +56,10 @@ pub enum Error {
         version: u32,
     },
     /// The bytes end too early, or a length or count is larger than what remains could hold.
-    #[error("{place}: {what} at offset {offset} needs {need} bytes, {have} remain")]
+    #[error("{location}: {what} at offset {offset} needs {need} bytes, {have} remain")]
     Truncated {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The field.
         what: &'static str,
         /// Where the field begins.
@@ -70,10 +70,10 @@ pub enum Error {
         have: u64,
     },
     /// Metadata and tensor table are longer than those of any model.
-    #[error("{place}: {what} at offset {offset} leads beyond the {limit} bytes that a head may have")]
+    #[error("{location}: {what} at offset {offset} leads beyond the {limit} bytes that a head may have")]
     LongHead {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The field.
         what: &'static str,
         /// Where the field begins.
@@ -82,13 +82,13 @@ pub enum Error {
         limit: usize,
     },
     /// What the metadata and the tensor table hold takes more memory than any model's.
-    #[error("{place}: {what} at offset {offset} makes the head take {need} bytes of memory; {limit} are allowed")]
+    #[error("{location}: {what} at offset {offset} makes the head take {need} bytes of memory; {limit} are allowed")]
     Memory {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The field.
         what: &'static str,
-        /// Where the field stands.
+        /// Byte offset in the file.
         offset: u64,
         /// Bytes of memory for the head as far as this field.
         need: u64,
@@ -96,22 +96,22 @@ pub enum Error {
         limit: u64,
     },
     /// A count so large that the bytes it needs cannot be counted.
-    #[error("{place}: {what} at offset {offset} is {value}, which is more than any file holds")]
+    #[error("{location}: {what} at offset {offset} is {value}, which is more than any file holds")]
     TooLarge {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The field.
         what: &'static str,
-        /// Where the field stands.
+        /// Byte offset in the file.
         offset: u64,
         /// The value that was found.
         value: u64,
     },
     /// A string that is not UTF-8.
-    #[error("{place}: {what} at offset {offset} is not UTF-8: byte {valid} of it breaks the encoding")]
+    #[error("{location}: {what} at offset {offset} is not UTF-8: byte {valid} of it breaks the encoding")]
     NotUtf8 {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The field.
         what: &'static str,
         /// Where the string's bytes begin.
@@ -120,43 +120,43 @@ pub enum Error {
         valid: u64,
     },
     /// A value type outside the format's thirteen.
-    #[error("{place}: value type {id} at offset {offset} is unknown; types are 0 to 12")]
+    #[error("{location}: value type {id} at offset {offset} is unknown; types are 0 to 12")]
     ValueType {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The type number that was found.
         id: u32,
-        /// Where it stands.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// A boolean byte other than 0 and 1.
-    #[error("{place}: boolean at offset {offset} is {found}; it must be 0 or 1")]
+    #[error("{location}: boolean at offset {offset} is {found}; it must be 0 or 1")]
     Bool {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The byte that was found.
         found: u8,
-        /// Where it stands.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// Arrays inside arrays, too many levels.
-    #[error("{place}: array at offset {offset} is nested deeper than {limit} levels")]
+    #[error("{location}: array at offset {offset} is nested deeper than {limit} levels")]
     Depth {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// Where the array begins.
         offset: u64,
         /// The deepest nesting that is read.
         limit: u32,
     },
     /// A key or a name of no length, or longer than the format allows.
-    #[error("{place}: {what} at offset {offset} has {have} bytes; 1 to {limit} are allowed")]
+    #[error("{location}: {what} at offset {offset} has {have} bytes; 1 to {limit} are allowed")]
     NameLength {
         /// What was being read.
-        place: Place,
+        location: Location,
         /// The field.
         what: &'static str,
-        /// Where its length stands.
+        /// Byte offset in the file.
         offset: u64,
         /// Its length in bytes.
         have: u64,
@@ -164,10 +164,10 @@ pub enum Error {
         limit: u64,
     },
     /// A key or a tensor name that occurs twice.
-    #[error("{place} is repeated at offset {offset}")]
+    #[error("{location} is repeated at offset {offset}")]
     Repeated {
         /// The key or tensor.
-        place: Place,
+        location: Location,
         /// Where its second row begins.
         offset: u64,
     },
@@ -176,59 +176,59 @@ pub enum Error {
     Alignment {
         /// The value that was found, or its type where that is no integer.
         found: String,
-        /// Where the value stands.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// A tensor of no dimensions or of too many.
-    #[error("{place}: {have} dimensions at offset {offset}; 1 to {limit} are read")]
+    #[error("{location}: {have} dimensions at offset {offset}; 1 to {limit} are read")]
     Dimensions {
         /// The tensor.
-        place: Place,
+        location: Location,
         /// How many dimensions it claims.
         have: u32,
-        /// Where the count stands.
+        /// Byte offset in the file.
         offset: u64,
         /// The most that are read.
         limit: u32,
     },
     /// A dimension of zero elements.
-    #[error("{place}: dimension {axis} at offset {offset} is 0")]
+    #[error("{location}: dimension {axis} at offset {offset} is 0")]
     EmptyDimension {
         /// The tensor.
-        place: Place,
+        location: Location,
         /// Which dimension, counted from 0.
         axis: usize,
-        /// Where it stands.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// A tensor type that this engine does not read.
-    #[error("{place}: type {id} at offset {offset} is {}", type_fault(*id))]
+    #[error("{location}: type {id} at offset {offset} is {}", type_fault(*id))]
     DType {
         /// The tensor.
-        place: Place,
+        location: Location,
         /// ggml's number of the type.
         id: u32,
-        /// Where the number stands.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// Dimensions whose product overflows.
-    #[error("{place}: dimensions {dims:?} at offset {offset} have more elements than any file holds")]
+    #[error("{location}: dimensions {dims:?} at offset {offset} have more elements than any file holds")]
     Elements {
         /// The tensor.
-        place: Place,
+        location: Location,
         /// Its dimensions.
         dims: Vec<u64>,
-        /// Where they stand.
+        /// Byte offset in the file.
         offset: u64,
     },
     /// A row that does not consist of whole blocks.
     #[error(
-        "{place}: rows of {elements} elements at offset {offset} are not whole blocks; {dtype} has {block} in a block"
+        "{location}: rows of {elements} elements at offset {offset} are not whole blocks; {dtype} has {block} in a block"
     )]
     PartialBlock {
         /// The tensor.
-        place: Place,
-        /// Where the number of elements stands.
+        location: Location,
+        /// Byte offset in the file.
         offset: u64,
         /// Its type.
         dtype: DType,
@@ -238,11 +238,13 @@ pub enum Error {
         block: usize,
     },
     /// A tensor whose bytes do not start at a multiple of the alignment.
-    #[error("{place}: data offset {data_offset}, at offset {offset}, is not a multiple of the alignment {alignment}")]
+    #[error(
+        "{location}: data offset {data_offset}, at offset {offset}, is not a multiple of the alignment {alignment}"
+    )]
     Misaligned {
         /// The tensor.
-        place: Place,
-        /// Where its data offset stands.
+        location: Location,
+        /// Byte offset in the file.
         offset: u64,
         /// Its offset from the start of the data section.
         data_offset: u64,
@@ -250,10 +252,10 @@ pub enum Error {
         alignment: u64,
     },
     /// A tensor that leaves the file.
-    #[error("{place}: needs {need} bytes at offset {offset}, the file has {have} bytes")]
+    #[error("{location}: needs {need} bytes at offset {offset}, the file has {have} bytes")]
     OutOfFile {
         /// The tensor.
-        place: Place,
+        location: Location,
         /// Its bytes.
         need: u64,
         /// Where they should begin, from the start of the file.
@@ -262,10 +264,10 @@ pub enum Error {
         have: u64,
     },
     /// Two tensors that share bytes.
-    #[error("{place}: begins at offset {offset}, inside tensor `{other}`, which ends at {end}")]
+    #[error("{location}: begins at offset {offset}, inside tensor `{other}`, which ends at {end}")]
     Overlap {
         /// The tensor that begins later.
-        place: Place,
+        location: Location,
         /// Where it begins.
         offset: u64,
         /// The tensor that it begins in.
@@ -279,22 +281,22 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// A value of another type than was asked for.
+    /// A value of another type than the requested one.
     #[error("metadata key `{key}`: expected {expected}, found {found}")]
     WrongType {
         /// The key.
         key: String,
-        /// The type that was asked for.
+        /// The requested type.
         expected: &'static str,
         /// The type in the file.
         found: String,
     },
-    /// An integer that does not fit into the type that was asked for.
+    /// An integer that does not fit into the requested type.
     #[error("metadata key `{key}`: {value} ({found}) does not fit into {expected}")]
     OutOfRange {
         /// The key.
         key: String,
-        /// The type that was asked for.
+        /// The requested type.
         expected: &'static str,
         /// The type in the file.
         found: String,
@@ -303,28 +305,7 @@ pub enum Error {
     },
 }
 
-/// Why elements cannot be encoded.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EncodeError {
-    /// The type can be read but not written from floats.
-    #[error("{dtype} has no encoder")]
-    NoEncoder {
-        /// The type.
-        dtype: DType,
-    },
-    /// The elements are not whole blocks.
-    #[error("{elements} elements are not whole blocks; {dtype} has {block} elements in a block")]
-    PartialBlock {
-        /// The type.
-        dtype: DType,
-        /// Elements that were given.
-        elements: usize,
-        /// Elements in a block.
-        block: usize,
-    },
-}
-
-/// What is wrong with a type that is not read.
+/// Describes a type that is not supported.
 fn type_fault(id: u32) -> String {
     DType::refused_name(id).map_or("unknown".to_owned(), |name| format!("{name}, which is not read"))
 }

@@ -5,7 +5,7 @@
 //! first megabyte and a fuzzer's input.
 //!
 //! **Invariant:** no input causes a panic, allocations of more than [`reader::MAX_MEMORY_BYTES`], or a tensor that reaches
-//! outside the file. Every error says where: the key or tensor, the byte offset, what was needed, what was there.
+//! outside the file. Every error names the key or tensor, the byte offset, the expected value and the value found.
 //!
 //! Specification: <https://github.com/ggml-org/ggml/blob/master/docs/gguf.md>.
 #![forbid(unsafe_code)]
@@ -21,8 +21,8 @@ pub mod strings;
 pub mod value;
 pub mod write;
 
-pub use dtype::DType;
-pub use error::{EncodeError, Error};
+pub use dtype::{DType, EncodeError};
+pub use error::Error;
 pub use metadata::Metadata;
 pub use reader::{Gguf, Tensor};
 pub use strings::Strings;

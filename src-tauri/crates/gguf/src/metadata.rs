@@ -1,12 +1,14 @@
-//! Metadata: keys and values in the file's order, and typed questions to them.
+//! Metadata: keys and values in the file's order, and typed lookups.
 //!
-//! Writers disagree about widths (`u32` here, `u64` or `i32` there), so an integer of any width answers a question for
-//! any other as long as the value fits. All else must have the type that was asked for: a wrong type is an error that
+//! Writers disagree about widths (`u32` here, `u64` or `i32` there), so a lookup accepts an integer of any width
+//! if the value fits. All other values must have the requested type: a wrong type is an error that
 //! names the key, the type expected and the type found. A missing key is `None`, or an error for `required_*`.
 
 use std::collections::HashMap;
 
-use crate::{Array, Error, Strings, Value};
+use crate::error::Error;
+use crate::strings::Strings;
+use crate::value::{Array, Value};
 
 /// The metadata of one file; each key once, in the file's order.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,4 +1,4 @@
-//! Bytes to a [`Gguf`]: header, metadata, tensor table, and the proof that every tensor lies inside the file.
+//! Bytes to a [`Gguf`]: header, metadata, tensor table, and the check that every tensor is inside the file.
 //!
 //! ```text
 //! "GGUF"  version: u32  tensors: u64  entries: u64
@@ -15,30 +15,26 @@ mod values;
 
 use std::collections::HashMap;
 
-use crate::error::Place;
-use crate::{DType, Error, Metadata, Value};
+use crate::dtype::DType;
+use crate::error::{Error, Location};
+use crate::metadata::Metadata;
+use crate::value::Value;
 use cursor::Cursor;
+pub use cursor::{MAX_HEAD_BYTES, MAX_MEMORY_BYTES};
 
 /// Alignment of the data section where `general.alignment` is absent, from the specification.
 pub const DEFAULT_ALIGNMENT: u64 = 32;
-
-/// The longest head that is read. The largest known vocabularies make one of some 20 MB; a sparse file takes no disk to have
-/// terabytes of empty strings.
-pub const MAX_HEAD_BYTES: usize = 64 << 20;
-
-/// The most memory that a [`Gguf`] takes, and its reader at any time: with what an error tells, 64 MiB.
-pub const MAX_MEMORY_BYTES: u64 = 63 << 20;
 
 const MAX_DIMENSIONS: u32 = 4; // GGML_MAX_DIMS
 const MAX_KEY_BYTES: u64 = 65_535; // the specification's "at most 2^16 - 1 bytes"
 const MAX_TENSOR_NAME_BYTES: u64 = 65_535; // the specification has 64, real files have a few more
 
-/// Memory of an entry of an index: a name's place and a number, and a byte of the table, which is up to 16/7 as large as what is
+/// Memory of an entry of an index: a name's position and a number, and a byte of the table, which is up to 16/7 as large as what is
 /// in it.
 const INDEX_BYTES: u64 = 33 * 16 / 7 + 1;
 /// Memory of a metadata entry, without its key and value.
 const ENTRY_BYTES: u64 = size_of::<(String, Value)>() as u64 + INDEX_BYTES;
-/// Memory of a tensor without its name: its row, its dimensions, its entry in the index, and a place when all are sorted.
+/// Memory of a tensor without its name: its row, its dimensions, its entry in the index, and a position when all are sorted.
 const TENSOR_BYTES: u64 = size_of::<Tensor>() as u64 + 8 * MAX_DIMENSIONS as u64 + INDEX_BYTES + 8;
 
 /// The head of a GGUF file: everything but the tensors' bytes.
@@ -68,7 +64,7 @@ pub struct Tensor {
     pub offset: u64,
     /// How many bytes it has.
     pub bytes: u64,
-    /// The file that it lies in, for a model [in several](crate::split); else 0.
+    /// Index of the file that contains it, for a [split model](crate::split); else 0.
     pub part: usize,
 }
 
@@ -80,7 +76,7 @@ impl Tensor {
 }
 
 impl Gguf {
-    /// Reads the head of a file of which `bytes` is the whole, and checks that every tensor lies inside it.
+    /// Reads the head of a whole file, and checks that every tensor is inside the file.
     pub fn parse(bytes: &[u8]) -> Result<Gguf, Error> {
         Gguf::parse_header(bytes, bytes.len() as u64)
     }
@@ -90,18 +86,18 @@ impl Gguf {
     pub fn parse_header(bytes: &[u8], file_len: u64) -> Result<Gguf, Error> {
         let mut cursor = Cursor::new(bytes);
         let version = version(&mut cursor)?;
-        let place = || Place::Header;
+        let location = || Location::Header;
         let tensor_count_at = cursor.offset();
-        let tensor_count = cursor.length("tensor count", place)?;
+        let tensor_count = cursor.length("tensor count", location)?;
         let entry_count_at = cursor.offset();
-        let entry_count = cursor.length("metadata count", place)?;
+        let entry_count = cursor.length("metadata count", location)?;
         // The smallest entry is a key of one byte, a type and a value of one byte.
-        cursor.check_count("metadata count", entry_count, cursor.length_bytes() + 6, entry_count_at, place)?;
+        cursor.check_count("metadata count", entry_count, cursor.length_bytes() + 6, entry_count_at, location)?;
         // The smallest row is a name of one byte, one dimension, a type and an offset.
-        cursor.check_count("tensor count", tensor_count, 2 * cursor.length_bytes() + 17, tensor_count_at, place)?;
+        cursor.check_count("tensor count", tensor_count, 2 * cursor.length_bytes() + 17, tensor_count_at, location)?;
 
-        cursor.take_memory(entry_count * ENTRY_BYTES, "metadata count", entry_count_at, place)?;
-        cursor.take_memory(tensor_count * TENSOR_BYTES, "tensor count", tensor_count_at, place)?;
+        cursor.take_memory(entry_count * ENTRY_BYTES, "metadata count", entry_count_at, location)?;
+        cursor.take_memory(tensor_count * TENSOR_BYTES, "tensor count", tensor_count_at, location)?;
 
         let (metadata, alignment) = metadata(&mut cursor, entry_count)?;
         let mut tensors = Vec::with_capacity(tensor_count as usize);
@@ -110,7 +106,7 @@ impl Gguf {
             let at = cursor.offset();
             let tensor = tensor(&mut cursor, row, alignment)?;
             if index.insert(tensor.name.clone(), tensors.len()).is_some() {
-                return Err(Error::Repeated { place: Place::Tensor(tensor.name), offset: at });
+                return Err(Error::Repeated { location: Location::Tensor(tensor.name), offset: at });
             }
             tensors.push(tensor);
         }
@@ -138,7 +134,7 @@ impl Gguf {
         self.tensors
     }
 
-    /// Adds a tensor, whose name is new, at the end of the table.
+    /// Appends a tensor to the table. Its name must be new.
     pub(crate) fn add(&mut self, tensor: Tensor) {
         self.index.insert(tensor.name.clone(), self.tensors.len());
         self.tensors.push(tensor);
@@ -156,34 +152,34 @@ fn version(cursor: &mut Cursor<'_>) -> Result<u32, Error> {
         Some(b"FUGG") => return Err(Error::BigEndian { offset: 0 }),
         _ => return Err(Error::Magic { found: cursor.rest().iter().take(4).copied().collect() }),
     }
-    cursor.array::<4>("magic", || Place::Header)?;
-    let version = u32::from_le_bytes(cursor.array("version", || Place::Header)?);
+    cursor.array::<4>("magic", || Location::Header)?;
+    let version = u32::from_le_bytes(cursor.array("version", || Location::Header)?);
     match version {
         1..=3 => {
             cursor.set_version(version);
             Ok(version)
         }
-        // A big-endian writer leaves the magic's bytes in order, so the version is where it shows.
+        // A big-endian writer leaves the magic's bytes in order, so only the version shows it.
         _ if (1..=3).contains(&version.swap_bytes()) => Err(Error::BigEndian { offset: 4 }),
         _ => Err(Error::Version { version }),
     }
 }
 
-/// Metadata, and the alignment that they ask for.
+/// Reads the metadata and the alignment that they set.
 fn metadata(cursor: &mut Cursor<'_>, count: u64) -> Result<(Metadata, u64), Error> {
     let mut metadata = Metadata::with_capacity(count as usize);
     let mut alignment = DEFAULT_ALIGNMENT;
     for entry in 0..count {
         let at = cursor.offset();
-        let key = cursor.name("key", MAX_KEY_BYTES, || Place::Entry(entry))?;
-        cursor.take_memory(2 * key.len() as u64, "key", at, || Place::Entry(entry))?;
+        let key = cursor.name("key", MAX_KEY_BYTES, || Location::Entry(entry))?;
+        cursor.take_memory(2 * key.len() as u64, "key", at, || Location::Entry(entry))?;
         let type_at = cursor.offset();
         let value = values::value(cursor, key)?;
         if key == "general.alignment" {
             alignment = power_of_two(&value, type_at + 4)?;
         }
         if metadata.set(key, value).is_some() {
-            return Err(Error::Repeated { place: Place::Key(key.to_owned()), offset: at });
+            return Err(Error::Repeated { location: Location::Key(key.to_owned()), offset: at });
         }
     }
     Ok((metadata, alignment))
@@ -202,43 +198,50 @@ fn power_of_two(value: &Value, offset: u64) -> Result<u64, Error> {
 /// Reads one row; the offset it returns is still relative to the data section.
 fn tensor(cursor: &mut Cursor<'_>, row: u64, alignment: u64) -> Result<Tensor, Error> {
     let name_at = cursor.offset();
-    let name = cursor.name("name", MAX_TENSOR_NAME_BYTES, || Place::TensorRow(row))?;
-    cursor.take_memory(2 * name.len() as u64, "name", name_at, || Place::TensorRow(row))?;
-    let place = || Place::Tensor(name.to_owned());
+    let name = cursor.name("name", MAX_TENSOR_NAME_BYTES, || Location::TensorRow(row))?;
+    cursor.take_memory(2 * name.len() as u64, "name", name_at, || Location::TensorRow(row))?;
+    let location = || Location::Tensor(name.to_owned());
 
     let at = cursor.offset();
-    let count = u32::from_le_bytes(cursor.array("dimension count", place)?);
+    let count = u32::from_le_bytes(cursor.array("dimension count", location)?);
     if !(1..=MAX_DIMENSIONS).contains(&count) {
-        return Err(Error::Dimensions { place: place(), have: count, offset: at, limit: MAX_DIMENSIONS });
+        return Err(Error::Dimensions { location: location(), have: count, offset: at, limit: MAX_DIMENSIONS });
     }
     let dims_at = cursor.offset();
     let mut dims = Vec::with_capacity(count as usize);
     for axis in 0..count as usize {
         let at = cursor.offset();
-        match cursor.length("dimension", place)? {
-            0 => return Err(Error::EmptyDimension { place: place(), axis, offset: at }),
+        match cursor.length("dimension", location)? {
+            0 => return Err(Error::EmptyDimension { location: location(), axis, offset: at }),
             dim => dims.push(dim),
         }
     }
 
     let at = cursor.offset();
-    let id = u32::from_le_bytes(cursor.array("type", place)?);
-    let dtype = DType::from_ggml_id(id).ok_or_else(|| Error::DType { place: place(), id, offset: at })?;
+    let id = u32::from_le_bytes(cursor.array("type", location)?);
+    let dtype = DType::from_ggml_id(id).ok_or_else(|| Error::DType { location: location(), id, offset: at })?;
     let elements = dims.iter().try_fold(1u64, |product, &dim| product.checked_mul(dim));
-    let elements = elements.ok_or_else(|| Error::Elements { place: place(), dims: dims.clone(), offset: dims_at })?;
+    let elements =
+        elements.ok_or_else(|| Error::Elements { location: location(), dims: dims.clone(), offset: dims_at })?;
     let row_elements = dims.first().copied().unwrap_or_default();
     let (block, block_bytes) = (dtype.block() as u64, dtype.block_bytes() as u64);
     if !row_elements.is_multiple_of(block) {
         let block = dtype.block();
-        return Err(Error::PartialBlock { place: place(), offset: dims_at, dtype, elements: row_elements, block });
+        return Err(Error::PartialBlock {
+            location: location(),
+            offset: dims_at,
+            dtype,
+            elements: row_elements,
+            block,
+        });
     }
     let bytes = (elements / block).checked_mul(block_bytes);
-    let bytes = bytes.ok_or_else(|| Error::Elements { place: place(), dims: dims.clone(), offset: dims_at })?;
+    let bytes = bytes.ok_or_else(|| Error::Elements { location: location(), dims: dims.clone(), offset: dims_at })?;
 
     let at = cursor.offset();
-    let offset = u64::from_le_bytes(cursor.array("data offset", place)?);
+    let offset = u64::from_le_bytes(cursor.array("data offset", location)?);
     if !offset.is_multiple_of(alignment) {
-        return Err(Error::Misaligned { place: place(), offset: at, data_offset: offset, alignment });
+        return Err(Error::Misaligned { location: location(), offset: at, data_offset: offset, alignment });
     }
     Ok(Tensor { name: name.to_owned(), dtype, dims, offset, bytes, part: 0 })
 }
@@ -248,7 +251,7 @@ fn place_in_file(tensor: &mut Tensor, data_offset: u64, file_len: u64) -> Result
     let offset = tensor.offset.checked_add(data_offset);
     if offset.and_then(|offset| offset.checked_add(tensor.bytes)).is_none_or(|end| end > file_len) {
         return Err(Error::OutOfFile {
-            place: Place::Tensor(tensor.name.clone()),
+            location: Location::Tensor(tensor.name.clone()),
             need: tensor.bytes,
             offset: offset.unwrap_or(u64::MAX),
             have: file_len,
@@ -266,8 +269,8 @@ fn check_overlaps(tensors: &[Tensor]) -> Result<(), Error> {
         // Both ends were checked against the file's size, so the sum does not overflow.
         let end = earlier.offset + earlier.bytes;
         if later.offset < end {
-            let (place, other) = (Place::Tensor(later.name.clone()), earlier.name.clone());
-            return Err(Error::Overlap { place, offset: later.offset, other, end });
+            let (location, other) = (Location::Tensor(later.name.clone()), earlier.name.clone());
+            return Err(Error::Overlap { location, offset: later.offset, other, end });
         }
     }
     Ok(())

@@ -1,15 +1,16 @@
 //! Models in several files: `name-00001-of-00003.gguf` and so on.
 //!
 //! Each part is a whole GGUF file with a head of its own, whose keys `split.no` (from 0), `split.count` and
-//! `split.tensors.count` (of all parts together) say which part it is. The first one has the model's metadata; the tensors of
+//! `split.tensors.count` (of all parts together) identify the part. The first one has the model's metadata; the tensors of
 //! all, in the order of the parts, are the model's. This is how llama.cpp's `gguf-split` writes them.
 //!
-//! **Invariant:** what [`join`] gives has each tensor once, and [`Tensor::part`](crate::Tensor::part) says in which file.
+//! **Invariant:** the result of [`join`] has each tensor once, and [`Tensor::part`](crate::Tensor::part) is the index of its file.
 
 use std::collections::HashMap;
 use std::fmt;
 
-use crate::{Error, Gguf};
+use crate::error::Error;
+use crate::reader::Gguf;
 
 /// The most parts of a model; published ones have some 200.
 pub const MAX_PARTS: u32 = 512;
@@ -21,7 +22,7 @@ pub struct Split {
     pub number: u32,
     /// How many parts there are, at least two.
     pub count: u32,
-    /// How many tensors all parts hold, where the file says so.
+    /// Number of tensors in all parts, if the file has the key.
     pub tensors: Option<u64>,
 }
 
@@ -37,7 +38,7 @@ pub enum SplitError {
     Key {
         /// The part.
         file: String,
-        /// What is wrong.
+        /// The metadata error.
         source: Error,
     },
     /// A number that no part can have.
@@ -52,13 +53,13 @@ pub enum SplitError {
         /// `split.count`.
         count: u32,
     },
-    /// A name that does not tell those of the other parts.
+    /// A name from which those of the other parts cannot be derived.
     #[error("`{file}` is part {} of {} of a model, and must be named like `model-{:05}-of-{:05}.gguf` for the others to be \
              found", .split.number + 1, .split.count, .split.number + 1, .split.count)]
     Name {
         /// The part.
         file: String,
-        /// What its keys say.
+        /// Its keys.
         split: Split,
     },
     /// Files of a model that are not there.
@@ -69,7 +70,7 @@ pub enum SplitError {
         /// The names of those that are not there.
         missing: Vec<String>,
     },
-    /// A file that is a model by itself.
+    /// A file that is a whole model.
     #[error("`{file}` is not a part of a split model: it has no metadata key `split.count`")]
     NotAPart {
         /// The file.
@@ -166,10 +167,10 @@ impl Split {
         Ok(Some(Split { number, count, tensors }))
     }
 
-    /// The names of all parts, by that of this one; `exists` says whether there is a file of such a name beside it.
+    /// Derives the names of all parts from the name of this one. `exists` checks whether the folder has a file of that name.
     ///
     /// # Errors
-    /// Where the name has not the form that tells them, or tells another part than the keys do, and where files are missing.
+    /// If the name does not have the form of a part's name, if it contradicts the keys, or if files are missing.
     pub fn names(&self, file: &str, exists: impl Fn(&str) -> bool) -> Result<Vec<String>, SplitError> {
         let named = PartName::parse(file);
         let fits = named.filter(|named| named.number == self.number + 1 && named.count == self.count);
@@ -201,8 +202,8 @@ pub fn join(parts: Vec<(String, Gguf)>) -> Result<Gguf, SplitError> {
             return other("split.count", here.count.to_string(), split.count.to_string());
         }
         if here.tensors != split.tensors {
-            let told = |tensors: Option<u64>| tensors.map_or("missing".to_owned(), |tensors| tensors.to_string());
-            return other("split.tensors.count", told(here.tensors), told(split.tensors));
+            let text = |tensors: Option<u64>| tensors.map_or("missing".to_owned(), |tensors| tensors.to_string());
+            return other("split.tensors.count", text(here.tensors), text(split.tensors));
         }
         let key = "general.architecture";
         if let (Ok(Some(have)), Ok(Some(need))) = (gguf.metadata().str(key), whole.metadata().str(key))
@@ -227,7 +228,7 @@ pub fn join(parts: Vec<(String, Gguf)>) -> Result<Gguf, SplitError> {
     }
 }
 
-/// What a part says about itself, when it is the one that belongs here.
+/// Reads a part's keys. It is an error if the part's number is not `number`.
 fn position(file: &str, gguf: &Gguf, number: u32) -> Result<Split, SplitError> {
     let split = Split::of(file, gguf)?.ok_or_else(|| SplitError::NotAPart { file: file.to_owned() })?;
     if split.number == number {

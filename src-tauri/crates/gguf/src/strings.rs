@@ -1,8 +1,8 @@
 //! Many texts in one piece of memory.
 //!
-//! A vocabulary is a list of up to 260,000 short texts, and its merges are twice as many. As a `String` each, they would
-//! take some fifty bytes more than they have; here it is four, less than the length that stands before each in a file. So a
-//! list never takes more memory than its part of the file, whatever the file says.
+//! A vocabulary is a list of up to 260,000 short texts, and its merges are twice as many. A `String` each would add about fifty
+//! bytes. Here the overhead is four bytes, less than the length before each text in a file, so a list never takes more
+//! memory than its part of the file.
 
 use std::fmt;
 
@@ -102,7 +102,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_list_gives_what_was_put_in(texts in proptest::collection::vec(".{0,5}", 0..20)) {
+        fn strings_return_the_pushed_texts(texts in proptest::collection::vec(".{0,5}", 0..20)) {
             let strings = Strings::from(texts.clone());
             prop_assert_eq!(strings.len(), texts.len());
             prop_assert_eq!(strings.is_empty(), texts.is_empty());

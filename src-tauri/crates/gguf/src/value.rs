@@ -3,7 +3,7 @@
 //! Arrays are stored unboxed, one vector per element type, because a vocabulary is an array of up to 260,000 strings
 //! and as many floats.
 
-use crate::Strings;
+use crate::strings::Strings;
 
 /// The number of a value type in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

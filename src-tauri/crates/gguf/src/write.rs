@@ -7,8 +7,10 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
+use crate::dtype::DType;
+use crate::metadata::Metadata;
 use crate::reader::DEFAULT_ALIGNMENT;
-use crate::{Array, DType, Metadata, Value};
+use crate::value::{Array, Value};
 
 /// Why a tensor cannot be part of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +117,7 @@ impl<'a> Writer<'a> {
         self.add(name, dtype, dims, need, Data::Bytes(bytes))
     }
 
-    /// Adds a tensor whose blocks `fill` writes when the file is written, so that they need not lie in memory.
+    /// Adds a tensor whose blocks `fill` writes when the file is written, so that they need not be in memory.
     ///
     /// # Errors
     /// When a reader would refuse the tensor.
@@ -152,7 +154,7 @@ impl<'a> Writer<'a> {
     /// When a function given to [`Writer::tensor_from`] fails or writes another number of bytes than its tensor has.
     pub fn finish(&self) -> Vec<u8> {
         let mut file = Vec::new();
-        self.write_to(&mut file).expect("a vector takes all bytes and the tensors' functions keep their word");
+        self.write_to(&mut file).expect("a vector takes all bytes and the tensors' functions write the promised bytes");
         file
     }
 

@@ -26,7 +26,7 @@ fn floats(bytes: &[u8]) -> Vec<f32> {
 }
 
 #[test]
-fn decoding_equals_the_recorded_values() {
+fn decode_equals_the_recorded_values() {
     for dtype in types() {
         let blocks = fixture(&format!("{dtype}.decode.blocks"));
         let expected = floats(&fixture(&format!("{dtype}.decode.f32")));
@@ -40,7 +40,7 @@ fn decoding_equals_the_recorded_values() {
 }
 
 #[test]
-fn encoding_equals_the_recorded_blocks() {
+fn encode_equals_the_recorded_blocks() {
     let x = floats(&fixture("encode.f32"));
     for dtype in types() {
         let mut encoded = Vec::new();
@@ -64,34 +64,34 @@ fn encoding_equals_the_recorded_blocks() {
     }
 }
 
-/// After 32 zeros ggml writes what belongs to the next elements of an IQ3_S block in the place of these, and the block
-/// decodes to something else than it was made from. Here every element keeps its place.
+/// After 32 zeros ggml writes the next elements of an IQ3_S block over these, so the block decodes to other values. Here
+/// every element keeps its position.
 fn has_empty_sub_block(x: &[f32]) -> bool {
     x.chunks(32).any(|sub| sub.iter().all(|&x| x == 0.0))
 }
 
 #[test]
-fn an_empty_sub_block_of_iq3_s_moves_no_other() {
+fn iq3_s_empty_sub_block_keeps_other_elements() {
     let x: Vec<f32> =
         (0..256).map(|i| if i / 32 == 1 { 0.0 } else { [-3.0, 2.0, 3.0, -2.0][i * i % 17 % 4] }).collect();
     let (mut blocks, mut back) = (Vec::new(), vec![0.0; 256]);
     DType::IQ3_S.encode(&x, &mut blocks).expect("IQ3_S has an encoder");
     DType::IQ3_S.decode(&blocks, &mut back);
     for (i, (x, back)) in x.iter().zip(&back).enumerate() {
-        assert!((x - back).abs() < 1.5, "element {i}: {back} stands for {x}");
+        assert!((x - back).abs() < 1.5, "element {i}: {back} decodes {x}");
     }
 }
 
 #[test]
-fn f32_is_copied_both_ways() {
+fn f32_encode_and_decode_copy_bytes() {
     let bytes = fixture("encode.f32");
     let mut encoded = Vec::new();
     DType::F32.encode(&floats(&bytes), &mut encoded).expect("F32 has an encoder");
-    assert_eq!(encoded, bytes, "F32 bytes come back");
+    assert_eq!(encoded, bytes, "F32 bytes are unchanged");
 }
 
 #[test]
-fn integers_are_what_is_decoded() {
+fn integers_decode_to_the_same_values() {
     for dtype in types() {
         let blocks = fixture(&format!("{dtype}.decode.blocks"));
         for block in blocks.chunks(dtype.block_bytes()) {

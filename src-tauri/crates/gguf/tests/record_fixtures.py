@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
-"""Records tests/fixtures: what the PyPI package `gguf` decodes and encodes, for the tests to hold this crate against;
-and writes src/dtype/grids: the tables of the IQ types, packed (src/dtype/grids.rs says how).
+"""Records tests/fixtures: what the PyPI package `gguf` decodes and encodes, which the tests compare with this crate;
+and writes src/dtype/grids: the tables of the IQ types, packed (as src/dtype/grids.rs describes).
 
     python3 -m venv venv && venv/bin/pip install gguf numpy llama-cpp-python
     venv/bin/python record_fixtures.py
 
 Per type TYPE: `TYPE.decode.blocks` holds random valid blocks and `TYPE.decode.f32` their values; `TYPE.encode.f32` (one
 for all types, `encode.f32`) holds values and `TYPE.encode.blocks` the blocks that they become. `gguf` has no encoders for
-types that are searched for: those come from ggml's own library, which the package `llama-cpp-python` carries. Without
-that package the files that are already there stay. Where the package is there, every decoded value is also compared with what ggml's library gives.
+types whose scales are searched: those blocks come from ggml's own library, which the package `llama-cpp-python` carries.
+Without that package the existing files stay. With it, every decoded value is also compared with that of ggml's library.
+
+The types, their scales and which of them have encoders are read from `src/dtype.rs`: a new type needs no change here.
 
 `gguf` decodes neither Q8_1 nor Q8_K, so their definition is written down below; ggml's library decodes Q8_K only.
 """
 
 import ctypes
 import pathlib
+import re
 
 import numpy as np
 from gguf import GGMLQuantizationType as T
@@ -22,37 +25,55 @@ from gguf import quants
 from gguf.constants import GGML_QUANT_SIZES
 
 SEED = 20240229
-BLOCKS = {T.F16: 2048, T.BF16: 2048, T.Q8_0: 48, T.Q4_0: 64, T.Q5_0: 64, T.Q4_K: 12, T.Q5_K: 12, T.Q6_K: 12}
-# Types that were added later are drawn from generators of their own, so that what was recorded before stays.
-LATER = {T.Q2_K: 8, T.Q3_K: 8, T.IQ2_XXS: 8, T.IQ2_XS: 8, T.IQ2_S: 8, T.IQ3_XXS: 8, T.IQ3_S: 8, T.IQ1_S: 8, T.IQ1_M: 8}
-LATER |= {T.TQ1_0: 8, T.TQ2_0: 8, T.NVFP4: 24, T.Q8_1: 32, T.Q8_K: 6}
-LATER |= {T.Q4_1: 64, T.Q5_1: 64, T.IQ4_NL: 64, T.IQ4_XS: 12, T.MXFP4: 64}
-# Where in a block its f16 scales are: bits there are random only as far as they make finite numbers.
-SCALES = {T.F16: [0], T.Q8_0: [0], T.Q4_0: [0], T.Q5_0: [0], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
-SCALES |= {T.Q2_K: [80, 82], T.Q3_K: [108], T.TQ1_0: [52], T.TQ2_0: [64], T.Q8_1: [0, 2]}
-SCALES |= {T.Q4_1: [0, 2], T.Q5_1: [0, 2], T.IQ4_NL: [0], T.IQ4_XS: [0]}
-SCALES |= {kind: [0] for kind in (T.IQ2_XXS, T.IQ2_XS, T.IQ2_S, T.IQ3_XXS, T.IQ3_S, T.IQ1_S)}
-SEARCHED = (T.Q2_K, T.Q3_K, T.Q4_K, T.Q5_K, T.Q6_K, T.IQ3_S, T.IQ4_NL, T.IQ4_XS)
-ENCODED = (T.F16, T.BF16, T.Q8_0, T.Q4_0, T.Q5_0, T.Q4_1, T.Q5_1, T.MXFP4, T.TQ1_0, T.TQ2_0)
+# Blocks of the types that were recorded first, drawn from one generator in this order. Each later type has a generator of its
+# own, so that a new type changes no earlier recording.
+FIRST = {T.F16: 2048, T.BF16: 2048, T.Q8_0: 48, T.Q4_0: 64, T.Q5_0: 64, T.Q4_K: 12, T.Q5_K: 12, T.Q6_K: 12}
+# Blocks of later types, where they are not 64 of 32 elements or 8 of 256.
+COUNTS = FIRST | {T.NVFP4: 24, T.Q8_1: 32, T.Q8_K: 6, T.IQ4_XS: 12}
 # `gguf` counts the two numbers at the head of Q8_1 as f32; in ggml they are f16.
 BLOCK_BYTES = {kind: size for kind, (_, size) in GGML_QUANT_SIZES.items()} | {T.Q8_1: 36}
 FOLDER = pathlib.Path(__file__).parent / "fixtures"
-GRIDS = pathlib.Path(__file__).parent.parent / "src" / "dtype" / "grids"
+SOURCE = pathlib.Path(__file__).parent.parent / "src"
+GRIDS = SOURCE / "dtype" / "grids"
+
+
+def table() -> dict[T, str]:
+    """The rows of quantised types in the table of `src/dtype.rs`, and those of the two short floats."""
+    _, _, rows = (SOURCE / "dtype.rs").read_text().partition("\ntypes! {\n")
+    rows, _, _ = rows.partition("\n}\n")
+    found = dict(re.findall(r"^    (\w+) \{(.*?)\}(?=\n    ///|\Z)", rows, re.MULTILINE | re.DOTALL))
+    return {T[name]: row for name, row in found.items() if "block: 1," not in row or T[name] in FIRST}
+
+
+TYPES = table()
+
+
+def scale_offsets(kind: T) -> list[int]:
+    """Where in a block its f16 scales are: bits there are random only as far as they make finite numbers."""
+    if kind == T.F16:
+        return [0]
+    offsets = re.search(r"Scales::F16\(&\[([\d, ]+)\]\)", TYPES[kind])
+    return [int(offset) for offset in offsets.group(1).split(",")] if offsets else []
+
+
+def has_encoder(kind: T) -> bool:
+    return "..blocks!" in TYPES[kind] or "encode: Some" in TYPES[kind]
 
 
 def blocks(rng: np.random.Generator, kind: T) -> np.ndarray:
-    out = rng.integers(0, 256, ((BLOCKS | LATER)[kind], BLOCK_BYTES[kind]), dtype=np.uint8)
-    if kind in LATER:
+    count = COUNTS.get(kind, 64 if GGML_QUANT_SIZES[kind][0] == 32 else 8)
+    out = rng.integers(0, 256, (count, BLOCK_BYTES[kind]), dtype=np.uint8)
+    if kind not in FIRST:
         # The least and the greatest number of every field.
         out[0], out[1] = 0, 255
-    for at in SCALES.get(kind, []):
+    for at in scale_offsets(kind):
         out[:, at : at + 2] = scales(rng, len(out)).view(np.uint8).reshape(-1, 2)
     if kind == T.IQ1_M:
         # Each u16 of the scales has four bits of the block's scale on top.
         words = out[:, 48:].view("<u2")
         words[:] = words & 0x0FFF | (scales(rng, len(out))[:, None] >> np.array([0, 4, 8, 12]) & 15) << 12
     if kind == T.NVFP4:
-        # Zeros of both signs, what is not a number and what stands in its place, the least and the greatest number.
+        # Zeros of both signs, not-a-number and the number in its place, the least and the greatest number.
         out[2:4, :4] = [[0x00, 0x80, 0x7F, 0xFF], [0x01, 0x07, 0x08, 0x7E]]
     if kind == T.Q8_K:
         out[:, :4] = rng.normal(0, 0.01, len(out)).astype("<f4").view(np.uint8).reshape(-1, 4)
@@ -150,21 +171,22 @@ def search(x: np.ndarray, kind: T) -> bytes | None:
 def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     rng = np.random.default_rng(SEED)
-    for kind in BLOCKS | LATER:
-        encoded = blocks(np.random.default_rng([SEED, kind.value]) if kind in LATER else rng, kind)
+    for kind in list(FIRST) + [kind for kind in TYPES if kind not in FIRST]:
+        encoded = blocks(rng if kind in FIRST else np.random.default_rng([SEED, kind.value]), kind)
         (FOLDER / f"{kind.name}.decode.blocks").write_bytes(encoded.tobytes())
         decoded = decode(encoded, kind)
         (FOLDER / f"{kind.name}.decode.f32").write_bytes(decoded.tobytes())
         print(f"{kind.name}: {compare_with_ggml(encoded, decoded, kind)}")
     x = values(rng)
     (FOLDER / "encode.f32").write_bytes(x.astype("<f4").tobytes())
-    for kind in ENCODED:
-        with np.errstate(over="ignore", divide="ignore"):
-            (FOLDER / f"{kind.name}.encode.blocks").write_bytes(quants.quantize(x, kind).tobytes())
-    for kind in SEARCHED:
-        blocks_of_kind = search(x, kind)
-        if blocks_of_kind is not None:
-            (FOLDER / f"{kind.name}.encode.blocks").write_bytes(blocks_of_kind)
+    for kind in filter(has_encoder, TYPES):
+        try:
+            with np.errstate(over="ignore", divide="ignore"):
+                encoded = quants.quantize(x, kind).tobytes()
+        except NotImplementedError:
+            encoded = search(x, kind)
+        if encoded is not None:
+            (FOLDER / f"{kind.name}.encode.blocks").write_bytes(encoded)
     GRIDS.mkdir(exist_ok=True)
     for name in ("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S"):
         # IQ1_S and IQ1_M share theirs.

@@ -80,7 +80,7 @@ fn write(content: &Content) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(content in content()) {
+    fn written_file_reads_back_equal(content in content()) {
         let file = write(&content);
         let gguf = Gguf::parse(&file).expect("a written file is read");
         prop_assert_eq!(gguf.alignment, content.alignment);
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn every_truncation_is_refused(content in content(), cut in 0.0..1.0f64) {
+    fn truncated_file_is_refused(content in content(), cut in 0.0..1.0f64) {
         let file = write(&content);
         let head = Gguf::parse(&file).expect("a written file is read");
         let end = head.tensors().iter().map(|tensor| tensor.offset + tensor.bytes).max();
@@ -146,7 +146,7 @@ proptest! {
 
 /// Version 1 has 32-bit counts, lengths and dimensions; version 2 is version 3 under another number.
 #[test]
-fn older_versions_are_read() {
+fn reader_accepts_older_versions() {
     let mut file = b"GGUF".to_vec();
     file.extend([1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0]);
     file.extend(*b"\x03\0\0\0key\x08\0\0\0\x05\0\0\0value");
@@ -162,7 +162,7 @@ fn older_versions_are_read() {
 }
 
 #[test]
-fn the_writer_refuses_what_a_reader_would() {
+fn writer_refuses_the_same_input_as_the_reader() {
     let check = |name: &str, dims: &[u64], bytes: usize, expected: &str| {
         let mut writer = Writer::default();
         writer.tensor("taken", DType::F32, &[1], vec![0; 4]).expect("the tensor is right");

@@ -1,23 +1,23 @@
-//! The processor as plain data, and which instruction sets it offers.
+//! Processor and its instruction sets as plain data.
 
-/// A processor, and the part of it that this process may use.
+/// Processor and the cores that this process may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpu {
-    /// The name its maker gives it, as the system reports it; empty when the system does not say.
+    /// Vendor's name of the processor; empty if the system does not report it.
     pub brand: String,
-    /// Cores with their own execution units, online, in the whole machine. At least 1.
+    /// Online physical cores of the whole machine. At least 1.
     pub physical_cores: usize,
-    /// Hardware threads, online, in the whole machine. At least `physical_cores`.
+    /// Online hardware threads of the whole machine. At least `physical_cores`.
     pub logical: usize,
-    /// Ids of hardware threads to pin compute threads to: one for each physical core that the affinity mask allows, and
-    /// no more than the container's processor quota pays for, ascending. Never empty.
+    /// Ids of hardware threads for pinned compute threads, ascending: one per physical core that the affinity mask allows, and no
+    /// more than the container's CPU quota. Never empty.
     pub usable_cores: Vec<usize>,
-    /// Instruction sets that may be used here.
+    /// Available instruction sets.
     pub features: Features,
 }
 
-/// Instruction sets beyond the architecture's baseline. A set counts only when the operating system saves its registers
-/// too, which the standard library checks. All that belong to another architecture are false.
+/// Instruction sets beyond the architecture's baseline. A set is available only if the operating system saves its registers too,
+/// which the standard library checks. Sets of other architectures are false.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Features {
     /// x86: SSE 4.1, 128-bit integers.
@@ -49,19 +49,19 @@ pub struct Features {
 }
 
 impl Features {
-    /// Each set by its name, in the order of the fields, and whether it is there.
+    /// Returns the name and availability of each set, in the order of the fields.
     #[must_use]
     pub fn named(&self) -> [(&'static str, bool); 13] {
         let mut copy = *self;
-        copy.fields().map(|(name, has)| (name, *has))
+        copy.fields().map(|(name, available)| (name, *available))
     }
 
-    /// All sets of all architectures but the one of this name: who lacks nothing then does not need it.
+    /// Returns all sets of all architectures except one, for tests of what needs that set.
     #[must_use]
     pub fn all_but(name: &str) -> Self {
         let mut all = Self::default();
-        for (known, has) in all.fields() {
-            *has = known != name;
+        for (field, available) in all.fields() {
+            *available = field != name;
         }
         all
     }
@@ -84,7 +84,7 @@ impl Features {
         ]
     }
 
-    /// Asks this processor.
+    /// Detects the sets of this processor.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         return Self {
@@ -117,13 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_has_a_name() {
+    fn every_feature_has_a_name() {
         let some = Features { fma: true, i8mm: true, ..Features::default() };
-        let named: Vec<_> = some.named().into_iter().filter(|(_, has)| *has).map(|(name, _)| name).collect();
-        assert_eq!(named, ["fma", "i8mm"], "those that are there");
+        let named = some.named().into_iter().filter(|(_, available)| *available);
+        let named: Vec<_> = named.map(|(name, _)| name).collect();
+        assert_eq!(named, ["fma", "i8mm"], "available sets");
         for (name, _) in some.named() {
-            let lacking: Vec<_> = Features::all_but(name).named().into_iter().filter(|(_, has)| !has).collect();
-            assert_eq!(lacking, [(name, false)], "only that one is missing");
+            let missing = Features::all_but(name).named().into_iter().filter(|(_, available)| !available);
+            assert_eq!(missing.collect::<Vec<_>>(), [(name, false)], "only that set is missing");
         }
     }
 }

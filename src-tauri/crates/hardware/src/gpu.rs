@@ -1,22 +1,22 @@
-//! Graphics processors, as plain data: what the system says of them without any library of their makers.
+//! Graphics processors as plain data, detected without vendor libraries.
 //!
-//! On Linux from the kernel's Direct Rendering Manager under `/sys/class/drm` and from NVIDIA's own files under `/proc`;
-//! elsewhere none are found yet.
+//! On Linux from the kernel's Direct Rendering Manager under `/sys/class/drm` and from NVIDIA's files under `/proc`. Other systems
+//! are not supported yet.
 
-/// A graphics processor.
+/// Graphics processor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its name, or its maker and its number.
+    /// Model name, or vendor name and device id.
     pub name: String,
-    /// `nvidia`, `amd`, `intel`, or the maker's number.
+    /// `nvidia`, `amd` or `intel`.
     pub vendor: String,
-    /// The driver that has it, with its version where that is known.
+    /// Driver, with its version if available.
     pub driver: Option<String>,
-    /// Its own memory, where that is known.
+    /// Dedicated memory, if the driver reports it.
     pub memory_bytes: Option<u64>,
 }
 
-/// The graphics processors of this machine.
+/// Returns the graphics processors of this machine.
 #[must_use]
 pub fn gpus() -> Vec<Gpu> {
     #[cfg(target_os = "linux")]

@@ -1,7 +1,7 @@
-//! Probing on Linux, from the texts in `/proc` and `/sys`.
+//! Probe for Linux, from files in `/proc` and `/sys`.
 //!
-//! Everything is a pure function of [`Read`], so that tests can describe any machine; only [`probe`] names the real
-//! files. Where `/proc` or `/sys` is missing, as in a bare chroot, the C library and the standard library answer.
+//! All functions read files through [`Read`], so that tests can describe any machine. Without `/proc` or `/sys`, as in a bare
+//! chroot, the values come from the C library and the standard library.
 
 #[cfg(target_os = "linux")]
 use crate::Gpu;
@@ -14,10 +14,10 @@ mod topology;
 #[cfg(test)]
 mod tests;
 
-/// Gives the text of the file at an absolute path, or nothing where it cannot be read.
+/// Returns the text of the file at an absolute path, or `None` if it cannot be read.
 type Read<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Asks this machine.
+/// Probes this machine.
 #[cfg(target_os = "linux")]
 pub(crate) fn probe() -> Machine {
     let read = |path: &str| std::fs::read_to_string(path).ok();
@@ -26,27 +26,27 @@ pub(crate) fn probe() -> Machine {
     describe(&read, &fallback, Features::detect())
 }
 
-/// Asks this machine for its graphics processors.
+/// Returns the graphics processors of this machine.
 #[cfg(target_os = "linux")]
 pub(crate) fn gpus() -> Vec<Gpu> {
     gpu::gpus(&|path| std::fs::read_to_string(path).ok())
 }
 
-/// Asks this machine for what this process has of its memory.
+/// Returns the memory use of this process.
 #[cfg(target_os = "linux")]
 pub(crate) fn process() -> Option<Process> {
     resident(&std::fs::read_to_string("/proc/self/status").ok()?)
 }
 
-/// Reads `/proc/self/status`, whose lines are like those of `/proc/meminfo`.
+/// Parses `/proc/self/status`, whose lines have the format of `/proc/meminfo`.
 fn resident(status: &str) -> Option<Process> {
     let resident_bytes = meminfo_bytes(status, "VmRSS")?;
     Some(Process { resident_bytes, mapped_bytes: meminfo_bytes(status, "RssFile").unwrap_or(0) })
 }
 
-/// What is known without any file.
+/// Values that need no file.
 struct Fallback {
-    /// Hardware threads this process may use.
+    /// Hardware threads that this process may use.
     cores: usize,
     /// Memory of the whole machine.
     memory_bytes: u64,
@@ -61,8 +61,8 @@ fn cpu(read: Read<'_>, fallback: &Fallback, limits: &cgroup::Limits, features: F
     let allowed = topology::allowed(read).unwrap_or_else(|| (0..fallback.cores).collect());
     let online = topology::online(read).unwrap_or_else(|| allowed.clone());
     let mut usable_cores = topology::one_per_core(read, &allowed);
-    // A quota of 1.5 pays for one busy thread: a second would be stopped for half of every period, and a team of
-    // threads that work in step goes at the pace of the slowest.
+    // A quota of 1.5 is enough for one busy thread: a second one would be throttled for half of every period, and the compute
+    // threads run in step, at the pace of the slowest.
     if let Some(quota) = limits.cpu_quota_cores {
         usable_cores.truncate((quota as usize).max(1));
     }
@@ -86,13 +86,13 @@ fn memory(read: Read<'_>, fallback: &Fallback, limits: &cgroup::Limits) -> Memor
     Memory { total_bytes, available_bytes, limit_bytes: limits.memory_bytes.filter(|limit| *limit < total_bytes) }
 }
 
-/// The value of one line of `/proc/meminfo`, such as `MemTotal:  16316412 kB`.
+/// Returns the value of a line of `/proc/meminfo`, such as `MemTotal:  16316412 kB`.
 fn meminfo_bytes(info: &str, name: &str) -> Option<u64> {
     let rest = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The processor's name out of `/proc/cpuinfo`. ARM kernels give no name there, only who made the core and which one.
+/// Returns the processor's name from `/proc/cpuinfo`. ARM kernels report only the implementer and the part number.
 fn brand(cpuinfo: &str) -> String {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -107,11 +107,11 @@ fn brand(cpuinfo: &str) -> String {
     }
 }
 
-/// Physical memory as the C library reports it; 0 when it does not.
+/// Returns the physical memory from the C library, or 0 on failure.
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "sysconf has no safe binding in the standard library")]
 fn physical_bytes() -> u64 {
-    // SAFETY: `sysconf` takes a plain number, touches no memory of ours and may be called from any thread (POSIX).
+    // SAFETY: `sysconf` takes a plain number, accesses no memory of the process and is thread-safe (POSIX).
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     // SAFETY: as above.
     let page_bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };

@@ -1,13 +1,13 @@
 //! Main memory as plain data.
 
-/// Main memory, and how much of it this process can expect to get.
+/// Main memory and the part that is available to this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Memory {
     /// Memory of the whole machine.
     pub total_bytes: u64,
-    /// What could be had now without swapping: the system's own estimate, and no more than what is left below the
-    /// container's limit. Pages that only cache files count as free.
+    /// Memory that can be allocated without swapping: the system's estimate, at most the rest of the container's limit. Cached
+    /// file pages count as free.
     pub available_bytes: u64,
-    /// The container's (control group's) limit, when there is one below `total_bytes`.
+    /// Limit of the container (control group), if it is below `total_bytes`.
     pub limit_bytes: Option<u64>,
 }

@@ -1,11 +1,11 @@
-//! Probing on systems other than Linux. There is no affinity to honour on macOS, and no control groups on either, so
-//! the usable cores are the first ids, one for each physical core.
+//! Probe for macOS and Windows. Affinity is ignored and there are no control groups, so the usable cores are the first ids, one per
+//! physical core.
 
 use sysinfo::{CpuRefreshKind, MemoryRefreshKind, RefreshKind, System};
 
 use crate::{Cpu, Features, Machine, Memory};
 
-/// Asks the system through the `sysinfo` crate.
+/// Queries the system through the `sysinfo` crate.
 pub(crate) fn probe() -> Machine {
     let kind =
         RefreshKind::nothing().with_cpu(CpuRefreshKind::nothing()).with_memory(MemoryRefreshKind::nothing().with_ram());
@@ -14,7 +14,7 @@ pub(crate) fn probe() -> Machine {
     let logical = system.cpus().len().max(1);
     let physical_cores = System::physical_core_count().unwrap_or(logical).clamp(1, logical);
     let brand = system.cpus().first().map(|cpu| cpu.brand().trim().to_owned()).unwrap_or_default();
-    // Hardware threads of one core have neighbouring ids on Windows; macOS pins nothing, ids only count there.
+    // On Windows the hardware threads of a core have consecutive ids. macOS has no pinning, so only the count matters.
     let threads_per_core = logical / physical_cores;
     let usable_cores = (0..physical_cores.min(allowed)).map(|core| core * threads_per_core).collect();
     let total_bytes = system.total_memory();

@@ -1,16 +1,16 @@
-//! What this process has of the machine, as plain data.
+//! Memory of this process.
 
 /// Memory of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Process {
-    /// Bytes of it that are in memory.
+    /// Resident bytes.
     pub resident_bytes: u64,
-    /// Of these, bytes of mapped files, which the system drops when it needs room.
+    /// Part of `resident_bytes` in mapped files, which the system can evict.
     pub mapped_bytes: u64,
 }
 
 impl Process {
-    /// Asks the system; none where this is not known how.
+    /// Queries the system. Returns `None` on systems other than Linux.
     #[must_use]
     pub fn probe() -> Option<Self> {
         #[cfg(target_os = "linux")]

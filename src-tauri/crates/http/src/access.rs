@@ -16,6 +16,7 @@ use crate::Server;
 use crate::asker::Asker;
 use crate::error::ApiError;
 use crate::v2::Refusal;
+use cairn_wire::ErrorCode;
 
 /// Origins that are always let in to `/api`; `*` stands for anything.
 const LOCAL_ORIGINS: [&str; 20] = [
@@ -86,7 +87,7 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
     if is_same_origin(&origin, &host) {
         return next.run(request).await;
     }
-    let configured = &server.app().settings().origins;
+    let configured = &server.app().settings().at_start().server.origins;
     let everyone = configured.iter().any(|pattern| pattern == "*");
     let patterns = LOCAL_ORIGINS.into_iter().chain(WINDOW_ORIGINS).chain(configured.iter().map(String::as_str));
     if !everyone && !patterns.into_iter().any(|pattern| matches(pattern, &origin)) {
@@ -145,13 +146,17 @@ fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
     let bearer = text(request.headers(), header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
     match bearer {
         Some(token) if server.is_own(token) => Ok(()),
-        _ => Err(ApiError::new(StatusCode::UNAUTHORIZED, "this needs the daemon's token")),
+        _ => Err(ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            ErrorCode::Unauthorized,
+            "unauthorized: missing or wrong daemon token",
+        )),
     }
 }
 
 /// Lets in programs of this machine, and of pages only our own.
 fn check_here(server: &Server, request: &Request) -> Result<(), ApiError> {
-    let forbidden = |text: &str| Err(ApiError::new(StatusCode::FORBIDDEN, text));
+    let forbidden = |text: &str| Err(ApiError::new(StatusCode::FORBIDDEN, ErrorCode::Forbidden, text));
     if !peer_is_here(request) {
         return forbidden("only clients on this machine may ask this");
     }
@@ -180,7 +185,7 @@ fn check_share(server: &Server, request: &Request) -> Result<Option<Asker>, Refu
     }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
     let asker = peer.map(|peer| Asker::of(server, peer, request.headers()));
-    if asker.as_ref().is_some_and(|asker| asker.is_here) || server.app().settings().share {
+    if asker.as_ref().is_some_and(|asker| asker.is_here) || server.app().settings().at_start().sharing.share {
         return Ok(asker);
     }
     Err(Refusal::denied("this machine does not share its models; CAIRN_SHARE=1 there switches it on"))

@@ -32,7 +32,7 @@ pub(crate) struct Asker {
 
 impl Asker {
     pub(crate) fn of(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Self {
-        Self::through(&server.app().settings().mirror.trusted_proxies, peer.ip(), headers)
+        Self::through(&server.app().settings().at_start().sharing.trusted_proxies, peer.ip(), headers)
     }
 
     fn through(trusted: &[IpAddr], connected: IpAddr, headers: &HeaderMap) -> Self {

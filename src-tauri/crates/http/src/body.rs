@@ -3,6 +3,7 @@
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
 use axum::http::StatusCode;
+use cairn_wire::ErrorCode;
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
@@ -16,15 +17,15 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
         let bytes = Bytes::from_request(request, state).await.map_err(|rejection| {
             let status = rejection.status();
-            let text = if status == StatusCode::PAYLOAD_TOO_LARGE {
-                "request body too large"
-            } else {
-                "unreadable request body"
+            let (code, text) = match status {
+                StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::BodyTooLarge, "request body too large"),
+                _ => (ErrorCode::InvalidRequest, "unreadable request body"),
             };
-            ApiError::new(status, text)
+            ApiError::new(status, code, text)
         })?;
         if bytes.iter().all(u8::is_ascii_whitespace) {
-            return Err(ApiError::bad_request("missing request body"));
+            let text = "missing request body";
+            return Err(ApiError::new(StatusCode::BAD_REQUEST, ErrorCode::MissingBody, text));
         }
         serde_json::from_slice(&bytes).map(Self).map_err(|error| ApiError::malformed(&error))
     }

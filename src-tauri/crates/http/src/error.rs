@@ -1,63 +1,98 @@
-//! Errors as clients see them: a status and `{"error": "..."}`.
+//! Errors as clients see them: a status and `{"error": "...", "code": "...", "params": {...}}`.
+
+mod classify;
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cairn_app::Error;
-use cairn_wire::ollama::ErrorBody;
+use cairn_app::chats;
+use cairn_app::transfers::PullError;
+use cairn_wire::{ErrorBody, ErrorCode};
 use serde::Serialize;
 
-/// A refusal.
+use classify::{Class, classify};
+
+/// An error response.
 #[derive(Debug)]
 pub(crate) struct ApiError {
-    status: StatusCode,
+    class: Class,
     text: String,
-    /// The text repeats what the client sent, which may be a prompt: it goes back to the client and into no log.
+    /// Whether the text repeats what the client sent, which may be a prompt: it is sent to the client and never logged.
     quotes_request: bool,
 }
 
 impl ApiError {
-    pub(crate) fn new(status: StatusCode, text: impl Into<String>) -> Self {
-        Self { status, text: text.into(), quotes_request: false }
+    /// An error of the transport. Its only parameter is its text, where the code documents a reason.
+    pub(crate) fn new(status: StatusCode, code: ErrorCode, text: impl Into<String>) -> Self {
+        use ErrorCode::{BodyTooLarge, MissingBody, SessionExpired, Unauthorized};
+        let (class, text) = (Class::new(status, code), text.into());
+        let class = match code {
+            BodyTooLarge | MissingBody | SessionExpired | Unauthorized => class,
+            _ => class.with("reason", &text),
+        };
+        Self { class, text, quotes_request: false }
     }
 
-    /// A body that is no request, with the decoder's words for it.
+    /// A body that cannot be decoded, with the decoder's error.
     pub(crate) fn malformed(error: &serde_json::Error) -> Self {
         Self { quotes_request: true, ..Self::bad_request(error.to_string()) }
     }
 
     pub(crate) fn bad_request(text: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, text)
+        Self::new(StatusCode::BAD_REQUEST, ErrorCode::InvalidRequest, text)
     }
 }
 
-impl From<Error> for ApiError {
-    fn from(error: Error) -> Self {
-        let status = StatusCode::from_u16(error.kind().row().http_status);
-        Self::new(status.expect("the table has HTTP statuses only"), error.to_string())
+impl<E: Into<Error>> From<E> for ApiError {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        Self { class: classify(&error), text: error.to_string(), quotes_request: false }
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let status = self.status.as_u16();
+        let status = self.class.status;
         let error = if self.quotes_request { "the body cannot be read" } else { &self.text };
-        if self.status.is_server_error() {
-            tracing::error!(status, error, "refused");
+        if status.is_server_error() {
+            tracing::error!(status = status.as_u16(), error, "request failed");
         } else {
-            tracing::info!(status, error, "refused");
+            tracing::info!(status = status.as_u16(), error, "request rejected");
         }
-        json(self.status, &ErrorBody { error: self.text })
+        json(status, &body(self.class, self.text))
     }
 }
 
-/// A JSON answer, with the content type that Ollama's clients know.
+fn body(class: Class, text: String) -> ErrorBody {
+    ErrorBody { error: text, code: Some(class.code), params: class.params }
+}
+
+/// The last line of a stream that failed.
+pub(crate) fn last_line(error: &Error) -> ErrorBody {
+    body(classify(error), error.to_string())
+}
+
+/// Why a download failed, as rows of the list carry it.
+pub(crate) fn pull_error(error: &PullError) -> ErrorBody {
+    body(classify::of_pull(error), error.to_string())
+}
+
+/// Why an answer of a chat failed.
+pub(crate) fn chat_error(error: &chats::Error) -> ErrorBody {
+    body(classify::of_chats(error), error.to_string())
+}
+
+/// A JSON response, with the content type that Ollama's clients expect.
 pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
-    let bytes = serde_json::to_vec(body).expect("our own types have string keys and finite numbers");
+    let bytes = serde_json::to_vec(body).expect("wire types have string keys and finite numbers");
     (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], bytes).into_response()
 }
 
-/// Does what waits for disks, away from the threads that serve clients.
+/// Runs work that waits for disks on a thread for blocking work.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "it ended half-way"))
+    done.map_err(|_| {
+        let text = "internal error: the task was aborted";
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, ErrorCode::Internal, text)
+    })
 }

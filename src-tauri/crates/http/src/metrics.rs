@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::{Family, FamilyKind};
+use cairn_app::system::{Family, FamilyKind};
 
 use crate::Server;
 
@@ -21,7 +21,7 @@ pub(crate) fn routes() -> Router<Server> {
 }
 
 async fn metrics(State(server): State<Server>) -> Response {
-    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&server.app().metrics())).into_response()
+    ([(header::CONTENT_TYPE, CONTENT_TYPE)], text(&server.app().system().metrics())).into_response()
 }
 
 fn text(families: &[Family]) -> String {
@@ -56,7 +56,7 @@ fn escaped(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cairn_app::Sample;
+    use cairn_app::system::Sample;
 
     use super::*;
 

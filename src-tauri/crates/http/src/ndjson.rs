@@ -8,15 +8,14 @@ use std::convert::Infallible;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use cairn_app::{Answer, Event};
-use cairn_wire::ollama::ErrorBody;
+use cairn_app::inference::{Answer, Event};
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
 use crate::Busy;
-use crate::error::ApiError;
+use crate::error::{ApiError, last_line};
 
 /// Lines that may wait for a slow client before the computation waits too.
 const WAITING_LINES: usize = 16;
@@ -91,8 +90,8 @@ fn respond<E: Events, T: Serialize>(
             let bytes = match line(event) {
                 Ok(chunk) => bytes(&chunk),
                 Err(error) => {
-                    tracing::error!(%error, "it ended half-way");
-                    bytes(&ErrorBody { error: error.to_string() })
+                    tracing::error!(%error, "the stream failed");
+                    bytes(&last_line(&error))
                 }
             };
             if sender.send(bytes).await.is_err() {

@@ -16,7 +16,9 @@ mod tags;
 mod version;
 
 use axum::Router;
-use cairn_app::{Answer, Cost, Details, Done, Error, Event, Likely, Logprob, Overflow, Reason, Truncated};
+use cairn_app::Error;
+use cairn_app::inference::{Answer, Cost, Done, Event, Logprob, Overflow, Reason, TokenLogprob, Truncated};
+use cairn_app::library::Details;
 use cairn_wire::ollama::{self as wire, DoneReason, Metrics};
 
 use crate::Server;
@@ -78,8 +80,8 @@ impl Whole {
                     done.logprobs = logprobs;
                     return Ok(Self { text, thinking, done });
                 }
-                Some(Event::Failed(error)) => return Err(error),
-                None => return Err(Error::EngineGone),
+                Some(Event::Failed(error)) => return Err(error.into()),
+                None => return Err(cairn_app::inference::Error::EngineGone.into()),
             }
         }
     }
@@ -119,7 +121,7 @@ fn truncated(truncated: Truncated) -> wire::Truncated {
 }
 
 fn logprobs(logprobs: Vec<Logprob>) -> Vec<wire::Logprob> {
-    let token = |likely: Likely| wire::TokenLogprob {
+    let token = |likely: TokenLogprob| wire::TokenLogprob {
         token: String::from_utf8_lossy(&likely.bytes).into_owned(),
         logprob: likely.logprob,
         bytes: likely.bytes,

@@ -13,6 +13,7 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
+use cairn_wire::ErrorCode;
 use cairn_wire::app::{SessionRequest, SessionResponse, TicketResponse};
 use tokio::time::Instant;
 
@@ -96,8 +97,13 @@ async fn ticket(State(server): State<Server>) -> Result<Response, ApiError> {
 
 async fn begin(State(server): State<Server>, Body(asked): Body<SessionRequest>) -> Result<Response, ApiError> {
     let token = server.sessions().begin(&asked.ticket).map_err(no_random)?;
-    let refused =
-        || ApiError::new(StatusCode::UNAUTHORIZED, "this address was used before or is too old: run `cairn ui`");
+    let refused = || {
+        ApiError::new(
+            StatusCode::UNAUTHORIZED,
+            ErrorCode::SessionExpired,
+            "this address was used before or is too old: run `cairn ui`",
+        )
+    };
     let token = token.ok_or_else(refused)?;
     Ok(secret(json(StatusCode::OK, &SessionResponse { token })))
 }
@@ -108,7 +114,11 @@ fn secret(answer: Response) -> Response {
 }
 
 fn no_random(error: getrandom::Error) -> ApiError {
-    ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, format!("the system has no random numbers: {error}"))
+    ApiError::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        ErrorCode::Internal,
+        format!("the system has no random numbers: {error}"),
+    )
 }
 
 /// 128 random bits.

@@ -28,7 +28,8 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{Request, Response, StatusCode, header};
-use cairn_app::{App, Clock, Env, Places, Settings, System};
+use cairn_app::settings::{Env, Places, Settings, System};
+use cairn_app::{App, Clock};
 use cairn_hardware::Machine;
 use tower::ServiceExt;
 
@@ -325,7 +326,7 @@ async fn own_clients_open_files_and_stop_the_daemon() {
     check!(daemon.own("POST", "/app/load", r#"{"model":"m","force":true}"#).await, @"204 -");
     check!(daemon.own("POST", "/app/open", r#"{"path":"my.gguf"}"#).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"path must be absolute"}
+    {"error":"path must be absolute","code":"invalid_request","params":{"reason":"path must be absolute"}}
     "##);
     check!(daemon.own("POST", "/app/stop", "").await, @"202 -");
     tokio::time::timeout(Duration::from_secs(1), daemon.server.stopping()).await.expect("it was asked to end");

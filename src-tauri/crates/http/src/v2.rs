@@ -15,7 +15,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::Error;
+use cairn_app::transfers;
 use serde::Serialize;
 
 use crate::Server;
@@ -61,14 +61,15 @@ impl Refusal {
     }
 }
 
-impl From<Error> for Refusal {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Name(_) => Self::new(StatusCode::BAD_REQUEST, "NAME_INVALID", error.to_string()),
-            Error::Join(_) => Self::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", error.to_string()),
-            Error::Pull(_) => Self::new(StatusCode::BAD_GATEWAY, "UNAVAILABLE", error.to_string()),
-            _ => Self::new(StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN", error.to_string()),
-        }
+impl From<transfers::Error> for Refusal {
+    fn from(error: transfers::Error) -> Self {
+        let (status, code) = match error {
+            transfers::Error::Name(_) => (StatusCode::BAD_REQUEST, "NAME_INVALID"),
+            transfers::Error::Join(_) => (StatusCode::UNAUTHORIZED, "UNAUTHORIZED"),
+            transfers::Error::Pull(_) => (StatusCode::BAD_GATEWAY, "UNAVAILABLE"),
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, "UNKNOWN"),
+        };
+        Self::new(status, code, error.to_string())
     }
 }
 

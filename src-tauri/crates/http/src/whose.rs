@@ -8,7 +8,8 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
-use cairn_app::{Owner, Whose};
+use cairn_app::cache::Owner;
+use cairn_app::inference::CacheScope;
 use cairn_store::Digest;
 
 use crate::Server;
@@ -19,7 +20,7 @@ const OWNER: HeaderName = HeaderName::from_static("x-cairn-owner");
 const INCOGNITO: HeaderName = HeaderName::from_static("x-cairn-incognito");
 
 /// Whose a request is.
-pub(crate) struct For(pub(crate) Whose);
+pub(crate) struct For(pub(crate) CacheScope);
 
 impl FromRequestParts<Server> for For {
     type Rejection = ApiError;
@@ -31,7 +32,7 @@ impl FromRequestParts<Server> for For {
         let only_here = server.addresses().iter().all(|address| address.ip().is_loopback());
         let space = space(is_here, only_here, key);
         let (owner, incognito) = (owner(&parts.headers)?, incognito(&parts.headers)?);
-        Ok(Self(Whose { space: space.map(Into::into), owner, incognito }))
+        Ok(Self(CacheScope { name: space.map(Into::into), owner, incognito }))
     }
 }
 

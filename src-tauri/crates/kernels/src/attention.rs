@@ -119,4 +119,12 @@ impl AttendScratch {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Makes room for calls of up to this many queries and elements of a head, so that they allocate nothing.
+    pub fn reserve(&mut self, queries: usize, head_dim: usize) {
+        let additional = |capacity: usize, len: usize| capacity.saturating_sub(len);
+        self.keys.reserve(additional(head_dim, self.keys.len()));
+        self.values.reserve(additional(PAGE_POSITIONS * head_dim, self.values.len()));
+        self.scores.reserve(additional(queries, self.scores.len()));
+    }
 }

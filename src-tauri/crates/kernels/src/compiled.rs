@@ -1,11 +1,11 @@
 //! The portable code, compiled for a set of instructions.
 //!
 //! Every kernel is a safe function with target features. Calling one from code without them is the one thing that takes
-//! `unsafe`, and it is written here: on the way in, behind a question to the processor, and where portable code that was
-//! let in comes to a variant's own instructions.
+//! `unsafe`, and it is written here: at the entry, after a check of the processor, and where portable code calls a variant's own
+//! instructions.
 
 /// Defines a variant's functions: the portable code compiled with `$features`, and `$quantised` for products with
-/// quantised weights. Each asks the processor first, which costs a load and a test, so that none can run without its
+/// quantised weights. Each checks the processor first, which costs a load and a test, so that none can run without its
 /// instructions. `row` makes of them the variant's row in the table.
 macro_rules! kernels {
     ($features:literal, $arith:ty, $require:ident, $float_rows:literal x $float_columns:literal, $quantised:ident) => {
@@ -79,7 +79,7 @@ macro_rules! kernels {
             fn compiled($($arg: $ty),*) $body
 
             $require();
-            // SAFETY: the line before has asked this processor for every feature that `compiled` is built with.
+            // SAFETY: the line before checks that this processor has every feature that `compiled` is built with.
             unsafe { compiled($($arg),*) }
         })*
 
@@ -90,12 +90,12 @@ macro_rules! kernels {
 }
 pub(crate) use kernels;
 
-/// Implements [`Arith`](crate::portable::Arith) for a file's `Fused` by the file's functions of the same names, which
-/// have target features. What comes after them, `$more`, is what not every architecture has instructions for. `Fused` is
+/// Implements [`Arith`](crate::portable::Arith) for a file's `FusedArith` by the file's functions of the same names, which
+/// have target features. What comes after them, `$more`, is what not every architecture has instructions for. `FusedArith` is
 /// to be named by nothing but [`kernels!`] with those features.
 macro_rules! fused {
     (@each $(fn $name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?;)*) => {
-        impl $crate::portable::Arith for Fused {
+        impl $crate::portable::Arith for FusedArith {
             #[inline(always)]
             fn fma(a: f32, b: f32, c: f32) -> f32 {
                 a.mul_add(b, c)
@@ -103,7 +103,7 @@ macro_rules! fused {
 
             $(#[inline(always)]
             fn $name($($arg: $ty),*) $(-> $out)? {
-                // SAFETY: `Fused` is named only by variants' `kernels!`, whose functions ask the processor first.
+                // SAFETY: `FusedArith` is named only by variants' `kernels!`, whose functions check the processor first.
                 unsafe { $name($($arg),*) }
             })*
         }

@@ -34,18 +34,14 @@ impl Format {
     /// The format that weights of `dtype` are multiplied with.
     ///
     /// # Panics
-    /// When `dtype` is not a type of weights.
+    /// When `dtype` is not a type for weights.
     #[must_use]
     pub const fn of(dtype: DType) -> Self {
-        match dtype {
-            DType::F32 | DType::F16 | DType::BF16 => Self::F32,
-            DType::Q8_0 | DType::Q4_0 | DType::Q5_0 | DType::NVFP4 => Self::Q8x32,
-            DType::Q4_1 | DType::Q5_1 | DType::IQ4_NL | DType::MXFP4 => Self::Q8x32,
-            DType::Q4_K | DType::Q5_K | DType::Q6_K | DType::IQ4_XS => Self::Q8x256,
-            DType::Q2_K | DType::Q3_K | DType::TQ1_0 | DType::TQ2_0 | DType::IQ1_S | DType::IQ1_M => Self::Q8x256,
-            DType::IQ2_XXS | DType::IQ2_XS | DType::IQ2_S | DType::IQ3_XXS | DType::IQ3_S => Self::Q8x256,
-            DType::Q8_1 | DType::Q8_K => panic!("a type of activations"),
-            DType::I8 | DType::I16 | DType::I32 | DType::I64 | DType::F64 => panic!("not a type of weights"),
+        assert!(dtype.is_weight(), "not a type for weights");
+        match dtype.block() {
+            1 => Self::F32,
+            256 => Self::Q8x256,
+            _ => Self::Q8x32,
         }
     }
 
@@ -164,8 +160,8 @@ pub(crate) struct Q8x256<'a> {
 }
 
 /// Defines how `N` columns from `first` on are read, cut to their first blocks: with one local number for all columns, a
-/// loop over blocks needs no further checks, which gives prefill with AVX-512 two fifths more speed. (Closures are kept
-/// out of functions with target features: they would have them too, and are then not inlined where the library calls
+/// loop over blocks needs no further checks, which gives prefill with AVX-512 two fifths more speed. (Closures are avoided
+/// in functions with target features: they would have them too, and are then not inlined where the library calls
 /// them.)
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 macro_rules! several {

@@ -17,7 +17,7 @@
 //! - *Attention*: spans of 256 absolute positions, each from scratch, merged ascending by one function.
 //! - *Element-wise*: an element's result depends on no other element, so tails use the same expression.
 //!
-//! A change of any bit of a variant must raise its [`Variant::numerics_rev`]: stored keys and values are kept apart by it.
+//! A change of any bit of a variant must raise its [`Variant::numerics_rev`]: stored keys and values of different revisions are not mixed.
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -30,6 +30,7 @@ mod format;
 mod matmul;
 mod portable;
 mod scalar;
+mod table;
 mod variant;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -40,4 +41,5 @@ mod tests;
 pub use attention::{AttendScratch, AttendSpan, KV_TYPES, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 pub use format::{Columns, Format};
 pub use matmul::{MatMul, Scratch};
-pub use variant::{Variant, all, by_name, usable};
+pub use table::{all, by_name, usable};
+pub use variant::Variant;

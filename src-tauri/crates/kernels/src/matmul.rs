@@ -1,6 +1,7 @@
 //! The operands of a product of weight rows with activation columns.
 
 use cairn_gguf::DType;
+use cairn_gguf::dtype::UnpackedRow;
 
 use crate::format::{Columns, Format};
 
@@ -52,7 +53,7 @@ impl<'a> MatMul<'a> {
         &self.weights[index * bytes..(index + 1) * bytes]
     }
 
-    /// The bytes of the rows of a panel, the last row standing in for those past it. (Closures are kept out of functions
+    /// The bytes of the rows of a panel, repeating the last row past the end. (Closures are avoided in functions
     /// with target features: they would have them too, and are then not inlined where the library calls them.)
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     #[inline(always)]
@@ -65,13 +66,13 @@ impl<'a> MatMul<'a> {
 #[derive(Debug, Default)]
 pub struct Scratch {
     /// Unpacked weights of the scalar variant.
-    pub(crate) row: crate::scalar::Row,
+    pub(crate) row: UnpackedRow,
     /// Unpacked weights of the variants for x86-64.
     #[cfg(target_arch = "x86_64")]
-    pub(crate) panels: Vec<crate::x86::Panel>,
+    pub(crate) panels: Vec<crate::x86::panel::Panel>,
     /// Unpacked weights of the variants for ARM.
     #[cfg(target_arch = "aarch64")]
-    pub(crate) panels: Vec<crate::aarch64::Panel>,
+    pub(crate) panels: Vec<crate::aarch64::panel::Panel>,
 }
 
 impl Scratch {

@@ -4,15 +4,13 @@
 //! small integers per sub-block, whatever the type, and multiplied as the canonical order says, with a fused
 //! multiply-add done in software where need be: so its bits are those of every other variant.
 
-mod unpack;
-
 use cairn_gguf::DType;
+use cairn_gguf::dtype::UnpackedRow;
 
 use crate::format::{Columns, Format};
 use crate::matmul::MatMul;
 use crate::portable::{self, arith::Plain};
 use crate::variant::Variant;
-pub(crate) use unpack::Row;
 
 /// The last row of the table.
 pub(crate) const SCALAR: Variant = Variant {
@@ -67,10 +65,10 @@ pub(crate) fn quantised(mut m: MatMul<'_>) {
 
 /// Unpacks each row once and multiplies it with every column.
 #[inline(always)]
-fn rows(m: &mut MatMul<'_>, dot: impl Fn(&Row, &Columns<'_>, usize) -> f32) {
+fn rows(m: &mut MatMul<'_>, dot: impl Fn(&UnpackedRow, &Columns<'_>, usize) -> f32) {
     let mut unpacked = std::mem::take(&mut m.scratch.row);
     for row in 0..m.rows {
-        unpacked.read(m.dtype, m.row(row));
+        m.dtype.unpack(m.row(row), &mut unpacked);
         for column in 0..m.columns.count {
             m.out[column * m.out_stride + row] = dot(&unpacked, &m.columns, column);
         }
@@ -84,7 +82,7 @@ fn products(weights: &[i8], values: &[u8]) -> i32 {
 }
 
 #[inline(always)]
-fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
+fn dot_32(row: &UnpackedRow, columns: &Columns<'_>, column: usize) -> f32 {
     let column = columns.q8x32(column);
     // Elements that share a scale of the weights, and a sum.
     let group = if row.scales.len() > column.scales.len() { 16 } else { 32 };
@@ -103,7 +101,7 @@ fn dot_32(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
 }
 
 #[inline(always)]
-fn dot_256(row: &Row, columns: &Columns<'_>, column: usize) -> f32 {
+fn dot_256(row: &UnpackedRow, columns: &Columns<'_>, column: usize) -> f32 {
     let column = columns.q8x256(column);
     let mut acc = 0.0f32;
     for (block, values) in column.values.iter().enumerate() {

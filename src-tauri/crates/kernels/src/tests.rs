@@ -8,6 +8,7 @@ mod elementwise;
 mod matmul;
 
 use cairn_gguf::DType;
+use cairn_gguf::dtype::Scales;
 use cairn_hardware::Machine;
 
 use crate::{Format, Variant};
@@ -27,7 +28,7 @@ fn scalar() -> &'static Variant {
 }
 
 /// A small generator (Steele, Lea and Flood, "Fast splittable pseudorandom number generators"), so that each failure
-/// comes back.
+/// is reproducible.
 struct Noise(u64);
 
 impl Noise {
@@ -70,33 +71,21 @@ impl Noise {
 /// Sets the scales of a block to binary16 numbers, or MXFP4's to the power of two below one; those of NVFP4 are numbers
 /// whatever their bits.
 fn set_scales(dtype: DType, block: &mut [u8], mut scale: impl FnMut() -> u16) {
-    let offsets: &[usize] = match dtype {
-        DType::F32 | DType::F16 | DType::BF16 | DType::NVFP4 => &[],
-        DType::MXFP4 => {
-            // The exponent's bias is that of binary32, and the scale half of what it says.
-            block[0] = (half::f16::from_bits(scale()).to_f32().abs().to_bits() >> 23) as u8 + 1;
-            return;
+    match dtype.scales() {
+        Scales::None | Scales::UE4M3 => {}
+        // The exponent's bias is that of binary32, and the scale is half of the power of two.
+        Scales::E8M0 => block[0] = (half::f16::from_bits(scale()).to_f32().abs().to_bits() >> 23) as u8 + 1,
+        Scales::F16(offsets) => {
+            for &offset in offsets {
+                block[offset..offset + 2].copy_from_slice(&scale().to_le_bytes());
+            }
         }
-        DType::Q8_0 | DType::Q4_0 | DType::Q5_0 | DType::IQ4_NL | DType::IQ4_XS => &[0],
-        DType::Q4_1 | DType::Q5_1 | DType::Q4_K | DType::Q5_K => &[0, 2],
-        DType::Q6_K => &[208],
-        DType::Q2_K => &[80, 82],
-        DType::Q3_K => &[108],
-        DType::IQ2_XXS | DType::IQ2_XS | DType::IQ2_S | DType::IQ3_XXS | DType::IQ3_S | DType::IQ1_S => &[0],
-        DType::TQ1_0 => &[52],
-        DType::TQ2_0 => &[64],
-        DType::IQ1_M => {
-            // Four bits on top of each of four words.
+        Scales::SplitF16(start) => {
             let scale = scale();
-            for (j, byte) in block[48..].iter_mut().skip(1).step_by(2).enumerate() {
+            for (j, byte) in block[start..].iter_mut().skip(1).step_by(2).enumerate() {
                 *byte = *byte & 15 | ((scale >> (4 * j) & 15) << 4) as u8;
             }
-            return;
         }
-        other => unreachable!("{other} is not a type of weights"),
-    };
-    for &offset in offsets {
-        block[offset..offset + 2].copy_from_slice(&scale().to_le_bytes());
     }
 }
 

@@ -1,23 +1,18 @@
-//! The table of kernel variants: best first, scalar last.
+//! A kernel variant: the functions that are compiled for one set of instructions.
 
 use cairn_gguf::DType;
 use cairn_hardware::Features;
 
-#[cfg(target_arch = "aarch64")]
-use crate::aarch64;
 use crate::attention::{AttendSpan, Softmax};
 use crate::format::Format;
 use crate::matmul::MatMul;
-use crate::scalar;
-#[cfg(target_arch = "x86_64")]
-use crate::x86;
 
 /// The arithmetic of the engine for one set of instructions.
 ///
-/// Functions of a variant that the processor lacks panic when called; [`usable`] is how a caller gets one that works.
+/// Functions of a variant that the processor lacks panic when called; [`usable`](crate::usable) is how a caller gets one that works.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// Names the instructions, best known by what settings and screens show: `avx512-vnni`, `avx2-fma-f16c`, `dotprod`, `scalar`.
+    /// Name of the instruction set, as settings and screens show it: `avx512-vnni`, `avx2-fma-f16c`, `dotprod`, `scalar`.
     pub name: &'static str,
     /// Rises with every change of a bit of any result.
     pub numerics_rev: u32,
@@ -44,8 +39,8 @@ pub struct Variant {
     pub swiglu: fn(&mut [f32], &[f32]),
     /// `gate = gelu(gate) * up`, with the tanh form of [`Variant::gelu`].
     pub geglu: fn(&mut [f32], &[f32]),
-    /// `gate = g / (1 + exp(-alpha * g)) * (u + 1)` with `g` the gate up to `limit` and `u` what lies between `-limit` and
-    /// `limit` of `up`: `(gate, up, alpha, limit)`.
+    /// `gate = g / (1 + exp(-alpha * g)) * (u + 1)` with `g` the gate up to `limit` and `u` the value of `up` clamped to `-limit` and
+    /// `limit`: `(gate, up, alpha, limit)`.
     pub clamped_glu: fn(&mut [f32], &[f32], f32, f32),
     /// `x = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))`.
     pub gelu: fn(&mut [f32]),
@@ -66,35 +61,4 @@ pub struct Variant {
     pub merge: fn(Softmax<'_>, &Softmax<'_>),
     /// Divides each query's accumulator by its sum, `(sum, acc)`; a query that saw no position gives zeros.
     pub finish: fn(&[f32], &mut [f32]),
-}
-
-/// Best first. A variant's features are a superset of what its functions are compiled for.
-static ALL: &[Variant] = &[
-    #[cfg(target_arch = "x86_64")]
-    x86::AVX512_VNNI,
-    #[cfg(target_arch = "x86_64")]
-    x86::AVX2_FMA_F16C,
-    #[cfg(target_arch = "aarch64")]
-    aarch64::DOTPROD,
-    #[cfg(target_arch = "aarch64")]
-    aarch64::NEON,
-    scalar::SCALAR,
-];
-
-/// Every variant of this architecture, best first, whether or not this processor can run it.
-#[must_use]
-pub fn all() -> &'static [Variant] {
-    ALL
-}
-
-/// The variants that a processor with `features` can run, best first. Never empty: the scalar one runs anywhere.
-#[must_use]
-pub fn usable(features: &Features) -> Vec<&'static Variant> {
-    ALL.iter().filter(|variant| (variant.usable)(features)).collect()
-}
-
-/// The variant called `name`, usable or not.
-#[must_use]
-pub fn by_name(name: &str) -> Option<&'static Variant> {
-    ALL.iter().find(|variant| variant.name == name)
 }

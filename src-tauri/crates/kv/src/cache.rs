@@ -1,12 +1,11 @@
-//! The sequences of one loaded model, and the pages they share with each other and with what was computed before.
+//! The sequences of one loaded model, and the pages that they share with each other and with the trie.
 //!
-//! A sequence's full pages are the trie's own; only its tail page may be its own alone. Opening and forking share pages
-//! and copy nothing. [`Cache::reserve`] makes the slots that the next step writes belong to the sequence alone, copying the
-//! rows in use of a shared tail page where it must.
+//! A sequence's full pages are in the trie. Only its tail page may belong to it alone. Opening and forking share pages and copy
+//! nothing. [`Cache::reserve`] makes the slots of the next step exclusive to the sequence, and copies the used rows of a shared
+//! tail page if necessary.
 //!
-//! Memory comes first from growth to a fair share of the budget, then from cached pages, the leaf unused for longest first.
-//! Sequences in use may take the rest of the budget; when that is spent too, the caller is told what it would need and has
-//! to wait.
+//! Pages come first from growth to a fair share of the budget, then from eviction of the least recently used leaf. Running
+//! sequences may use the rest of the budget. When that is used up too, [`Cache::reserve`] fails and the sequence has to wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,93 +13,93 @@ use std::sync::Arc;
 use cairn_tensor::{Backend, BackendError, PAGE_TOKENS, PageId, PageLayout};
 use cairn_tier::Key;
 
-use crate::budget::Budget;
+use crate::budget::{Budget, Waker};
 use crate::geometry;
 use crate::pool::Pool;
 use crate::trie::{NodeId, Trie};
 
-mod keep;
+mod flush;
 mod publish;
-mod recall;
+mod restore;
+mod scope;
 mod shift;
 #[cfg(test)]
 mod tests;
-mod whose;
 mod window;
 
-use self::keep::Keeper;
-pub use self::keep::SLICE_BYTES;
-pub use self::recall::{Lookup, Outcome, Recall, Recalled};
+pub use self::flush::FLUSH_SLICE_BYTES;
+use self::flush::TierState;
+pub use self::restore::{Restore, RestoreLookup, RestoreOutcome, RestorePoll};
+pub use self::scope::{CacheScope, PrefixMatch};
+use self::scope::{Owners, ScopeRoots};
 pub use self::shift::ShiftError;
-use self::whose::{Owners, Spaces};
-pub use self::whose::{Peek, Whose};
 
-/// One sequence of one cache. Never used again after it is closed.
+/// Id of a sequence in its cache. Ids are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeqId(u64);
 
-/// Why pages were refused.
+/// Why pages could not be reserved.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Sequences in use hold all pages that the budget allows. Closing one of them makes room.
+    /// Running sequences hold all pages that the budget allows. Closing one of them frees pages.
     #[error("{need_bytes} bytes of KV cache are needed, {free_bytes} of {limit_bytes} are free")]
     Full {
-        /// Bytes that the reservation still needs.
+        /// Bytes that the reservation needs.
         need_bytes: u64,
-        /// Bytes free in this pool or held by cached pages only.
+        /// Bytes in free and evictable pages of this pool.
         free_bytes: u64,
-        /// Bytes that all pools together may use.
+        /// Budget of all pools.
         limit_bytes: u64,
     },
-    /// The backend refused for another reason than memory.
+    /// The backend failed for another reason than memory.
     #[error(transparent)]
     Backend(#[from] BackendError),
 }
 
-/// What a cache holds, and what it has done so far.
+/// Size and counters of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Pages in the backend's pool.
     pub pages: usize,
-    /// Of these, pages that only the trie holds.
+    /// Pages that only the trie holds.
     pub cached_pages: usize,
-    /// Of these, pages that sequences hold.
+    /// Pages that sequences hold.
     pub live_pages: usize,
-    /// Bytes of all pages in the pool.
+    /// Size of all pages in the pool.
     pub bytes: u64,
     /// Tokens of all prompts that were opened.
     pub lookup_tokens: u64,
-    /// Of these, tokens that were found computed.
+    /// Prompt tokens whose rows were in pages.
     pub hit_tokens: u64,
-    /// Pages taken from the trie to make room.
+    /// Pages that were evicted from the trie.
     pub evicted_pages: u64,
-    /// Pages copied before a write.
+    /// Pages that were copied before a write.
     pub copied_pages: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Sequence {
-    /// What has been computed.
+    /// Keys of the tokens whose rows are in pages.
     keys: Vec<Key>,
-    /// Covers `keys`, and what is reserved beyond.
+    /// Pages for `keys` and for reserved slots.
     pages: Vec<PageId>,
     /// The trie node of the last full page.
     node: NodeId,
-    /// How many leading pages the trie knows: all full ones, or those that were found there.
+    /// Number of leading pages that are in the trie.
     published: usize,
-    /// While rows are brought back: how many leading tokens are of use, whatever else is there already.
+    /// During a restore: number of leading tokens that are usable now.
     usable: Option<usize>,
-    /// Where it began to be computed, and where its prompt ended: another may go on from there.
+    /// Where computing began, and where the prompt ended. Other sequences may continue from there.
     turns: [usize; 2],
-    /// Whether its rows are not those of its tokens, so that nobody else may have them: see [`Cache::shift`].
+    /// Whether its rows were shifted, so that other sequences cannot use them: see [`Cache::shift`].
     private: bool,
-    whose: Whose,
+    scope: CacheScope,
 }
 
 impl Sequence {
-    /// Whether others may find what it computes.
+    /// Whether other sequences may use its rows.
     fn publishes(&self) -> bool {
-        !self.private && !self.whose.incognito
+        !self.private && !self.scope.incognito
     }
 
     /// Keys after the last full page.
@@ -109,34 +108,40 @@ impl Sequence {
     }
 }
 
-/// The pages and sequences of one loaded model.
-#[derive(Debug)]
+/// KV cache of one loaded model.
 pub struct Cache {
     layout: PageLayout,
-    /// How far layers with a window look back, where only some have one.
+    /// Window of the window layers, if only some layers have one.
     window_tokens: Option<usize>,
-    /// None where nothing is kept beyond the pool.
-    keeper: Option<Keeper>,
-    spaces: Spaces,
+    tiers: Option<TierState>,
+    waker: Option<Waker>,
+    scopes: ScopeRoots,
     owners: Owners,
     pool: Pool,
     trie: Trie,
     sequences: HashMap<SeqId, Sequence>,
     next_seq: u64,
-    /// Counts releases, to order cached pages by their last use.
+    /// Logical clock that orders cached pages by their last use.
     clock: u64,
     stats: Stats,
 }
 
+impl std::fmt::Debug for Cache {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cache").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
 impl Cache {
-    /// An empty cache for pages of this layout. Its backend must have a fresh pool that nobody else grows.
+    /// An empty cache for pages of this layout. Only this cache may grow its backend's pool.
     pub fn new(layout: PageLayout, budget: Arc<Budget>) -> Self {
         Self {
             pool: Pool::new(&layout, budget),
             window_tokens: geometry::groups(&layout).window_tokens.map(|tokens| tokens as usize),
             layout,
-            keeper: None,
-            spaces: Spaces::default(),
+            tiers: None,
+            waker: None,
+            scopes: ScopeRoots::default(),
             owners: Owners::default(),
             trie: Trie::new(),
             sequences: HashMap::new(),
@@ -146,38 +151,44 @@ impl Cache {
         }
     }
 
-    /// Starts a sequence that will hold `tokens` and returns how many of them are computed already: the longest known prefix whose
-    /// end all layers can go on from, but never all, since the last token must run to give logits.
-    pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
-        self.open_for(tokens, &Whose::default())
+    /// Sets a callback for restored chunks that have arrived, and for memory that other caches have released.
+    pub fn set_waker(&mut self, waker: Waker) {
+        self.pool.budget().add_waker(&waker);
+        self.waker = Some(waker);
     }
 
-    /// As [`Cache::open`], for somebody.
-    pub fn open_for(&mut self, tokens: &[u32], whose: &Whose) -> (SeqId, usize) {
+    /// Opens a sequence for `tokens`. Returns how many of them are cached: the longest prefix in the trie from which all layers can
+    /// continue. It never includes the last token, which must run to give logits.
+    pub fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
+        self.open_scoped(tokens, &CacheScope::default())
+    }
+
+    /// Like [`Cache::open`], within a scope.
+    pub fn open_scoped(&mut self, tokens: &[u32], scope: &CacheScope) -> (SeqId, usize) {
         let keys: Vec<Key> = tokens.iter().copied().map(Key::token).collect();
-        let root = self.root(whose.space.as_ref());
-        let known = self.known(root, &keys[..keys.len().saturating_sub(1)]);
-        let mut pages: Vec<PageId> = known.nodes.iter().map(|&node| self.trie.page(node)).collect();
-        let cached = self.usable_end(&pages, known.tokens);
+        let root = self.root(scope.name.as_ref());
+        let found = self.find_longest(root, &keys[..keys.len().saturating_sub(1)]);
+        let mut pages: Vec<PageId> = found.nodes.iter().map(|&node| self.trie.page(node)).collect();
+        let cached = self.usable_end(&pages, found.tokens);
         pages.truncate(cached.div_ceil(PAGE_TOKENS));
         let published = cached / PAGE_TOKENS;
         let sequence = Sequence {
             keys: keys[..cached].to_vec(),
             pages,
-            node: published.checked_sub(1).map_or(root, |last| known.nodes[last]),
+            node: published.checked_sub(1).map_or(root, |last| found.nodes[last]),
             published,
             usable: None,
             turns: [cached, tokens.len()],
             private: false,
-            whose: whose.clone(),
+            scope: scope.clone(),
         };
         self.stats.lookup_tokens += tokens.len() as u64;
         self.stats.hit_tokens += cached as u64;
         (self.start(sequence), cached)
     }
 
-    /// The longest prefix of these keys that the trie knows below a root, whether or not its pages have all rows.
-    fn known(&self, root: NodeId, keys: &[Key]) -> Known {
+    /// The longest prefix of these keys below a root, whether or not its pages have all rows.
+    fn find_longest(&self, root: NodeId, keys: &[Key]) -> TrieMatch {
         let (mut nodes, mut rest) = (Vec::new(), keys);
         let last = |nodes: &[NodeId]| nodes.last().copied().unwrap_or(root);
         while let Some((page_keys, after)) = rest.split_at_checked(PAGE_TOKENS)
@@ -191,29 +202,29 @@ impl Cache {
             nodes.push(child);
             tokens += shared;
         }
-        Known { nodes, tokens }
+        TrieMatch { nodes, tokens }
     }
 
-    /// A second sequence with the same content. The pages are shared until one of the two writes.
+    /// Opens a copy of a sequence. The pages are shared until one of the two writes.
     pub fn fork(&mut self, seq: SeqId) -> SeqId {
-        self.abandon(seq);
+        self.cancel_restore(seq);
         let mut sequence = self.sequence(seq).clone();
-        // Pages that are only reserved belong to the first sequence.
+        // Reserved pages stay with the first sequence.
         sequence.pages.truncate(sequence.keys.len().div_ceil(PAGE_TOKENS));
         self.start(sequence)
     }
 
-    /// Makes room for the next `tokens` of a sequence, in pages that nobody else sees. Comes before every step that writes.
+    /// Reserves exclusive slots for the next `tokens` of a sequence. Must be called before every step that writes.
     ///
     /// # Errors
-    /// [`Error::Full`] where sequences in use leave no room; the sequence is then as it was.
+    /// [`Error::Full`] if running sequences leave no room. The sequence is unchanged then.
     pub fn reserve(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: usize) -> Result<(), Error> {
-        self.abandon(seq);
-        self.provide(backend, seq, tokens)
+        self.cancel_restore(seq);
+        self.reserve_pages(backend, seq, tokens)
     }
 
-    /// As [`Cache::reserve`], in the middle of a recall too.
-    fn provide(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: usize) -> Result<(), Error> {
+    /// Like [`Cache::reserve`], also during a restore.
+    fn reserve_pages(&mut self, backend: &mut dyn Backend, seq: SeqId, tokens: usize) -> Result<(), Error> {
         let sequence = self.sequence(seq);
         let len = sequence.keys.len();
         let tail = sequence.pages.get(len / PAGE_TOKENS).copied();
@@ -223,24 +234,24 @@ impl Cache {
         let copy_from = match self.make_room(backend, need) {
             Ok(()) => shared_tail,
             Err(full @ Error::Full { .. }) => {
-                // A tail that only the trie shares can leave the trie instead of being copied.
-                let alone = shared_tail.filter(|&page| self.pool.holders(page) == 1);
-                let Some(node) = alone.and_then(|page| self.pool.node(page)) else { return Err(full) };
+                // A tail that is shared with the trie only can be removed from the trie instead of being copied.
+                let unshared = shared_tail.filter(|&page| self.pool.holders(page) == 1);
+                let Some(node) = unshared.and_then(|page| self.pool.node(page)) else { return Err(full) };
                 self.make_room(backend, missing)?;
-                self.withdraw(backend, node);
+                self.remove_subtree(backend, node);
                 None
             }
             Err(error) => return Err(error),
         };
         if let Some(from) = copy_from {
-            let to = self.pool.take().expect("make_room left enough free pages");
+            let to = self.pool.take().expect("make_room freed enough pages");
             backend.copy_page(from, to, len % PAGE_TOKENS);
             self.sequence_mut(seq).pages[len / PAGE_TOKENS] = to;
             self.release(from);
             self.stats.copied_pages += 1;
         }
         for _ in 0..missing {
-            let page = self.pool.take().expect("make_room left enough free pages");
+            let page = self.pool.take().expect("make_room freed enough pages");
             self.sequence_mut(seq).pages.push(page);
         }
         Ok(())
@@ -251,17 +262,17 @@ impl Cache {
         &self.sequence(seq).pages
     }
 
-    /// Tokens of the sequence that are computed, and that the next ones can go on from.
+    /// Number of tokens whose rows are in pages, and from which the next ones can continue.
     pub fn len(&self, seq: SeqId) -> usize {
         let sequence = self.sequence(seq);
         sequence.usable.unwrap_or(sequence.keys.len())
     }
 
-    /// Says that these tokens' rows now stand in the sequence's next slots. Pages that became full are known to later requests
-    /// from here on. Where another sequence computed the same page first, this one goes on with that.
+    /// Records that the sequence's next slots have these tokens' rows, and publishes full pages. If another sequence has published
+    /// the same page, this one uses that page.
     ///
     /// # Panics
-    /// Where the slots were not reserved.
+    /// If the slots were not reserved.
     pub fn advance(&mut self, seq: SeqId, tokens: &[u32]) {
         let pool = &self.pool;
         let sequence = self.sequences.get_mut(&seq).expect(OPEN);
@@ -275,11 +286,11 @@ impl Cache {
         }
     }
 
-    /// Forgets the tokens from `len` on, and what was reserved. Where layers with a window cannot go on from there, it forgets more.
-    /// Returns how many tokens are left.
-    #[must_use = "fewer tokens than asked for may be left"]
+    /// Drops the tokens from `len` on, and reserved slots. Drops more if window layers cannot continue from there. Returns the number
+    /// of remaining tokens.
+    #[must_use = "fewer tokens than requested may remain"]
     pub fn truncate(&mut self, seq: SeqId, len: usize) -> usize {
-        self.abandon(seq);
+        self.cancel_restore(seq);
         let end = self.usable_end(&self.sequence(seq).pages, len);
         self.cut(seq, end);
         end
@@ -298,37 +309,37 @@ impl Cache {
         dropped.into_iter().for_each(|page| self.release(page));
     }
 
-    /// Ends a sequence. All that it computed stays cached until it is evicted, unless nobody is to know of it.
+    /// Closes a sequence. Its rows stay cached until they are evicted, unless it is incognito.
     pub fn close(&mut self, seq: SeqId) {
-        self.abandon(seq);
-        if !self.sequence(seq).whose.incognito {
+        self.cancel_restore(seq);
+        if !self.sequence(seq).scope.incognito {
             let end = self.publish_tail(seq);
-            self.mark(seq, end);
-            self.own(seq, end);
+            self.schedule_flush(seq, end);
+            self.add_owner(seq, end);
         }
         self.discard(seq);
     }
 
-    /// Ends a sequence whose last rows may be wrong: nothing that [`Cache::advance`] has not published yet will be cached.
+    /// Closes a sequence whose last rows may be wrong. Only pages that [`Cache::advance`] has published stay cached.
     pub fn discard(&mut self, seq: SeqId) {
         let sequence = self.sequences.remove(&seq).expect(OPEN);
         self.clock += 1;
         sequence.pages.into_iter().for_each(|page| self.release(page));
     }
 
-    /// Forgets all that no sequence holds.
+    /// Drops all pages that no sequence holds.
     pub fn clear(&mut self) {
         while let Some(node) = self.trie.oldest() {
-            self.forget(node);
+            self.remove_node(node);
         }
     }
 
-    /// Whether pools of other models have a part of the budget.
+    /// Whether pools of other models use a part of the budget.
     pub fn others_have_pages(&self) -> bool {
         self.pool.budget().used() > self.pool.len() as u64 * self.pool.page_bytes()
     }
 
-    /// What the cache holds and has done.
+    /// Size and counters of the cache.
     pub fn stats(&self) -> Stats {
         let (pages, cached_pages) = (self.pool.len(), self.trie.idle());
         Stats {
@@ -340,8 +351,8 @@ impl Cache {
         }
     }
 
-    /// Frees `need` pages: grows the pool to its fair share, or beyond where nothing can be evicted, then evicts. Evicts nothing
-    /// where that would not be enough.
+    /// Frees `need` pages: grows the pool to its fair share, or beyond if eviction would not be enough, then evicts. Evicts nothing on
+    /// failure.
     fn make_room(&mut self, backend: &mut dyn Backend, need: usize) -> Result<(), Error> {
         if self.pool.free() < need {
             self.pool.grow(backend, need - self.pool.free(), self.pool.fair_pages())?;
@@ -367,22 +378,22 @@ impl Cache {
         Ok(())
     }
 
-    /// Takes the cached leaf unused for longest out of the trie.
+    /// Evicts the least recently used leaf of the trie.
     fn evict(&mut self, backend: &dyn Backend) -> bool {
         let Some(node) = self.trie.oldest() else { return false };
-        self.rescue(backend, node);
-        self.forget(node);
+        self.flush_before_evict(backend, node);
+        self.remove_node(node);
         true
     }
 
-    /// Takes a node, which one sequence holds at most, out of the trie with all that continues it.
-    fn withdraw(&mut self, backend: &dyn Backend, node: NodeId) {
+    /// Removes a node and its descendants from the trie. At most one sequence holds the node's page.
+    fn remove_subtree(&mut self, backend: &dyn Backend, node: NodeId) {
         while !self.trie.is_leaf(node) {
             let evicted = self.evict(backend);
-            assert!(evicted, "whoever held a descendant would hold this node too");
+            assert!(evicted, "a sequence with a descendant would hold this node too");
         }
-        self.rescue(backend, node);
-        self.forget(node);
+        self.flush_before_evict(backend, node);
+        self.remove_node(node);
     }
 
     fn start(&mut self, sequence: Sequence) -> SeqId {
@@ -418,13 +429,13 @@ impl Cache {
     }
 }
 
-/// What the trie knows of some keys.
-struct Known {
-    /// One for each page; the last may share only its first keys.
+/// A prefix in the trie.
+struct TrieMatch {
+    /// One node for each page. The last one may match only with its first keys.
     nodes: Vec<NodeId>,
-    /// The keys that they have in common with those that were looked up.
+    /// Number of matching keys.
     tokens: usize,
 }
 
 /// Why a lookup of a sequence succeeds.
-const OPEN: &str = "the caller uses only sequences that it has opened and not closed";
+const OPEN: &str = "the caller uses only open sequences";

@@ -1,11 +1,10 @@
-//! How rows that lie in a backend's pages become chunks that tiers keep, and rows in pages again.
+//! Conversion between pages of a backend and chunks of the tiers.
 //!
-//! A chunk is up to four pages in the layers of one group, turned from page-major to layer-major order: first all pages' keys of
-//! the group's first layer, then their values, and so on. Nothing is computed on the way, so what comes back is what was there,
-//! bit for bit.
+//! A chunk has up to four pages of the layers of one group, in layer-major order: the keys of all pages in the group's first layer, then
+//! their values, and so on. Rows are only copied, so restored rows are identical to the original, bit for bit.
 //!
-//! Layers that attend to a window make a group of their own, so that tiers can keep their rows only where a sequence may go on.
-//! The match over [`StateKind`] is exhaustive: a kind of state that no group is known for does not compile.
+//! Window layers form a group of their own, so that tiers can store their rows only where a sequence may continue. The match over
+//! [`StateKind`] is exhaustive: a new kind of state does not compile until it has a group.
 
 use std::sync::Arc;
 
@@ -13,33 +12,34 @@ use cairn_tensor::{Backend, Kv, PAGE_TOKENS, PageId, PageLayout, StateId, StateK
 use cairn_tier::identity::CHUNK_TOKENS;
 use cairn_tier::{Group, Groups, SectionKind, SectionShape};
 
-/// Pages of a whole chunk.
+/// Pages of a full chunk.
 pub(crate) const CHUNK_PAGES: usize = CHUNK_TOKENS / PAGE_TOKENS;
 
-/// Rows on their way out of pages: sections one after the other, and within each the pages.
+/// Rows that are being copied from pages, by section and then by page.
 #[derive(Debug)]
 pub(crate) struct Rows {
     group: Group,
     payload: Vec<u8>,
     tokens: usize,
-    /// How many pages of how many sections have been copied.
+    /// Number of copied pieces. A piece is one section of one page.
     pieces: usize,
 }
 
 impl Rows {
-    /// What has been copied.
+    /// The copied bytes.
     pub(crate) fn into_payload(self) -> Vec<u8> {
         self.payload
     }
 }
 
-/// A model's pages, and the chunks that are made of them.
+/// Layout of a model's pages and chunks.
 #[derive(Debug)]
 pub(crate) struct Geometry {
     layout: PageLayout,
     groups: Groups,
-    /// Which layers attend to all positions, or are kept as if they did.
+    /// Layers of the full group.
     full: Vec<StateId>,
+    /// Layers of the window group.
     window: Vec<StateId>,
 }
 
@@ -54,12 +54,12 @@ impl Geometry {
         Self { layout: layout.clone(), groups, full, window }
     }
 
-    /// Which groups there are.
+    /// The layer groups.
     pub(crate) fn groups(&self) -> Groups {
         self.groups
     }
 
-    /// Payload bytes of a chunk of so many tokens.
+    /// Payload size of a chunk of so many tokens.
     pub(crate) fn chunk_bytes(&self, group: Group, tokens: usize) -> u64 {
         self.parts(group)
             .map(|(state, kv)| (tokens.div_ceil(PAGE_TOKENS) * self.layout.section(state, kv).len()) as u64)
@@ -80,16 +80,16 @@ impl Geometry {
         self.parts(group).map(section).collect()
     }
 
-    /// Room for the rows of so many tokens in the layers of a group. Takes no time: memory is given, and cleared, as it is written.
+    /// Starts a copy of so many tokens' rows in a layer group. The buffer is allocated but not touched.
     pub(crate) fn begin(&self, group: Group, tokens: usize) -> Rows {
         Rows { group, payload: Vec::with_capacity(self.chunk_bytes(group, tokens) as usize), tokens, pieces: 0 }
     }
 
-    /// Copies more rows out of these pages, at least one page's of one section and not much more than `most_bytes`. Slots after the last
-    /// token become zero, since they may hold rows of what was said in another conversation. Returns whether all has been copied.
-    pub(crate) fn copy(&self, backend: &dyn Backend, pages: &[PageId], rows: &mut Rows, most_bytes: usize) -> bool {
+    /// Copies about `max_bytes` more from these pages, at least one piece. Clears the slots after the last token, which may hold rows
+    /// of another conversation. Returns whether the copy is complete.
+    pub(crate) fn copy(&self, backend: &dyn Backend, pages: &[PageId], rows: &mut Rows, max_bytes: usize) -> bool {
         debug_assert_eq!(pages.len(), rows.tokens.div_ceil(PAGE_TOKENS), "each page has a token");
-        let end = rows.payload.len().saturating_add(most_bytes);
+        let end = rows.payload.len().saturating_add(max_bytes);
         let pieces = self.parts(rows.group).flat_map(|part| (0..pages.len()).map(move |index| (part, index)));
         for ((state, kv), index) in pieces.skip(rows.pieces) {
             let begin = rows.payload.len();
@@ -107,8 +107,7 @@ impl Geometry {
         true
     }
 
-    /// Copies a chunk's page number `index` into a page of the backend. The chunk has the sections that [`Geometry::sections`]
-    /// gives for its tokens.
+    /// Copies page `index` of a chunk to a page of the backend. The chunk has the sections of [`Geometry::sections`].
     pub(crate) fn place(&self, backend: &mut dyn Backend, group: Group, page: PageId, payload: &[u8], index: usize) {
         let pages = payload.len() / self.chunk_bytes(group, PAGE_TOKENS) as usize;
         let mut rest = payload;
@@ -120,7 +119,7 @@ impl Geometry {
         }
     }
 
-    /// Zeroes the slots of a section from `used` on.
+    /// Clears the slots of a section from `used` on.
     fn clear(&self, state: StateId, section: &mut [u8], used: usize) {
         let row_bytes = self.layout.row_bytes[state.0 as usize];
         for head in section.chunks_exact_mut(PAGE_TOKENS * row_bytes) {
@@ -128,7 +127,7 @@ impl Geometry {
         }
     }
 
-    /// A page's sections in the layers of a group, in the order in which they lie.
+    /// A page's sections in the layers of a group, in storage order.
     fn parts(&self, group: Group) -> impl Iterator<Item = (StateId, Kv)> + use<'_> {
         let states = match group {
             Group::Full => &self.full,
@@ -138,8 +137,8 @@ impl Geometry {
     }
 }
 
-/// The groups of a model with these pages: all state that it has is declared there. Where all layers have a window they are kept as if they had none, since pages without
-/// any row would have to stand for what lies before it. Of several windows the longest counts.
+/// The layer groups of a page layout. Of several windows, the longest counts. If all layers have a window, they are stored like full
+/// layers, because otherwise pages before the window would have no rows at all.
 pub fn groups(layout: &PageLayout) -> Groups {
     let windows = layout.kinds.iter().map(|kind| match kind {
         StateKind::Full => None,

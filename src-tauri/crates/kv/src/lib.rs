@@ -1,27 +1,31 @@
-//! What a loaded model has already computed, kept so that it need not be computed again.
+//! KV cache of loaded models: pages, the prefix trie, and the way to and from the tiers.
 //!
-//! A [`Cache`] hands out pages of its backend's pool to sequences, shares them by reference count, copies one before a
-//! shared page would be written, and files every full page in a trie by the tokens it stands for. A new request opens with
-//! the longest prefix found there, to the token. All pools of a process draw on one [`Budget`].
+//! A [`Cache`] allocates pages of its backend's pool for sequences, shares them by reference count, and copies a shared page before
+//! it is written. It files every full page in a trie by its tokens. A new sequence opens with the longest prefix found there, to
+//! the token. All pools of a process share one [`Budget`].
 //!
-//! **Invariant:** a hit may change latency, never the answer. A prefix matches by its tokens, never by a hash, and a page that
-//! the trie knows is never written again.
+//! **Invariant:** a hit may change latency, never an answer. A prefix matches by its tokens, never by a hash. A page in the trie is
+//! never written again.
 
 #![forbid(unsafe_code)]
 
 pub mod budget;
 pub mod cache;
+mod flush_schedule;
 mod geometry;
-mod keeping;
+mod model_tiers;
 mod pool;
 mod recomputed;
 mod rotation;
 mod trie;
 
-pub use budget::Budget;
-pub use cache::{Cache, Error, Lookup, Outcome, Peek, Recall, Recalled, SLICE_BYTES, SeqId, ShiftError, Stats, Whose};
-pub use cairn_tier::End;
+pub use budget::{Budget, Waker};
+pub use cache::{
+    Cache, CacheScope, Error, FLUSH_SLICE_BYTES, PrefixMatch, Restore, RestoreLookup, RestoreOutcome, RestorePoll,
+    SeqId, ShiftError, Stats,
+};
+pub use cairn_tier::RestoreEnd;
 pub use geometry::groups;
-pub use keeping::Keeping;
-pub use recomputed::{Because, Recomputed};
-pub use rotation::{Fixed, Rotation};
+pub use model_tiers::ModelTiers;
+pub use recomputed::{RecomputeReason, RecomputedTokens};
+pub use rotation::{Rotation, RotationError};

@@ -1,6 +1,6 @@
-//! The pages of one backend: which are free, who holds the others, and growth within the budget.
+//! Page pool of one backend: free pages, reference counts, and growth within the budget.
 //!
-//! **Invariant:** a page is free exactly when no sequence holds it and no trie node names it.
+//! **Invariant:** a page is free exactly if no sequence holds it and no trie node refers to it.
 
 use std::sync::Arc;
 
@@ -9,21 +9,21 @@ use cairn_tensor::{Backend, BackendError, PageId, PageLayout};
 use crate::budget::Budget;
 use crate::trie::NodeId;
 
-/// The pool grows by half of its size, but by no more than this at once, so that a small chat takes little of the budget.
+/// Maximum growth at once. The pool grows by half of its size, so a small chat uses little of the budget.
 const GROWTH_BYTES: u64 = 64 << 20;
 
-/// Who refers to a page.
+/// References to a page.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
-    /// Sequences that hold it.
+    /// Number of sequences that hold it.
     holders: u32,
-    /// The trie node that names it.
+    /// Its trie node.
     node: Option<NodeId>,
-    /// Whether its rows in layers with a window are not there.
-    windowless: bool,
+    /// Whether it lacks the rows of window layers.
+    missing_window_rows: bool,
 }
 
-/// All pages that the backend has been asked for.
+/// All pages of a backend.
 #[derive(Debug)]
 pub(crate) struct Pool {
     slots: Vec<Slot>,
@@ -34,16 +34,16 @@ pub(crate) struct Pool {
 
 impl Pool {
     pub(crate) fn new(layout: &PageLayout, budget: Arc<Budget>) -> Self {
-        // A model without attention state has empty pages; a byte each keeps the arithmetic whole.
+        // A model without attention state has empty pages. One byte each avoids a division by zero.
         Self { slots: Vec::new(), free: Vec::new(), page_bytes: layout.page_bytes.max(1) as u64, budget }
     }
 
-    /// Pages in all.
+    /// Number of pages.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
 
-    /// Pages that nothing refers to.
+    /// Number of free pages.
     pub(crate) fn free(&self) -> usize {
         self.free.len()
     }
@@ -56,22 +56,22 @@ impl Pool {
         &self.budget
     }
 
-    /// The most pages that this pool may have while it could evict instead: three quarters of what other pools leave. Backends do
-    /// not give pages back, so the rest stays for models that are loaded later.
+    /// Maximum number of pages while the pool could evict instead: three quarters of the budget that other pools leave. Backends
+    /// never release pages, so the rest stays for models that are loaded later.
     pub(crate) fn fair_pages(&self) -> usize {
         let mine = self.slots.len() as u64 * self.page_bytes;
         let others = self.budget.used().saturating_sub(mine);
         (self.budget.limit().saturating_sub(others) / 4 * 3 / self.page_bytes) as usize
     }
 
-    /// Asks the backend for at least `need` more pages, or for as many as the budget still has, up to `most` pages in all. A
-    /// backend that runs out of memory counts as a budget that is spent: the caller then evicts.
-    pub(crate) fn grow(&mut self, backend: &mut dyn Backend, need: usize, most: usize) -> Result<(), BackendError> {
+    /// Grows the pool by at least `need` pages, or as many as the budget allows, to at most `max` pages. If the backend is out of memory,
+    /// the pool stays as it is, and the caller evicts.
+    pub(crate) fn grow(&mut self, backend: &mut dyn Backend, need: usize, max: usize) -> Result<(), BackendError> {
         let step = (self.slots.len() as u64 / 2).min(GROWTH_BYTES / self.page_bytes);
         let need = need as u64;
         for wanted in [need.max(step), need] {
-            let wanted = wanted.min(most.saturating_sub(self.slots.len()) as u64);
-            let granted = self.budget.take(self.page_bytes, wanted) as usize;
+            let wanted = wanted.min(max.saturating_sub(self.slots.len()) as u64);
+            let granted = self.budget.reserve(self.page_bytes, wanted) as usize;
             if granted == 0 {
                 break;
             }
@@ -83,7 +83,7 @@ impl Pool {
                     break;
                 }
                 Err(error) => {
-                    self.budget.give(granted as u64 * self.page_bytes);
+                    self.budget.release(granted as u64 * self.page_bytes);
                     if !matches!(error, BackendError::Memory { .. }) {
                         return Err(error);
                     }
@@ -100,24 +100,24 @@ impl Pool {
         Some(page)
     }
 
-    /// Says whether the page lacks its rows in layers with a window.
-    pub(crate) fn set_windowless(&mut self, page: PageId, windowless: bool) {
-        self.slot(page).windowless = windowless;
+    /// Sets whether the page lacks the rows of window layers.
+    pub(crate) fn set_missing_window_rows(&mut self, page: PageId, missing_window_rows: bool) {
+        self.slot(page).missing_window_rows = missing_window_rows;
     }
 
-    /// Whether the page lacks its rows in layers with a window. Pages that were computed never do.
-    pub(crate) fn is_windowless(&self, page: PageId) -> bool {
-        self.slots[page.0 as usize].windowless
+    /// Whether the page lacks the rows of window layers. Computed pages never do.
+    pub(crate) fn is_missing_window_rows(&self, page: PageId) -> bool {
+        self.slots[page.0 as usize].missing_window_rows
     }
 
-    /// Adds a holder; says whether it is the first.
+    /// Adds a holder. Returns whether it is the first.
     pub(crate) fn hold(&mut self, page: PageId) -> bool {
         let slot = self.slot(page);
         slot.holders += 1;
         slot.holders == 1
     }
 
-    /// Removes a holder; says whether it was the last. Without a node the page is free then.
+    /// Removes a holder. Returns whether it was the last. The page is free then, unless it has a node.
     pub(crate) fn release(&mut self, page: PageId) -> bool {
         let slot = self.slot(page);
         slot.holders -= 1;
@@ -128,7 +128,7 @@ impl Pool {
         last
     }
 
-    /// Says which trie node names the page. Without a node and without a holder it is free.
+    /// Sets the page's trie node. Without a node and a holder the page is free.
     pub(crate) fn set_node(&mut self, page: PageId, node: Option<NodeId>) {
         let slot = self.slot(page);
         slot.node = node;
@@ -145,7 +145,7 @@ impl Pool {
         self.slots[page.0 as usize].holders
     }
 
-    /// Whether exactly one sequence holds the page and the trie does not know it, so that it may be written.
+    /// Whether the page may be written: exactly one sequence holds it, and it has no trie node.
     pub(crate) fn writable(&self, page: PageId) -> bool {
         self.holders(page) == 1 && self.node(page).is_none()
     }
@@ -157,6 +157,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.budget.give(self.slots.len() as u64 * self.page_bytes);
+        self.budget.release(self.slots.len() as u64 * self.page_bytes);
+        self.budget.wake_all();
     }
 }

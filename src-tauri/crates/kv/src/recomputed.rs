@@ -1,30 +1,30 @@
-//! Why tokens of a prompt are computed although they were looked for, and how many for which reason.
+//! Counts of prompt tokens that were computed although they were looked up, by reason.
 
 use std::ops::AddAssign;
 
-/// Why tokens are computed.
+/// Why prompt tokens are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Because {
-    /// They are not kept, or are no more.
+pub enum RecomputeReason {
+    /// No tier stores them.
     Miss,
-    /// Computing them is quicker than bringing them back.
+    /// Computing them is faster than restoring them.
     Cheaper,
-    /// They did not come in time.
+    /// They were not restored in time.
     Deadline,
-    /// What is kept of them is damaged.
+    /// Their stored rows are damaged.
     Corrupt,
-    /// What is kept of them was made by another arithmetic, or in another way.
+    /// Their stored rows were computed by another arithmetic or stored in another layout.
     Incompatible,
-    /// Sequences in use held all pages that they could have been written to.
+    /// Running sequences held all pages that they could have been restored to.
     NoPages,
 }
 
-impl Because {
+impl RecomputeReason {
     /// All reasons.
     pub const ALL: [Self; 6] =
         [Self::Miss, Self::Cheaper, Self::Deadline, Self::Corrupt, Self::Incompatible, Self::NoPages];
 
-    /// What messages and metrics call it.
+    /// The reason's name in logs and metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Miss => "miss",
@@ -37,30 +37,30 @@ impl Because {
     }
 }
 
-/// Tokens that were computed, by why.
+/// Number of computed prompt tokens by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recomputed([u64; Because::ALL.len()]);
+pub struct RecomputedTokens([u64; RecomputeReason::ALL.len()]);
 
-impl Recomputed {
-    /// So many tokens, for one reason.
-    pub fn of(why: Because, tokens: usize) -> Self {
-        let mut of = Self::default();
-        of.0[why as usize] = tokens as u64;
-        of
+impl RecomputedTokens {
+    /// Tokens that were computed for one reason.
+    pub fn new(reason: RecomputeReason, tokens: usize) -> Self {
+        let mut counts = Self::default();
+        counts.0[reason as usize] = tokens as u64;
+        counts
     }
 
-    /// Tokens for this reason.
-    pub fn tokens(&self, why: Because) -> u64 {
-        self.0[why as usize]
+    /// Number of tokens for this reason.
+    pub fn tokens(&self, reason: RecomputeReason) -> u64 {
+        self.0[reason as usize]
     }
 
-    /// The reasons that there were, and the tokens for each.
-    pub fn reasons(&self) -> impl Iterator<Item = (Because, u64)> + '_ {
-        Because::ALL.into_iter().map(|why| (why, self.tokens(why))).filter(|(_, tokens)| *tokens > 0)
+    /// The reasons that occurred, with the number of tokens for each.
+    pub fn reasons(&self) -> impl Iterator<Item = (RecomputeReason, u64)> + '_ {
+        RecomputeReason::ALL.into_iter().map(|reason| (reason, self.tokens(reason))).filter(|(_, tokens)| *tokens > 0)
     }
 }
 
-impl AddAssign for Recomputed {
+impl AddAssign for RecomputedTokens {
     fn add_assign(&mut self, more: Self) {
         self.0.iter_mut().zip(more.0).for_each(|(sum, more)| *sum += more);
     }
@@ -71,11 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_are_summed_by_reason() {
-        let mut sum = Recomputed::of(Because::Miss, 3);
-        sum += Recomputed::of(Because::Deadline, 5);
-        sum += Recomputed::of(Because::Miss, 4);
-        let reasons: Vec<_> = sum.reasons().map(|(why, tokens)| (why.name(), tokens)).collect();
-        assert_eq!(reasons, [("miss", 7), ("deadline", 5)], "each reason has its own sum, and others are left out");
+    fn recomputed_tokens_are_summed_by_reason() {
+        let mut sum = RecomputedTokens::new(RecomputeReason::Miss, 3);
+        sum += RecomputedTokens::new(RecomputeReason::Deadline, 5);
+        sum += RecomputedTokens::new(RecomputeReason::Miss, 4);
+        let reasons: Vec<_> = sum.reasons().map(|(reason, tokens)| (reason.name(), tokens)).collect();
+        assert_eq!(reasons, [("miss", 7), ("deadline", 5)], "reasons without tokens are left out");
     }
 }

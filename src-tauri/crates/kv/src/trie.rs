@@ -1,10 +1,9 @@
-//! The prefix trie: which page holds the state of which tokens, given all tokens before them.
+//! The prefix trie: maps token prefixes to pages.
 //!
-//! A node is one page: 64 keys, or fewer for the tail of a sequence that ended. Full nodes have children; a tail has none.
-//! Siblings may begin alike, since they differ only somewhere inside the page. They are sorted by their keys, so the sibling
-//! with the longest common prefix stands next to where the searched keys would stand.
+//! A node is one page: 64 keys, or fewer for the tail of a closed sequence. Only full nodes have children. Siblings may share leading
+//! keys. They are sorted by their keys, so the sibling with the longest common prefix is adjacent to the position of the searched keys.
 //!
-//! **Invariant:** a node is idle (evictable once childless) exactly while no sequence holds its page. A sequence that holds a
+//! **Invariant:** a node is idle (evictable if it has no children) exactly while no sequence holds its page. A sequence that holds a
 //! node's page holds those of all its ancestors, so an idle node has only idle descendants.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +13,13 @@ use std::sync::Arc;
 use cairn_tensor::PageId;
 use cairn_tier::Key;
 
-/// A node, by its place in the trie's table.
+/// Index of a node in the trie's table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NodeId(u32);
 
-/// The empty prefix. It names no page and is never idle.
+/// The empty prefix of the default scope. It has no page and is never idle.
 pub(crate) const ROOT: NodeId = NodeId(0);
-/// What a root names in place of a page.
+/// The page of a root.
 const NO_PAGE: PageId = PageId(u32::MAX);
 
 #[derive(Debug)]
@@ -32,12 +31,12 @@ struct Node {
     idle_since: Option<u64>,
 }
 
-/// See the module.
+/// A prefix trie with several roots.
 #[derive(Debug)]
 pub(crate) struct Trie {
     nodes: Vec<Node>,
     vacant: Vec<NodeId>,
-    /// Idle nodes without children, the one unused for longest first.
+    /// Idle nodes without children, least recently used first.
     leaves: BTreeSet<(u64, NodeId)>,
     idle: usize,
 }
@@ -50,33 +49,34 @@ impl Trie {
         trie
     }
 
-    /// An empty prefix of its own: nothing below it is found below another root.
+    /// Adds an empty prefix with a separate subtree.
     pub(crate) fn add_root(&mut self) -> NodeId {
         let (keys, children) = (Arc::from([]), BTreeMap::new());
         self.add(Node { parent: ROOT, keys, page: NO_PAGE, children, idle_since: None })
     }
 
-    /// Removes a root that nothing is below, and that no sequence begins at.
+    /// Removes a root without children, at which no sequence begins.
     pub(crate) fn remove_root(&mut self, id: NodeId) {
-        debug_assert!(id != ROOT && self.is_root(id) && self.is_leaf(id), "nothing may become unreachable");
+        debug_assert!(id != ROOT && self.is_root(id) && self.is_leaf(id), "all nodes stay reachable");
         self.vacant.push(id);
     }
 
+    /// Whether a node is a root.
     pub(crate) fn is_root(&self, id: NodeId) -> bool {
         self.page(id) == NO_PAGE
     }
 
-    /// A node, its parent, and so on, without the root.
-    pub(crate) fn upwards(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
+    /// A node and its ancestors up to the root, which is not included.
+    pub(crate) fn ancestors(&self, id: NodeId) -> impl Iterator<Item = NodeId> {
         std::iter::successors(Some(id), |&id| Some(self.parent(id))).take_while(|&id| !self.is_root(id))
     }
 
-    /// The root that a node is below.
+    /// The root of a node.
     pub(crate) fn root_of(&self, id: NodeId) -> NodeId {
-        self.upwards(id).last().map_or(id, |top| self.parent(top))
+        self.ancestors(id).last().map_or(id, |top| self.parent(top))
     }
 
-    /// A node and all that continues it, each after its parent.
+    /// A node and its descendants, each after its parent.
     pub(crate) fn subtree(&self, id: NodeId) -> Vec<NodeId> {
         let mut found = vec![id];
         let mut next = 0;
@@ -87,7 +87,7 @@ impl Trie {
         found
     }
 
-    /// Nodes whose page no sequence holds; all of them can be evicted, leaves first.
+    /// Number of nodes whose page no sequence holds. All of them can be evicted, leaves first.
     pub(crate) fn idle(&self) -> usize {
         self.idle
     }
@@ -100,12 +100,12 @@ impl Trie {
         self.node(id).page
     }
 
-    /// Lets another page stand for the node.
+    /// Replaces the page of a node.
     pub(crate) fn set_page(&mut self, id: NodeId, page: PageId) {
         self.node_mut(id).page = page;
     }
 
-    /// The keys of the node's own page.
+    /// The keys of a node's page.
     pub(crate) fn keys(&self, id: NodeId) -> &[Key] {
         &self.node(id).keys
     }
@@ -123,7 +123,7 @@ impl Trie {
         self.node(id).children.get(keys).copied()
     }
 
-    /// The child that shares the most leading keys with `keys`, and how many: at least one.
+    /// The child that shares the most leading keys with `keys`, and their number, which is at least one.
     pub(crate) fn nearest(&self, id: NodeId, keys: &[Key]) -> Option<(NodeId, usize)> {
         let children = &self.node(id).children;
         let after = children.range::<[Key], _>((Included(keys), Unbounded)).next();
@@ -139,13 +139,16 @@ impl Trie {
         let node = Node { parent, keys: Arc::clone(&keys), page, children: BTreeMap::new(), idle_since: None };
         let id = self.add(node);
         let replaced = self.node_mut(parent).children.insert(keys, id);
-        debug_assert!(replaced.is_none(), "the caller looks for the child before it adds one");
+        debug_assert!(replaced.is_none(), "the caller checks that the child does not exist");
         id
     }
 
     /// Removes a node without children and returns its page.
     pub(crate) fn remove(&mut self, id: NodeId) -> PageId {
-        debug_assert!(id != ROOT && self.is_leaf(id), "descendants go first, so that no page becomes unreachable");
+        debug_assert!(
+            id != ROOT && self.is_leaf(id),
+            "descendants are removed first, so that all pages stay reachable"
+        );
         self.set_idle(id, None);
         let keys = Arc::clone(&self.node(id).keys);
         let parent = self.parent(id);
@@ -159,7 +162,7 @@ impl Trie {
         self.page(id)
     }
 
-    /// Says since when (a logical clock) no sequence has held the node's page, or that one holds it.
+    /// Sets the logical time since when no sequence has held the node's page; none if a sequence holds it.
     pub(crate) fn set_idle(&mut self, id: NodeId, since: Option<u64>) {
         if let Some(before) = self.node_mut(id).idle_since.take() {
             self.idle -= 1;
@@ -174,7 +177,7 @@ impl Trie {
         }
     }
 
-    /// The idle leaf that has been unused for longest.
+    /// The least recently used idle leaf.
     pub(crate) fn oldest(&self) -> Option<NodeId> {
         self.leaves.first().map(|&(_, id)| id)
     }

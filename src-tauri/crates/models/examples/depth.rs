@@ -1,5 +1,5 @@
-//! What attention costs at depth over pages of each type: a prompt in batches of 512, then single tokens behind it, with
-//! random weights of the shape of a 0.6B model but eight layers.
+//! Measures attention in long contexts for each page type: a prompt in batches of 512, then single tokens, with random
+//! weights in the shape of a 0.6B model with eight layers.
 //!
 //! `cargo run --release -p cairn-models --example depth [tokens] [rounds] [threads] [type]`
 
@@ -15,12 +15,12 @@ use cairn_testkit::{ModelSpec, Types, families, tiny};
 
 /// Rows of a batch of the prompt.
 const ROWS: usize = 512;
-/// Tokens that are computed alone.
+/// Tokens that are decoded one by one.
 const DECODED: usize = 32;
 
 fn main() {
     let mut args = std::env::args().skip(1);
-    let mut number = |default| args.next().map_or(default, |arg| arg.parse().expect("a number is asked for"));
+    let mut number = |default| args.next().map_or(default, |arg| arg.parse().expect("the argument is a number"));
     let (depth, rounds, threads) = (number(4096), number(5), number(2));
     let only = args.next();
     let mut types = KV_TYPES.to_vec();
@@ -45,7 +45,7 @@ fn main() {
     let variant = cairn_kernels::usable(&cpu.features)[0];
     let mut times = vec![[Vec::new(), Vec::new()]; types.len()];
     for _ in 0..rounds {
-        // In turns, since other programs come and go on this machine.
+        // Alternating, because the load of the machine varies.
         for (times, &kv_type) in times.iter_mut().zip(&types) {
             let backend = Cpu::new(variant, Arc::clone(&team)).with_kv_type(kv_type);
             for (all, time) in times.iter_mut().zip(measure(&file, backend, depth)) {
@@ -62,12 +62,12 @@ fn main() {
     }
 }
 
-/// Milliseconds of a prompt of `depth` tokens, and of a token behind it: the least of them.
+/// Returns the milliseconds of a prompt of `depth` tokens, and of the fastest following token.
 fn measure(file: &ModelFile, mut backend: Cpu, depth: usize) -> [f64; 2] {
     let Model { plan, .. } = load(file, depth + DECODED, &mut backend).expect("the model is whole");
     let plan = backend.prepare(plan, Limits { rows: ROWS, logit_rows: 1 }).expect("the plan fits its weights");
     let pages = (depth + DECODED).div_ceil(PAGE_TOKENS);
-    backend.grow_pages(pages).expect("there is memory for the pages");
+    backend.grow_pages(pages).expect("the pages fit into memory");
     let table: Vec<PageId> = (0..pages as u32).map(PageId).collect();
     let mut run = |slots: std::ops::Range<usize>| {
         let last = slots.end - 1;

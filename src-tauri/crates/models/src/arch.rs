@@ -1,4 +1,4 @@
-//! The families of models that can be run: one file each, one row each.
+//! The supported model families: one file and one row each.
 
 mod gemma2;
 mod gemma3;
@@ -19,23 +19,23 @@ use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
 
-/// A family: how its metadata and tensors become a forward pass.
+/// Model family: converts metadata and tensors to a forward pass.
 pub trait Architecture: Sync {
-    /// The values of `general.architecture` that mean this family.
+    /// Values of `general.architecture` of this family.
     fn names(&self) -> &'static [&'static str];
 
-    /// Reads the metadata and writes the forward pass. Tensors that are missing or mis-shaped are noted by the builder, so
-    /// only the metadata can be an error here.
+    /// Reads the metadata and adds the forward pass to the builder. The builder collects missing and mis-shaped
+    /// tensors, so only metadata can cause an error here.
     ///
     /// # Errors
-    /// Where metadata are missing or contradict each other, or ask for what is not supported.
+    /// When metadata is missing, inconsistent, or requires an unsupported feature.
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError>;
 }
 
-/// All families.
-// rustfmt would put them all in one line, on which every change meets every other.
+/// All supported families.
+// rustfmt would put them all in one line, which causes merge conflicts.
 #[rustfmt::skip]
-pub const ALL: &[&dyn Architecture] = &[
+pub const ARCHITECTURES: &[&dyn Architecture] = &[
     &gemma2::Gemma2,
     &gemma3::Gemma3,
     &gpt_oss::GptOss,
@@ -49,11 +49,11 @@ pub const ALL: &[&dyn Architecture] = &[
     &starcoder2::StarCoder2,
 ];
 
-/// The family of this name.
+/// Finds the family of an architecture name.
 pub(crate) fn find(name: &str) -> Result<&'static dyn Architecture, LoadError> {
-    let found = ALL.iter().find(|family| family.names().contains(&name)).copied();
+    let found = ARCHITECTURES.iter().find(|family| family.names().contains(&name)).copied();
     found.ok_or_else(|| LoadError::UnknownArchitecture {
         name: name.escape_debug().to_string(),
-        supported: ALL.iter().flat_map(|family| family.names()).copied().collect(),
+        supported: ARCHITECTURES.iter().flat_map(|family| family.names()).copied().collect(),
     })
 }

@@ -1,8 +1,8 @@
-//! What a family writes its forward pass into.
+//! Builder of a forward pass.
 //!
-//! A family is run twice. The first run has no backend: it finds every tensor that is missing or mis-shaped, so that all of
-//! them are told at once and nothing is uploaded in vain; it also tells how much memory the model needs. The second run
-//! uploads. A third kind of run has not even a file: it is asked which tensors a model of some metadata needs.
+//! A family builds twice. The first build has no backend: it reports all missing and mis-shaped tensors before anything
+//! is uploaded, and computes the memory requirements. The second build uploads the weights. A build from metadata alone
+//! lists the tensors that a model must have.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -13,50 +13,50 @@ use cairn_tensor::{Backend, BackendError, BufferId, Bytes, Op, Plan, Projection,
 use crate::error::{LoadError, TensorFault, in_block};
 use crate::file::ModelFile;
 
-/// Stands for a weight in a plan that will not be run.
+/// Id of a weight in a plan that is not executed.
 const NOT_UPLOADED: WeightId = WeightId(u32::MAX);
 
 /// A tensor that a model must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Required {
-    /// Its name.
+pub struct RequiredTensor {
+    /// The name.
     pub name: String,
-    /// Its dimensions, elements of a row first.
+    /// The dimensions, row length first.
     pub dims: Vec<u64>,
 }
 
-/// Where a family's questions are answered from.
+/// Source of metadata and tensors.
 #[derive(Clone, Copy)]
 pub(crate) enum Source<'a> {
     /// An open file.
     File(&'a ModelFile),
-    /// Metadata alone: optional tensors are there where `has` says so, and every tensor is as it should be.
-    Asking {
-        /// Of the model.
+    /// Metadata alone. All tensors are assumed to be valid.
+    Metadata {
+        /// The model's metadata.
         metadata: &'a Metadata,
-        /// Whether the model has this tensor.
-        has: &'a dyn Fn(&str) -> bool,
+        /// Returns whether the model has an optional tensor.
+        has_tensor: &'a dyn Fn(&str) -> bool,
     },
 }
 
-/// A plan in the making, with the weights that it refers to.
+/// Builder of a plan and its weights.
 pub struct Builder<'a> {
     /// The plan.
     pub plan: Plan,
     source: Source<'a>,
-    /// The biases that the model must have; those of blocks by their names within a block.
-    needed_biases: HashSet<String>,
+    /// Biases that the model must have. Those of blocks without the prefix `blk.N.`.
+    required_biases: HashSet<String>,
     backend: Option<&'a mut dyn Backend>,
     context_tokens: usize,
     weights: HashMap<(String, Part), WeightId>,
     weights_bytes: u64,
-    asked: HashSet<String>,
-    required: Vec<Required>,
+    requested: HashSet<String>,
+    required: Vec<RequiredTensor>,
     faults: Vec<TensorFault>,
-    refused: Option<BackendError>,
+    backend_error: Option<BackendError>,
 }
 
-/// Which of a tensor's elements are one weight: `rows * cols` from `first` on.
+/// The part of a tensor that is one weight: `rows * cols` elements from `first` on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Part {
     first: usize,
@@ -65,105 +65,106 @@ struct Part {
 }
 
 impl<'a> Builder<'a> {
-    /// Starts a plan for sequences of so many tokens; without a backend nothing is uploaded.
+    /// Creates a builder for sequences of up to `context_tokens`. Without a backend nothing is uploaded.
     pub(crate) fn new(source: Source<'a>, context_tokens: usize, backend: Option<&'a mut dyn Backend>) -> Self {
         Self {
             plan: Plan::default(),
             source,
-            needed_biases: block_biases(source),
+            required_biases: block_biases(source),
             backend,
             context_tokens,
             weights: HashMap::new(),
             weights_bytes: 0,
-            asked: HashSet::new(),
+            requested: HashSet::new(),
             required: Vec::new(),
             faults: Vec::new(),
-            refused: None,
+            backend_error: None,
         }
     }
 
-    /// Ends the run: the plan, and the bytes of all weights that it uses.
+    /// Returns the plan, and the size in bytes of all its weights.
     pub(crate) fn finish(self) -> Result<(Plan, u64), LoadError> {
         if !self.faults.is_empty() {
             return Err(LoadError::Tensors { faults: self.faults });
         }
-        match self.refused {
+        match self.backend_error {
             Some(error) => Err(error.into()),
             None => Ok((self.plan, self.weights_bytes)),
         }
     }
 
-    /// Ends a run without a file: the tensors that were asked for, in the order of the forward pass.
-    pub(crate) fn into_required(self) -> Vec<Required> {
+    /// Returns the tensors of a build from metadata, in the order of the forward pass.
+    pub(crate) fn into_required(self) -> Vec<RequiredTensor> {
         self.required
     }
 
-    /// The model's metadata.
+    /// Returns the model's metadata.
     pub fn metadata(&self) -> &'a Metadata {
         match self.source {
             Source::File(file) => file.gguf().metadata(),
-            Source::Asking { metadata, .. } => metadata,
+            Source::Metadata { metadata, .. } => metadata,
         }
     }
 
-    /// The longest sequence, in tokens, that the model is loaded for.
+    /// Returns the maximum sequence length in tokens.
     pub fn context_tokens(&self) -> usize {
         self.context_tokens
     }
 
-    /// Whether the model has a tensor of this name.
-    pub fn has(&self, name: &str) -> bool {
+    /// Returns whether the model has a tensor of this name.
+    pub fn has_tensor(&self, name: &str) -> bool {
         match self.source {
             Source::File(file) => file.gguf().tensor(name).is_some(),
-            Source::Asking { has, .. } => has(name),
+            Source::Metadata { has_tensor, .. } => has_tensor(name),
         }
     }
 
-    /// Says which biases no model of the family does without: names as [`Builder::projection`] takes them, but for `blk.N.`.
-    pub fn need_biases(&mut self, prefixes: &[&str]) {
-        self.needed_biases.extend(prefixes.iter().map(|prefix| format!("{prefix}.bias")));
+    /// Declares the biases that every model of the family must have, by the prefixes of [`Builder::projection`] without
+    /// `blk.N.`.
+    pub fn require_biases(&mut self, prefixes: &[&str]) {
+        self.required_biases.extend(prefixes.iter().map(|prefix| format!("{prefix}.bias")));
     }
 
-    /// Whether the model has a bias of this name, or must have it: the family needs it, or another of the model's blocks has it.
+    /// Returns whether the model has this bias or must have it, because the family requires it or another block has it.
     pub fn has_bias(&self, name: &str) -> bool {
-        self.has(name) || self.needed_biases.contains(in_block(name).map_or(name, |(_, name)| name))
+        self.has_tensor(name) || self.required_biases.contains(in_block(name).map_or(name, |(_, name)| name))
     }
 
-    /// How many rows the matrix of this name has, where there is a file and the file has it.
+    /// Returns the number of rows of a matrix, if there is a file that has it.
     pub fn rows_of(&self, name: &str) -> Option<usize> {
         let Source::File(file) = self.source else { return None };
         file.gguf().tensor(name)?.dims.get(1).map(|&rows| rows as usize)
     }
 
-    /// The matrix `[rows, cols]` of this name.
+    /// Adds the matrix `[rows, cols]` of this name.
     pub fn matrix(&mut self, name: &str, rows: usize, cols: usize) -> WeightId {
         self.weight(name, &[cols, rows], Part { first: 0, rows, cols })
     }
 
-    /// Some rows of the matrix `[total_rows, cols]` of this name, which holds several weights one after the other.
+    /// Adds some rows of the matrix `[total_rows, cols]` of this name, which contains several weights.
     pub fn matrix_rows(&mut self, name: &str, total_rows: usize, rows: Range<usize>, cols: usize) -> WeightId {
         let part = Part { first: rows.start.saturating_mul(cols), rows: rows.len(), cols };
         self.weight(name, &[cols, total_rows], part)
     }
 
-    /// The matrices `[rows, cols]` of all experts, one after the other: `[experts * rows, cols]`.
+    /// Adds the matrices `[rows, cols]` of all experts as one matrix `[experts * rows, cols]`.
     pub fn experts(&mut self, name: &str, experts: usize, rows: usize, cols: usize) -> WeightId {
         self.weight(name, &[cols, rows, experts], Part { first: 0, rows: experts * rows, cols })
     }
 
-    /// The vector of this name.
+    /// Adds the vector of this name.
     pub fn vector(&mut self, name: &str, len: usize) -> WeightId {
         self.weight(name, &[len], Part { first: 0, rows: 1, cols: len })
     }
 
-    /// The vector of this name, where the model has it.
+    /// Adds the vector of this name, if the model has it.
     pub fn optional_vector(&mut self, name: &str, len: usize) -> Option<WeightId> {
-        self.has(name).then(|| self.vector(name, len))
+        self.has_tensor(name).then(|| self.vector(name, len))
     }
 
-    /// The numbers of a vector, where the model has it, for what is computed once at load.
+    /// Reads the values of a vector, if the model has it, for computations at load time.
     pub fn optional_values(&mut self, name: &str, len: usize) -> Option<Vec<f32>> {
-        if !self.has(name) {
+        if !self.has_tensor(name) {
             return None;
         }
         let mut values = vec![1.0; len];
@@ -173,7 +174,7 @@ impl<'a> Builder<'a> {
         Some(values)
     }
 
-    /// Adds `{prefix}.weight` `[rows, cols]`, and the bias where the model has one, as a product that fills `out`.
+    /// Adds `{prefix}.weight` `[rows, cols]`, and the bias if the model has one, as a projection into `out`.
     pub fn projection(&mut self, prefix: &str, cols: usize, out: BufferId) -> Projection {
         let rows = self.plan.buffers[out.0 as usize].width;
         self.projection_rows(prefix, rows, 0, cols, out)
@@ -206,41 +207,42 @@ impl<'a> Builder<'a> {
         self.plan.push(op);
     }
 
-    /// Uploads a weight, each part of a tensor once. What is wrong with it is told by [`Builder::finish`].
+    /// Uploads a weight, each part of a tensor once. [`Builder::finish`] returns the errors.
     fn weight(&mut self, name: &str, dims: &[usize], part: Part) -> WeightId {
         let key = (name.to_owned(), part);
-        if let Some(&known) = self.weights.get(&key) {
-            return known;
+        if let Some(&id) = self.weights.get(&key) {
+            return id;
         }
         let Some((dtype, bytes)) = self.tensor(name, dims) else { return NOT_UPLOADED };
         let Part { first, rows, cols } = part;
         if !first.is_multiple_of(dtype.block()) || !cols.is_multiple_of(dtype.block()) {
-            // Only a part of a vector can begin or end inside a block.
+            // Only parts of vectors can begin or end inside a block.
             self.faults.push(TensorFault::DType { name: name.to_owned(), dtype });
             return NOT_UPLOADED;
         }
         let start = dtype.row_bytes(first);
         let range = start..start + rows * dtype.row_bytes(cols);
-        let bytes = bytes.slice(range).expect("a part lies in the tensor, whose size was checked");
+        let bytes = bytes.slice(range).expect("the size of the tensor was checked");
         self.weights_bytes += bytes.len() as u64;
         let weight = Weight { name: name.to_owned(), dtype, rows, cols, bytes };
         let uploaded = self.backend.as_mut().map_or(Ok(NOT_UPLOADED), |backend| backend.upload(weight));
         let id = uploaded.unwrap_or_else(|error| {
-            self.refused.get_or_insert(error);
+            self.backend_error.get_or_insert(error);
             NOT_UPLOADED
         });
         self.weights.insert(key, id);
         id
     }
 
-    /// A tensor of these dimensions: its type and its bytes. Without a file it is noted, and without a sound one a fault.
+    /// Returns type and bytes of a tensor with these dimensions. Without a file, records the tensor; on an error,
+    /// records the fault.
     fn tensor(&mut self, name: &str, need: &[usize]) -> Option<(DType, Bytes)> {
         let dims: Vec<u64> = need.iter().map(|&dim| dim as u64).collect();
-        let first = self.asked.insert(name.to_owned());
+        let first = self.requested.insert(name.to_owned());
         match self.source {
-            Source::Asking { .. } => {
+            Source::Metadata { .. } => {
                 if first {
-                    self.required.push(Required { name: name.to_owned(), dims });
+                    self.required.push(RequiredTensor { name: name.to_owned(), dims });
                 }
                 None
             }
@@ -257,14 +259,14 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The biases that some block of the file has, by their names within a block.
+/// Returns the biases of all blocks in the file, without the prefix `blk.N.`.
 fn block_biases(source: Source<'_>) -> HashSet<String> {
     let Source::File(file) = source else { return HashSet::new() };
     let names = file.gguf().tensors().iter().filter_map(|tensor| Some(in_block(&tensor.name)?.1));
     names.filter(|name| name.ends_with(".bias")).map(str::to_owned).collect()
 }
 
-/// The type and the bytes of a file's tensor, which must have these dimensions.
+/// Returns type and bytes of a file's tensor, which must have these dimensions.
 fn find(file: &ModelFile, name: &str, need: Vec<u64>) -> Result<(DType, Bytes), TensorFault> {
     let name = name.to_owned();
     let Some(tensor) = file.gguf().tensor(&name) else { return Err(TensorFault::Missing { name }) };

@@ -1,4 +1,4 @@
-//! Why a file is not opened, a model not loaded, and a loaded one given up.
+//! Errors of opening, loading and using a model file.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,137 +8,137 @@ use std::path::PathBuf;
 use cairn_gguf::DType;
 use cairn_tensor::BackendError;
 
-/// Why a path is not a model file.
+/// Reasons why a model file cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Nothing is there.
+    /// The file does not exist.
     #[error("{}: no such file", .path.display())]
     Missing {
         /// The path as given.
         path: PathBuf,
     },
-    /// A directory.
+    /// The path is a directory.
     #[error("{}: is a directory; a model is one GGUF file", .path.display())]
     Directory {
         /// The path as given.
         path: PathBuf,
     },
-    /// A pipe, a device or a socket, which cannot be mapped.
+    /// The path is a pipe, a device or a socket, which cannot be mapped.
     #[error("{}: is not a regular file", .path.display())]
     NotAFile {
         /// The path as given.
         path: PathBuf,
     },
-    /// A file of no bytes.
+    /// The file is empty.
     #[error("{}: the file is empty", .path.display())]
     Empty {
         /// The path as given.
         path: PathBuf,
     },
-    /// The system refused.
+    /// The system returned an error.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Not GGUF, or a broken one.
+    /// The file is not valid GGUF.
     #[error("{}: {source}", .path.display())]
     Gguf {
         /// The path as given.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// The error and its position.
         source: cairn_gguf::Error,
     },
-    /// No files at all.
+    /// The list of files is empty.
     #[error("no files are given")]
     NoFiles,
-    /// Files that are not the parts of one model, or not all of them.
+    /// The files are not all parts of one model.
     #[error("{}: {source}", .path.display())]
     Split {
         /// The path as given.
         path: PathBuf,
-        /// What does not fit.
+        /// The inconsistency.
         source: Box<cairn_gguf::split::SplitError>,
     },
-    /// The file shrank while it was read.
+    /// The file changed while it was read.
     #[error(transparent)]
-    Vanished(#[from] Vanished),
+    FileChanged(#[from] FileChangedError),
 }
 
-/// A model file that is no longer what was loaded: results since the last good check may be wrong.
+/// A model file changed after it was opened. Results since the last successful check may be wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}: model file changed or vanished: {why}", .path.display())]
-pub struct Vanished {
+#[error("{}: model file changed or vanished: {reason}", .path.display())]
+pub struct FileChangedError {
     /// The path that was opened.
     pub path: PathBuf,
-    /// What was noticed.
-    pub why: String,
+    /// The detected change.
+    pub reason: String,
 }
 
-/// Why a model file is not loaded.
+/// Reasons why a model cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// A metadata key is missing or has a wrong type.
     #[error(transparent)]
     Metadata(#[from] cairn_gguf::Error),
-    /// A family that this build does not know.
+    /// The model family is not supported.
     #[error("architecture `{name}` is not supported; supported are {}", .supported.join(", "))]
     UnknownArchitecture {
         /// `general.architecture`.
         name: String,
-        /// All known names.
+        /// All supported names.
         supported: Vec<&'static str>,
     },
-    /// A metadata value that no model of this family can have.
+    /// A metadata value is invalid for the family.
     #[error("metadata key `{key}`: {why}")]
     Key {
         /// The key.
         key: String,
-        /// What is wrong with its value.
+        /// Why the value is invalid.
         why: String,
     },
-    /// Something that the model needs and this build does not do.
+    /// The model needs an unsupported feature.
     #[error("{what} is not supported")]
     Unsupported {
-        /// What the model asks for.
+        /// The feature.
         what: String,
     },
     /// Tensors are missing or have another shape or type than the metadata says.
     #[error("{}", faults_text(.faults))]
     Tensors {
-        /// All of them.
+        /// All faults.
         faults: Vec<TensorFault>,
     },
-    /// The backend refused a weight or the plan.
+    /// The backend rejected a weight or the plan.
     #[error(transparent)]
     Backend(#[from] BackendError),
     /// The file changed while it was loaded.
     #[error(transparent)]
-    Vanished(#[from] Vanished),
+    FileChanged(#[from] FileChangedError),
 }
 
-/// What is wrong with one tensor.
+/// Fault of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TensorFault {
-    /// The file has no tensor of this name.
+    /// The tensor is missing.
     Missing {
         /// The name.
         name: String,
     },
-    /// The file's tensor has another shape.
+    /// The tensor has a wrong shape.
     Shape {
         /// The name.
         name: String,
-        /// Dimensions that the metadata imply, elements of a row first.
+        /// Dimensions required by the metadata, row length first.
         need: Vec<u64>,
         /// Dimensions in the file.
         have: Vec<u64>,
     },
-    /// The file's tensor has a type that weights cannot have.
+    /// The tensor has a type that is not allowed for weights.
     DType {
         /// The name.
         name: String,
@@ -153,8 +153,8 @@ impl TensorFault {
         name
     }
 
-    /// What is wrong, without the name: `is` is `are` for several tensors.
-    fn what(&self, is: &str) -> String {
+    /// Describes the fault without the name. `is` is `are` for several tensors.
+    fn describe(&self, is: &str) -> String {
         match self {
             Self::Missing { .. } => format!("{is} missing"),
             Self::Shape { need, have, .. } => format!("must be {need:?}, {is} {have:?}"),
@@ -165,29 +165,29 @@ impl TensorFault {
 
 impl fmt::Display for TensorFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` {}", self.name().escape_debug(), self.what("is"))
+        write!(f, "`{}` {}", self.name().escape_debug(), self.describe("is"))
     }
 }
 
-/// Splits the name of a block's tensor: the number of the block, and the name within it.
+/// Splits the name of a block's tensor into block number and name within the block.
 pub(crate) fn in_block(name: &str) -> Option<(u64, &str)> {
     let (block, name) = name.strip_prefix("blk.")?.split_once('.')?;
     Some((block.parse().ok()?, name))
 }
 
-/// Lists all faults. A file of nothing but metadata can lack tens of thousands of tensors, and so what is wrong in the same way
-/// in consecutive blocks is one entry: `blk.3-4095.attn_k.weight`.
+/// Lists all faults. A file may lack tens of thousands of tensors, so equal faults in consecutive blocks are one entry:
+/// `blk.3-4095.attn_k.weight`.
 fn faults_text(faults: &[TensorFault]) -> String {
-    // A fault, and the first and the last block of its run.
+    // Fault, first and last block of its run.
     let mut entries: Vec<(&TensorFault, Option<(u64, u64)>)> = Vec::new();
-    // The latest entry of each name within a block and what is wrong with it.
+    // Latest entry by name within the block and description.
     let mut latest: HashMap<(&str, String), usize> = HashMap::new();
     for fault in faults {
         let Some((block, name)) = in_block(fault.name()) else {
             entries.push((fault, None));
             continue;
         };
-        let at = latest.entry((name, fault.what("is"))).or_insert(entries.len());
+        let at = latest.entry((name, fault.describe("is"))).or_insert(entries.len());
         match entries.get_mut(*at) {
             Some((_, Some((_, last)))) if last.checked_add(1) == Some(block) => *last = block,
             _ => {
@@ -198,7 +198,7 @@ fn faults_text(faults: &[TensorFault]) -> String {
     }
     let text = |&(fault, blocks): &(&TensorFault, Option<(u64, u64)>)| match (blocks, in_block(fault.name())) {
         (Some((first, last)), Some((_, name))) if first < last => {
-            format!("`blk.{first}-{last}.{}` {}", name.escape_debug(), fault.what("are"))
+            format!("`blk.{first}-{last}.{}` {}", name.escape_debug(), fault.describe("are"))
         }
         _ => fault.to_string(),
     };

@@ -1,8 +1,8 @@
-//! A model's file, or the files of a model in parts: opened once, mapped, and watched for as long as they are in use.
+//! A model's file, or the files of a split model: opened once, mapped, and checked for changes while in use.
 //!
-//! Weights are used where they lie in the mappings. A file that is overwritten or cut short under its mapping cannot be
-//! prevented on most systems, so [`ModelFile::check`] is asked after each step and before its results are used. A file that is
-//! deleted, or replaced by renaming another over it, stays as it was for those who have it open.
+//! Weights are read directly from the mapping. Most systems cannot prevent that a mapped file is overwritten or
+//! truncated, so [`ModelFile::check`] must be called after each step before its results are used. A file that is
+//! deleted or replaced by a rename does not change for processes that have it open.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use cairn_gguf::split::{self, Split, SplitError};
 use cairn_gguf::{Gguf, Tensor};
 use cairn_tensor::Bytes;
 
-use crate::error::{OpenError, Vanished};
+use crate::error::{FileChangedError, OpenError};
 use part::Part;
 
 mod part;
@@ -22,7 +22,7 @@ mod split_tests;
 #[cfg(test)]
 mod tests;
 
-/// A model whose head is read and whose tensors lie in memory.
+/// Open model file with parsed header and mapped tensors.
 #[derive(Debug)]
 pub struct ModelFile {
     path: PathBuf,
@@ -32,15 +32,15 @@ pub struct ModelFile {
 }
 
 impl ModelFile {
-    /// Maps a file and reads its head; tensors are not read. A part of a split model brings in all the others, which lie
-    /// beside it under names that differ in the number alone.
+    /// Maps a file and reads its header; tensors are not read. For a part of a split model, opens all other parts too,
+    /// which must be in the same folder with names that differ only in the number.
     ///
     /// # Errors
-    /// Where the path is no regular file, cannot be read, or is not a whole GGUF file, and where parts are missing or do not
-    /// belong together.
+    /// When the path is not a regular file, cannot be read, or is not a complete GGUF file, and when parts are missing
+    /// or belong to different models.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let (part, gguf) = Part::open(path)?;
-        let name = name_of(path);
+        let name = file_name(path);
         let failed = |source: SplitError| OpenError::Split { path: path.to_path_buf(), source: source.into() };
         let Some(split) = Split::of(&name, &gguf).map_err(failed)? else {
             return Ok(Self { path: path.to_path_buf(), gguf, parts: vec![part] });
@@ -54,10 +54,10 @@ impl ModelFile {
         Self::join(path, parts.collect::<Result<_, _>>()?)
     }
 
-    /// The same for a model whose files are known, in any order: an Ollama manifest lists them by their digests.
+    /// Opens a model from all its files, in any order. An Ollama manifest lists them by digest.
     ///
     /// # Errors
-    /// As [`ModelFile::open`], where files are missing, are not parts, or do not belong together.
+    /// As [`ModelFile::open`].
     pub fn open_parts(paths: &[PathBuf]) -> Result<Self, OpenError> {
         let mut parts = paths.iter().map(|path| Part::open(path)).collect::<Result<Vec<_>, _>>()?;
         if parts.len() == 1
@@ -65,7 +65,7 @@ impl ModelFile {
         {
             return Ok(Self { path: part.path.clone(), gguf, parts: vec![part] });
         }
-        let number = |(part, gguf): &(Part, Gguf)| match Split::of(&name_of(&part.path), gguf) {
+        let number = |(part, gguf): &(Part, Gguf)| match Split::of(&file_name(&part.path), gguf) {
             Ok(Some(split)) => split.number,
             _ => u32::MAX,
         };
@@ -74,10 +74,10 @@ impl ModelFile {
         Self::join(&path, parts)
     }
 
-    /// A model that is part of the program.
+    /// Opens a built-in model.
     ///
     /// # Errors
-    /// Where the bytes are not a whole GGUF file; `name` takes the path's place in the text.
+    /// When the bytes are not a complete GGUF file. The message contains `name` as the path.
     pub fn builtin(name: &str, bytes: &'static [u8]) -> Result<Self, OpenError> {
         let path = PathBuf::from(name);
         let gguf = Gguf::parse(bytes).map_err(|source| OpenError::Gguf { path: path.clone(), source })?;
@@ -85,10 +85,10 @@ impl ModelFile {
         Ok(Self { path, gguf, parts: vec![part] })
     }
 
-    /// One model out of its parts, which are in order.
+    /// Joins parts, which are in order, to one model.
     fn join(path: &Path, parts: Vec<(Part, Gguf)>) -> Result<Self, OpenError> {
         let named = |(part, gguf): (Part, Gguf)| {
-            let name = name_of(&part.path);
+            let name = file_name(&part.path);
             (part, (name, gguf))
         };
         let (parts, heads) = parts.into_iter().map(named).unzip();
@@ -97,47 +97,47 @@ impl ModelFile {
         Ok(Self { path: path.to_path_buf(), gguf, parts })
     }
 
-    /// Where the model was opened, or the name of a built-in one.
+    /// Returns the path that was opened, or the name of a built-in model.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The paths of all its files, in order.
+    /// Returns the paths of all files, in order.
     pub fn paths(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.parts.iter().map(|part| part.path.as_path())
     }
 
-    /// Metadata and tensor table.
+    /// Returns metadata and tensor table.
     pub fn gguf(&self) -> &Gguf {
         &self.gguf
     }
 
-    /// The bytes of all its files together.
+    /// Returns the total size of all files.
     pub fn len_bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes.len() as u64).sum()
     }
 
-    /// The bytes of one of its tensors.
+    /// Returns the bytes of a tensor.
     ///
     /// # Panics
-    /// When the tensor is another model's.
+    /// When the tensor belongs to another model.
     pub fn tensor_bytes(&self, tensor: &Tensor) -> Bytes {
         let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
         let part = self.parts.get(tensor.part);
         let bytes = part.and_then(|part| part.bytes.slice(range));
-        bytes.expect("the reader checked that every tensor lies in its file")
+        bytes.expect("the parser checked that every tensor is inside its file")
     }
 
-    /// Says whether the files are still what was opened. Costs one `fstat` for each.
+    /// Checks that the files are unchanged. Costs one `fstat` per file.
     ///
     /// # Errors
-    /// Where a page was gone when it was read, or a file's size or time of change is another.
-    pub fn check(&self) -> Result<(), Vanished> {
+    /// When a page could not be read, or a file's size or modification time has changed.
+    pub fn check(&self) -> Result<(), FileChangedError> {
         self.parts.iter().try_for_each(Part::check)
     }
 }
 
-/// A file's name, for what tells parts apart and for errors.
-fn name_of(path: &Path) -> String {
+/// Returns the file name of a path, for part numbers and errors.
+fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! The numbers that a model's metadata state about it.
+//! Hyperparameters from a model's metadata.
 
 use cairn_gguf::{Error, Metadata, Value};
 
@@ -6,16 +6,16 @@ use crate::block::NormKind;
 use crate::build::Builder;
 use crate::error::LoadError;
 
-/// More than any model has; keeps products of a few of these far from overflow, and lists of tensors short.
+/// Larger than in any model. Prevents overflow of products and huge lists of tensors.
 const MAX_LAYERS: u32 = 4096;
 pub(crate) const MAX_WIDTH: u32 = 1 << 22;
 
-/// What a model's metadata say about its shape.
+/// Hyperparameters of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hparams {
     /// `general.architecture`, which is also the prefix of the other keys.
     pub architecture: String,
-    /// Positions that the model was made for.
+    /// Maximum number of positions.
     pub context_length: usize,
     /// Width of the residual stream.
     pub embedding_length: usize,
@@ -29,18 +29,18 @@ pub struct Hparams {
     pub kv_heads: usize,
     /// Elements of one head.
     pub head_dim: usize,
-    /// How it normalises.
+    /// Kind of its norms.
     pub norm: NormKind,
-    /// Added to the mean of squares, or to the variance, by which it normalises.
+    /// Epsilon of its norms: added to the mean of squares, or to the variance.
     pub epsilon: f32,
     /// Rows of the embedding table, and width of the logits.
     pub vocab: usize,
-    /// The longest sequence that the model was first trained for, where it computes longer ones otherwise (LongRoPE). States
-    /// of a model that was loaded for long sequences must not be mixed with those of one that was not.
+    /// Original context length of a model that computes longer sequences differently (LongRoPE). KV rows of the model
+    /// loaded for long sequences must not be mixed with those of the model loaded for short ones.
     pub long_context: Option<usize>,
 }
 
-/// Typed questions for the keys of one architecture.
+/// Typed access to the keys of one architecture.
 #[derive(Clone, Copy)]
 pub(crate) struct Keys<'a> {
     metadata: &'a Metadata,
@@ -76,50 +76,50 @@ impl<'a> Keys<'a> {
         self.metadata.str(&self.name(key))
     }
 
-    /// The value of a key, whatever its type.
+    /// Returns the value of a key of any type.
     pub(crate) fn get(&self, key: &str) -> Option<&'a Value> {
         self.metadata.get(&self.name(key))
     }
 
-    /// A number above zero. Zero stands for an absent key in some files.
+    /// Reads a positive number. Zero counts as missing, as some files write it so.
     pub(crate) fn positive(&self, key: &str) -> Result<Option<f32>, LoadError> {
         match self.f32(key)? {
             None | Some(0.0) => Ok(None),
             Some(value) if value.is_finite() && value > 0.0 => Ok(Some(value)),
-            Some(value) => Err(self.wrong(key, format!("{value} is not a positive number"))),
+            Some(value) => Err(self.invalid(key, format!("{value} is not a positive number"))),
         }
     }
 
-    /// An error about the value of a key.
-    pub(crate) fn wrong(&self, key: &str, why: impl Into<String>) -> LoadError {
+    /// Creates the error for an invalid value of a key.
+    pub(crate) fn invalid(&self, key: &str, why: impl Into<String>) -> LoadError {
         LoadError::Key { key: self.name(key), why: why.into() }
     }
 
-    /// A count of 1 to `most`, or the default where the key is missing; without a default it must be there.
-    pub(crate) fn count(&self, key: &str, default: Option<u32>, most: u32) -> Result<usize, LoadError> {
+    /// Reads a count from 1 to `max`. A missing key gives the default, or an error without a default.
+    pub(crate) fn count(&self, key: &str, default: Option<u32>, max: u32) -> Result<usize, LoadError> {
         let value = match (self.u32(key)?, default) {
             (Some(value), _) | (None, Some(value)) => value,
             (None, None) => return Err(Error::MissingKey { key: self.name(key) }.into()),
         };
         match value {
-            value if (1..=most).contains(&value) => Ok(value as usize),
-            value => Err(self.wrong(key, format!("{value} is not in 1 to {most}"))),
+            value if (1..=max).contains(&value) => Ok(value as usize),
+            value => Err(self.invalid(key, format!("{value} is not in 1 to {max}"))),
         }
     }
 }
 
 impl Hparams {
-    /// Whether a model that is loaded for sequences of up to so many tokens computes as for long ones.
+    /// Returns whether a model loaded for `context_tokens` uses its computation for long sequences.
     pub fn is_long(&self, context_tokens: usize) -> bool {
         self.long_context.is_some_and(|original| context_tokens.min(self.context_length) > original)
     }
 
-    /// Reads the keys that families of the llama line share.
+    /// Reads the keys that all families share, with RMSNorm.
     pub(crate) fn read(b: &Builder<'_>) -> Result<Self, LoadError> {
         Self::read_with(b, NormKind::Rms)
     }
 
-    /// The same for a family that normalises in this way.
+    /// Reads the keys that all families share, with this kind of norm.
     pub(crate) fn read_with(b: &Builder<'_>, norm: NormKind) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let embedding_length = keys.count("embedding_length", None, MAX_WIDTH)?;
@@ -127,7 +127,7 @@ impl Hparams {
         let kv_heads = keys.count("attention.head_count_kv", Some(heads as u32), MAX_WIDTH)?;
         if !heads.is_multiple_of(kv_heads) {
             let why = format!("{kv_heads} key/value heads do not divide {heads} heads");
-            return Err(keys.wrong("attention.head_count_kv", why));
+            return Err(keys.invalid("attention.head_count_kv", why));
         }
         let head_dim = keys.count("attention.key_length", Some((embedding_length / heads) as u32), MAX_WIDTH)?;
         let value_dim = keys.count("attention.value_length", Some(head_dim as u32), MAX_WIDTH)?;
@@ -138,7 +138,7 @@ impl Hparams {
         let key = norm.epsilon_key();
         let epsilon = keys.f32(key)?.ok_or_else(|| LoadError::from(Error::MissingKey { key: keys.name(key) }))?;
         if !(epsilon.is_finite() && epsilon >= 0.0) {
-            return Err(keys.wrong(key, format!("{epsilon} is not a number from zero up")));
+            return Err(keys.invalid(key, format!("{epsilon} is not a number from zero up")));
         }
         Ok(Self {
             architecture: keys.architecture().to_owned(),
@@ -153,7 +153,7 @@ impl Hparams {
             epsilon,
             vocab: match b.rows_of("token_embd.weight").or_else(|| b.rows_of("output.weight")) {
                 Some(rows) => rows,
-                // Only where there is no file, or one that will be refused.
+                // Only without a file, or for a file that will be rejected.
                 None => keys.u32("vocab_size")?.unwrap_or(0) as usize,
             },
             long_context: None,

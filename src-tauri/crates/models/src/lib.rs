@@ -1,10 +1,10 @@
-//! Models: their files, mapped and watched, and the families that turn them into plans.
+//! Model files and the model families that convert them to plans.
 //!
-//! [`ModelFile`] maps a GGUF file and keeps watch over it; [`load`] finds the family that its metadata names, uploads the
-//! weights to a backend, where they are used in place, and returns the [`Plan`](cairn_tensor::Plan) of its forward pass.
-//! [`need`] says beforehand how much memory that takes, and [`tensors`] which tensors a model of some metadata must have.
+//! [`ModelFile`] maps a GGUF file and detects changes of it. [`load`] selects the family by the metadata, uploads the
+//! weights to a backend, which uses them in place, and returns the [`Plan`](cairn_tensor::Plan) of its forward pass.
+//! [`memory_requirements`] computes the memory before loading, [`required_tensors`] the tensors that metadata require.
 //!
-//! A new family is one file in `arch/` and one line in [`arch::ALL`].
+//! A new family is one file in `arch/` and one line in [`arch::ARCHITECTURES`].
 
 pub mod arch;
 mod block;
@@ -17,10 +17,10 @@ mod mapping;
 #[cfg(test)]
 mod tiny;
 
-pub use arch::{ALL, Architecture};
+pub use arch::{ARCHITECTURES, Architecture};
 pub use block::NormKind;
-pub use build::{Builder, Required};
-pub use error::{LoadError, OpenError, TensorFault, Vanished};
+pub use build::{Builder, RequiredTensor};
+pub use error::{FileChangedError, LoadError, OpenError, TensorFault};
 pub use file::ModelFile;
 pub use hparams::Hparams;
-pub use load::{Model, Need, load, need, tensors};
+pub use load::{MemoryRequirements, Model, load, memory_requirements, required_tensors};

@@ -1,66 +1,71 @@
-//! From an open file to a model that a backend can run, and what that takes.
+//! Loading a model into a backend, and its memory requirements.
 
 use cairn_gguf::{DType, Metadata};
 use cairn_tensor::plan::Buffer;
 use cairn_tensor::{Backend, Limits, Plan, Rows};
 
 use crate::arch::{self, Architecture};
-use crate::build::{Builder, Required, Source};
+use crate::build::{Builder, RequiredTensor, Source};
 use crate::error::LoadError;
 use crate::file::ModelFile;
 use crate::hparams::{Hparams, Keys};
 
-/// A model whose weights a backend holds.
+/// Model whose weights are uploaded to a backend.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// Its forward pass, not yet prepared.
+    /// The forward pass, not yet prepared.
     pub plan: Plan,
-    /// Its shape.
+    /// The shape.
     pub hparams: Hparams,
 }
 
-/// The memory that a model takes.
+/// Memory requirements of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Need {
-    /// Bytes of the file that every token reads; host-memory backends use them where they are mapped.
+pub struct MemoryRequirements {
+    /// Bytes of weights; host-memory backends use them in the mapped file.
     pub weights_bytes: u64,
-    /// The type that keys and values have: the one that was asked about, or f16 where that does not fit the model's heads.
+    /// Type of keys and values: the requested one, or f16 if that does not fit the model's heads.
     pub kv_type: DType,
-    /// Bytes of KV cache that one token adds.
+    /// Bytes of KV cache per token.
     pub kv_bytes_per_token: u64,
-    /// Bytes of KV cache for the context that was asked about, in whole pages.
+    /// Bytes of KV cache for the requested context, in whole pages.
     pub kv_bytes: u64,
     /// Bytes of activations for the largest batch.
     pub activations_bytes: u64,
 }
 
-impl Need {
-    /// All of it.
+impl MemoryRequirements {
+    /// Returns the sum of all requirements.
     pub fn total_bytes(&self) -> u64 {
         self.weights_bytes.saturating_add(self.kv_bytes).saturating_add(self.activations_bytes)
     }
 }
 
-/// Uploads a model's weights and writes its forward pass, for sequences of up to `context_tokens`: some models compute long
-/// ones otherwise than short ones ([`Hparams::long_context`]), and what is cached of one must not meet the other.
+/// Uploads a model's weights and builds its forward pass, for sequences of up to `context_tokens`. Some models compute
+/// long and short sequences differently ([`Hparams::long_context`]); their cached rows must not be mixed.
 ///
 /// # Errors
-/// Where the family is unknown, metadata or tensors do not fit it, the backend refuses a weight, or the file has changed
-/// since it was opened. Only in the last two cases has anything been uploaded.
+/// When the family is unknown, metadata or tensors do not fit it, the backend rejects a weight, or the file has changed
+/// since it was opened. Weights may have been uploaded only in the last two cases.
 pub fn load(file: &ModelFile, context_tokens: usize, backend: &mut dyn Backend) -> Result<Model, LoadError> {
     build(file, context_tokens, None)?;
     let (hparams, plan, _) = build(file, context_tokens, Some(backend))?;
-    // Backends decode vectors when they are uploaded.
+    // The upload has decoded vectors, so the file must be unchanged.
     file.check()?;
     Ok(Model { plan, hparams })
 }
 
-/// Says what a model needs for sequences of `context_tokens` in all, batches within `limits`, and keys and values of
-/// `kv_type` or what [`Plan::kv_type`] makes of it.
+/// Computes the memory requirements for `context_tokens` in total, batches within `limits`, and keys and values of
+/// `kv_type` or its replacement by [`Plan::kv_type`].
 ///
 /// # Errors
-/// As [`load`], but for the backend's.
-pub fn need(file: &ModelFile, context_tokens: usize, limits: Limits, kv_type: DType) -> Result<Need, LoadError> {
+/// As [`load`], except errors of the backend.
+pub fn memory_requirements(
+    file: &ModelFile,
+    context_tokens: usize,
+    limits: Limits,
+    kv_type: DType,
+) -> Result<MemoryRequirements, LoadError> {
     let (_, plan, weights_bytes) = build(file, context_tokens, None)?;
     let (kv_type, _) = plan.kv_type(kv_type);
     let layout = plan.page_layout(kv_type);
@@ -69,7 +74,7 @@ pub fn need(file: &ModelFile, context_tokens: usize, limits: Limits, kv_type: DT
         Rows::Batch => buffer.width as u64 * limits.rows as u64,
         Rows::Logits => buffer.width as u64 * limits.logit_rows as u64,
     };
-    Ok(Need {
+    Ok(MemoryRequirements {
         weights_bytes,
         kv_type,
         kv_bytes_per_token: layout.token_bytes() as u64,
@@ -78,18 +83,21 @@ pub fn need(file: &ModelFile, context_tokens: usize, limits: Limits, kv_type: DT
     })
 }
 
-/// The tensors of a model with these metadata, in the order of its forward pass; of those that a model can do without, the
-/// ones that `has` names. The vocabulary is that of the key `vocab_size`.
+/// Lists the tensors of a model with these metadata, in the order of its forward pass. `has_tensor` selects optional
+/// tensors. The vocabulary size is the key `vocab_size`.
 ///
 /// # Errors
-/// Where the family is unknown or metadata do not fit it.
-pub fn tensors(metadata: &Metadata, has: &dyn Fn(&str) -> bool) -> Result<Vec<Required>, LoadError> {
-    let mut b = Builder::new(Source::Asking { metadata, has }, 0, None);
+/// When the family is unknown or metadata does not fit it.
+pub fn required_tensors(
+    metadata: &Metadata,
+    has_tensor: &dyn Fn(&str) -> bool,
+) -> Result<Vec<RequiredTensor>, LoadError> {
+    let mut b = Builder::new(Source::Metadata { metadata, has_tensor }, 0, None);
     family(metadata)?.build(&mut b)?;
     Ok(b.into_required())
 }
 
-/// Runs the file's family.
+/// Builds the forward pass of the file's family.
 fn build<'a>(
     file: &'a ModelFile,
     context_tokens: usize,

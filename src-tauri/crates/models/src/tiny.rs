@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cairn_gguf::{DType, Value, Writer};
 use cairn_testkit::{Family, ModelSpec};
 
-/// A model file in the making: what the tests change before it is written.
+/// Model that a test can change before it is written.
 #[derive(Clone)]
 pub(crate) struct Tiny {
     pub(crate) architecture: String,
@@ -22,18 +22,21 @@ pub(crate) const HEAD_DIM: usize = 8;
 pub(crate) const FEED_FORWARD: usize = 40;
 pub(crate) const LAYERS: usize = 2;
 pub(crate) const VOCAB: usize = 50;
-/// The window of families that have one: less than a page.
+/// Sliding window of families that have one: less than a page.
 pub(crate) const WINDOW: usize = 20;
 
 impl Tiny {
-    /// A model whose weights follow from the seed. The head size is not the width over the heads.
+    /// Creates a model with random weights from the seed. The head size differs from width / heads.
     pub(crate) fn new(architecture: &str, seed: u64) -> Self {
-        let is_it = |family: &&&'static Family| family.name == architecture;
-        Self::of(cairn_testkit::families::ALL.iter().find(is_it).expect("testkit writes every family"), seed)
+        let has_name = |family: &&&'static Family| family.name == architecture;
+        Self::from_family(
+            cairn_testkit::families::ALL.iter().find(has_name).expect("testkit writes every family"),
+            seed,
+        )
     }
 
-    /// The same, with what testkit knows of the family.
-    pub(crate) fn of(family: &'static Family, seed: u64) -> Self {
+    /// Creates a model of a testkit family.
+    pub(crate) fn from_family(family: &'static Family, seed: u64) -> Self {
         let architecture = family.name;
         let spec = ModelSpec {
             layers: LAYERS as u64,
@@ -48,26 +51,28 @@ impl Tiny {
         };
         let metadata = cairn_testkit::metadata(&spec);
         let prefix = format!("{architecture}.");
-        let own = |(key, value): (&str, &Value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone()));
-        let keys = metadata.iter().filter_map(own).collect();
+        let family_key = |(key, value): (&str, &Value)| Some((key.strip_prefix(&prefix)?.to_owned(), value.clone()));
+        let keys = metadata.iter().filter_map(family_key).collect();
         let mut tiny = Self { architecture: architecture.to_owned(), keys, tensors: BTreeMap::new() };
         if let Some(window) = tiny.keys.get_mut("attention.sliding_window") {
             *window = (WINDOW as u32).into();
         }
         let mut noise = Noise(seed);
-        for tensor in crate::tensors(&metadata, &family.has).expect("the metadata are those of the family") {
+        for tensor in
+            crate::required_tensors(&metadata, &family.has_tensor).expect("the metadata are those of the family")
+        {
             let dims: Vec<usize> = tensor.dims.iter().map(|&dim| dim as usize).collect();
             tiny.add(&mut noise, &tensor.name, &dims);
         }
         tiny
     }
 
-    /// Sets a key, which is given without the architecture's prefix.
+    /// Sets a key, given without the architecture's prefix.
     pub(crate) fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.keys.insert(key.to_owned(), value.into());
     }
 
-    /// The number under a key.
+    /// Returns the numeric value of a key.
     pub(crate) fn number(&self, key: &str) -> Option<f64> {
         match self.keys.get(key)? {
             Value::F32(x) => Some(f64::from(*x)),
@@ -76,7 +81,7 @@ impl Tiny {
         }
     }
 
-    /// Adds a tensor of random values: around one for vectors, which scale, around zero for matrices.
+    /// Adds a tensor of random values: around 1 for vectors, around 0 for matrices.
     pub(crate) fn add(&mut self, noise: &mut Noise, name: &str, dims: &[usize]) {
         let centre = if dims.len() == 1 { 1.0 } else { 0.0 };
         let values = (0..dims.iter().product::<usize>()).map(|_| centre + 0.5 * noise.next()).collect();
@@ -87,7 +92,7 @@ impl Tiny {
         &self.tensors[name].1
     }
 
-    /// The file.
+    /// Returns the bytes of the file.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let mut writer = Writer::default();
         writer.set("general.architecture", self.architecture.as_str());
@@ -102,7 +107,7 @@ impl Tiny {
     }
 }
 
-/// Numbers in -1..1 that follow from a seed (an LCG with Knuth's MMIX constants).
+/// Pseudo-random numbers in -1..1 (an LCG with Knuth's MMIX constants).
 pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {

@@ -1,12 +1,11 @@
-//! What is said to a model and how its answer is read: messages, chat templates that turn them into one text, and parsers that
-//! split the streamed answer.
+//! Messages, chat templates that render messages to one prompt text, and parsers for the streamed answer.
 //!
 //! - [`Template`] renders [`Message`]s by a model's template, in Jinja or in Go's language.
-//! - [`ThinkingSplitter`] parts reasoning from the answer as both stream in.
-//! - [`StopFilter`] ends an answer at a stop string and never shows a part of one.
+//! - [`ThinkingSplitter`] separates reasoning from the answer while both stream in.
+//! - [`StopFilter`] ends an answer at a stop string and never emits a part of one.
 //!
-//! **Invariant:** templates, messages and answers are input from strangers; nothing here panics or loops for ever on them. Token
-//! ids and HTTP are unknown here.
+//! **Invariant:** templates, messages and answers are untrusted input. No input causes a panic or an endless loop. This
+//! crate does not use token ids or HTTP.
 #![forbid(unsafe_code)]
 #![cfg_attr(not(test), warn(clippy::indexing_slicing, clippy::unwrap_used))]
 
@@ -18,6 +17,6 @@ mod thinking;
 
 pub use message::{Image, Message, ToolCall};
 pub use stop::StopFilter;
-pub use template::clock::Moment;
-pub use template::{Capabilities, Error, Language, Render, Template, Think};
-pub use thinking::{Piece, ThinkingSplitter};
+pub use template::local_time::LocalTime;
+pub use template::{Capabilities, Error, Language, RenderInput, Template, ThinkMode};
+pub use thinking::{Delta, ThinkingSplitter};

@@ -5,48 +5,48 @@ use serde_json::{Map, Value, json};
 /// One message.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Message {
-    /// `system`, `user`, `assistant`, `tool`, or what else a template knows.
+    /// `system`, `user`, `assistant`, `tool`, or another role that the template supports.
     pub role: String,
-    /// The text; empty where there is none.
+    /// The text; may be empty.
     pub content: String,
     /// The reasoning that came before the text.
     pub thinking: Option<String>,
-    /// The tools that the model called.
+    /// The model's tool calls.
     pub tool_calls: Vec<ToolCall>,
-    /// In a tool's answer, the tool.
+    /// In a tool result: the name of the tool.
     pub tool_name: Option<String>,
-    /// In a tool's answer, the call that it answers.
+    /// In a tool result: the id of the call.
     pub tool_call_id: Option<String>,
-    /// Pictures that belong to the text.
+    /// Images attached to the message.
     pub images: Vec<Image>,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ToolCall {
-    /// The caller's name for this call.
+    /// The client's id of this call.
     pub id: Option<String>,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// What it is called with: an object by parameter name.
+    /// Arguments: an object with the parameter names as keys.
     pub arguments: Value,
 }
 
-/// A picture, as the bytes of its file.
+/// An image file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Image {
-    /// PNG, JPEG or another known format.
+    /// The bytes of the file, in PNG, JPEG or another supported format.
     pub bytes: Vec<u8>,
 }
 
 impl Message {
-    /// A message of a role that says something.
+    /// Creates a message with a role and a text.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
         Message { role: role.into(), content: content.into(), ..Message::default() }
     }
 
-    /// The message as templates expect it: the keys of OpenAI's API, and reasoning under both names in use. Absent parts are
-    /// absent keys, because templates ask `is defined`.
+    /// Converts to the JSON that templates expect: the keys of OpenAI's API, and reasoning under both names in use.
+    /// Missing values have no key, because templates test `is defined`.
     pub(crate) fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("role".to_owned(), json!(self.role));

@@ -1,6 +1,6 @@
-//! How much of a text's end could be the beginning of a tag that the next part completes.
+//! Finds the end of a text that may be the start of a tag.
 
-/// The length in bytes of the longest end of `text` that is a proper beginning of one of `tags`.
+/// Returns the length in bytes of the longest suffix of `text` that is a proper prefix of one of `tags`.
 pub(crate) fn held_bytes<'t>(text: &str, tags: impl IntoIterator<Item = &'t str>) -> usize {
     let longest = |tag: &'t str| {
         let starts = tag.char_indices().rev().map(|(at, _)| at).filter(|&at| at > 0 && at <= text.len());
@@ -9,7 +9,7 @@ pub(crate) fn held_bytes<'t>(text: &str, tags: impl IntoIterator<Item = &'t str>
     tags.into_iter().map(longest).max().unwrap_or(0)
 }
 
-/// Takes the first `bytes` bytes off `text`; all of it when that is not a border between characters.
+/// Removes and returns the first `bytes` bytes of `text`, or all of it if that is not a character boundary.
 pub(crate) fn take_front(text: &mut String, bytes: usize) -> String {
     match text.split_at_checked(bytes) {
         Some((_, rest)) => {
@@ -27,11 +27,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, tags: &[&str], wanted: usize) {
-        assert_eq!(held_bytes(text, tags.iter().copied()), wanted, "the end of {text:?} against {tags:?}");
+        assert_eq!(held_bytes(text, tags.iter().copied()), wanted, "suffix of {text:?} for tags {tags:?}");
     }
 
     #[test]
-    fn ends_that_begin_a_tag() {
+    fn held_bytes_finds_longest_tag_prefix() {
         check("a<th", &["<think>"], 3);
         check("a<think>", &["<think>"], 0);
         check("aab", &["aabaab", "b!"], 3);
@@ -41,10 +41,10 @@ mod tests {
     }
 
     #[test]
-    fn the_front_comes_off() {
+    fn take_front_respects_character_boundaries() {
         let mut text = "aéb".to_owned();
         assert_eq!(take_front(&mut text, 1), "a", "one byte");
-        assert_eq!(take_front(&mut text, 1), "éb", "half a character takes all");
-        assert_eq!(text, "", "and leaves nothing");
+        assert_eq!(take_front(&mut text, 1), "éb", "an offset inside a character takes all text");
+        assert_eq!(text, "", "no text is left");
     }
 }

@@ -1,27 +1,29 @@
-//! Stop strings: an answer ends before the first of them, and no part of one is shown, however it was cut into tokens.
+//! Stop strings: an answer ends before the first stop string. No part of a stop string is emitted, even if it spans
+//! tokens.
 //!
-//! The first stop string is the one that ends first, and of those that end together the longest; so the outcome does not depend
-//! on how the text arrived.
+//! The first stop string is the one that ends first. Of those that end at the same byte, the longest wins. So the
+//! result does not depend on how the text was split.
 
 use crate::overlap::{held_bytes, take_front};
 
-/// Lets an answer through up to a stop string.
+/// Passes the text of an answer through up to the first stop string.
 #[derive(Debug, Clone, Default)]
 pub struct StopFilter {
     stops: Vec<String>,
-    /// The end of the text so far, which may become a stop string.
+    /// The last bytes of the text, which may be the start of a stop string.
     held: String,
     stopped: bool,
 }
 
 impl StopFilter {
-    /// A filter for these stop strings; empty ones are ignored.
+    /// Creates a filter. Empty stop strings are ignored.
     pub fn new(stops: impl IntoIterator<Item = impl Into<String>>) -> StopFilter {
         let stops = stops.into_iter().map(Into::into).filter(|stop: &String| !stop.is_empty()).collect();
         StopFilter { stops, ..StopFilter::default() }
     }
 
-    /// The text that is certain to come before any stop string, and whether one was met. After that nothing comes through.
+    /// Returns the text that is certain to precede any stop string, and whether a stop string was found. After a stop
+    /// string, all further text is dropped.
     pub fn push(&mut self, text: &str) -> (String, bool) {
         if self.stopped {
             return (String::new(), true);
@@ -37,7 +39,7 @@ impl StopFilter {
         (take_front(&mut self.held, certain), false)
     }
 
-    /// The text held back, when the answer ended without a stop string.
+    /// Returns the buffered text at the end of an answer without a stop string.
     pub fn finish(self) -> String {
         self.held
     }
@@ -58,7 +60,7 @@ mod tests {
             stopped = now;
             assert!(
                 stopped || stops.iter().all(|stop| stop.is_empty() || !shown.contains(stop)),
-                "{shown:?} shows a stop"
+                "{shown:?} contains a stop string"
             );
         }
         (shown + &filter.finish(), stopped)
@@ -69,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn stops_across_parts() {
+    fn stop_string_across_parts_ends_text() {
         check(&["</s>"], &["hello <", "/s", "> more"], "hello ", true);
         check(&["</s>"], &["a </", "b"], "a </b", false);
         check(&["bcX", "c"], &["abcX"], "ab", true);
@@ -80,15 +82,15 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_held_back_only_while_it_may_match() {
+    fn partial_match_is_held_until_it_fails() {
         let mut filter = StopFilter::new(["User:"]);
-        assert_eq!(filter.push("hi Us"), ("hi ".to_owned(), false), "a beginning is held");
-        assert_eq!(filter.push("e it"), ("Use it".to_owned(), false), "and let go");
+        assert_eq!(filter.push("hi Us"), ("hi ".to_owned(), false), "the start of a stop string is held");
+        assert_eq!(filter.push("e it"), ("Use it".to_owned(), false), "text that does not match is emitted");
     }
 
     proptest! {
         #[test]
-        fn cuts_do_not_matter(
+        fn result_is_independent_of_chunk_boundaries(
             stops in prop::collection::vec("[abé]{0,4}", 0..4),
             parts in prop::collection::vec("[abéc]{0,5}", 0..8),
         ) {
@@ -98,8 +100,8 @@ mod tests {
             let (shown, stopped) = run(&stops, &parts);
             let at_once = run(&stops, &[&whole]);
             prop_assert_eq!(&(shown.clone(), stopped), &(at_once.0, at_once.1 || (whole.is_empty() && stopped)));
-            prop_assert!(stopped || shown == whole, "without a stop everything comes through");
-            prop_assert!(whole.starts_with(&shown), "nothing is changed");
+            prop_assert!(stopped || shown == whole, "without a stop string all text is emitted");
+            prop_assert!(whole.starts_with(&shown), "emitted text is a prefix of the input");
         }
     }
 }

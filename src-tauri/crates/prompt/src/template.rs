@@ -1,27 +1,27 @@
-//! Chat templates: what makes one text of a conversation.
+//! Chat templates: they render a conversation to one text.
 //!
-//! Models bring them in two languages: Jinja in their own files ([`jinja`]), and Go's `text/template` as a layer of Ollama's
-//! library ([`go`]). Both are behind [`Engine`]; who renders need not know which it is.
+//! Templates come in two languages: Jinja in model files ([`jinja`]), and Go's `text/template` in a layer of Ollama's
+//! library ([`go`]). Both implement [`Engine`].
 //!
-//! **Invariant:** a template is input from strangers. Its steps, its depth, its memory and its output are bounded, so every
-//! rendering ends.
+//! **Invariant:** a template is untrusted input. Steps, depth, memory and output of a rendering are bounded, so it
+//! always ends.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
 //! | `jinja` | Jinja: capabilities, variables, errors |
-//! | `engine` | its set-up, compiling and running |
-//! | `budget` | what one rendering of it may use |
-//! | `operators`, `filters` | those of it that need watching |
-//! | `python` | how Python prints and writes JSON |
+//! | `engine` | set-up, compiler and interpreter of Jinja |
+//! | `budget` | limits of one Jinja rendering |
+//! | `operators`, `filters` | Jinja operators and filters that charge the budget |
+//! | `python` | `str`, `repr` and `json.dumps` of Python |
 //! | `go` | Go's language |
-//! | `clock` | dates |
+//! | `local_time` | dates |
 
 mod budget;
-pub(crate) mod clock;
 mod engine;
 mod filters;
 mod go;
 mod jinja;
+pub(crate) mod local_time;
 mod operators;
 mod python;
 
@@ -29,12 +29,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::message::Message;
-use clock::Moment;
+use local_time::LocalTime;
 
-/// Bytes of a template; the largest published one has 17 thousand.
+/// Maximum size of a template. The largest published one has 17,000 bytes.
 const MAX_SOURCE_BYTES: usize = 1 << 20;
 
-/// The template of models that have none: ChatML, which most small models were trained on.
+/// Template for models without one: ChatML, which most small models were trained on.
 const CHATML: &str = "{%- for message in messages -%}
 {{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}
 {%- endfor -%}
@@ -42,83 +42,83 @@ const CHATML: &str = "{%- for message in messages -%}
 {{ '<|im_start|>assistant\\n' }}
 {%- endif -%}";
 
-/// Why a conversation cannot be rendered.
+/// Reasons why a template cannot be parsed or a conversation not be rendered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The text is no valid template, or uses what is not supported.
+    /// The source is not a valid template, or uses an unsupported feature.
     #[error("the chat template is not valid: {reason}")]
     Syntax {
-        /// What the engine said, with the line.
+        /// The engine's message, with the line.
         reason: String,
     },
-    /// The template refused this conversation by `raise_exception`.
+    /// The template rejected this conversation with `raise_exception`.
     #[error("the chat template refuses this conversation: {reason}")]
     Refused {
-        /// The template's own words.
+        /// The template's message.
         reason: String,
     },
-    /// The template failed while it ran.
+    /// The template failed at run time.
     #[error("the chat template failed: {reason}")]
     Failed {
-        /// What the engine said, with the line.
+        /// The engine's message, with the line.
         reason: String,
     },
-    /// The template, its steps or its output are larger than any real one's.
+    /// A limit was exceeded.
     #[error("the chat template exceeds the limit on its {what}")]
     TooLarge {
         /// `source`, `depth`, `steps`, `memory` or `output`.
         what: &'static str,
     },
-    /// The template does not know how to fill in before a suffix.
+    /// The template does not use `.Suffix`, so it cannot insert text before a suffix.
     #[error("the chat template does not support insert")]
-    NoInsert,
+    InsertUnsupported,
 }
 
-/// How much the model shall reason.
+/// How much the model should reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Think {
-    /// Not at all.
+pub enum ThinkMode {
+    /// No reasoning.
     Off,
-    /// As it likes.
+    /// Reasoning at the model's default level.
     On,
-    /// By a level that the model knows, such as `low`.
+    /// Reasoning at a level that the model supports, such as `low`.
     Level(String),
 }
 
-/// What a template is rendered with.
+/// Input of one rendering.
 #[derive(Debug, Clone, Default)]
-pub struct Render<'a> {
+pub struct RenderInput<'a> {
     /// The conversation, oldest first.
     pub messages: &'a [Message],
-    /// The tools on offer, as OpenAI's API lists them.
+    /// The available tools, in the format of OpenAI's API.
     pub tools: Option<&'a serde_json::Value>,
-    /// Whether the text shall end where the assistant's answer begins.
+    /// Whether to end the text where the assistant's answer begins.
     pub add_generation_prompt: bool,
-    /// The text of the token that begins a sequence.
+    /// Text of the BOS token.
     pub bos_token: &'a str,
-    /// The text of the token that ends one.
+    /// Text of the EOS token.
     pub eos_token: &'a str,
-    /// How much to reason; unset leaves it to the template.
-    pub thinking: Option<Think>,
-    /// The time that `strftime_now` tells.
-    pub now: Moment,
+    /// How much to reason; `None` uses the template's default.
+    pub thinking: Option<ThinkMode>,
+    /// The time that `strftime_now` formats.
+    pub now: LocalTime,
 }
 
-/// What a template shows that a model can do.
+/// Features of a model that its template uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// It mentions tools.
+    /// Tools are passed to the model.
     pub tools: bool,
-    /// It also writes the model's calls of tools and their answers.
+    /// Tool calls and tool results are rendered too.
     pub tool_results: bool,
-    /// It writes or removes reasoning, between tags that are known.
+    /// Reasoning is rendered or removed, between detected tags.
     pub thinking: bool,
-    /// It can ask for what belongs before a suffix.
+    /// Text can be inserted before a suffix.
     pub insert: bool,
 }
 
 impl Capabilities {
-    /// What the text of a Jinja template mentions, valid or not.
+    /// Detects features in the source of a Jinja template. The source need not be valid.
     pub fn of_jinja(source: &str) -> Capabilities {
         jinja::capabilities(source)
     }
@@ -127,9 +127,9 @@ impl Capabilities {
 /// The language of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// Jinja, in a model's own file.
+    /// Jinja, in a model file.
     Jinja,
-    /// Go's `text/template`, in a layer of a library.
+    /// Go's `text/template`, in a layer of a library model.
     Go,
 }
 
@@ -142,24 +142,24 @@ impl fmt::Display for Language {
     }
 }
 
-/// One template in one language, ready to render.
+/// A parsed template of one language.
 trait Engine: fmt::Debug + Send + Sync {
-    /// The conversation as one text.
-    fn render(&self, input: &Render<'_>) -> Result<String, Error>;
+    /// Renders the conversation to one text.
+    fn render(&self, input: &RenderInput<'_>) -> Result<String, Error>;
 
-    /// What belongs between a prompt and a suffix, asked for in one text. The messages of `input` play no part.
-    fn insert(&self, _prompt: &str, _suffix: &str, _input: &Render<'_>) -> Result<String, Error> {
-        Err(Error::NoInsert)
+    /// Renders a prompt that asks for the text between `prompt` and `suffix`. Ignores the messages of `input`.
+    fn insert(&self, _prompt: &str, _suffix: &str, _input: &RenderInput<'_>) -> Result<String, Error> {
+        Err(Error::InsertUnsupported)
     }
 
-    /// What the template shows.
+    /// Returns the features that the template uses.
     fn capabilities(&self) -> Capabilities;
 
-    /// What stands before and after reasoning, where the template shows it.
+    /// Returns the tags before and after reasoning, if the template contains them.
     fn thinking_tags(&self) -> Option<(&str, &str)>;
 }
 
-/// A chat template, parsed once. Clones share it.
+/// Parsed chat template. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Template {
     engine: Arc<dyn Engine>,
@@ -173,18 +173,18 @@ impl Template {
     /// # Errors
     /// When it is not valid Jinja, or too long.
     pub fn jinja(source: &str) -> Result<Template, Error> {
-        Self::of(source, Language::Jinja, |source| Ok(Arc::new(jinja::Jinja::parse(source)?)))
+        Self::parse(source, Language::Jinja, |source| Ok(Arc::new(jinja::Jinja::parse(source)?)))
     }
 
-    /// Parses a template in Go's language, with the functions and variables that Ollama gives it.
+    /// Parses a template in Go's language, with the functions and variables of Ollama.
     ///
     /// # Errors
-    /// When it is not valid, calls a function that there is none of, is nested too deeply or too long.
+    /// When it is not valid, calls an unknown function, is nested too deeply, or is too long.
     pub fn go(source: &str) -> Result<Template, Error> {
-        Self::of(source, Language::Go, |source| Ok(Arc::new(go::Go::parse(source)?)))
+        Self::parse(source, Language::Go, |source| Ok(Arc::new(go::Go::parse(source)?)))
     }
 
-    fn of(
+    fn parse(
         source: &str,
         language: Language,
         parse: impl FnOnce(&str) -> Result<Arc<dyn Engine>, Error>,
@@ -195,46 +195,46 @@ impl Template {
         Ok(Template { engine: parse(source)?, language, source: source.into() })
     }
 
-    /// The template for models that carry none: ChatML.
+    /// Returns the template for models without one: ChatML.
     pub fn default_chatml() -> Template {
-        Template::jinja(CHATML).expect("the template above is valid, which a test renders")
+        Template::jinja(CHATML).expect("the built-in template is valid")
     }
 
-    /// The template's text.
+    /// The template's source.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// The language that it is written in.
+    /// The language of the template.
     pub fn language(&self) -> Language {
         self.language
     }
 
-    /// What the template shows that the model can do.
+    /// Returns the features that the template uses.
     pub fn capabilities(&self) -> Capabilities {
         self.engine.capabilities()
     }
 
-    /// What stands before and after reasoning, where the template shows it.
+    /// Returns the tags before and after reasoning, if the template contains them.
     pub fn thinking_tags(&self) -> Option<(&str, &str)> {
         self.engine.thinking_tags()
     }
 
-    /// The conversation as one text.
+    /// Renders the conversation to one text.
     ///
     /// # Errors
-    /// When the template refuses the conversation, fails on it, or exceeds a limit.
-    pub fn render(&self, input: &Render<'_>) -> Result<String, Error> {
+    /// When the template rejects the conversation, fails, or exceeds a limit.
+    pub fn render(&self, input: &RenderInput<'_>) -> Result<String, Error> {
         self.engine.render(input)
     }
 
-    /// A text that asks for what belongs between a prompt and a suffix. The messages of `input` play no part.
+    /// Renders a prompt that asks for the text between `prompt` and `suffix`. Ignores the messages of `input`.
     ///
     /// # Errors
-    /// [`Error::NoInsert`] from a template that does not know this; else those of [`Self::render`].
-    pub fn insert(&self, prompt: &str, suffix: &str, input: &Render<'_>) -> Result<String, Error> {
+    /// [`Error::InsertUnsupported`] if the template does not use `.Suffix`; else those of [`Self::render`].
+    pub fn insert(&self, prompt: &str, suffix: &str, input: &RenderInput<'_>) -> Result<String, Error> {
         if !self.capabilities().insert {
-            return Err(Error::NoInsert);
+            return Err(Error::InsertUnsupported);
         }
         self.engine.insert(prompt, suffix, input)
     }

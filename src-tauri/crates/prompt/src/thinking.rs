@@ -1,16 +1,16 @@
-//! Reasoning parted from the answer, while both stream in.
+//! Separates reasoning from the answer while both stream in.
 //!
-//! A model that reasons writes `<think>`, its reasoning, `</think>`, its answer; some prompts already end with the opening tag.
-//! White space before the opening tag and after either tag belongs to neither. A text that begins with anything else is an
-//! answer without reasoning, and tags in it are text.
+//! A reasoning model writes `<think>`, its reasoning, `</think>`, its answer. Some prompts already end with the opening
+//! tag. White space before the opening tag and after either tag is dropped. A text that begins with anything else is an
+//! answer without reasoning, and tags in it are plain text.
 //!
-//! **Invariant:** the pieces do not depend on how the text was cut into parts, apart from where they are cut themselves.
+//! **Invariant:** the concatenated deltas do not depend on how the input was split.
 
 use crate::overlap::{held_bytes, take_front};
 
-/// A part of what the model said.
+/// A piece of streamed output.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Piece {
+pub enum Delta {
     /// Reasoning.
     Thinking(String),
     /// The answer.
@@ -19,14 +19,14 @@ pub enum Piece {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Before anything but white space.
+    /// Only white space so far.
     Start,
-    /// The prompt held the opening tag; before anything but white space. A model that repeats the tag is forgiven.
+    /// The prompt ended with the opening tag; only white space so far. The model may repeat the tag.
     Inside,
-    /// After the opening tag, before anything but white space.
+    /// After the opening tag; only white space since.
     Opened,
     Thinking,
-    /// After the closing tag, before anything but white space.
+    /// After the closing tag; only white space since.
     Closed,
     Text,
 }
@@ -37,12 +37,12 @@ pub struct ThinkingSplitter {
     open: String,
     close: String,
     state: State,
-    /// What may still become a tag, or is white space whose place is not known yet.
+    /// Text that may become a tag, or white space that may be dropped.
     held: String,
 }
 
 impl ThinkingSplitter {
-    /// A splitter at the start of an answer; `starts_inside` when the prompt ended with the opening tag.
+    /// Creates a splitter for one answer. `starts_inside`: the prompt ended with the opening tag.
     pub fn new(open: &str, close: &str, starts_inside: bool) -> ThinkingSplitter {
         let state = match (open.is_empty(), starts_inside) {
             (_, true) => State::Inside,
@@ -52,45 +52,45 @@ impl ThinkingSplitter {
         ThinkingSplitter { open: open.to_owned(), close: close.to_owned(), state, held: String::new() }
     }
 
-    /// The pieces that became certain with `text`.
-    pub fn push(&mut self, text: &str) -> Vec<Piece> {
+    /// Adds `text` and returns the deltas that are now certain.
+    pub fn push(&mut self, text: &str) -> Vec<Delta> {
         self.held.push_str(text);
-        let mut pieces = Vec::new();
-        while self.step(&mut pieces) {}
-        pieces
+        let mut deltas = Vec::new();
+        while self.step(&mut deltas) {}
+        deltas
     }
 
-    /// What was held back when the answer ended.
-    pub fn finish(mut self) -> Vec<Piece> {
+    /// Returns the buffered text at the end of the answer.
+    pub fn finish(mut self) -> Vec<Delta> {
         let rest = std::mem::take(&mut self.held);
         match self.state {
             _ if rest.is_empty() => Vec::new(),
-            State::Start | State::Text => vec![Piece::Text(rest)],
-            State::Thinking => vec![Piece::Thinking(rest)],
-            // The beginning of a tag is a thought after all, white space alone is nothing.
+            State::Start | State::Text => vec![Delta::Text(rest)],
+            State::Thinking => vec![Delta::Thinking(rest)],
+            // An incomplete tag is reasoning. White space alone is dropped.
             State::Inside | State::Opened => match rest.trim_start() {
                 "" => Vec::new(),
-                rest => vec![Piece::Thinking(rest.to_owned())],
+                rest => vec![Delta::Thinking(rest.to_owned())],
             },
-            // Only white space is ever held here.
+            // Only white space is buffered in this state.
             State::Closed => Vec::new(),
         }
     }
 
-    /// Whether the answer is inside reasoning now.
+    /// Returns whether the current position is inside reasoning.
     pub fn is_thinking(&self) -> bool {
         matches!(self.state, State::Inside | State::Opened | State::Thinking)
     }
 
-    /// Takes what is certain off the held text; whether there may be more.
-    fn step(&mut self, pieces: &mut Vec<Piece>) -> bool {
+    /// Moves certain text from the buffer to `deltas`. Returns whether another step may find more.
+    fn step(&mut self, deltas: &mut Vec<Delta>) -> bool {
         match self.state {
             State::Start => {
-                let said = self.held.trim_start();
-                if let Some(after) = said.strip_prefix(self.open.as_str()) {
+                let rest = self.held.trim_start();
+                if let Some(after) = rest.strip_prefix(self.open.as_str()) {
                     self.held = after.to_owned();
                     self.state = State::Opened;
-                } else if self.open.starts_with(said) {
+                } else if self.open.starts_with(rest) {
                     return false;
                 } else {
                     self.state = State::Text;
@@ -98,11 +98,11 @@ impl ThinkingSplitter {
                 true
             }
             State::Inside => {
-                let said = self.held.trim_start();
-                let repeated = said.strip_prefix(self.open.as_str()).filter(|_| !self.open.is_empty());
+                let rest = self.held.trim_start();
+                let repeated = rest.strip_prefix(self.open.as_str()).filter(|_| !self.open.is_empty());
                 if let Some(after) = repeated {
                     self.held = after.to_owned();
-                } else if !self.open.is_empty() && self.open.starts_with(said) {
+                } else if !self.open.is_empty() && self.open.starts_with(rest) {
                     return false;
                 }
                 self.state = State::Opened;
@@ -115,18 +115,18 @@ impl ThinkingSplitter {
             }
             State::Thinking => {
                 if let Some(at) = self.held.find(self.close.as_str()).filter(|_| !self.close.is_empty()) {
-                    let thought = take_front(&mut self.held, at);
-                    if !thought.is_empty() {
-                        pieces.push(Piece::Thinking(thought));
+                    let thinking = take_front(&mut self.held, at);
+                    if !thinking.is_empty() {
+                        deltas.push(Delta::Thinking(thinking));
                     }
                     take_front(&mut self.held, self.close.len());
                     self.state = State::Closed;
                     return true;
                 }
                 let certain = self.held.len() - held_bytes(&self.held, [self.close.as_str()]);
-                let thought = take_front(&mut self.held, certain);
-                if !thought.is_empty() {
-                    pieces.push(Piece::Thinking(thought));
+                let thinking = take_front(&mut self.held, certain);
+                if !thinking.is_empty() {
+                    deltas.push(Delta::Thinking(thinking));
                 }
                 false
             }
@@ -138,7 +138,7 @@ impl ThinkingSplitter {
             State::Text => {
                 let text = std::mem::take(&mut self.held);
                 if !text.is_empty() {
-                    pieces.push(Piece::Text(text));
+                    deltas.push(Delta::Text(text));
                 }
                 false
             }

@@ -1,40 +1,40 @@
-//! Templates in Go's language: four of our own that lay a conversation out as the models' publishers do, and published ones.
+//! Templates in Go's language: four in this repository with the formats of published models, and published templates.
 //!
-//! The published ones belong to their publishers. They are looked for in `go-templates` under `CAIRN_CONFORMANCE`, else under
-//! `shared/conformance` of a folder above, laid out as in Ollama's repository: `NAME.gotmpl`, and in `testdata/NAME.gotmpl/` one
-//! text for each of three conversations. Where there are none, that test says so and checks nothing.
+//! Published templates are not part of the repository. The test looks in `go-templates` under `CAIRN_CONFORMANCE`, else
+//! under `shared/conformance` of a parent folder, with the layout of Ollama's repository: `NAME.gotmpl`, and in
+//! `testdata/NAME.gotmpl/` one text for each of three conversations. Without them the test is skipped with a message.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cairn_prompt::{Message, Render, Template, ToolCall};
+use cairn_prompt::{Message, RenderInput, Template, ToolCall};
 use serde_json::json;
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn said(talk: &[(&str, &str)]) -> Vec<Message> {
-    talk.iter().map(|(role, text)| Message::new(*role, *text)).collect()
+fn messages(conversation: &[(&str, &str)]) -> Vec<Message> {
+    conversation.iter().map(|(role, text)| Message::new(*role, *text)).collect()
 }
 
-fn own(name: &str) -> Template {
+fn repository_template(name: &str) -> Template {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/go").join(format!("{name}.gotmpl"));
     Template::go(&read(&path)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn check(name: &str, messages: &[Message], wanted: &str) {
-    let text = own(name).render(&Render { messages, ..Render::default() });
+    let text = repository_template(name).render(&RenderInput { messages, ..RenderInput::default() });
     assert_eq!(text.as_deref(), Ok(wanted), "{name}");
 }
 
 const TALK: [(&str, &str); 4] = [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello!"), ("user", "Bye")];
 
 #[test]
-fn llama3() {
+fn llama3_template_renders() {
     check(
         "llama3",
-        &said(&TALK),
+        &messages(&TALK),
         "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>\
          <|start_header_id|>assistant<|end_header_id|>\n\nHello!<|eot_id|><|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>\
          <|start_header_id|>assistant<|end_header_id|>\n\n",
@@ -42,33 +42,33 @@ fn llama3() {
 }
 
 #[test]
-fn gemma2() {
+fn gemma2_template_renders() {
     check(
         "gemma2",
-        &said(&TALK),
+        &messages(&TALK),
         "<start_of_turn>user\nBe brief. Hi<end_of_turn>\n<start_of_turn>model\nHello!<end_of_turn>\n<start_of_turn>user\nBye<end_of_turn>\n\
          <start_of_turn>model\n",
     );
-    let asked = said(&[("user", "a"), ("user", "b"), ("assistant", "So")]);
-    check("gemma2", &asked, "<start_of_turn>user\na\n\nb<end_of_turn>\n<start_of_turn>model\nSo");
+    let messages = messages(&[("user", "a"), ("user", "b"), ("assistant", "So")]);
+    check("gemma2", &messages, "<start_of_turn>user\na\n\nb<end_of_turn>\n<start_of_turn>model\nSo");
 }
 
 fn with_call() -> Vec<Message> {
     let call = ToolCall { id: None, name: "sum".to_owned(), arguments: json!({"b": [2], "a": "1 < 2"}) };
-    let mut messages = said(&[("user", "Hi"), ("assistant", ""), ("tool", "3"), ("user", "Bye")]);
+    let mut messages = messages(&[("user", "Hi"), ("assistant", ""), ("tool", "3"), ("user", "Bye")]);
     messages[1].tool_calls = vec![call];
     messages
 }
 
 #[test]
-fn qwen2_5() {
+fn qwen2_5_template_renders() {
     check(
         "qwen2.5",
-        &said(&TALK),
+        &messages(&TALK),
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!<|im_end|>\n\
          <|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n",
     );
-    check("qwen2.5", &said(&TALK[1..3]), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!");
+    check("qwen2.5", &messages(&TALK[1..3]), "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello!");
     check(
         "qwen2.5",
         &with_call(),
@@ -79,8 +79,8 @@ fn qwen2_5() {
 }
 
 #[test]
-fn mistral() {
-    check("mistral", &said(&TALK), "[INST] Hi[/INST] Hello!</s>[INST] Be brief.\n\nBye[/INST]");
+fn mistral_template_renders() {
+    check("mistral", &messages(&TALK), "[INST] Hi[/INST] Hello!</s>[INST] Be brief.\n\nBye[/INST]");
     check(
         "mistral",
         &with_call(),
@@ -89,19 +89,20 @@ fn mistral() {
     );
 }
 
-/// The conformance data, if this machine has it.
-#[expect(clippy::disallowed_methods, reason = "the place of data outside the repository is given by the environment")]
+/// Returns the folder of published templates, if this machine has it.
+#[expect(clippy::disallowed_methods, reason = "the environment names the folder of data outside the repository")]
 fn published() -> Option<PathBuf> {
     let named = std::env::var_os("CAIRN_CONFORMANCE").map(PathBuf::from);
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/conformance"));
-    let found = named.into_iter().chain(above).map(|folder| folder.join("go-templates")).find(|folder| folder.is_dir());
-    if found.is_none() {
+    let folder =
+        named.into_iter().chain(above).map(|folder| folder.join("go-templates")).find(|folder| folder.is_dir());
+    if folder.is_none() {
         eprintln!("SKIPPED: no published Go templates (set CAIRN_CONFORMANCE, or put them at ../shared/conformance)");
     }
-    found
+    folder
 }
 
-/// What the recorded texts are of.
+/// Conversation of the recorded texts.
 const RECORDED: [(&str, &str); 4] = [
     ("system", "You are a helpful assistant."),
     ("user", "Hello, how are you?"),
@@ -110,7 +111,7 @@ const RECORDED: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn published_templates() {
+fn published_templates_match_recordings() {
     let Some(folder) = published() else { return };
     let cases = [
         ("user", &RECORDED[1..2]),
@@ -126,12 +127,13 @@ fn published_templates() {
         templates += 1;
         let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         let template = Template::go(&read(&path)).unwrap_or_else(|error| panic!("{name}: {error}"));
-        for (case, talk) in cases {
+        for (case, conversation) in cases {
             let wanted = read(&folder.join("testdata").join(&name).join(case));
-            let messages = said(talk);
-            let got =
-                template.render(&Render { messages: &messages, ..Render::default() }).unwrap_or_else(|e| e.to_string());
-            // Blanks at the end of a file are lost in the recordings.
+            let messages = messages(conversation);
+            let got = template
+                .render(&RenderInput { messages: &messages, ..RenderInput::default() })
+                .unwrap_or_else(|e| e.to_string());
+            // The recordings lack spaces at the end of a file.
             if got == wanted || got.strip_suffix(' ') == Some(wanted.as_str()) {
                 equal += 1;
             } else {

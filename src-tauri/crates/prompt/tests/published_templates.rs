@@ -1,14 +1,14 @@
-//! Renderings against Python's Jinja2, as `fixtures/record.py` recorded them.
+//! Compares renderings with those of Python's Jinja2, recorded by `fixtures/record.py`.
 //!
-//! Templates of our own lie beside the recordings, so a clone tests itself. The recordings of published templates are here too,
-//! but the templates belong to their publishers: they are looked for in `chat-templates` under `CAIRN_CONFORMANCE`, else under
-//! `shared/conformance` of a folder above; where there are none, that test says so and checks nothing.
+//! The repository contains templates for a first test, and recordings of published templates. Published templates
+//! themselves are not part of it: the test looks in `chat-templates` under `CAIRN_CONFORMANCE`, else under
+//! `shared/conformance` of a parent folder. Without them the test is skipped with a message.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cairn_prompt::{Error, Message, Moment, Render, Template, Think, ToolCall};
+use cairn_prompt::{Error, Message, RenderInput, Template, ThinkMode, ToolCall};
 use serde_json::Value;
 
 fn fixtures() -> PathBuf {
@@ -23,29 +23,29 @@ fn json(name: &str) -> Value {
     serde_json::from_str(&read(&fixtures().join(name))).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// The conformance data, if this machine has it.
-#[expect(clippy::disallowed_methods, reason = "the place of data outside the repository is given by the environment")]
+/// Returns the folder of published templates, if this machine has it.
+#[expect(clippy::disallowed_methods, reason = "the environment names the folder of data outside the repository")]
 fn published() -> Option<PathBuf> {
     let named = std::env::var_os("CAIRN_CONFORMANCE").map(PathBuf::from);
     let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().map(|folder| folder.join("shared/conformance"));
-    let found =
+    let folder =
         named.into_iter().chain(above).map(|folder| folder.join("chat-templates")).find(|folder| folder.is_dir());
-    if found.is_none() {
+    if folder.is_none() {
         eprintln!("SKIPPED: no published chat templates (set CAIRN_CONFORMANCE, or put them at ../shared/conformance)");
     }
-    found
+    folder
 }
 
 fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn message(given: &Value) -> Message {
-    let calls = given["tool_calls"].as_array().cloned().unwrap_or_default();
+fn message(json: &Value) -> Message {
+    let calls = json["tool_calls"].as_array().cloned().unwrap_or_default();
     Message {
-        thinking: text(&given["thinking"]),
-        tool_name: text(&given["tool_name"]),
-        tool_call_id: text(&given["tool_call_id"]),
+        thinking: text(&json["thinking"]),
+        tool_name: text(&json["tool_name"]),
+        tool_call_id: text(&json["tool_call_id"]),
         tool_calls: calls
             .iter()
             .map(|call| ToolCall {
@@ -54,30 +54,30 @@ fn message(given: &Value) -> Message {
                 arguments: call["arguments"].clone(),
             })
             .collect(),
-        ..Message::new(given["role"].as_str().expect("a role"), given["content"].as_str().expect("a text"))
+        ..Message::new(json["role"].as_str().expect("a role"), json["content"].as_str().expect("a text"))
     }
 }
 
 fn render(source: &str, case: &Value, tools: &Value) -> Result<String, Error> {
     let messages: Vec<Message> = case["messages"].as_array().expect("messages").iter().map(message).collect();
     let thinking = match &case["thinking"] {
-        Value::Bool(true) => Some(Think::On),
-        Value::Bool(false) => Some(Think::Off),
-        Value::String(level) => Some(Think::Level(level.clone())),
+        Value::Bool(true) => Some(ThinkMode::On),
+        Value::Bool(false) => Some(ThinkMode::Off),
+        Value::String(level) => Some(ThinkMode::Level(level.clone())),
         _ => None,
     };
-    Template::jinja(source)?.render(&Render {
+    Template::jinja(source)?.render(&RenderInput {
         messages: &messages,
         tools: case["tools"].as_bool().unwrap_or(false).then_some(tools),
         add_generation_prompt: case["add_generation_prompt"].as_bool().unwrap_or(true),
         bos_token: "<s>",
         eos_token: "</s>",
         thinking,
-        now: Moment { year: 2026, month: 2, day: 5, hour: 13, minute: 4, second: 9 },
+        now: jiff::civil::datetime(2026, 2, 5, 13, 4, 9, 0).into(),
     })
 }
 
-/// The recorded texts of one template in full: one that begins as the first text does is recorded by what follows.
+/// Expands the recorded texts of one template: a text with a common prefix is stored as prefix length and rest.
 fn in_full(recorded: &Value) -> BTreeMap<String, Value> {
     let recorded = recorded.as_object().expect("recordings by case");
     let first: Vec<char> = recorded.values().find_map(Value::as_str).unwrap_or_default().chars().collect();
@@ -92,13 +92,13 @@ fn in_full(recorded: &Value) -> BTreeMap<String, Value> {
     recorded.iter().map(|(case, value)| (case.clone(), expand(value))).collect()
 }
 
-/// How a rendering relates to what was recorded. Where Python fails by an error of its own, such as a loop over `None`, we may
-/// fail or be lenient; what a template refuses, we must refuse in its words.
+/// Compares a rendering with the recording. Where Python raises an error, such as for a loop over `None`, this crate
+/// may fail or succeed. A rejection by the template must have the same message.
 fn verdict(got: &Result<String, Error>, wanted: &Value) -> &'static str {
     match (got, wanted) {
         (Ok(got), Value::String(wanted)) if got == wanted => "equal",
         (Err(Error::Refused { reason }), Value::Object(wanted))
-            if wanted.get("refused").is_some_and(|words| words == reason) =>
+            if wanted.get("refused").is_some_and(|message| message == reason) =>
         {
             "both refuse"
         }
@@ -108,7 +108,7 @@ fn verdict(got: &Result<String, Error>, wanted: &Value) -> &'static str {
     }
 }
 
-/// Renders every recorded template in `folder` with every case, and names those that differ.
+/// Renders every recorded template in `folder` with every case, and lists the differences.
 fn check(folder: &Path, recording: &str) {
     let (cases, tools) = (json("cases.json"), json("tools.json"));
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
@@ -137,12 +137,12 @@ fn check(folder: &Path, recording: &str) {
 }
 
 #[test]
-fn templates_of_our_own() {
+fn repository_templates_match_recordings() {
     check(&fixtures().join("templates"), "own.json");
 }
 
 #[test]
-fn published_templates() {
+fn published_templates_match_recordings() {
     let Some(folder) = published() else { return };
     check(&folder, "published.json");
 }

@@ -1,30 +1,30 @@
-//! The registry protocol as a client: the OCI distribution specification 1.1 as far as Ollama's registry speaks it, and
-//! what that one does beside it.
+//! Registry client: the parts of the OCI distribution specification 1.1 that Ollama's registry supports, and Ollama's
+//! extensions.
 //!
-//! [`Registry`] asks; a [`Transport`] carries the questions. [`exchange`] holds the rules of redirects and credentials,
-//! [`answer`] what a refusal means.
+//! [`Registry`] makes requests over a [`Transport`]. [`request`] implements redirects and credentials,
+//! [`response`] maps HTTP status codes to errors.
 
-mod answer;
 mod blob;
-mod exchange;
+mod failure;
 mod json;
 mod login;
 mod manifest;
 mod proxies;
-mod reach;
+mod redirect_policy;
 mod registry;
+mod request;
+mod response;
 mod tls;
 mod transport;
-mod trouble;
 
-pub(crate) use answer::Answer;
-pub(crate) use exchange::{Question, may_lead, place};
+pub use manifest::FetchedManifest;
 pub(crate) use manifest::MEDIA_TYPE as MANIFEST_MEDIA_TYPE;
-pub use manifest::ManifestBytes;
 pub use proxies::Proxies;
-pub use reach::{Reach, is_inside_network};
+pub use redirect_policy::{RedirectPolicy, has_private_address};
 pub use registry::{AddressError, Registry};
 pub(crate) use registry::{is_loopback, scope};
+pub(crate) use request::{Request, host_and_port, is_allowed_redirect};
+pub(crate) use response::RegistryResponse;
 pub use transport::{Clock, Transport, TransportConfig, TransportError};
 
 #[cfg(test)]

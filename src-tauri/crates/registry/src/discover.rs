@@ -1,8 +1,7 @@
-//! Finding models to pull: a catalogue that comes with the program, and Hugging Face's public index.
+//! Search for models to pull: a built-in catalogue, and Hugging Face's public index.
 //!
-//! Ollama's library has no public index, so its well-known models are a list here, which also works with no network; the
-//! sizes in it are those of the day it was written, and are marked so. Hugging Face is asked when somebody searches, and
-//! never before.
+//! Ollama's library has no public index, so a built-in list contains its well-known models. It works offline; its sizes
+//! may be outdated and are marked as approximate. Hugging Face is contacted only when the user searches.
 
 mod catalogue;
 mod hub;
@@ -11,60 +10,62 @@ pub use hub::Hub;
 
 /// A model that can be pulled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Discovered {
-    /// What it is called there: `qwen3`, or `user/repository`.
+pub struct DiscoveredModel {
+    /// The name in the index: `qwen3`, or `user/repository`.
     pub title: String,
-    /// What it is, in a sentence; empty where nobody said.
+    /// A description in one sentence; may be empty.
     pub about: String,
-    /// Who has it.
-    pub shelf: Shelf,
-    /// What it is good for: `chat`, `code`, `tools`, `thinking`, ...
+    /// The index that contains the model.
+    pub index: ModelIndex,
+    /// Its tasks: `chat`, `code`, `tools`, `thinking`, ...
     pub tasks: Vec<String>,
-    /// Under which licence, as its publisher calls it.
+    /// The licence, as named by the publisher.
     pub licence: Option<String>,
-    /// How often it was fetched lately, where that is counted.
+    /// Number of recent downloads, if available.
     pub downloads: Option<u64>,
-    /// What can be pulled of it, the smallest first; empty until [`Hub::variants`] was asked.
+    /// Variants to pull, the smallest first. For Hugging Face, empty until [`Hub::variants`] is called.
     pub variants: Vec<Variant>,
 }
 
-impl Discovered {
-    /// The name to pull it by without saying which variant: its registry chooses one then.
+impl DiscoveredModel {
+    /// The name for a pull without a variant; the registry chooses one.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.shelf {
-            Shelf::Library => self.title.clone(),
-            Shelf::HuggingFace => format!("{}/{}", hub::REGISTRY, self.title),
+        match self.index {
+            ModelIndex::Library => self.title.clone(),
+            ModelIndex::HuggingFace => format!("{}/{}", hub::REGISTRY, self.title),
         }
     }
 }
 
-/// Who has a model.
+/// An index of models.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shelf {
+pub enum ModelIndex {
     /// Ollama's library.
     Library,
     /// Hugging Face.
     HuggingFace,
 }
 
-/// One thing to pull.
+/// A variant of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
-    /// The name to pull it by: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`.
+    /// The name for a pull: `qwen3:8b`, `hf.co/user/repository:Q4_K_M`.
     pub name: String,
-    /// How many parameters it has, in words, where that is known.
+    /// Number of parameters as text, for example `8B`, if known.
     pub parameters: Option<String>,
-    /// Which types its weights have, where that is known.
+    /// Quantization of the weights, if known.
     pub quantization: Option<String>,
+    /// `general.architecture` of its file, where that is known.
+    pub architecture: Option<String>,
     /// Bytes to fetch.
     pub size_bytes: u64,
-    /// The size is from a list and may have changed.
-    pub approximate: bool,
+    /// The size is from the built-in list and may be outdated.
+    pub is_approximate: bool,
 }
 
-/// Models of the catalogue that a search means, in the catalogue's order; all of them for an empty one.
+/// Searches the catalogue. Returns all models for an empty query, in the catalogue's order.
 #[must_use]
-pub fn catalogue(query: &str) -> Vec<Discovered> {
+pub fn catalogue(query: &str) -> Vec<DiscoveredModel> {
     catalogue::search(query)
 }

@@ -1,31 +1,30 @@
-//! The download of one blob: from any of several sources, in parallel ranges, over as many runs of the program as it
-//! takes, until its bytes have its digest.
+//! The download of one blob: from several sources, in parallel ranges, resumable, verified by its digest.
 //!
 //! ```text
 //!  streams --take--> Plan            what to fetch, pure          (plan, health, state)
-//!     |                              which source to ask
-//!     | bytes, paid for in Credits
+//!     |                              which source to use
+//!     | bytes, limited by WriteBudget
 //!     v
 //!  writer -> keeper (sync, journal)  three threads                (spool)
 //!     `----> hasher                  in order, behind the streams
 //! ```
 //!
-//! **Invariants:** what the journal says is on the disk; at most [`Config::unkept_bytes`] and one chunk of each stream is
-//! not in it, for all downloads of the process together; a blob is ready only after its bytes, read back, had its digest.
-//! Trouble with a source is a [`Notice`] while there is another way, and a [`DownloadError`] when there is none.
+//! **Invariants:** ranges in the journal are on the disk. At most [`DownloadConfig::max_unsynced_bytes`] and one chunk of
+//! each stream are not in the journal, for all downloads together. A blob is complete only after its bytes, read back, have
+//! its digest. A failing source causes a [`DownloadNotice`], and a [`DownloadError`] if no other source is left.
 
+mod corruption;
+mod disk_space;
 mod error;
 mod health;
 mod plan;
-mod room;
+mod read_positions;
 mod run;
 mod speed;
 mod spool;
 mod state;
 mod stream;
-mod suspects;
 mod throttle;
-mod wishes;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,121 +34,120 @@ use cairn_store::{Digest, Library, Ranges, Staging};
 use tokio::sync::watch;
 
 use crate::BlobSource;
-pub use error::{DownloadError, Notice};
-pub(crate) use room::Room;
+pub(crate) use disk_space::DiskSpace;
+pub use error::{DownloadError, DownloadNotice};
+pub(crate) use read_positions::ReadPositions;
 pub(crate) use run::fetch;
-pub(crate) use spool::Credits;
+pub(crate) use spool::WriteBudget;
 pub(crate) use throttle::Throttle;
-pub(crate) use wishes::Wishes;
 
-/// How downloads behave. The defaults are for a home connection.
+/// Settings of downloads. The defaults suit a home internet connection.
 #[derive(Debug, Clone)]
-pub struct Config {
-    /// Streams of one download from one source.
+pub struct DownloadConfig {
+    /// Parallel streams of one download per source.
     pub streams: usize,
-    /// Downloads that run at the same time, those of [`crate::Priority::Now`] not counted.
-    pub at_once: usize,
-    /// The most bytes that one request asks for.
+    /// Maximum number of parallel downloads, not counting [`crate::Priority::Now`].
+    pub max_parallel: usize,
+    /// Maximum size of one request.
     pub segment_bytes: u64,
-    /// A range is split between two streams only where both get this many bytes. The least that is asked for is a quarter
-    /// of it.
+    /// Minimum size of both halves when a range is split between streams. The minimum size of a request is a quarter of it.
     pub split_bytes: u64,
-    /// The most bytes, of all downloads together, that a crash may lose. One chunk of each stream comes on top.
-    pub unkept_bytes: u32,
-    /// A stream from which nothing comes for so long is opened anew.
-    pub stall: Duration,
-    /// So many times in a row, before it is an error.
-    pub stall_tries: u32,
-    /// A stream that is eight times slower than the others after so long is opened anew.
+    /// Maximum bytes of all downloads together that a crash may lose, in addition to one chunk of each stream.
+    pub max_unsynced_bytes: u32,
+    /// A stream without data for this long is reopened.
+    pub stall_timeout: Duration,
+    /// Stalls in a row after which the download fails.
+    pub max_stalls: u32,
+    /// A stream that is eight times slower than the others after this time is reopened.
     pub slow_after: Duration,
-    /// How long one request is meant to take, as fast as its source is.
-    pub lease_for: Duration,
-    /// Idle streams take from one that is four times slower and would take longer than this.
+    /// Target duration of one request.
+    pub lease_duration: Duration,
+    /// Idle streams take over work of a stream that is four times slower and would need longer than this.
     pub steal_after: Duration,
-    /// Failures in a row after which a source is given up.
-    pub tries: u32,
-    /// How long a source is left alone after its first failure; twice as long after each further one.
+    /// Failures in a row after which a source is abandoned.
+    pub max_attempts: u32,
+    /// Backoff of a source after its first failure; it doubles with each further failure.
     pub backoff: Duration,
-    /// The longest it is left alone, unless it asks for more.
-    pub longest_backoff: Duration,
-    /// The longest wait that a source may ask for.
-    pub patience: Duration,
-    /// How often to look whether another process is done.
-    pub poll: Duration,
-    /// Bytes of the disk that stay free.
+    /// Maximum backoff, unless the source requests more.
+    pub max_backoff: Duration,
+    /// Maximum `Retry-After` that is respected; a longer one is an error.
+    pub max_retry_after: Duration,
+    /// How often to check whether another process has finished a download.
+    pub poll_interval: Duration,
+    /// Bytes of the disk that must stay free.
     pub reserve_bytes: u64,
-    /// The most bytes per second, of all downloads together.
-    pub cap_bytes_per_s: Option<u64>,
-    /// Spreads the waits of many clients.
+    /// Limit on bytes per second of all downloads together.
+    pub limit_bytes_per_s: Option<u64>,
+    /// Seed of the jitter of backoffs.
     pub seed: u64,
 }
 
-impl Default for Config {
+impl Default for DownloadConfig {
     fn default() -> Self {
         Self {
             streams: 8,
-            at_once: 3,
+            max_parallel: 3,
             segment_bytes: 64 << 20,
             split_bytes: 1 << 20,
-            unkept_bytes: 10 << 20,
-            stall: Duration::from_secs(30),
-            stall_tries: 10,
+            max_unsynced_bytes: 10 << 20,
+            stall_timeout: Duration::from_secs(30),
+            max_stalls: 10,
             slow_after: Duration::from_secs(10),
-            lease_for: Duration::from_secs(4),
+            lease_duration: Duration::from_secs(4),
             steal_after: Duration::from_secs(4),
-            tries: 6,
+            max_attempts: 6,
             backoff: Duration::from_secs(1),
-            longest_backoff: Duration::from_secs(60),
-            patience: Duration::from_secs(600),
-            poll: Duration::from_millis(500),
+            max_backoff: Duration::from_secs(60),
+            max_retry_after: Duration::from_secs(600),
+            poll_interval: Duration::from_millis(500),
             reserve_bytes: 512 << 20,
-            cap_bytes_per_s: None,
+            limit_bytes_per_s: None,
             seed: 0,
         }
     }
 }
 
-/// How far a download has come.
+/// Progress of a download.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlobProgress {
-    /// What is being done.
+    /// The phase.
     pub phase: Phase,
-    /// Bytes of the blob.
+    /// Size of the blob.
     pub size_bytes: u64,
-    /// Bytes that are here. Never fewer than before, except after a mismatch: see `attempt`.
+    /// Received bytes. Never decreases within an `attempt`.
     pub held_bytes: u64,
-    /// Bytes from the first on that are written and went into the digest: they can be read already.
+    /// Length of the leading part that is written and hashed: it can be read already.
     pub prefix_bytes: u64,
-    /// Which bytes are written, and can be read before their digest is known; not all of them from the first on.
+    /// All written ranges. They can be read, but are not verified.
     pub written: Ranges,
-    /// Over the last seconds.
+    /// Current speed.
     pub bytes_per_s: u64,
-    /// At this speed; `None` while nothing comes.
+    /// Remaining time at the current speed; `None` without data.
     pub eta: Option<Duration>,
-    /// 1, and one more each time that what came was wrong and everything is fetched again.
+    /// Number of the attempt, from 1. A digest mismatch starts a new attempt from the beginning.
     pub attempt: u32,
-    /// Who was asked last.
+    /// The preferred source.
     pub host: Option<String>,
-    /// Requests that are open.
+    /// Open requests.
     pub streams: usize,
 }
 
-/// What is being done for a download.
+/// Phase of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It waits for its turn.
+    /// Waits in the queue.
     Queued,
-    /// Bytes come, or are asked for.
+    /// Downloads.
     Fetching,
-    /// All bytes are here, and the digest is being computed to the end.
+    /// All bytes are received, and the digest is computed.
     Verifying,
-    /// Another process fetches it, and is waited for.
-    Elsewhere,
-    /// Somebody paused it.
+    /// Another process downloads the blob; this download waits for it.
+    OtherProcess,
+    /// Paused by the user.
     Paused,
-    /// It failed.
+    /// Failed.
     Failed,
-    /// It is there.
+    /// Complete.
     Done,
 }
 
@@ -170,53 +168,53 @@ impl BlobProgress {
     }
 }
 
-/// A blob that is here, whole and checked.
+/// A complete and verified blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
-    /// Which.
+pub struct CompletedBlob {
+    /// The digest.
     pub digest: Digest,
-    /// Its size.
+    /// The size.
     pub size_bytes: u64,
-    /// Its file, in the library or among those that are ready to be published.
+    /// The file, in the library or in the staging area.
     pub path: PathBuf,
-    /// It was here before.
+    /// Whether it existed before the download.
     pub present: bool,
-    /// Hosts that sent wrong bytes on the way.
+    /// Hosts that sent wrong bytes.
     pub wrong_hosts: Vec<String>,
 }
 
-/// What all downloads into a library share.
-pub(crate) struct Place {
+/// Shared context of all downloads into a library.
+pub(crate) struct DownloadContext {
     pub(crate) library: Library,
     pub(crate) staging: Staging,
-    pub(crate) room: Arc<Room>,
-    pub(crate) credits: Arc<Credits>,
+    pub(crate) disk_space: Arc<DiskSpace>,
+    pub(crate) write_budget: Arc<WriteBudget>,
     pub(crate) throttle: Arc<Throttle>,
-    pub(crate) config: Arc<Config>,
+    pub(crate) config: Arc<DownloadConfig>,
 }
 
-/// What is asked of one.
+/// The blob of a download and its sources.
 #[derive(Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct DownloadSpec {
     pub(crate) digest: Digest,
     pub(crate) size_bytes: u64,
     pub(crate) sources: Vec<Arc<dyn BlobSource>>,
-    /// Where its readers wait.
-    pub(crate) wishes: Arc<Wishes>,
+    /// Positions at which readers wait.
+    pub(crate) read_positions: Arc<ReadPositions>,
 }
 
-/// How a download reaches those who watch it.
-pub(crate) struct Reins {
+/// Stop signal and outputs of a running download.
+pub(crate) struct DownloadControl {
     pub(crate) progress: Arc<watch::Sender<BlobProgress>>,
-    /// Becomes true when it is to end, keeping what came.
+    /// Becomes true when the download must stop; partial data is kept.
     pub(crate) stop: watch::Receiver<bool>,
-    pub(crate) tell: Box<dyn Fn(Notice) + Send + Sync>,
+    pub(crate) on_notice: Box<dyn Fn(DownloadNotice) + Send + Sync>,
 }
 
-/// Why a run of a download ended without an error.
+/// Result of a run of a download.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    Ready(Ready),
+pub(crate) enum DownloadOutcome {
+    Completed(CompletedBlob),
     Stopped,
 }
 

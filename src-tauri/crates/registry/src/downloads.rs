@@ -1,208 +1,209 @@
-//! All downloads of the process: one for each digest, whoever asks, in a queue that people can see and order.
+//! The download queue of the process, with one download per digest.
 //!
-//! [`Downloads::fetch`] gives a [`Subscription`]. Who else asks for the same digest joins the same download; when the last
-//! subscription is dropped it is cancelled, unless one of them was detached. What came is kept in any case, until somebody
-//! discards it.
+//! [`Downloads::fetch`] returns a [`Subscription`]. Requests for the same digest share one download. When the last
+//! subscription is dropped, the download is cancelled, unless one of them was detached. Partial data is kept until it is
+//! discarded.
 
 mod queue;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cairn_disk::Disk;
 use cairn_store::{Digest, Library, Staging, StagingError};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 
 use crate::BlobSource;
 use crate::download::{
-    self, BlobProgress, Config, Credits, DownloadError, Notice, Outcome, Phase, Place, Ready, Reins, Room, Throttle,
-    Wanted, Wishes,
+    self, BlobProgress, CompletedBlob, DiskSpace, DownloadConfig, DownloadContext, DownloadControl, DownloadError,
+    DownloadNotice, DownloadOutcome, DownloadSpec, Phase, ReadPositions, Throttle, WriteBudget,
 };
+use queue::{DesiredState, EntryState, Queue, QueueEntry};
 pub use queue::{DownloadId, Priority};
-use queue::{Entry, Queue, Standing, Wish};
 
-/// Events that a slow listener may lag behind.
-const EVENTS_KEPT: usize = 256;
+/// Capacity of the event channel; a slow receiver loses the oldest events.
+const EVENT_CAPACITY: usize = 256;
 
-/// A blob to fetch.
-pub struct FetchBlob {
-    /// Which one.
+/// A request to download a blob.
+pub struct BlobRequest {
+    /// The blob.
     pub digest: Digest,
-    /// Its size, as its manifest says.
+    /// The size from the manifest.
     pub size_bytes: u64,
-    /// Who may have it, in the order in which they are asked.
+    /// The sources, in the order in which they are tried.
     pub sources: Vec<Arc<dyn BlobSource>>,
-    /// Its place in the queue.
+    /// The priority in the queue.
     pub priority: Priority,
-    /// What it is for, for people: the name of a model.
+    /// A label for users: the name of the model.
     pub label: String,
 }
 
-/// The downloads into one library.
+/// The downloads into one library. Clones share the queue.
 #[derive(Clone)]
 pub struct Downloads {
-    hub: Arc<Hub>,
+    inner: Arc<Inner>,
 }
 
-struct Hub {
-    place: Arc<Place>,
+struct Inner {
+    context: Arc<DownloadContext>,
     queue: Mutex<Queue>,
     events: broadcast::Sender<DownloadEvent>,
     runtime: Handle,
 }
 
-/// One line of the list of downloads.
+/// A download in the list.
 #[derive(Debug, Clone)]
 pub struct DownloadRow {
-    /// Names it in this process.
+    /// The id in this process.
     pub id: DownloadId,
     /// The blob.
     pub digest: Digest,
-    /// What it is for.
+    /// The label from the request.
     pub label: String,
-    /// Its place in the queue.
+    /// The priority in the queue.
     pub priority: Priority,
-    /// How far it has come.
+    /// The progress.
     pub progress: BlobProgress,
-    /// How many wait for it.
+    /// Number of subscriptions.
     pub subscriptions: usize,
-    /// It goes on without any.
+    /// Whether it continues without subscriptions.
     pub detached: bool,
-    /// Why it failed, where it did.
+    /// The error, if it failed.
     pub error: Option<DownloadError>,
 }
 
-/// Something that happened to a download.
+/// An event of a download.
 #[derive(Debug, Clone)]
 pub struct DownloadEvent {
-    /// Which download.
+    /// The download.
     pub id: DownloadId,
-    /// Its blob.
+    /// The blob.
     pub digest: Digest,
-    /// What.
-    pub kind: EventKind,
+    /// The kind of event.
+    pub kind: DownloadEventKind,
 }
 
-/// What happened.
+/// The kind of a download event.
 #[derive(Debug, Clone)]
-pub enum EventKind {
-    /// It is in the queue, new or again.
+pub enum DownloadEventKind {
+    /// The download was queued.
     Queued,
-    /// It runs.
+    /// The download was started.
     Started,
-    /// It goes on, but there is something to say.
-    Notice(Notice),
-    /// It is paused.
+    /// A message about the running download.
+    Notice(DownloadNotice),
+    /// The download was paused.
     Paused,
-    /// The blob is ready.
-    Ready(Ready),
-    /// It failed, and can be resumed.
+    /// The blob is complete and verified.
+    Ready(CompletedBlob),
+    /// The download failed and can be resumed.
     Failed(DownloadError),
-    /// It was cancelled, or nobody wanted it any more.
+    /// The download was cancelled, or its last subscription was dropped.
     Cancelled,
 }
 
-type Ended = Option<Result<Ready, DownloadError>>;
+type Completion = Option<Result<CompletedBlob, DownloadError>>;
 
-/// A share in a download. Dropping it says that the blob is not wanted here any more.
+/// A subscription to a download. Dropping the last one cancels the download.
 pub struct Subscription {
     id: DownloadId,
-    hub: Arc<Hub>,
+    inner: Arc<Inner>,
     progress: watch::Receiver<BlobProgress>,
-    ended: watch::Receiver<Ended>,
-    wishes: Arc<Wishes>,
+    completion: watch::Receiver<Completion>,
+    read_positions: Arc<ReadPositions>,
 }
 
 impl Downloads {
-    /// Those into `library`, to run on the runtime that this is called in. Nothing runs yet.
+    /// Creates the download queue of `library`, on the current tokio runtime.
     ///
     /// # Errors
-    /// When the library cannot be written to.
-    pub fn new(library: &Library, disk: Arc<dyn Disk>, config: Config) -> Result<Self, StagingError> {
+    /// If the library is not writable.
+    pub fn new(library: &Library, disk: Arc<dyn Disk>, config: DownloadConfig) -> Result<Self, StagingError> {
         let staging = Staging::open(library, Arc::clone(&disk))?;
-        let room = Room::new(disk, staging.folder().to_owned(), config.reserve_bytes);
-        let place = Place {
+        let disk_space = DiskSpace::new(disk, staging.folder().to_owned(), config.reserve_bytes);
+        let context = DownloadContext {
             library: library.clone(),
             staging,
-            room: Arc::new(room),
-            credits: Arc::new(Credits::new(config.unkept_bytes)),
-            throttle: Arc::new(Throttle::new(config.cap_bytes_per_s)),
+            disk_space: Arc::new(disk_space),
+            write_budget: Arc::new(WriteBudget::new(config.max_unsynced_bytes)),
+            throttle: Arc::new(Throttle::new(config.limit_bytes_per_s)),
             config: Arc::new(config),
         };
-        let (events, _) = broadcast::channel(EVENTS_KEPT);
-        let (place, queue, runtime) = (Arc::new(place), Mutex::default(), Handle::current());
-        Ok(Self { hub: Arc::new(Hub { place, queue, events, runtime }) })
+        let (events, _) = broadcast::channel(EVENT_CAPACITY);
+        let (context, queue, runtime) = (Arc::new(context), Mutex::default(), Handle::current());
+        Ok(Self { inner: Arc::new(Inner { context, queue, events, runtime }) })
     }
 
-    /// Where blobs lie until they are published, and partials until they are whole.
+    /// The staging area for partial downloads and for blobs that are not published yet.
     #[must_use]
     pub fn staging(&self) -> &Staging {
-        &self.hub.place.staging
+        &self.inner.context.staging
     }
 
-    /// Fetches a blob, or joins whoever does. One that failed or was paused goes on.
+    /// Downloads a blob, or joins its running download. A failed or paused download is resumed.
     #[must_use]
-    pub fn fetch(&self, wanted: FetchBlob) -> Subscription {
-        let mut queue = self.hub.queue();
-        let FetchBlob { digest, size_bytes, sources, priority, label } = wanted;
-        let wanted = Wanted { digest, size_bytes, sources, wishes: Arc::default() };
-        let (id, queued) = queue.join(wanted, priority, label);
-        let entry = queue.entry(id).expect("it was just joined");
-        let (progress, ended) = (entry.progress.subscribe(), entry.ended.subscribe());
-        let wishes = Arc::clone(&entry.wanted.wishes);
+    pub fn fetch(&self, request: BlobRequest) -> Subscription {
+        let mut queue = self.inner.queue();
+        let BlobRequest { digest, size_bytes, sources, priority, label } = request;
+        let spec = DownloadSpec { digest, size_bytes, sources, read_positions: Arc::default() };
+        let (id, queued) = queue.join(spec, priority, label);
+        let entry = queue.entry(id).expect("the entry was just added");
+        let (progress, completion) = (entry.progress.subscribe(), entry.completion.subscribe());
+        let read_positions = Arc::clone(&entry.spec.read_positions);
         if queued {
-            self.hub.tell(id, digest, EventKind::Queued);
+            self.inner.send_event(id, digest, DownloadEventKind::Queued);
         }
-        self.hub.start(&mut queue);
+        self.inner.start(&mut queue);
         drop(queue);
-        Subscription { id, hub: Arc::clone(&self.hub), progress, ended, wishes }
+        Subscription { id, inner: Arc::clone(&self.inner), progress, completion, read_positions }
     }
 
-    /// All downloads that are not over, in the order of the queue.
+    /// Returns all unfinished downloads, in queue order.
     #[must_use]
     pub fn list(&self) -> Vec<DownloadRow> {
-        self.hub.queue().entries().iter().map(Entry::row).collect()
+        self.inner.queue().entries().iter().map(QueueEntry::row).collect()
     }
 
-    /// What happens to downloads from now on.
+    /// Subscribes to events.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<DownloadEvent> {
-        self.hub.events.subscribe()
+        self.inner.events.subscribe()
     }
 
-    /// Stops a download until it is resumed; whoever subscribed goes on waiting. False where there is no such download.
+    /// Pauses a download. Subscriptions keep waiting. Returns false if there is no such download.
     pub fn pause(&self, id: DownloadId) -> bool {
-        self.hub.wish(id, Wish::Pause)
+        self.inner.set_desired(id, DesiredState::Paused)
     }
 
-    /// Lets a paused or failed download go on. False where there is no such download.
+    /// Resumes a paused or failed download. Returns false if there is no such download.
     pub fn resume(&self, id: DownloadId) -> bool {
-        self.hub.wish(id, Wish::Go)
+        self.inner.set_desired(id, DesiredState::Running)
     }
 
-    /// Ends a download and keeps what came. False where there is no such download.
+    /// Cancels a download and keeps its partial data. Returns false if there is no such download.
     pub fn cancel(&self, id: DownloadId) -> bool {
-        self.hub.wish(id, Wish::Cancel)
+        self.inner.set_desired(id, DesiredState::Cancelled)
     }
 
-    /// Ends a download and throws away what came. False where there is no such download; what is kept of one that is not
-    /// in the list is for [`Staging::discard`].
+    /// Cancels a download and deletes its partial data. Returns false if there is no such download; use [`Staging::discard`]
+    /// for partial data without a download.
     pub fn discard(&self, id: DownloadId) -> bool {
-        self.hub.wish(id, Wish::Discard)
+        self.inner.set_desired(id, DesiredState::Discarded)
     }
 
-    /// Moves a download to a place in the queue, counted from 0, among those of its priority. False where there is no such
+    /// Moves a download to a position, from 0, among the downloads of its priority. Returns false if there is no such
     /// download.
     pub fn reorder(&self, id: DownloadId, position: usize) -> bool {
-        self.hub.queue().reorder(id, position)
+        self.inner.queue().reorder(id, position)
     }
 
-    /// Sets the limit of bytes per second of all downloads together.
+    /// Sets the limit on bytes per second of all downloads together.
     pub fn set_cap(&self, bytes_per_s: Option<u64>) {
-        self.hub.place.throttle.set(bytes_per_s);
+        self.inner.context.throttle.set(bytes_per_s);
     }
 
-    /// Stops all downloads, so that nothing of what came is lost, and waits until they have.
+    /// Pauses all downloads and waits until their data is on the disk.
     pub async fn shut_down(&self) {
         let ids: Vec<DownloadId> = self.list().into_iter().map(|row| row.id).collect();
         for id in ids {
@@ -210,163 +211,163 @@ impl Downloads {
         }
         loop {
             let running =
-                self.hub.queue().entries().iter().find(|entry| entry.is_running()).map(|e| e.idle.subscribe());
+                self.inner.queue().entries().iter().find(|entry| entry.is_running()).map(|e| e.idle.subscribe());
             let Some(mut running) = running else { return };
-            // Its sender lives as long as the download is in the queue.
+            // A closed channel means that the download has left the queue.
             let _ = running.wait_for(|idle| *idle).await;
         }
     }
 }
 
 impl Subscription {
-    /// Names the download.
+    /// The id of the download.
     #[must_use]
     pub fn id(&self) -> DownloadId {
         self.id
     }
 
-    /// How far it has come, to be watched.
+    /// A receiver of the progress.
     #[must_use]
     pub fn progress(&self) -> watch::Receiver<BlobProgress> {
         self.progress.clone()
     }
 
-    /// Somebody reads and waits for the bytes from `position` on: a little is fetched from there soon.
-    pub fn want(&self, position: u64) {
-        self.wishes.add(position);
+    /// Prioritizes the bytes from `position`, for which a reader waits.
+    pub fn prioritize(&self, position: u64) {
+        self.read_positions.add(position);
     }
 
-    /// Lets the download go on when nobody is subscribed any more.
+    /// Lets the download continue without subscriptions.
     pub fn detach(&self) {
-        if let Some(entry) = self.hub.queue().entry(self.id) {
+        if let Some(entry) = self.inner.queue().entry(self.id) {
             entry.detached = true;
         }
     }
 
-    /// Waits until the blob is ready, or will not be.
+    /// Waits until the download is complete.
     ///
     /// # Errors
-    /// Whatever is in the way.
-    pub async fn done(&mut self) -> Result<Ready, DownloadError> {
-        match self.ended.wait_for(Option::is_some).await {
-            Ok(ended) => ended.clone().unwrap_or(Err(DownloadError::Ended)),
-            Err(_) => Err(DownloadError::Ended),
+    /// If the download fails or is cancelled.
+    pub async fn wait(&mut self) -> Result<CompletedBlob, DownloadError> {
+        match self.completion.wait_for(Option::is_some).await {
+            Ok(completion) => completion.clone().unwrap_or(Err(DownloadError::Aborted)),
+            Err(_) => Err(DownloadError::Aborted),
         }
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let mut queue = self.hub.queue();
-        let abandoned = queue.leave(self.id);
+        let mut queue = self.inner.queue();
+        let abandoned = queue.unsubscribe(self.id);
         drop(queue);
         if abandoned {
-            self.hub.wish(self.id, Wish::Cancel);
+            self.inner.set_desired(self.id, DesiredState::Cancelled);
         }
     }
 }
 
-impl Hub {
+impl Inner {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
-    fn tell(&self, id: DownloadId, digest: Digest, kind: EventKind) {
-        // Nobody need listen.
+    fn send_event(&self, id: DownloadId, digest: Digest, kind: DownloadEventKind) {
+        // There may be no receiver; that is not an error.
         let _ = self.events.send(DownloadEvent { id, digest, kind });
     }
 
-    /// Notes what somebody wants of a download, and does it where it is not running. One that runs is told, and does it
-    /// when it has stopped.
-    fn wish(self: &Arc<Self>, id: DownloadId, wish: Wish) -> bool {
+    /// Sets the desired state of a download. Applies it at once if the download is not running. A running download is
+    /// stopped first.
+    fn set_desired(self: &Arc<Self>, id: DownloadId, desired: DesiredState) -> bool {
         let mut queue = self.queue();
         let Some(entry) = queue.entry(id) else { return false };
-        entry.wish = wish;
+        entry.desired = desired;
         if entry.is_running() {
-            entry.stop.send_replace(wish != Wish::Go);
+            entry.stop.send_replace(desired != DesiredState::Running);
         } else {
-            self.settle(&mut queue, id);
+            self.apply_desired(&mut queue, id);
             self.start(&mut queue);
         }
         true
     }
 
-    /// Does what is wished of a download that does not run.
-    fn settle(&self, queue: &mut Queue, id: DownloadId) {
+    /// Applies the desired state of a download that is not running.
+    fn apply_desired(&self, queue: &mut Queue, id: DownloadId) {
         let Some(entry) = queue.entry(id) else { return };
-        let digest = entry.wanted.digest;
-        match entry.wish {
-            Wish::Go => {
-                entry.queue_again();
-                self.tell(id, digest, EventKind::Queued);
+        let digest = entry.spec.digest;
+        match entry.desired {
+            DesiredState::Running => {
+                entry.requeue();
+                self.send_event(id, digest, DownloadEventKind::Queued);
             }
-            Wish::Pause => {
-                entry.standing = Standing::Paused;
-                entry.progress.send_modify(|progress| progress.stand(Phase::Paused));
-                self.tell(id, digest, EventKind::Paused);
+            DesiredState::Paused => {
+                entry.state = EntryState::Paused;
+                entry.progress.send_modify(|progress| progress.set_idle(Phase::Paused));
+                self.send_event(id, digest, DownloadEventKind::Paused);
             }
-            wish @ (Wish::Cancel | Wish::Discard) => {
-                if wish == Wish::Discard {
-                    // Another process may be at it, or it may be gone: either is not ours to remove.
-                    let _ = self.place.staging.discard(&digest);
+            desired @ (DesiredState::Cancelled | DesiredState::Discarded) => {
+                if desired == DesiredState::Discarded {
+                    // Another process may use it, or it may not exist; neither is an error.
+                    let _ = self.context.staging.discard(&digest);
                 }
-                entry.ended.send_replace(Some(Err(DownloadError::Cancelled)));
+                entry.completion.send_replace(Some(Err(DownloadError::Cancelled)));
                 queue.remove(id);
-                self.tell(id, digest, EventKind::Cancelled);
+                self.send_event(id, digest, DownloadEventKind::Cancelled);
             }
         }
     }
 
-    /// Starts what may run.
+    /// Starts queued downloads up to the limit.
     fn start(self: &Arc<Self>, queue: &mut Queue) {
-        while let Some(entry) = queue.next(self.place.config.at_once) {
-            let (id, wanted) = (entry.id, entry.wanted.clone());
-            let digest = wanted.digest;
-            let stop = entry.run();
-            self.tell(id, digest, EventKind::Started);
-            let hub = Arc::clone(self);
-            let telling = Arc::clone(self);
-            let tell = Box::new(move |notice| telling.tell(id, digest, EventKind::Notice(notice)));
-            let mut reins = Reins { progress: Arc::clone(&entry.progress), stop, tell };
-            let place = Arc::clone(&self.place);
-            let run = self.runtime.spawn(async move { download::fetch(&place, &wanted, &mut reins).await });
+        while let Some(entry) = queue.next(self.context.config.max_parallel) {
+            let (id, spec) = (entry.id, entry.spec.clone());
+            let digest = spec.digest;
+            let stop = entry.set_running();
+            self.send_event(id, digest, DownloadEventKind::Started);
+            let inner = Arc::clone(self);
+            let sender = Arc::clone(self);
+            let on_notice = Box::new(move |notice| sender.send_event(id, digest, DownloadEventKind::Notice(notice)));
+            let mut control = DownloadControl { progress: Arc::clone(&entry.progress), stop, on_notice };
+            let context = Arc::clone(&self.context);
+            let run = self.runtime.spawn(async move { download::fetch(&context, &spec, &mut control).await });
             self.runtime.spawn(async move {
-                // A run that panicked has said so; the queue goes on without it.
-                let outcome = run.await.unwrap_or(Err(DownloadError::Ended));
-                hub.ended(id, outcome);
+                // The panic was reported already; the queue continues.
+                let outcome = run.await.unwrap_or(Err(DownloadError::Aborted));
+                inner.ended(id, outcome);
             });
         }
     }
 
-    fn ended(self: &Arc<Self>, id: DownloadId, outcome: Result<Outcome, DownloadError>) {
+    fn ended(self: &Arc<Self>, id: DownloadId, outcome: Result<DownloadOutcome, DownloadError>) {
         let mut queue = self.queue();
         let Some(entry) = queue.entry(id) else { return };
-        let digest = entry.wanted.digest;
-        entry.rest();
+        let digest = entry.spec.digest;
+        entry.set_stopped();
         match outcome {
-            Ok(Outcome::Ready(ready)) => {
+            Ok(DownloadOutcome::Completed(ready)) => {
                 entry.progress.send_modify(|progress| {
-                    progress.stand(Phase::Done);
+                    progress.set_idle(Phase::Done);
                     (progress.held_bytes, progress.prefix_bytes) = (ready.size_bytes, ready.size_bytes);
                 });
-                entry.ended.send_replace(Some(Ok(ready.clone())));
-                let discard = entry.wish == Wish::Discard;
+                entry.completion.send_replace(Some(Ok(ready.clone())));
+                let discard = entry.desired == DesiredState::Discarded;
                 queue.remove(id);
                 if discard && !ready.present {
-                    let _ = self.place.staging.discard(&digest);
+                    let _ = self.context.staging.discard(&digest);
                 }
-                self.tell(id, digest, EventKind::Ready(ready));
+                self.send_event(id, digest, DownloadEventKind::Ready(ready));
             }
-            Ok(Outcome::Stopped) => self.settle(&mut queue, id),
-            Err(_) if entry.wish != Wish::Go => self.settle(&mut queue, id),
+            Ok(DownloadOutcome::Stopped) => self.apply_desired(&mut queue, id),
+            Err(_) if entry.desired != DesiredState::Running => self.apply_desired(&mut queue, id),
             Err(error) => {
-                entry.standing = Standing::Failed(error.clone());
-                entry.progress.send_modify(|progress| progress.stand(Phase::Failed));
-                entry.ended.send_replace(Some(Err(error.clone())));
+                entry.state = EntryState::Failed(error.clone());
+                entry.progress.send_modify(|progress| progress.set_idle(Phase::Failed));
+                entry.completion.send_replace(Some(Err(error.clone())));
                 if entry.subscriptions == 0 && !entry.detached {
                     queue.remove(id);
                 }
-                self.tell(id, digest, EventKind::Failed(error));
+                self.send_event(id, digest, DownloadEventKind::Failed(error));
             }
         }
         self.start(&mut queue);
@@ -374,8 +375,8 @@ impl Hub {
 }
 
 impl BlobProgress {
-    /// It stands still.
-    fn stand(&mut self, phase: Phase) {
+    /// Sets the phase of a download that is not running.
+    fn set_idle(&mut self, phase: Phase) {
         (self.phase, self.bytes_per_s, self.eta, self.streams) = (phase, 0, None, 0);
     }
 }

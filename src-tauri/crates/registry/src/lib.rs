@@ -1,10 +1,10 @@
-//! Models that come from elsewhere and go there: the registry protocol over the store, as a client and as a server.
+//! Transfer of models to and from registries: the registry protocol, downloads, uploads, mirrors and peers.
 //!
-//! A registry keeps manifests by name and blobs by digest. This crate asks registries for both, brings blobs in through
-//! downloads that survive anything, and publishes a model only when all of it is here and checked. Blobs can come from
-//! any [`BlobSource`], because a digest proves what came; a name is resolved only by who may resolve it.
+//! A registry stores manifests by name and blobs by digest. This crate requests both and downloads blobs with resumable
+//! downloads. Blobs can come from any [`BlobSource`], because the digest proves the content. A name is resolved only by
+//! its own registry or by a trusted mirror.
 //!
-//! Specifications: the OCI distribution specification 1.1, and what Ollama's client and registry do beside it.
+//! Specifications: the OCI distribution specification 1.1, and the extensions of Ollama's client and registry.
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
@@ -14,30 +14,33 @@ mod discover;
 mod download;
 mod downloads;
 #[cfg(test)]
-mod fake;
+mod fake_source;
 mod nearby;
 mod push;
-#[cfg(test)]
-mod served;
 mod source;
 mod sources;
+#[cfg(test)]
+mod test_server;
 mod trust;
 
-pub use auth::{KeyError, KeyFile, Login, Logins, LoginsError, SignIn};
+pub use auth::{Credentials, KeyError, KeyFile, Login, LoginStore, LoginStoreError};
 pub use client::{
-    AddressError, Clock, ManifestBytes, Proxies, Reach, Registry, Transport, TransportConfig, TransportError,
-    is_inside_network,
+    AddressError, Clock, FetchedManifest, Proxies, RedirectPolicy, Registry, Transport, TransportConfig,
+    TransportError, has_private_address,
 };
-pub use discover::{Discovered, Hub, Shelf, Variant, catalogue};
-pub use download::{BlobProgress, Config, DownloadError, Notice, Phase, Ready};
-pub use downloads::{DownloadEvent, DownloadId, DownloadRow, Downloads, EventKind, FetchBlob, Priority, Subscription};
-pub use nearby::{Announcement, Found, Lookout, LookoutError, Nearby, NearbyPeer, Sighting};
-pub use push::{PushError, PushRules, PushStep, PushWatcher};
-pub use source::{BlobSource, Body, Distrust, Opened, Pending, SourceError};
+pub use discover::{DiscoveredModel, Hub, ModelIndex, Variant, catalogue};
+pub use download::{BlobProgress, CompletedBlob, DownloadConfig, DownloadError, DownloadNotice, Phase};
+pub use downloads::{
+    BlobRequest, DownloadEvent, DownloadEventKind, DownloadId, DownloadRow, Downloads, Priority, Subscription,
+};
+pub use nearby::{Announcement, NearbyPeer, NearbyPeers, PeerDiscovery, PeerDiscoveryError, PeerEvent, PeerInfo};
+pub use push::{PushConfig, PushError, PushStep, PushWatcher};
+pub use source::{BlobSource, Body, BoxFuture, RangeResponse, SourceError, TlsError};
 pub use sources::{
-    HealthRules, ModelSources, Place, Resolved, SignInByHost, SourceEvent, SourceMemory, Sources, Trust,
+    BackoffConfig, CredentialsByHost, MirrorTrust, ModelSources, ResolvedManifest, SourceEntry, SourceEvent,
+    SourceStateFile, Sources,
 };
 pub use trust::{
-    Gate, GateError, Invitation, JoinCode, JoinError, JoinProof, JoinRequest, Known, PeerKey, PeerKeyError, Roll,
-    RollError, Seal, ask_to_join,
+    Invitation, JoinCode, JoinError, JoinProof, JoinRequest, ManifestSignature, PeerKey, PeerKeyError, PeerList,
+    PeerListError, TokenError, TokenIssuer, TrustedPeer, join_mirror,
 };

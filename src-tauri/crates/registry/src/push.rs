@@ -1,7 +1,7 @@
-//! Models that go to a registry: every blob that it lacks, then the manifest, byte for byte, which makes them a model.
+//! Push of a model to its registry: the missing blobs, then the exact bytes of the manifest.
 //!
-//! A registry that has a blob already, in this repository or in another one that the manifest names as its source, gets
-//! nothing sent. All others are uploaded in parts ([`upload`]); nothing is repeated that an interrupted push had finished.
+//! A blob that the registry already has is not uploaded again. A blob in another repository, which the manifest names, is
+//! mounted from there. All other blobs are uploaded in parts ([`upload`]). An interrupted push resumes with the next blob.
 
 mod part;
 mod upload;
@@ -14,98 +14,98 @@ use cairn_store::{Digest, Layer, Library, LibraryError, Manifest, ModelRef};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 
-use crate::client::{MANIFEST_MEDIA_TYPE, Question, Registry, scope};
+use crate::client::{MANIFEST_MEDIA_TYPE, Registry, Request, scope};
 use crate::{SourceError, client};
 use part::Blob;
 use upload::Upload;
 
-/// How a push goes about it.
+/// Settings of pushes.
 #[derive(Debug, Clone)]
-pub struct PushRules {
-    /// The smallest part that a large blob is cut into.
+pub struct PushConfig {
+    /// Minimum size of the parts of a large blob.
     pub min_part_bytes: u64,
-    /// The largest part.
+    /// Maximum size of a part.
     pub max_part_bytes: u64,
-    /// How many parts go to direct addresses at once, where a registry gives those out.
+    /// Parallel uploads to direct URLs, if the registry provides them.
     pub direct_streams: usize,
-    /// How often one step is tried.
-    pub tries: u32,
-    /// The pause after the first failure; each further one is twice as long.
-    pub pause: Duration,
+    /// Attempts for each request.
+    pub max_attempts: u32,
+    /// The backoff after the first failure; it doubles with each further failure.
+    pub backoff: Duration,
 }
 
-/// As Ollama does it: sixteenths of the blob between 100 MB and 1 GB, six tries.
-impl Default for PushRules {
+/// The values of Ollama: parts of a sixteenth of the blob, between 100 MB and 1 GB, and six attempts.
+impl Default for PushConfig {
     fn default() -> Self {
         Self {
             min_part_bytes: 100_000_000,
             max_part_bytes: 1_000_000_000,
             direct_streams: 4,
-            tries: 6,
-            pause: Duration::from_secs(1),
+            max_attempts: 6,
+            backoff: Duration::from_secs(1),
         }
     }
 }
 
-/// How far a push is.
+/// Progress of a push.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PushStep {
-    /// A blob is on its way. What is sent never becomes less; all of it is there at once where the registry had it.
+    /// Progress of a blob's upload. `sent_bytes` never decreases. It is the full size at once if the registry has the blob.
     Blob {
-        /// Which.
+        /// The blob.
         digest: Digest,
-        /// Its length.
+        /// Its size.
         size_bytes: u64,
-        /// How much of it is there.
+        /// Uploaded bytes.
         sent_bytes: u64,
     },
-    /// A step failed, and is tried again after a while.
+    /// A request failed and is retried after a delay.
     Waiting {
-        /// What happened, with the host.
+        /// The error, with the host.
         reason: String,
-        /// For how long.
+        /// The delay.
         wait: Duration,
     },
-    /// All blobs are there; the manifest goes.
+    /// All blobs are uploaded; the manifest is next.
     Manifest,
 }
 
-/// Who is told how far a push is, from whatever thread.
+/// Callback for the progress of a push; may be called from any thread.
 pub type PushWatcher = Arc<dyn Fn(PushStep) + Send + Sync>;
 
-/// Why a model did not get to a registry. Nothing of it can be pulled from there unless it was there before.
+/// Error of a push. The model cannot be pulled from the registry, unless an earlier version exists there.
 #[derive(Debug, thiserror::Error)]
 pub enum PushError {
-    /// The registry, or the way to it.
+    /// A request to the registry failed.
     #[error(transparent)]
     Registry(#[from] SourceError),
-    /// A blob is missing here or has another length than the manifest says.
+    /// A blob is missing in the library, or its size does not match the manifest.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// A blob could not be read here while it was sent.
-    #[error("blob {digest} cannot be read: {reason}")]
+    /// A blob could not be read during the upload.
+    #[error("cannot read blob {digest}: {reason}")]
     Blob {
-        /// Which.
+        /// The blob.
         digest: Digest,
-        /// What happened.
+        /// The cause.
         reason: String,
     },
-    /// The bytes to push are no manifest.
-    #[error("the manifest cannot be read: {0}")]
+    /// The manifest is invalid.
+    #[error("cannot parse the manifest: {0}")]
     Manifest(String),
 }
 
 impl Registry {
-    /// Pushes a model: the blobs that its manifest names, out of `library`, and the manifest. Dropping the future ends it.
+    /// Pushes a model: the blobs of its manifest from `library`, then the manifest. Dropping the future cancels the push.
     ///
     /// # Errors
-    /// What is wrong here, before anything is sent, or with the registry.
+    /// If the model in the library is incomplete (nothing is sent then), or a request fails.
     pub async fn push(
         &self,
         name: &ModelRef,
         manifest: &[u8],
         library: &Library,
-        rules: &PushRules,
+        config: &PushConfig,
         watcher: &PushWatcher,
     ) -> Result<(), PushError> {
         let read = Manifest::parse(manifest).map_err(PushError::Manifest)?;
@@ -121,10 +121,10 @@ impl Registry {
             }
         }
         for (blob, from) in blobs {
-            Upload { registry: self, name, rules, watcher, blob: &blob, from }.run().await?;
+            Upload { registry: self, name, config, watcher, blob: &blob, from }.run().await?;
         }
         watcher(PushStep::Manifest);
-        self.put_manifest(name, manifest, &read.digest, rules, watcher).await
+        self.put_manifest(name, manifest, &read.digest, config, watcher).await
     }
 
     async fn put_manifest(
@@ -132,34 +132,36 @@ impl Registry {
         name: &ModelRef,
         manifest: &[u8],
         digest: &Digest,
-        rules: &PushRules,
+        config: &PushConfig,
         watcher: &PushWatcher,
     ) -> Result<(), PushError> {
         let url = self.url(name, &format!("manifests/{}", name.tag()));
-        let mut question = Question::new(Method::PUT, url, scope(name, true)).with("content-type", MANIFEST_MEDIA_TYPE);
-        question.body = manifest.to_vec().into();
-        question.follow = false;
-        let mut tries = Tries::new(rules, watcher);
+        let mut request =
+            Request::new(Method::PUT, url, scope(name, true)).with_header("content-type", MANIFEST_MEDIA_TYPE);
+        request.body = manifest.to_vec().into();
+        request.follow_redirects = false;
+        let mut retries = Retries::new(config, watcher);
         loop {
-            let outcome = match self.ask(&question).await {
-                Ok(answer)
-                    if matches!(answer.status(), StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED) =>
+            let outcome = match self.execute(&request).await {
+                Ok(response)
+                    if matches!(response.status(), StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED) =>
                 {
-                    let told = answer.header("docker-content-digest").filter(|told| told.starts_with("sha256:"));
-                    if told.is_some_and(|told| told.parse() != Ok(*digest)) {
-                        return Err(answer.refused("it keeps the manifest under another digest than its own").into());
+                    let header_digest =
+                        response.header("docker-content-digest").filter(|digest| digest.starts_with("sha256:"));
+                    if header_digest.is_some_and(|header| header.parse() != Ok(*digest)) {
+                        return Err(response.refused("it stored the manifest under another digest").into());
                     }
                     return Ok(());
                 }
-                Ok(answer) => answer.into_error().await,
+                Ok(response) => response.into_error().await,
                 Err(error) => error,
             };
-            tries.again(outcome).await?;
+            retries.wait_or_fail(outcome).await?;
         }
     }
 }
 
-/// The repositories that a manifest names as the source of its blobs; Ollama writes them into what it makes of other models.
+/// The source repositories of blobs in a manifest. Ollama writes them into models that are derived from others.
 fn origins(manifest: &[u8]) -> Vec<(Digest, ModelRef)> {
     #[derive(Deserialize)]
     struct Json {
@@ -176,21 +178,21 @@ fn origins(manifest: &[u8]) -> Vec<(Digest, ModelRef)> {
     layers.iter().filter_map(|layer| Some((layer.digest.parse().ok()?, layer.from.parse().ok()?))).collect()
 }
 
-/// What is left of the tries of one step.
-struct Tries<'a> {
+/// Remaining attempts and backoff of one request.
+struct Retries<'a> {
     left: u32,
-    pause: Duration,
+    backoff: Duration,
     watcher: &'a PushWatcher,
 }
 
-impl<'a> Tries<'a> {
-    fn new(rules: &PushRules, watcher: &'a PushWatcher) -> Self {
-        Self { left: rules.tries.saturating_sub(1), pause: rules.pause, watcher }
+impl<'a> Retries<'a> {
+    fn new(config: &PushConfig, watcher: &'a PushWatcher) -> Self {
+        Self { left: config.max_attempts.saturating_sub(1), backoff: config.backoff, watcher }
     }
 
-    /// Says so and waits before another try, or returns the error where none is left or none would help.
-    async fn again(&mut self, error: SourceError) -> Result<(), SourceError> {
-        let asked = match &error {
+    /// Reports the failure and waits before a retry. Returns the error if it is permanent or no attempts are left.
+    async fn wait_or_fail(&mut self, error: SourceError) -> Result<(), SourceError> {
+        let requested_wait = match &error {
             SourceError::Broken { .. } => None,
             SourceError::Busy { retry_after, .. } => *retry_after,
             SourceError::Absent { .. } | SourceError::Refused { .. } | SourceError::Untrusted { .. } => {
@@ -201,24 +203,26 @@ impl<'a> Tries<'a> {
             return Err(error);
         }
         self.left -= 1;
-        let wait = asked.unwrap_or(self.pause).max(self.pause);
+        let wait = requested_wait.unwrap_or(self.backoff).max(self.backoff);
         (self.watcher)(PushStep::Waiting { reason: error.to_string(), wait });
         tokio::time::sleep(wait).await;
-        self.pause *= 2;
+        self.backoff *= 2;
         Ok(())
     }
 }
 
-/// Where an upload goes on, by an answer to one of its steps: an address that the next step may go to.
-fn next_address(
+/// The URL in a header of a response, for the next request of an upload.
+fn next_url(
     from: &reqwest::Url,
-    answer: &client::Answer,
+    response: &client::RegistryResponse,
     header: &str,
 ) -> Result<Option<reqwest::Url>, SourceError> {
-    let Some(text) = answer.header(header) else { return Ok(None) };
-    let url = from.join(text).map_err(|error| answer.refused(format!("its {header} is no address: {error}")))?;
-    if !client::may_lead(from, &url) {
-        return Err(answer.refused(format!("its {header} leads from {} to {}", from.scheme(), url.scheme())));
+    let Some(text) = response.header(header) else { return Ok(None) };
+    let url = from
+        .join(text)
+        .map_err(|error| response.refused(format!("its {header} header is not a valid URL: {error}")))?;
+    if !client::is_allowed_redirect(from, &url) {
+        return Err(response.refused(format!("its {header} header leads from {} to {}", from.scheme(), url.scheme())));
     }
     Ok(Some(url))
 }

@@ -1,7 +1,7 @@
-//! Where the bytes of a blob come from: a registry, a mirror, another machine of the network.
+//! The interface to the sources of a blob: a registry, a mirror, or a peer.
 //!
-//! Downloads know nothing else of the network. A source answers for the transport (redirects, credentials, proxies) and
-//! for nothing that it sends: the download checks every byte by the digest.
+//! Downloads use the network only through this trait. A source handles redirects, credentials and proxies. It does not
+//! verify content: the download does that with the digest.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -10,122 +10,122 @@ use std::time::Duration;
 use bytes::Bytes;
 use cairn_store::Digest;
 
-/// A future that a trait object returns.
-pub type Pending<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+/// A boxed future, for methods of trait objects.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Something that has blobs.
+/// A server from which ranges of blobs can be read.
 pub trait BlobSource: Send + Sync {
-    /// Its host, with the port where it has one, for people and for the health of sources.
+    /// The host, with a non-default port. Used in messages and as the key of the source's health.
     fn host(&self) -> &str;
 
-    /// Asks for the bytes `range` of a blob of `size_bytes` bytes. The answer may begin elsewhere: [`Opened::offset`] says
-    /// where. Dropping the body ends the connection.
+    /// Requests the bytes `range` of a blob of `size_bytes` bytes. The body may begin at another offset, see
+    /// [`RangeResponse::offset`]. Dropping the body closes the connection.
     fn open<'a>(
         &'a self,
         digest: &'a Digest,
         size_bytes: u64,
         range: Range<u64>,
-    ) -> Pending<'a, Result<Opened, SourceError>>;
+    ) -> BoxFuture<'a, Result<RangeResponse, SourceError>>;
 }
 
-/// An answer whose headers have come.
-pub struct Opened {
-    /// Where in the blob the first byte of the body belongs. A source that ignores ranges answers from 0.
+/// A response to a range request, after its headers.
+pub struct RangeResponse {
+    /// Offset of the body's first byte in the blob. 0 if the source ignores ranges.
     pub offset: u64,
-    /// The bytes.
+    /// The body.
     pub body: Box<dyn Body>,
 }
 
-/// The bytes of an answer, as they come.
+/// A streamed response body.
 pub trait Body: Send {
-    /// The next bytes; `None` at the end, which may be too early or too late: a server can promise anything.
-    fn next(&mut self) -> Pending<'_, Result<Option<Bytes>, SourceError>>;
+    /// Returns the next bytes, or `None` at the end. The body may be shorter or longer than the requested range.
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>>;
 }
 
-/// Why a source did not give what it was asked for. What it says is for people; what follows from it is the variant.
+/// Error of a request to a source. The variant decides how the caller reacts; the text is for users.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SourceError {
-    /// The connection failed or broke, or the server has trouble of its own (a 5xx, a 408): worth another try.
+    /// The connection failed, or the server reported an internal error (5xx, 408). A retry may succeed.
     #[error("{host}: {reason}")]
     Broken {
-        /// Which source.
+        /// The host of the source.
         host: String,
-        /// What happened.
+        /// The cause.
         reason: String,
-        /// The connection held, and what came over it was of no use.
+        /// Whether the server sent a response, which was unusable.
         answered: bool,
     },
-    /// The server asks to be left alone for a while (429, or 503 with `Retry-After`).
+    /// The server asks to retry later (429, or 503 with `Retry-After`).
     #[error("{host} asks to wait")]
     Busy {
-        /// Which source.
+        /// The host of the source.
         host: String,
-        /// For how long; `None` where it did not say.
+        /// The requested delay, if the server sent one.
         retry_after: Option<Duration>,
     },
-    /// The source has no such blob or manifest (404).
+    /// The source does not have the blob or manifest (404).
     #[error("{host} does not have it")]
     Absent {
-        /// Which source.
+        /// The host of the source.
         host: String,
     },
-    /// It will not give it to us, however often we ask (401 after signing in, 403, another 4xx, a realm of another host).
+    /// The source refuses permanently (401 after authentication, 403, another 4xx, a token server on another host).
     #[error("{host} refused: {reason}")]
     Refused {
-        /// Which source.
+        /// The host of the source.
         host: String,
-        /// The status of its answer, where that is the refusal.
+        /// The HTTP status, if the response itself is the refusal.
         status: Option<u16>,
-        /// What it said, or what was wrong with what it said.
+        /// The server's message, or what is wrong with its response.
         reason: String,
     },
-    /// Whoever answers there does not prove to be it, so it was told and asked nothing. No other try changes that.
-    #[error("{host} does not prove who it is: {distrust}")]
+    /// The server could not be authenticated by TLS, so no request was sent. A retry does not help.
+    #[error("cannot verify the identity of {host}: {cause}")]
     Untrusted {
-        /// Which source.
+        /// The host of the source.
         host: String,
-        /// What is wrong with its proof.
-        distrust: Distrust,
+        /// Why its identity could not be verified.
+        cause: TlsError,
     },
 }
 
-/// Why a server is not believed: what is wrong with its certificate, or that it shows none.
+/// Why a server's identity could not be verified by TLS.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Distrust {
-    /// It leads to no authority that this machine trusts.
-    #[error("its certificate was signed by nobody whom this machine trusts")]
-    UnknownAuthority,
-    /// It is somebody else's.
-    #[error("its certificate is for {}, and not for {wanted}", or_nobody(names))]
-    OtherHost {
-        /// Who was to be reached.
-        wanted: String,
-        /// Whose it is.
+pub enum TlsError {
+    /// The issuer of the certificate is not trusted.
+    #[error("its certificate is from an issuer that this machine does not trust")]
+    UnknownIssuer,
+    /// The certificate is for another host.
+    #[error("its certificate is for {}, and not for {requested}", host_names(names))]
+    WrongHost {
+        /// The requested host.
+        requested: String,
+        /// The hosts in the certificate.
         names: Vec<String>,
     },
-    /// Its time is over, by this machine's clock.
-    #[error("its certificate has run out")]
+    /// The certificate has expired, by this machine's clock.
+    #[error("its certificate has expired")]
     Expired,
-    /// Its time has not begun, by this machine's clock.
+    /// The certificate is not valid yet, by this machine's clock.
     #[error("its certificate is not valid yet")]
     NotYetValid,
-    /// Its authority took it back.
-    #[error("its certificate was taken back by its authority")]
+    /// The issuer revoked the certificate.
+    #[error("its certificate was revoked")]
     Revoked,
-    /// It does not speak TLS at all.
-    #[error("it was asked over https, and speaks plain http")]
+    /// The server does not use TLS.
+    #[error("it speaks plain http on an https address")]
     PlainHttp,
-    /// Anything else.
-    #[error("its certificate is not right ({0})")]
+    /// Another error of the certificate.
+    #[error("its certificate is invalid ({0})")]
     Other(String),
 }
 
-fn or_nobody(names: &[String]) -> String {
+fn host_names(names: &[String]) -> String {
     if names.is_empty() { "another host".to_owned() } else { names.join(", ") }
 }
 
 impl SourceError {
-    /// Which source it is about.
+    /// The host of the source.
     #[must_use]
     pub fn host(&self) -> &str {
         match self {

@@ -1,379 +1,390 @@
-//! Where a model may come from: its registry, and mirrors of that registry in an order that the user chose.
+//! The sources of a model: its registry, and mirrors of that registry in the user's order.
 //!
-//! A blob may come from anybody, because its digest proves it. A name may not: what `llama3` is today only its own
-//! registry says, or a mirror that the user joined ([`Trust`]). A source that fails is asked last for a while, and
-//! whoever listens to [`Sources::events`] learns of it; nothing falls back in silence.
+//! A blob may come from any source, because its digest proves it. A name is resolved only by its own registry or by a
+//! mirror that the user joined ([`MirrorTrust`]). A source that fails is tried last for a while. [`Sources::events`] reports
+//! failures and fallbacks.
 //!
-//! A name that a mirror resolved is remembered ([`SourceMemory`]). When its own registry says something else later, that is
-//! told.
+//! Names that a mirror resolved are stored ([`SourceStateFile`]). If the registry later returns another digest, that is
+//! reported as a disagreement.
 
-mod health;
-mod memory;
+mod backoff;
+mod state_file;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Duration;
 
 use bytes::Bytes;
 use cairn_store::{Digest, ModelRef};
+use parking_lot::Mutex;
 use tokio::sync::broadcast;
 
-use crate::client::{AddressError, ManifestBytes, Registry, Transport};
-use crate::{BlobSource, Body, Opened, PeerKey, Pending, SignIn, SourceError};
-use health::Health;
-pub use health::HealthRules;
-pub use memory::SourceMemory;
+use crate::client::{AddressError, FetchedManifest, Registry, Transport};
+use crate::{BlobSource, Body, BoxFuture, Credentials, PeerKey, RangeResponse, SourceError};
+pub use backoff::BackoffConfig;
+use backoff::BackoffTracker;
+pub use state_file::SourceStateFile;
 
-/// Events that wait for a slow listener; it misses the oldest beyond.
-const WAITING_EVENTS: usize = 256;
-/// Names whose meaning by the word of a mirror is remembered.
-const MAX_SAID: usize = 10_000;
-/// How long a mirror may take to look at a manifest before we go on without it.
-const PREPARES_WITHIN: Duration = Duration::from_secs(5);
+/// Capacity of the event channel; a slow receiver loses the oldest events.
+const EVENT_CAPACITY: usize = 256;
+/// Maximum number of stored mirror resolutions.
+const MAX_RESOLUTIONS: usize = 10_000;
+/// Timeout for preparing a mirror.
+const MIRROR_PREPARE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a mirror is believed.
+/// How far a mirror is trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
-    /// The user joined it: it may say which manifest a name has, where this key signed what it says.
+pub enum MirrorTrust {
+    /// A joined mirror: it may resolve names, if it signs its response with this key.
     Joined(PeerKey),
-    /// It has blobs, and its word on names counts for nothing.
+    /// The mirror may supply blobs only.
     BlobsOnly,
 }
 
-/// One line of the list of sources of a registry's models.
+/// An entry in the list of sources of a registry's models.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum SourceEntry {
     /// The registry itself.
     Origin,
-    /// Another server that keeps the same models.
+    /// A mirror of the registry.
     Mirror {
-        /// `http://nas:11434`. Plain `http` is fine, because the user wrote it.
+        /// The address, for example `http://nas:11434`. Plain `http` is allowed, because the user configured it.
         address: String,
-        /// What it is believed.
-        trust: Trust,
-        /// Who we are to it.
-        sign_in: SignIn,
+        /// How far it is trusted.
+        trust: MirrorTrust,
+        /// Credentials for the mirror.
+        credentials: Credentials,
     },
 }
 
-/// Something about sources that users should be able to see.
+/// A change in the state of sources that users should see.
 #[derive(Debug, Clone)]
 pub enum SourceEvent {
-    /// One failed, and is asked last for a while.
-    Rests {
-        /// Which.
+    /// A source failed and is tried last for a while.
+    BackedOff {
+        /// The host of the source.
         host: String,
-        /// What happened.
+        /// The error.
         reason: SourceError,
     },
-    /// One that had failed works again.
+    /// A source that had failed works again.
     Recovered {
-        /// Which.
+        /// The host of the source.
         host: String,
     },
-    /// A name was resolved by another source than the first of its list.
+    /// A name was resolved by another source than the first in its list.
     FellBack {
-        /// Which name.
+        /// The model name.
         name: ModelRef,
-        /// Who resolved it.
+        /// The host that resolved it.
         to: String,
-        /// Why those before it did not.
+        /// Errors of the sources before it.
         reasons: Vec<SourceError>,
     },
-    /// A name's own registry says something else than a mirror said before.
+    /// The registry resolved a name to another digest than a mirror did before.
     Disagreement {
-        /// Which name.
+        /// The model name.
         name: ModelRef,
-        /// The mirror.
+        /// The host of the mirror.
         mirror: String,
-        /// What the mirror said.
+        /// The digest from the mirror.
         mirror_digest: Digest,
-        /// What the registry says.
+        /// The digest from the registry.
         origin_digest: Digest,
     },
 }
 
-/// A name's manifest, and on whose word.
+/// A resolved name: its manifest and the source of that.
 #[derive(Debug, Clone)]
-pub struct Resolved {
+pub struct ResolvedManifest {
     /// The manifest.
-    pub manifest: ManifestBytes,
-    /// Who said so.
+    pub manifest: FetchedManifest,
+    /// The host that resolved the name.
     pub host: String,
-    /// Whether it was a mirror, and not the name's own registry.
-    pub by_mirror: bool,
-    /// Why those before it in the list did not say.
-    pub fell_back: Vec<SourceError>,
+    /// Whether a mirror resolved the name, not its own registry.
+    pub is_from_mirror: bool,
+    /// Errors of the sources before it in the list.
+    pub failures: Vec<SourceError>,
 }
 
-/// Who we are to a registry, by its host.
-pub type SignInByHost = Arc<dyn Fn(&str) -> SignIn + Send + Sync>;
+/// Returns the credentials for a registry's host.
+pub type CredentialsByHost = Arc<dyn Fn(&str) -> Credentials + Send + Sync>;
 
-/// All sources of all registries.
+/// The configured sources of all registries.
 pub struct Sources {
     transport: Transport,
-    sign_in: SignInByHost,
-    /// By the host of names, in lower case. A host without a list has only itself.
-    lists: Mutex<HashMap<String, Vec<Listed>>>,
-    /// Registries that were asked before, with their tokens; by host and plain `http`.
+    credentials_by_host: CredentialsByHost,
+    /// Sources by lower-case host of a registry. A host without a list has only itself as a source.
+    lists: Mutex<HashMap<String, Vec<ListEntry>>>,
+    /// Registries in use, with their cached tokens; by host and plain `http`.
     origins: Mutex<HashMap<(String, bool), Registry>>,
     shared: Arc<Shared>,
 }
 
-/// A line of a list, as it is used.
+/// An entry of a list, with its client.
 #[derive(Clone)]
-enum Listed {
+enum ListEntry {
     Origin,
-    Mirror(Box<Registry>, Trust),
+    Mirror(Box<Registry>, MirrorTrust),
 }
 
-/// What all sources remember together.
+/// State that all sources share.
 struct Shared {
-    health: Health,
-    /// What mirrors said of names.
-    said: Mutex<HashMap<ModelRef, (String, Digest)>>,
+    backoff: BackoffTracker,
+    /// Host and digest of the last resolution by a mirror.
+    mirror_resolutions: Mutex<HashMap<ModelRef, (String, Digest)>>,
     events: broadcast::Sender<SourceEvent>,
-    /// Tells who writes down what is remembered.
+    /// Wakes the thread that writes the state file.
     changed: OnceLock<mpsc::Sender<()>>,
 }
 
 impl Sources {
-    /// Every registry by itself, until [`Sources::set`] says otherwise.
+    /// Creates sources without mirrors; [`Sources::set_entries`] adds them.
     #[must_use]
-    pub fn new(transport: Transport, sign_in: SignInByHost, rules: HealthRules) -> Self {
+    pub fn new(transport: Transport, credentials_by_host: CredentialsByHost, backoff: BackoffConfig) -> Self {
         let shared = Shared {
-            health: Health::new(rules),
-            said: Mutex::default(),
-            events: broadcast::Sender::new(WAITING_EVENTS),
+            backoff: BackoffTracker::new(backoff),
+            mirror_resolutions: Mutex::default(),
+            events: broadcast::Sender::new(EVENT_CAPACITY),
             changed: OnceLock::new(),
         };
-        Self { transport, sign_in, lists: Mutex::default(), origins: Mutex::default(), shared: Arc::new(shared) }
+        Self {
+            transport,
+            credentials_by_host,
+            lists: Mutex::default(),
+            origins: Mutex::default(),
+            shared: Arc::new(shared),
+        }
     }
 
-    /// Sets the list of a registry's sources, in the order in which they are asked. Where the registry itself is not in the
-    /// list, it is never asked.
+    /// Sets the list of a registry's sources, in the order in which they are tried. A registry that is not in its own list is
+    /// never used.
     ///
     /// # Errors
-    /// When the address of a mirror is none; the list stays as it was.
-    pub fn set(&self, host: &str, places: Vec<Place>) -> Result<(), AddressError> {
-        let listed = places.into_iter().map(|place| match place {
-            Place::Origin => Ok(Listed::Origin),
-            Place::Mirror { address, trust, sign_in } => {
-                let registry = Registry::at(&address, true, &self.transport, sign_in)?;
+    /// If the address of a mirror is invalid. The list is unchanged then.
+    pub fn set_entries(&self, host: &str, entries: Vec<SourceEntry>) -> Result<(), AddressError> {
+        let listed = entries.into_iter().map(|entry| match entry {
+            SourceEntry::Origin => Ok(ListEntry::Origin),
+            SourceEntry::Mirror { address, trust, credentials } => {
+                let registry = Registry::from_address(&address, true, &self.transport, credentials)?;
                 let registry = match trust {
-                    Trust::Joined(key) => registry.pinned_to(key),
-                    Trust::BlobsOnly => registry,
+                    MirrorTrust::Joined(key) => registry.with_pinned_key(key),
+                    MirrorTrust::BlobsOnly => registry,
                 };
-                Ok(Listed::Mirror(Box::new(registry.standing_for(host)), trust))
+                Ok(ListEntry::Mirror(Box::new(registry.as_mirror_of(host)), trust))
             }
         });
         let listed = listed.collect::<Result<_, _>>()?;
-        lock(&self.lists).insert(host.to_ascii_lowercase(), listed);
+        self.lists.lock().insert(host.to_ascii_lowercase(), listed);
         Ok(())
     }
 
-    /// The sources of one name. `insecure` makes its own registry plain `http`.
+    /// Returns the sources of a name. With `insecure`, its registry is contacted over plain `http`.
     ///
     /// # Errors
-    /// When the registry of the name cannot be asked so, and is in the list.
-    pub fn of(&self, name: &ModelRef, insecure: bool) -> Result<ModelSources, AddressError> {
-        let list = lock(&self.lists).get(&name.host().to_ascii_lowercase()).cloned();
-        let places = list.unwrap_or_else(|| vec![Listed::Origin]).into_iter().map(|listed| match listed {
-            Listed::Origin => Ok(Asked { registry: self.origin(name, insecure)?, standing: Standing::Origin }),
-            Listed::Mirror(registry, trust) => Ok(Asked { registry: *registry, standing: Standing::Mirror(trust) }),
+    /// If the registry is in the list and its address is invalid or insecure.
+    pub fn for_model(&self, name: &ModelRef, insecure: bool) -> Result<ModelSources, AddressError> {
+        let list = self.lists.lock().get(&name.host().to_ascii_lowercase()).cloned();
+        let sources = list.unwrap_or_else(|| vec![ListEntry::Origin]).into_iter().map(|listed| match listed {
+            ListEntry::Origin => Ok(ModelSource { registry: self.origin(name, insecure)?, kind: SourceKind::Origin }),
+            ListEntry::Mirror(registry, trust) => {
+                Ok(ModelSource { registry: *registry, kind: SourceKind::Mirror(trust) })
+            }
         });
-        let places = places.collect::<Result<_, _>>()?;
-        Ok(ModelSources { name: name.clone(), places, shared: Arc::clone(&self.shared) })
+        let sources = sources.collect::<Result<_, _>>()?;
+        Ok(ModelSources { name: name.clone(), sources, shared: Arc::clone(&self.shared) })
     }
 
-    /// A name's own registry: where pushes go.
+    /// Returns a name's own registry, the target of pushes.
     ///
     /// # Errors
-    /// As [`Registry::of`].
+    /// As [`Registry::for_name`].
     pub fn origin(&self, name: &ModelRef, insecure: bool) -> Result<Registry, AddressError> {
         let key = (name.host().to_ascii_lowercase(), insecure || name.insecure());
-        // The rules of plain `http` hold for every name anew.
-        let registry = Registry::of(name, insecure, &self.transport, (self.sign_in)(name.host()))?;
-        Ok(lock(&self.origins).entry(key).or_insert(registry).clone())
+        // Check plain `http` for every name, also if the registry is cached.
+        let registry = Registry::for_name(name, insecure, &self.transport, (self.credentials_by_host)(name.host()))?;
+        Ok(self.origins.lock().entry(key).or_insert(registry).clone())
     }
 
-    /// Asks anew who we are to every registry: what they were told before, and their tokens, count no more.
-    pub fn sign_in_anew(&self) {
-        lock(&self.origins).clear();
+    /// Discards the credentials and tokens of all registries. The next request reads the credentials again.
+    pub fn reset_credentials(&self) {
+        self.origins.lock().clear();
     }
 
-    /// What becomes known from now on.
+    /// Subscribes to events.
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<SourceEvent> {
         self.shared.events.subscribe()
     }
 
-    /// Recalls what an earlier program wrote down there, and writes down what changes. Blocks while it reads.
-    pub fn keep_at(&self, memory: SourceMemory) {
-        memory.serve(&self.shared);
+    /// Restores the state from a file and keeps the file up to date. Blocks while reading.
+    pub fn persist_to(&self, state_file: SourceStateFile) {
+        state_file.attach(&self.shared);
     }
 }
 
-/// The sources of one name, in their order.
+/// The sources of one name, in the configured order.
 pub struct ModelSources {
     name: ModelRef,
-    places: Vec<Asked>,
+    sources: Vec<ModelSource>,
     shared: Arc<Shared>,
 }
 
 #[derive(Clone)]
-struct Asked {
+struct ModelSource {
     registry: Registry,
-    standing: Standing,
+    kind: SourceKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum SourceKind {
     Origin,
-    Mirror(Trust),
+    Mirror(MirrorTrust),
 }
 
 impl ModelSources {
-    /// The manifest of the name, by the first that may say and can. What the name's own registry says is final: where it
-    /// has no such model, no mirror is asked after it.
+    /// Resolves the name with the first trusted source that responds. If the name's own registry
+    /// refuses or has no such model, that is final: no mirror is tried after it.
     ///
     /// # Errors
-    /// What the registry itself said, or else the last of those that were asked.
-    pub async fn resolve(&self) -> Result<Resolved, SourceError> {
-        let mut fell_back = Vec::new();
-        for asked in self.in_order().filter(|asked| asked.standing != Standing::Mirror(Trust::BlobsOnly)) {
-            let origin = asked.standing == Standing::Origin;
-            let host = asked.registry.host().to_owned();
-            let got = asked.registry.manifest(&self.name).await;
-            self.shared.note(&host, got.as_ref().err());
-            match got {
+    /// The error of the registry itself, otherwise that of the last source.
+    pub async fn resolve(&self) -> Result<ResolvedManifest, SourceError> {
+        let mut failures = Vec::new();
+        for source in self.in_order().filter(|source| source.kind != SourceKind::Mirror(MirrorTrust::BlobsOnly)) {
+            let is_origin = source.kind == SourceKind::Origin;
+            let host = source.registry.host().to_owned();
+            let result = source.registry.manifest(&self.name).await;
+            self.shared.record_result(&host, result.as_ref().err());
+            match result {
                 Ok(manifest) => {
-                    self.compare(&host, origin, manifest.manifest.digest);
-                    if origin {
-                        self.prepare_mirrors(&fell_back).await;
+                    self.compare(&host, is_origin, manifest.manifest.digest);
+                    if is_origin {
+                        self.prepare_mirrors(&failures).await;
                     }
-                    if !fell_back.is_empty() {
+                    if !failures.is_empty() {
                         let (name, to) = (self.name.clone(), host.clone());
-                        self.shared.tell(SourceEvent::FellBack { name, to, reasons: fell_back.clone() });
+                        self.shared.send_event(SourceEvent::FellBack { name, to, reasons: failures.clone() });
                     }
-                    return Ok(Resolved { manifest, host, by_mirror: !origin, fell_back });
+                    return Ok(ResolvedManifest { manifest, host, is_from_mirror: !is_origin, failures });
                 }
-                Err(error @ (SourceError::Absent { .. } | SourceError::Refused { .. })) if origin => return Err(error),
-                Err(error) => fell_back.push(error),
+                Err(error @ (SourceError::Absent { .. } | SourceError::Refused { .. })) if is_origin => {
+                    return Err(error);
+                }
+                Err(error) => failures.push(error),
             }
         }
         let own =
-            self.places.iter().find(|asked| asked.standing == Standing::Origin).map(|asked| asked.registry.host());
-        let of_origin = fell_back.iter().rposition(|error| Some(error.host()) == own);
-        let told = of_origin.map(|index| fell_back.swap_remove(index)).or_else(|| fell_back.pop());
-        Err(told.unwrap_or_else(|| SourceError::Refused {
+            self.sources.iter().find(|source| source.kind == SourceKind::Origin).map(|source| source.registry.host());
+        let of_origin = failures.iter().rposition(|error| Some(error.host()) == own);
+        let error = of_origin.map(|index| failures.swap_remove(index)).or_else(|| failures.pop());
+        Err(error.unwrap_or_else(|| SourceError::Refused {
             host: self.name.host().to_owned(),
             status: None,
-            reason: "none of its sources may say what the name means".to_owned(),
+            reason: "none of its sources is trusted to resolve the name".to_owned(),
         }))
     }
 
-    /// Has the mirrors that were joined ask for the name's manifest too, so that one which fetches for us knows what we are
-    /// going to ask it for, and can stand in for the registry later. What they say counts for nothing now. Those that `failed`
-    /// were asked already.
+    /// Requests the manifest from the joined mirrors too. So a caching mirror learns which model will be downloaded, and can
+    /// replace the registry later. The responses are ignored. Mirrors in `failed` were asked already.
     async fn prepare_mirrors(&self, failed: &[SourceError]) {
-        let joined = self.places.iter().filter(|asked| matches!(asked.standing, Standing::Mirror(Trust::Joined(_))));
-        let passed_over =
-            |host: &str| self.shared.health.rests(host) || failed.iter().any(|error| error.host() == host);
-        for asked in joined.filter(|asked| !passed_over(asked.registry.host())) {
-            let asking = tokio::time::timeout(PREPARES_WITHIN, asked.registry.manifest(&self.name));
-            if let Ok(Err(error)) = asking.await {
-                self.shared.note(asked.registry.host(), Some(&error));
+        let joined =
+            self.sources.iter().filter(|source| matches!(source.kind, SourceKind::Mirror(MirrorTrust::Joined(_))));
+        let is_skipped =
+            |host: &str| self.shared.backoff.is_active(host) || failed.iter().any(|error| error.host() == host);
+        for source in joined.filter(|source| !is_skipped(source.registry.host())) {
+            let request = tokio::time::timeout(MIRROR_PREPARE_TIMEOUT, source.registry.manifest(&self.name));
+            if let Ok(Err(error)) = request.await {
+                self.shared.record_result(source.registry.host(), Some(&error));
             }
         }
     }
 
-    /// Everybody who may have the name's blobs, those that failed lately last.
+    /// Returns all sources of the name's blobs. Sources in backoff come last.
     #[must_use]
     pub fn blobs(&self) -> Vec<Arc<dyn BlobSource>> {
-        let watched = self.in_order().map(|asked| {
-            let inner = asked.registry.blobs(&self.name);
-            Arc::new(Watched { inner, shared: Arc::clone(&self.shared) }) as Arc<dyn BlobSource>
+        let sources = self.in_order().map(|source| {
+            let inner = source.registry.blobs(&self.name);
+            Arc::new(MonitoredSource { inner, shared: Arc::clone(&self.shared) }) as Arc<dyn BlobSource>
         });
-        watched.collect()
+        sources.collect()
     }
 
-    /// The list, those that rest behind the others.
-    fn in_order(&self) -> impl Iterator<Item = &Asked> {
-        let (resting, ready): (Vec<_>, Vec<_>) =
-            self.places.iter().partition(|asked| self.shared.health.rests(asked.registry.host()));
-        ready.into_iter().chain(resting)
+    /// The sources in the order in which they are tried: those in backoff last.
+    fn in_order(&self) -> impl Iterator<Item = &ModelSource> {
+        let (backed_off, ready): (Vec<_>, Vec<_>) =
+            self.sources.iter().partition(|source| self.shared.backoff.is_active(source.registry.host()));
+        ready.into_iter().chain(backed_off)
     }
 
-    /// Holds what the registry says against what a mirror said, or remembers what a mirror says.
-    fn compare(&self, host: &str, origin: bool, digest: Digest) {
-        if !origin {
+    /// Stores the digest from a mirror, or compares the digest from the registry with the stored one.
+    fn compare(&self, host: &str, is_origin: bool, digest: Digest) {
+        if !is_origin {
             self.shared.remember(self.name.clone(), host.to_owned(), digest);
-            return self.shared.changes();
+            return self.shared.state_changed();
         }
-        let Some((mirror, mirror_digest)) = lock(&self.shared.said).remove(&self.name) else { return };
-        self.shared.changes();
+        let Some((mirror, mirror_digest)) = self.shared.mirror_resolutions.lock().remove(&self.name) else { return };
+        self.shared.state_changed();
         if mirror_digest != digest {
             let name = self.name.clone();
-            self.shared.tell(SourceEvent::Disagreement { name, mirror, mirror_digest, origin_digest: digest });
+            self.shared.send_event(SourceEvent::Disagreement { name, mirror, mirror_digest, origin_digest: digest });
         }
     }
 }
 
 impl Shared {
-    /// Remembers how it went with a host.
-    fn note(&self, host: &str, error: Option<&SourceError>) {
+    /// Records the result of a request to a host.
+    fn record_result(&self, host: &str, error: Option<&SourceError>) {
         match error {
             Some(error @ (SourceError::Broken { .. } | SourceError::Busy { .. } | SourceError::Untrusted { .. })) => {
-                if self.health.failed(host) {
-                    self.changes();
-                    self.tell(SourceEvent::Rests { host: host.to_owned(), reason: error.clone() });
+                if self.backoff.record_failure(host) {
+                    self.state_changed();
+                    self.send_event(SourceEvent::BackedOff { host: host.to_owned(), reason: error.clone() });
                 }
             }
-            // It works, whether it has what was asked for or not.
+            // The host works, whether it has the content or not.
             Some(SourceError::Absent { .. } | SourceError::Refused { .. }) | None => {
-                if self.health.worked(host) {
-                    self.changes();
-                    self.tell(SourceEvent::Recovered { host: host.to_owned() });
+                if self.backoff.record_success(host) {
+                    self.state_changed();
+                    self.send_event(SourceEvent::Recovered { host: host.to_owned() });
                 }
             }
         }
     }
 
-    /// Takes note of what a mirror said of a name.
+    /// Stores the resolution of a name by a mirror.
     fn remember(&self, name: ModelRef, mirror: String, digest: Digest) {
-        let mut said = lock(&self.said);
-        if said.len() >= MAX_SAID
-            && !said.contains_key(&name)
-            && let Some(other) = said.keys().next().cloned()
+        let mut resolutions = self.mirror_resolutions.lock();
+        if resolutions.len() >= MAX_RESOLUTIONS
+            && !resolutions.contains_key(&name)
+            && let Some(other) = resolutions.keys().next().cloned()
         {
-            said.remove(&other);
+            resolutions.remove(&other);
         }
-        said.insert(name, (mirror, digest));
+        resolutions.insert(name, (mirror, digest));
     }
 
-    /// Something of what is remembered is another now.
-    fn changes(&self) {
+    /// Wakes the writer of the state file.
+    fn state_changed(&self) {
         if let Some(changed) = self.changed.get() {
-            // Who writes it down ends with this.
+            // The writer has ended; that is not an error.
             let _ = changed.send(());
         }
     }
 
-    fn tell(&self, event: SourceEvent) {
-        // Nobody has to listen.
+    fn send_event(&self, event: SourceEvent) {
+        // There may be no receiver; that is not an error.
         let _ = self.events.send(event);
     }
 }
 
-/// A source whose failures are remembered.
-struct Watched {
+/// A blob source whose results are recorded in the backoff tracker.
+struct MonitoredSource {
     inner: Arc<dyn BlobSource>,
     shared: Arc<Shared>,
 }
 
-impl BlobSource for Watched {
+impl BlobSource for MonitoredSource {
     fn host(&self) -> &str {
         self.inner.host()
     }
@@ -383,37 +394,33 @@ impl BlobSource for Watched {
         digest: &'a Digest,
         size_bytes: u64,
         range: Range<u64>,
-    ) -> Pending<'a, Result<Opened, SourceError>> {
+    ) -> BoxFuture<'a, Result<RangeResponse, SourceError>> {
         Box::pin(async move {
             let opened = self.inner.open(digest, size_bytes, range).await;
-            self.shared.note(self.host(), opened.as_ref().err());
-            let Opened { offset, body } = opened?;
+            self.shared.record_result(self.host(), opened.as_ref().err());
+            let RangeResponse { offset, body } = opened?;
             let (host, shared) = (self.host().to_owned(), Arc::clone(&self.shared));
-            Ok(Opened { offset, body: Box::new(WatchedBody { body, host, shared }) })
+            Ok(RangeResponse { offset, body: Box::new(MonitoredBody { body, host, shared }) })
         })
     }
 }
 
-struct WatchedBody {
+struct MonitoredBody {
     body: Box<dyn Body>,
     host: String,
     shared: Arc<Shared>,
 }
 
-impl Body for WatchedBody {
-    fn next(&mut self) -> Pending<'_, Result<Option<Bytes>, SourceError>> {
+impl Body for MonitoredBody {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
         Box::pin(async move {
             let more = self.body.next().await;
             if let Err(error) = &more {
-                self.shared.note(&self.host, Some(error));
+                self.shared.record_result(&self.host, Some(error));
             }
             more
         })
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

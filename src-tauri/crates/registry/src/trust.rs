@@ -1,17 +1,17 @@
-//! Who believes whom: keys that machines know each other by, and what they prove with them.
+//! Trust between machines: key exchange, trusted peers, and signatures.
 //!
-//! A machine is its ed25519 key. Two machines learn each other's key once, over a network that anybody may meddle with, by
-//! a code that their user carries from one to the other ([`join`]); each writes down the other's ([`roll`]). From then on
-//! the mirror signs what it says of names ([`seal`]), and the client signs when it asks for a token ([`gate`]).
+//! An ed25519 key identifies a machine. Two machines exchange their keys once over an untrusted network, authenticated by
+//! a code that the user carries from one to the other ([`join`]). Each stores the other's key ([`peer_list`]). From then on
+//! the mirror signs its manifest digests ([`manifest_signature`]), and the client signs its token requests ([`token_issuer`]).
 
-mod gate;
 mod join;
+mod manifest_signature;
 mod peer_key;
-mod roll;
-mod seal;
+mod peer_list;
+mod token_issuer;
 
-pub use gate::{Gate, GateError};
-pub use join::{Invitation, JoinCode, JoinError, JoinProof, JoinRequest, ask_to_join};
+pub use join::{Invitation, JoinCode, JoinError, JoinProof, JoinRequest, join_mirror};
+pub use manifest_signature::ManifestSignature;
 pub use peer_key::{PeerKey, PeerKeyError};
-pub use roll::{Known, Roll, RollError};
-pub use seal::Seal;
+pub use peer_list::{PeerList, PeerListError, TrustedPeer};
+pub use token_issuer::{TokenError, TokenIssuer};

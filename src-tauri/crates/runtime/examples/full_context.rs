@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
-use cairn_runtime::{Engine, EngineConfig, Event, KeepAlive, Lease, LoadOptions, Request, Sampling, Source, WhenFull};
+use cairn_runtime::{
+    ContextFullPolicy, Engine, EngineConfig, Event, KeepAlive, Lease, LoadOptions, Request, Sampling, Source,
+};
 
 /// Tokens of the answer before its context is full, and after.
 const ANSWER: usize = 4;
@@ -29,7 +31,7 @@ async fn main() {
         max_queue: 1,
         keep_alive: KeepAlive::Forever,
         seed: 1,
-        kept: None,
+        cache_tiers: None,
     })
     .expect("a variant runs");
     let options = LoadOptions { context_tokens: Some(context as u32), ..LoadOptions::default() };
@@ -38,12 +40,12 @@ async fn main() {
     let prompt =
         |seed: usize| -> Vec<u32> { (0..context - ANSWER).map(|at| (seed + at * 31) as u32 % 8000 + 600).collect() };
     let head = context / 4;
-    let (whole, _) = gap(&lease, prompt(1), WhenFull::default(), 0).await;
+    let (whole, _) = gap(&lease, prompt(1), ContextFullPolicy::default(), 0).await;
     println!("all of {context} tokens computed: {whole:?}");
-    let ask = WhenFull { ask: true, ..WhenFull::default() };
+    let ask = ContextFullPolicy { request_prompt: true, ..ContextFullPolicy::default() };
     let (_, turns) = gap(&lease, prompt(2), ask, head).await;
     println!("half of the rest left out, {head} tokens cached: {turns:?}, {:.3} of that", ratio(turns, whole));
-    let shift = WhenFull { shift_after_tokens: Some(head), ask: false };
+    let shift = ContextFullPolicy { shift_after_tokens: Some(head), request_prompt: false };
     let (_, rope) = gap(&lease, prompt(3), shift, head).await;
     println!("half of the rest forgotten, rows moved: {rope:?}, {:.4} of that", ratio(rope, whole));
 }
@@ -53,16 +55,16 @@ fn ratio(part: Duration, whole: Duration) -> f64 {
 }
 
 /// The time to the first text, and the longest from one text to the next.
-async fn gap(lease: &Lease, prompt: Vec<u32>, when_full: WhenFull, head: usize) -> (Duration, Duration) {
+async fn gap(lease: &Lease, prompt: Vec<u32>, on_context_full: ContextFullPolicy, head: usize) -> (Duration, Duration) {
     let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
     let max_tokens = Some(2 * ANSWER as u32);
-    let request = Request { prompt: prompt.clone(), sampling, max_tokens, when_full, ..Request::default() };
+    let request = Request { prompt: prompt.clone(), sampling, max_tokens, on_context_full, ..Request::default() };
     let mut events = lease.generate(request);
     let mut last = Instant::now();
     let (mut first, mut longest) = (None, Duration::ZERO);
     loop {
         match events.recv().await.expect("an answer ends with its end") {
-            Event::Text(_) => {
+            Event::Delta(_) => {
                 let took = last.elapsed();
                 match first {
                     None => first = Some(took),
@@ -70,12 +72,12 @@ async fn gap(lease: &Lease, prompt: Vec<u32>, when_full: WhenFull, head: usize) 
                 }
                 last = Instant::now();
             }
-            Event::Full(full) => {
+            Event::ContextFull(full) => {
                 let kept = prompt.len() - (prompt.len() - head) / 2;
-                full.go_on([&prompt[..head], &prompt[prompt.len() - (kept - head)..]].concat());
+                full.resume_with([&prompt[..head], &prompt[prompt.len() - (kept - head)..]].concat());
             }
-            Event::Done(_) => return (first.expect("it says something"), longest),
-            Event::Failed(error) => panic!("{error}"),
+            Event::Finish(_) => return (first.expect("it says something"), longest),
+            Event::Error(error) => panic!("{error}"),
         }
     }
 }

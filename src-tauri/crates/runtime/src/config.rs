@@ -1,4 +1,4 @@
-//! What an engine is told: at its start, and with each request for a model.
+//! Configuration of an engine, and options of a load.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use cairn_tier::{Namespace, Tiers, WeightsDigest};
 
 use crate::keep_alive::KeepAlive;
 
-/// A model's identity: requests with the same one share a loaded model.
+/// A model's id. Requests with the same id share a loaded model.
 pub type ModelId = String;
 
 /// Where a model's bytes are.
@@ -18,82 +18,82 @@ pub type ModelId = String;
 pub enum Source {
     /// A GGUF file.
     File(PathBuf),
-    /// Part of this program.
+    /// A model that is part of this program.
     Builtin {
-        /// What errors call it.
+        /// Name in error messages.
         name: &'static str,
-        /// A whole GGUF file, aligned to 64 bytes.
+        /// A complete GGUF file, aligned to 64 bytes.
         bytes: &'static [u8],
     },
 }
 
-/// What an engine is set up with.
+/// Configuration of an engine.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// What this machine has.
+    /// Hardware of this machine.
     pub machine: Machine,
-    /// Forces a kernel variant by name; otherwise the best usable one.
+    /// Name of the kernel variant to use; the best usable one if none.
     pub kernel: Option<String>,
-    /// Bytes that KV pages of all models may take; otherwise a quarter of the memory.
+    /// Budget for the KV pages of all models; a quarter of the memory if none.
     pub kv_budget_bytes: Option<u64>,
-    /// Type of keys and values in those pages for requests that name none: see [`kv_type`].
+    /// Type of keys and values for requests that do not set one: see [`parse_kv_type`].
     pub kv_type: DType,
-    /// Requests that one model computes at once; zero counts as one.
+    /// Requests that one model computes at the same time; 0 counts as 1.
     pub parallel: usize,
-    /// Models that may be loaded at once; zero counts as one.
+    /// Maximum number of loaded models; 0 counts as 1.
     pub max_loaded: usize,
-    /// Requests that may wait for one model.
+    /// Maximum number of requests that wait for one model.
     pub max_queue: usize,
-    /// For requests that name none.
+    /// Keep-alive time for requests that do not set one.
     pub keep_alive: KeepAlive,
-    /// Source of the seeds of requests that name none.
+    /// Seed of the seeds for requests without one.
     pub seed: u64,
-    /// Where computed state is kept beyond a model's stay, if anywhere.
-    pub kept: Option<Kept>,
+    /// Tiers for computed rows, if any.
+    pub cache_tiers: Option<CacheTiers>,
 }
 
-/// Where computed state is kept, and whose it is.
+/// The tiers that store computed rows, and the namespace of their chunks.
 #[derive(Clone)]
-pub struct Kept {
-    /// Where.
+pub struct CacheTiers {
+    /// The tiers.
     pub tiers: Arc<Tiers>,
-    /// Whose.
+    /// The namespace.
     pub namespace: Namespace,
 }
 
-impl std::fmt::Debug for Kept {
+impl std::fmt::Debug for CacheTiers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kept").field("namespace", &self.namespace).finish_non_exhaustive()
+        f.debug_struct("CacheTiers").field("namespace", &self.namespace).finish_non_exhaustive()
     }
 }
 
-/// What a request asks of a load.
+/// Options of a load.
 #[derive(Clone, Debug, Default)]
 pub struct LoadOptions {
-    /// Tokens that prompt and answer may have together; at most what the model was trained for.
+    /// Context size; at most the size that the model was trained for.
     pub context_tokens: Option<u32>,
-    /// Compute threads, at most one per usable core; that many where nothing is asked for.
+    /// Number of compute threads; at most, and by default, one per usable core.
     pub threads: Option<usize>,
-    /// Type of keys and values: see [`kv_type`]. A model whose heads are no whole blocks of it keeps them in f16, and says so.
+    /// Type of keys and values: see [`parse_kv_type`]. A model whose heads are not a multiple of its block size uses f16.
     pub kv_type: Option<DType>,
-    /// Load even if memory looks too small.
+    /// Load even if the memory seems too small.
     pub force: bool,
-    /// What the file's contents are, where that is known. Without it nothing is kept beyond the model's stay.
+    /// Digest of the weights, if known. Without it, no tier stores the model's rows.
     pub weights: Option<WeightsDigest>,
 }
 
-/// No type of keys and values has this name.
+/// An unknown type of keys and values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown type of the KV cache {0:?}: it must be f16, bf16, q8_0 or q4_0")]
 pub struct UnknownKvType(pub String);
 
-/// The type of keys and values that has this name, in small letters or capitals: f16, bf16, q8_0 or q4_0.
+/// Parses a type of keys and values: f16, bf16, q8_0 or q4_0, case-insensitive.
 ///
 /// # Errors
 /// For any other name.
-pub fn kv_type(name: &str) -> Result<DType, UnknownKvType> {
-    let known = KV_TYPES.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(name));
-    known.ok_or_else(|| UnknownKvType(name.to_owned()))
+pub fn parse_kv_type(name: &str) -> Result<DType, UnknownKvType> {
+    let found = KV_TYPES.into_iter().find(|dtype| dtype.name().eq_ignore_ascii_case(name));
+    found.ok_or_else(|| UnknownKvType(name.to_owned()))
 }
 
 #[cfg(test)]
@@ -101,13 +101,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_of_keys_and_values_have_names() {
+    fn kv_type_names_are_parsed() {
         for (name, dtype) in [("f16", DType::F16), ("BF16", DType::BF16), ("q8_0", DType::Q8_0), ("Q4_0", DType::Q4_0)]
         {
-            assert_eq!(kv_type(name), Ok(dtype), "{name}");
+            assert_eq!(parse_kv_type(name), Ok(dtype), "{name}");
         }
         for name in ["", "q5_0", "f32", "q8"] {
-            let error = kv_type(name).expect_err("it is none of them").to_string();
+            let error = parse_kv_type(name).expect_err("an unknown type").to_string();
             assert!(error.contains(name) && error.contains("f16, bf16, q8_0 or q4_0"), "{error}");
         }
     }

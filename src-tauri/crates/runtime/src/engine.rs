@@ -1,7 +1,7 @@
-//! The engine: loads models on demand, keeps them while they are wanted, and hands out leases.
+//! The engine: loads models on demand, unloads idle ones, and hands out leases.
 //!
-//! One model loads at a time while loaded ones keep answering. A model without leases stays for its keep-alive; a new one
-//! that finds no room takes the place of the idle one that would go first anyway.
+//! One model loads at a time while loaded ones keep answering. A model without leases stays for its keep-alive time. A new
+//! model without room replaces the idle one that would expire first.
 
 mod lease;
 mod room;
@@ -9,7 +9,7 @@ mod room;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use cairn_gguf::DType;
@@ -19,46 +19,45 @@ use cairn_models::ModelFile;
 use cairn_tensor::cpu::{VariantError, variants};
 use cairn_tensor::{Team, UnevenHead};
 use cairn_tier::Owner;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 pub use self::lease::Lease;
 use self::lease::Timer;
+use crate::command::{Command, CommandSender};
 use crate::config::{EngineConfig, LoadOptions, ModelId, Source};
 use crate::error::LoadError;
 use crate::keep_alive::KeepAlive;
 use crate::loaded::{Device, LoadedModel, Loading};
+use crate::metrics::{Counters, ModelMetrics};
 use crate::random::Random;
-use crate::scheduler::HAND_OVER;
-use crate::usage::{Counters, Usage};
+use crate::scheduler::FLUSH_TIMEOUT;
 
-/// Tokens of context for requests that ask for none.
+/// Context size of requests that do not set one.
 const DEFAULT_CONTEXT_TOKENS: u32 = 4096;
 
-/// Why a lock is never poisoned.
-const UNHARMED: &str = "no code panics while it holds the lock";
-
-/// A model as lists show it.
+/// A loaded model in a list.
 #[derive(Clone, Debug)]
-pub struct Loaded {
-    /// Its identity.
+pub struct ModelStatus {
+    /// The model's id.
     pub id: ModelId,
-    /// Bytes of weights.
+    /// Size of the weights.
     pub weights_bytes: u64,
-    /// Context of the latest request.
+    /// Context size of the latest request.
     pub context_tokens: u32,
-    /// Time until it is unloaded; nothing if never.
+    /// Time until it is unloaded; none if never.
     pub expires_in: Option<Duration>,
     /// The kernel variant that computes it.
     pub variant: &'static str,
     /// The type of keys and values in its KV cache.
     pub kv_type: DType,
-    /// Why they do not have the type that was asked for, if so.
+    /// Why they do not have the requested type, if so.
     pub kv_refused: Option<UnevenHead>,
-    /// Answers under way.
+    /// Leases, one for each request.
     pub leases: usize,
 }
 
-/// The engine. Clones are handles of the same one.
+/// Handle of an engine. Clones refer to the same engine.
 #[derive(Clone)]
 pub struct Engine(Arc<Inner>);
 
@@ -68,13 +67,14 @@ struct Inner {
     device: Device,
     budget: Arc<Budget>,
     entries: Mutex<HashMap<ModelId, Entry>>,
-    /// Whether the latest load of each model still runs: after its entry has gone, it hands over what it has computed.
-    latest: Mutex<HashMap<ModelId, Arc<AtomicBool>>>,
-    /// What was asked of each model, loaded or not.
-    usage: Mutex<BTreeMap<ModelId, Arc<Counters>>>,
-    /// By size. A team lives as long as a model uses it.
+    /// Scheduler threads that run, the latest last. A thread outlives its entry: it completes its generations and flushes its
+    /// cache.
+    schedulers: Mutex<Vec<SchedulerHandle>>,
+    /// Metrics of each model, loaded or not.
+    metrics: Mutex<BTreeMap<ModelId, Arc<Counters>>>,
+    /// Compute teams by size. A team lives as long as a model uses it.
     teams: Mutex<HashMap<usize, Weak<Team>>>,
-    /// Seeds the models' own sources of seeds.
+    /// Seeds of the models' own seed sources.
     seeds: Mutex<Random>,
     /// Held while a model loads.
     loading: tokio::sync::Mutex<()>,
@@ -82,7 +82,7 @@ struct Inner {
     waiting: AtomicUsize,
     /// Wakes loads that wait for a model to become idle.
     idle: Notify,
-    closing: Arc<AtomicBool>,
+    closing: AtomicBool,
     runtime: tokio::runtime::Handle,
 }
 
@@ -91,30 +91,43 @@ struct Entry {
     leases: usize,
     keep_alive: KeepAlive,
     context_tokens: u32,
-    /// When it goes, while it is idle.
+    /// When it is unloaded, while it is idle.
     expires: Option<Instant>,
-    /// What unloads it then.
+    /// The task that unloads it then.
     timer: Option<Timer>,
-    /// Whether another model waits for its place: it ends its answers and takes no more.
-    leaving: bool,
+    /// Whether it is drained to make room for another model: it gets no more requests.
+    is_draining: bool,
+}
+
+/// A scheduler thread that runs.
+struct SchedulerHandle {
+    id: ModelId,
+    commands: CommandSender,
+    running: Arc<AtomicBool>,
 }
 
 impl Engine {
-    /// Starts an engine; nothing is loaded yet. Must be called inside a tokio runtime, which runs its timers. Fails when
-    /// the kernel variant that is asked for does not run here.
+    /// Starts an engine without models. Must be called inside a tokio runtime, which runs its timers.
+    ///
+    /// # Errors
+    /// When the configured kernel variant does not run on this machine.
     pub fn start(config: EngineConfig) -> Result<Self, VariantError> {
         Self::start_on(config, Arc::new(|cpu| Box::new(cpu)))
     }
 
-    /// As [`Engine::start`], with models that another device computes.
+    /// Like [`Engine::start`], with models on another device.
+    ///
+    /// # Errors
+    /// When the configured kernel variant does not run on this machine.
     pub fn start_on(config: EngineConfig, device: Device) -> Result<Self, VariantError> {
         let config = EngineConfig { parallel: config.parallel.max(1), max_loaded: config.max_loaded.max(1), ..config };
         let features = &config.machine.cpu.features;
         let usable = variants(features, config.kernel.as_deref())?;
         let variant = usable[0];
         for better in cairn_kernels::all().iter().take_while(|other| other.name != variant.name) {
-            let reason = if config.kernel.is_some() { "another was asked for" } else { "the processor lacks it" };
-            tracing::info!(variant = better.name, reason, "kernel variant refused");
+            let reason =
+                if config.kernel.is_some() { "another is configured" } else { "not supported by the processor" };
+            tracing::info!(variant = better.name, reason, "kernel variant skipped");
         }
         tracing::info!(variant = variant.name, cores = config.machine.cpu.usable_cores.len(), "kernel variant chosen");
         let memory = &config.machine.memory;
@@ -127,19 +140,22 @@ impl Engine {
             device,
             budget,
             entries: Mutex::default(),
-            latest: Mutex::default(),
-            usage: Mutex::default(),
+            schedulers: Mutex::default(),
+            metrics: Mutex::default(),
             teams: Mutex::default(),
             loading: tokio::sync::Mutex::new(()),
             waiting: AtomicUsize::new(0),
             idle: Notify::new(),
-            closing: Arc::new(AtomicBool::new(false)),
+            closing: AtomicBool::new(false),
             runtime: tokio::runtime::Handle::current(),
         })))
     }
 
-    /// Makes sure that a model is loaded, and keeps it so until the lease is dropped. Waits for its turn when another model
-    /// loads, or has to end its answers first.
+    /// Loads a model, unless it is loaded, and keeps it loaded until the lease is dropped. Waits while another model loads or
+    /// drains.
+    ///
+    /// # Errors
+    /// When the model cannot be loaded, too many requests wait, or the engine shuts down.
     pub async fn acquire(
         &self,
         id: ModelId,
@@ -174,14 +190,18 @@ impl Engine {
             parallel: inner.config.parallel,
             context_tokens: options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS),
             kv_type: self.kv_type(&options),
-            seeds: Random::new(inner.seeds.lock().expect("no code panics while it holds the seeds").next()),
-            closing: Arc::clone(&inner.closing),
-            kept: inner.config.kept.clone().zip(options.weights),
-            counters: Arc::clone(inner.usage.lock().expect(UNHARMED).entry(id.clone()).or_default()),
+            seeds: Random::new(inner.seeds.lock().next()),
+            tiers: inner.config.cache_tiers.clone().zip(options.weights),
+            counters: Arc::clone(inner.metrics.lock().entry(id.clone()).or_default()),
         };
-        self.await_hand_over(&id).await;
+        self.wait_for_flush(&id).await;
         let model = blocking(move || LoadedModel::load(file, loading)).await??;
-        inner.latest.lock().expect(UNHARMED).insert(id.clone(), model.running());
+        {
+            let mut schedulers = inner.schedulers.lock();
+            schedulers.retain(|scheduler| scheduler.running.load(Ordering::Acquire));
+            let (commands, running) = (model.commands.clone(), model.running());
+            schedulers.push(SchedulerHandle { id: id.clone(), commands, running });
+        }
         tracing::info!(%id, load_ms = model.load_ns / 1_000_000, variant = model.caps.variant, "model loaded");
         let load_ns = model.load_ns;
         let entry = Entry {
@@ -191,73 +211,82 @@ impl Engine {
             context_tokens: DEFAULT_CONTEXT_TOKENS,
             expires: None,
             timer: None,
-            leaving: false,
+            is_draining: false,
         };
-        inner.entries().insert(id.clone(), entry);
+        {
+            let mut entries = inner.entries.lock();
+            if inner.closing.load(Ordering::Relaxed) {
+                return Err(LoadError::Closing);
+            }
+            entries.insert(id.clone(), entry);
+        }
         let mut lease = self.lease(&id, &options, keep_alive)?.ok_or(LoadError::Closing)?;
         lease.load_ns = load_ns;
         Ok(lease)
     }
 
-    /// Waits until a model that was unloaded a moment ago has handed over what it had computed, so that its next load finds that.
-    async fn await_hand_over(&self, id: &str) {
-        let latest = self.0.latest.lock().expect(UNHARMED).remove(id);
-        let Some(running) = latest else { return };
-        let until = Instant::now() + HAND_OVER;
+    /// Waits until a model that was just unloaded has flushed its cache, so that its next load can restore those rows.
+    async fn wait_for_flush(&self, id: &str) {
+        let running = {
+            let schedulers = self.0.schedulers.lock();
+            schedulers.iter().rfind(|scheduler| scheduler.id == id).map(|scheduler| Arc::clone(&scheduler.running))
+        };
+        let Some(running) = running else { return };
+        let until = Instant::now() + FLUSH_TIMEOUT;
         while running.load(Ordering::Acquire) && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    /// The models that are loaded.
+    /// The loaded models.
     pub(crate) fn models(&self) -> Vec<Arc<LoadedModel>> {
-        self.0.entries().values().map(|entry| Arc::clone(&entry.model)).collect()
+        self.0.entries.lock().values().map(|entry| Arc::clone(&entry.model)).collect()
     }
 
-    /// Whether those still run that were unloaded.
-    pub(crate) fn handing_over(&self) -> Vec<Arc<AtomicBool>> {
-        let entries = self.0.entries();
-        let latest = self.0.latest.lock().expect("no code panics while it holds the lock");
-        latest.iter().filter(|(id, _)| !entries.contains_key(*id)).map(|(_, running)| Arc::clone(running)).collect()
+    /// The running flags of models that were unloaded and still flush their caches.
+    pub(crate) fn flushing(&self) -> Vec<Arc<AtomicBool>> {
+        let entries = self.0.entries.lock();
+        let schedulers = self.0.schedulers.lock();
+        let unloaded = schedulers.iter().filter(|scheduler| !entries.contains_key(&scheduler.id));
+        unloaded.map(|scheduler| Arc::clone(&scheduler.running)).collect()
     }
 
-    /// Says whether the model file at `path` could be loaded: its head, its vocabulary, and that its tensors are those of
-    /// its family. Nothing of it stays in memory, and no other model gives way.
+    /// Checks that the model file at `path` can be loaded: its header, its vocabulary, and the tensors of its family. Nothing
+    /// stays in memory, and no other model is unloaded.
     ///
     /// # Errors
-    /// What loading it would fail with, but for a lack of memory.
+    /// Those of loading it, except for lack of memory.
     pub fn check(&self, path: &Path) -> Result<(), LoadError> {
         let file = ModelFile::open(path)?;
         crate::loaded::check(&file, self.0.variant, self.team(1).map_err(LoadError::Thread)?)
     }
 
-    /// Has what is kept for an owner, a chat that somebody opens, brought up from disk to RAM, as far as there is room. Returns how many
-    /// contexts that is.
+    /// Starts to prefetch an owner's chunks from disk to RAM while there is room. Returns the number of contexts.
     pub fn prefetch(&self, owner: &Owner) -> usize {
-        self.0.config.kept.as_ref().map_or(0, |kept| kept.tiers.prefetch_owner(owner))
+        self.0.config.cache_tiers.as_ref().map_or(0, |cache| cache.tiers.prefetch_owner(owner))
     }
 
-    /// What was asked since the start of each model that was loaded then.
-    pub fn usage(&self) -> Vec<(ModelId, Usage)> {
-        let usage = self.0.usage.lock().expect(UNHARMED);
-        usage.iter().map(|(id, counters)| (id.clone(), counters.usage())).collect()
+    /// Metrics of each model that was loaded since the start.
+    pub fn metrics(&self) -> Vec<(ModelId, ModelMetrics)> {
+        self.0.metrics.lock().iter().map(|(id, counters)| (id.clone(), counters.metrics())).collect()
     }
 
-    /// The name of the kernel variant that computes.
+    /// The name of the kernel variant in use.
     #[must_use]
     pub fn variant(&self) -> &'static str {
         self.0.variant.name
     }
 
-    /// The loaded models, the one that stays longest first.
-    pub fn loaded(&self) -> Vec<Loaded> {
+    /// The loaded models, in descending order of the time until they are unloaded.
+    pub fn loaded(&self) -> Vec<ModelStatus> {
         let now = Instant::now();
         let mut loaded: Vec<_> = self
             .0
-            .entries()
+            .entries
+            .lock()
             .iter()
             .filter(|(_, entry)| entry.model.alive())
-            .map(|(id, entry)| Loaded {
+            .map(|(id, entry)| ModelStatus {
                 id: id.clone(),
                 weights_bytes: entry.model.weights_bytes,
                 context_tokens: entry.context_tokens,
@@ -276,9 +305,9 @@ impl Engine {
         loaded
     }
 
-    /// Unloads a model as soon as its answers have ended. Returns whether it was loaded.
+    /// Unloads a model as soon as it is idle. Returns whether it was loaded.
     pub fn unload(&self, id: &str) -> bool {
-        let mut entries = self.0.entries();
+        let mut entries = self.0.entries.lock();
         let Some(entry) = entries.get_mut(id) else { return false };
         entry.keep_alive = KeepAlive::For(Duration::ZERO);
         if entry.leases == 0 {
@@ -288,14 +317,17 @@ impl Engine {
         true
     }
 
-    /// Ends all answers, unloads everything and takes no more requests.
+    /// Cancels all generations, unloads all models and rejects new requests.
     pub fn shutdown(&self) {
         self.0.closing.store(true, Ordering::Relaxed);
-        self.0.entries().clear();
+        for scheduler in self.0.schedulers.lock().iter() {
+            scheduler.commands.send(Command::Shutdown);
+        }
+        self.0.entries.lock().clear();
         self.0.idle.notify_waiters();
     }
 
-    /// A lease of a model that is loaded as the options ask.
+    /// A lease of a model, if it is loaded with these options.
     fn lease(
         &self,
         id: &str,
@@ -305,24 +337,24 @@ impl Engine {
         if self.0.closing.load(Ordering::Relaxed) {
             return Err(LoadError::Closing);
         }
-        let mut entries = self.0.entries();
+        let mut entries = self.0.entries.lock();
         let Some(entry) = entries.get_mut(id) else { return Ok(None) };
         if !entry.model.alive() {
             entries.remove(id);
             return Ok(None);
         }
         let other_threads = options.threads.is_some() && self.threads(options) != entry.model.threads;
-        let asked = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
-        let other_length = entry.model.hparams.is_long(asked as usize) != entry.model.long;
-        let other_type = self.kv_type(options) != entry.model.kv_asked;
-        if entry.leaving || other_threads || other_length || other_type {
+        let requested = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
+        let other_length = entry.model.hparams.is_long(requested as usize) != entry.model.long;
+        let other_type = self.kv_type(options) != entry.model.requested_kv_type;
+        if entry.is_draining || other_threads || other_length || other_type {
             return Ok(None);
         }
         if entry.model.queued.load(Ordering::Relaxed) >= self.0.config.max_queue {
             return Err(LoadError::Busy);
         }
         let trained = entry.model.hparams.context_length as u32;
-        entry.context_tokens = asked.min(trained).max(4);
+        entry.context_tokens = requested.min(trained).max(4);
         if let Some(keep_alive) = keep_alive {
             entry.keep_alive = keep_alive;
         }
@@ -339,22 +371,16 @@ impl Engine {
     }
 }
 
-impl Inner {
-    fn entries(&self) -> MutexGuard<'_, HashMap<ModelId, Entry>> {
-        self.entries.lock().expect("no code panics while it holds the entries")
-    }
-}
-
-/// A place among the requests that wait for a load.
+/// A request in the queue for a load.
 struct Waiting<'a>(&'a AtomicUsize);
 
 impl<'a> Waiting<'a> {
     fn begin(inner: &'a Inner) -> Result<Self, LoadError> {
-        let place = Self(&inner.waiting);
+        let waiting = Self(&inner.waiting);
         if inner.waiting.fetch_add(1, Ordering::Relaxed) >= inner.config.max_queue {
             return Err(LoadError::Busy);
         }
-        Ok(place)
+        Ok(waiting)
     }
 }
 

@@ -1,39 +1,39 @@
-//! Why a model could not be loaded.
+//! Errors of loading a model.
 
 /// Why a model could not be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
-    /// The file cannot be opened, or is no GGUF.
+    /// The file cannot be opened, or is not a GGUF file.
     #[error(transparent)]
     File(Box<cairn_models::OpenError>),
-    /// The file is no model that we run.
+    /// The file is not a supported model.
     #[error(transparent)]
     Model(#[from] cairn_models::LoadError),
-    /// Its vocabulary cannot be used.
+    /// The vocabulary is invalid.
     #[error("tokenizer: {0}")]
     Tokenizer(#[from] cairn_tokenizer::Error),
-    /// The backend refused.
+    /// The backend rejected the model.
     #[error(transparent)]
     Backend(#[from] cairn_tensor::BackendError),
-    /// It would not fit.
+    /// The model does not fit into memory.
     #[error("the model needs {} of memory and {} are free; load it all the same with --force", gib(*.need_bytes), gib(*.have_bytes))]
     TooBig {
-        /// Weights and working memory.
+        /// Size of weights, KV cache and working memory.
         need_bytes: u64,
-        /// Memory that is available now.
+        /// Available memory.
         have_bytes: u64,
     },
     /// Too many requests wait.
     #[error("server busy, please try again.  maximum pending requests exceeded")]
     Busy,
-    /// No thread could be started.
+    /// A thread could not be started.
     #[error("the system refused a thread: {0}")]
     Thread(std::io::Error),
     /// The engine is shutting down.
     #[error("the server is shutting down")]
     Closing,
-    /// The load itself broke off.
-    #[error("loading the model failed unexpectedly; the log says more")]
+    /// The load panicked.
+    #[error("internal error: the load was aborted; see the log")]
     Panicked,
 }
 

@@ -1,18 +1,18 @@
-//! How long a model stays loaded after its last request.
+//! Keep-alive time of loaded models.
 
 use std::time::Duration;
 
-/// A time after the last request, or for ever.
+/// How long a model stays loaded after its last request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeepAlive {
-    /// Unloaded this long after the last request has ended; zero unloads at once.
+    /// For this time after the end of the last request; zero unloads at once.
     For(Duration),
-    /// Never unloaded by time.
+    /// Without a time limit.
     Forever,
 }
 
 impl Default for KeepAlive {
-    /// Five minutes, as users of Ollama expect.
+    /// Five minutes, like Ollama.
     fn default() -> Self {
         Self::For(Duration::from_secs(300))
     }

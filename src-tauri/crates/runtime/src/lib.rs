@@ -1,36 +1,39 @@
-//! The runtime: which models are loaded, and what they compute next.
+//! The runtime: loads and unloads models, and schedules requests over them.
 //!
-//! [`Engine`] loads models, keeps them for as long as they are wanted and hands out [`Lease`]s. Each loaded model has one
-//! [`scheduler`] thread that puts the rows of several requests into one batch, samples, and sends text through a bounded
-//! channel. Dropping the receiving end cancels a request.
+//! [`Engine`] loads models on demand and hands out [`Lease`]s. Each loaded model has one [`scheduler`] thread that puts the rows
+//! of several requests into one batch, samples, and sends text through a bounded channel. Dropping a [`Generation`] cancels it.
 //!
-//! **Invariant:** nothing here knows HTTP, file stores or chats; a request is token ids in and text out.
+//! **Invariant:** this crate does not depend on HTTP, file stores or chats. A request is token ids in and text out.
 #![forbid(unsafe_code)]
 
+mod cache_command;
+mod command;
 mod config;
+mod context_full;
 mod engine;
-mod errand;
 mod error;
-mod full;
+mod generation;
 mod keep_alive;
 mod loaded;
 mod logprobs;
+mod metrics;
 mod random;
 mod request;
 mod sampler;
 mod scheduler;
 mod sequence;
-mod usage;
 
-pub use cairn_kv::{Because, Recomputed, Whose};
-pub use config::{EngineConfig, Kept, LoadOptions, ModelId, Source, UnknownKvType, kv_type};
-pub use engine::{Engine, Lease, Loaded};
-pub use errand::Held;
+pub use cache_command::PrefixLookup;
+pub use cairn_kv::{CacheScope, RecomputeReason, RecomputedTokens};
+pub use config::{CacheTiers, EngineConfig, LoadOptions, ModelId, Source, UnknownKvType, parse_kv_type};
+pub use context_full::{ContextFull, ContextFullPolicy};
+pub use engine::{Engine, Lease, ModelStatus};
 pub use error::LoadError;
-pub use full::{Full, WhenFull};
+pub use generation::Generation;
 pub use keep_alive::KeepAlive;
 pub use loaded::Device;
+pub use metrics::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics};
 pub use request::{
-    Event, Finish, FinishReason, GenerateError, IMPOSSIBLE, Likely, Logprob, Recalls, Request, Sampling, Spent, Text,
+    Delta, Event, Finish, FinishReason, GenerateError, Logprob, MIN_LOGPROB, Request, RestoreUsage, Sampling,
+    TokenLogprob, Usage,
 };
-pub use usage::{BOUNDS, Histogram, Usage};

@@ -1,92 +1,89 @@
-//! Loading: from a file to a scheduler thread that answers requests.
+//! Loading a model: from a file to a scheduler thread.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_kernels::Variant;
-use cairn_kv::{Budget, Cache, Keeping, Rotation};
+use cairn_kv::{Budget, Cache, ModelTiers, Rotation};
 use cairn_models::{Hparams, Model, ModelFile};
 use cairn_prompt::Template;
 use cairn_tensor::{Backend, Caps, Cpu, Limits, Plan, Team, UnevenHead};
-use cairn_tier::{Costs, Fingerprint, NumericClass, RowTypes, WeightsDigest};
+use cairn_tier::{CostModel, Fingerprint, NumericClass, RowTypes, WeightsDigest};
 use cairn_tokenizer::Tokenizer;
 
-use crate::config::Kept;
-use crate::errand::Errand;
+use crate::command::{Command, CommandSender};
+use crate::config::CacheTiers;
 use crate::error::LoadError;
+use crate::metrics::Counters;
 use crate::random::Random;
-use crate::scheduler::{BATCH_ROWS, Scheduler};
-use crate::sequence::Job;
-use crate::usage::Counters;
+use crate::scheduler::{BATCH_ROWS, Phase, Scheduler};
 
-/// Contexts that are brought up when a model is loaded, beside those that are pinned: the last ones that were talked in.
-const PREFETCHED: usize = 2;
+/// Number of recently used contexts to prefetch when a model is loaded, in addition to pinned ones.
+const PREFETCH_CONTEXTS: usize = 2;
 
-/// A loaded model as requests see it. Dropping the last reference ends its thread and frees its memory.
+/// A loaded model. Dropping the last reference ends its scheduler thread and frees its memory.
 pub(crate) struct LoadedModel {
     pub(crate) file: Arc<ModelFile>,
     pub(crate) tokenizer: Arc<Tokenizer>,
-    /// The file's own chat template: none, broken with its reason, or ready.
+    /// The chat template in the model's file, if it has one.
     pub(crate) template: Result<Option<Template>, cairn_prompt::Error>,
     pub(crate) hparams: Hparams,
     pub(crate) caps: Caps,
-    /// The type of keys and values that was asked for.
-    pub(crate) kv_asked: DType,
-    /// Why they do not have it.
+    pub(crate) requested_kv_type: DType,
+    /// Why keys and values do not have the requested type, if so.
     pub(crate) kv_refused: Option<UnevenHead>,
     pub(crate) weights_bytes: u64,
     pub(crate) threads: usize,
-    /// Whether it computes as its family does for long sequences.
+    /// Whether it uses its family's variant for long contexts.
     pub(crate) long: bool,
     pub(crate) load_ns: u64,
-    pub(crate) jobs: mpsc::Sender<Job>,
-    pub(crate) errands: mpsc::Sender<Errand>,
-    /// How its state is kept beyond its stay, if it is.
-    pub(crate) keeping: Option<Keeping>,
+    pub(crate) commands: CommandSender,
+    /// The tiers of its chunks, if it has any.
+    pub(crate) tiers: Option<ModelTiers>,
+    /// Requests that the scheduler has not begun.
     pub(crate) queued: Arc<AtomicUsize>,
     alive: Arc<AtomicBool>,
 }
 
-/// What computes a model, made of the CPU backend that has its weights and the type of its pages.
+/// Makes a model's backend from the CPU backend that has its weights and its page type.
 pub type Device = Arc<dyn Fn(Cpu) -> Box<dyn Backend> + Send + Sync>;
 
-/// What loading needs from the engine.
+/// What the engine provides for a load.
 pub(crate) struct Loading {
     pub(crate) variant: &'static Variant,
     pub(crate) team: Arc<Team>,
     pub(crate) device: Device,
     pub(crate) budget: Arc<Budget>,
     pub(crate) parallel: usize,
-    /// Tokens of context that the first request asks for.
+    /// Context size of the first request.
     pub(crate) context_tokens: u32,
-    /// Type of keys and values that is asked for.
+    /// Requested type of keys and values.
     pub(crate) kv_type: DType,
-    /// Source of the seeds of requests that name none.
+    /// Seeds for requests without one.
     pub(crate) seeds: Random,
-    pub(crate) closing: Arc<AtomicBool>,
-    /// Where computed state is kept, and what the file's contents are.
-    pub(crate) kept: Option<(Kept, WeightsDigest)>,
-    /// Where its use is counted.
+    /// Tiers for the model's chunks, and the digest of its weights.
+    pub(crate) tiers: Option<(CacheTiers, WeightsDigest)>,
+    /// The model's metrics.
     pub(crate) counters: Arc<Counters>,
 }
 
 impl LoadedModel {
-    /// Whether its thread still runs.
+    /// Whether its scheduler accepts requests.
     pub(crate) fn alive(&self) -> bool {
         self.alive.load(Ordering::Acquire)
     }
 
-    /// Tells whether its thread still runs, also when this has been dropped.
+    /// A flag that is true while its scheduler runs, also after this is dropped.
     pub(crate) fn running(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.alive)
     }
 
-    /// Builds the model and starts its thread. Takes as long as reading the header and the vocabulary does; the weights
-    /// are mapped and come in as they are used.
+    /// Loads the model and starts its scheduler. Reads the header and the vocabulary; the weights are mapped, and read on first
+    /// use.
     pub(crate) fn load(file: ModelFile, loading: Loading) -> Result<Self, LoadError> {
         let started = Instant::now();
         let threads = loading.team.threads();
@@ -95,11 +92,12 @@ impl LoadedModel {
         let tokenizer = Arc::new(tokenizer);
         let template = chat_template(&file);
         if let Err(error) = &template {
-            tracing::warn!(%error, "the model's chat template cannot be used");
+            tracing::warn!(%error, "unusable chat template in the model file");
         }
         let (kv_type, kv_refused) = model.plan.kv_type(loading.kv_type);
         if let Some(why) = kv_refused {
-            tracing::warn!(asked = loading.kv_type.name(), used = kv_type.name(), %why, "type of the KV cache refused");
+            let requested = loading.kv_type.name();
+            tracing::warn!(requested, used = kv_type.name(), %why, "KV cache type not supported by the model");
         }
         let mut backend = (loading.device)(backend.with_kv_type(kv_type));
         let caps = backend.caps();
@@ -107,19 +105,20 @@ impl LoadedModel {
         let logits = model.plan.logits.expect("every family's plan ends in logits");
         let limits = Limits { rows: BATCH_ROWS, logit_rows: loading.parallel };
         let mut cache = Cache::new(layout, loading.budget);
-        let keeping = loading.kept.map(|(kept, weights)| keeping(kept, weights, &model.plan, &caps));
-        if let Some(keeping) = &keeping {
-            let costs = Costs::of_weights(weights_bytes(&file));
-            // Weights come in as they are used, so the first prompt finds its rows in RAM by then.
-            keeping.tiers.prefetch_model(&keeping.fingerprint, PREFETCHED);
-            cache.keep_in(keeping.clone(), costs);
+        let tiers = loading.tiers.map(|(tiers, weights)| model_tiers(tiers, weights, &model.plan, &caps));
+        if let Some(tiers) = &tiers {
+            let costs = CostModel::of_weights(weights_bytes(&file));
+            // Weights are read on first use, so the prefetch is done before the first prompt needs its rows.
+            tiers.tiers.prefetch_model(&tiers.fingerprint, PREFETCH_CONTEXTS);
+            cache.attach_tiers(tiers.clone(), costs);
         }
-        let rotation = Rotation::of(&model.plan, caps.kv_type);
+        let rotation = Rotation::from_plan(&model.plan, caps.kv_type);
         let plan = backend.prepare(model.plan, limits)?;
 
         let file = Arc::new(file);
-        let (jobs, inbox) = mpsc::channel();
-        let (errands, asked) = mpsc::channel();
+        let (commands, receiver) = CommandSender::channel();
+        let waker = commands.clone();
+        cache.set_waker(Arc::new(move || waker.send(Command::Wake)));
         let queued = Arc::new(AtomicUsize::new(0));
         let alive = Arc::new(AtomicBool::new(true));
         let scheduler = Scheduler {
@@ -134,16 +133,16 @@ impl LoadedModel {
             tokenizer: Arc::clone(&tokenizer),
             parallel: loading.parallel,
             waiting: VecDeque::new(),
-            crowded: false,
-            short_since: None,
-            step_took: std::time::Duration::ZERO,
+            is_crowded: false,
+            short_of_pages_since: None,
+            step_time: Duration::ZERO,
             seeds: loading.seeds,
             counters: loading.counters,
-            inbox,
-            errands: asked,
+            commands: receiver,
             queued: Arc::clone(&queued),
-            closing: loading.closing,
+            phase: Phase::default(),
             alive: Arc::clone(&alive),
+            has_changed: false,
         };
         std::thread::Builder::new()
             .name("cairn-scheduler".to_owned())
@@ -157,28 +156,33 @@ impl LoadedModel {
             template,
             hparams: model.hparams,
             caps,
-            kv_asked: loading.kv_type,
+            requested_kv_type: loading.kv_type,
             kv_refused,
             threads,
             load_ns: started.elapsed().as_nanos() as u64,
-            jobs,
-            errands,
-            keeping,
+            commands,
+            tiers,
             queued,
             alive,
         })
     }
 }
 
-/// How this model's state is kept. The plan decides, with the weights, all that is computed: dimensions, windows, RoPE frequencies,
-/// experts; writing it out covers what a list of facts might forget.
-fn keeping(kept: Kept, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> Keeping {
+impl Drop for LoadedModel {
+    fn drop(&mut self) {
+        self.commands.send(Command::Drain);
+    }
+}
+
+/// The tiers of a model. The fingerprint covers the whole plan: with the weights, it determines all that is computed
+/// (dimensions, windows, RoPE frequencies, experts). A list of facts could be incomplete.
+fn model_tiers(tiers: CacheTiers, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> ModelTiers {
     let class = format!("{}/{}/{}", caps.backend, caps.variant, caps.numerics_rev);
     let rows = RowTypes { keys: caps.kv_type, values: caps.kv_type };
     let facts = [("plan", format!("{plan:?}")), ("rows", format!("{rows:?}"))];
-    Keeping {
-        tiers: kept.tiers,
-        namespace: kept.namespace,
+    ModelTiers {
+        tiers: tiers.tiers,
+        namespace: tiers.namespace,
         fingerprint: Fingerprint::new(weights, facts.iter().map(|(name, value)| (*name, value.as_bytes()))),
         class: NumericClass::new(&class).expect("names of backends and variants are short"),
         rows,
@@ -186,16 +190,16 @@ fn keeping(kept: Kept, weights: WeightsDigest, plan: &Plan, caps: &Caps) -> Keep
     }
 }
 
-/// Says whether a file could be loaded, without a thread that answers: nothing of it stays in memory.
+/// Checks that a model file can be loaded. Nothing stays in memory.
 pub(crate) fn check(file: &ModelFile, variant: &'static Variant, team: Arc<Team>) -> Result<(), LoadError> {
     let mut backend = Cpu::new(variant, team);
-    // For any context: the longest asks for no more of a file than the shortest.
+    // The context size does not matter: all sizes need the same tensors.
     let (_, model) = read(file, 1, &mut backend)?;
     backend.prepare(model.plan, Limits { rows: 1, logit_rows: 1 })?;
     Ok(())
 }
 
-/// A file's vocabulary and its model, whose weights the backend then has.
+/// Reads the vocabulary and the model, and gives the weights to the backend.
 fn read(file: &ModelFile, context_tokens: usize, backend: &mut Cpu) -> Result<(Tokenizer, Model), LoadError> {
     let tokenizer = Tokenizer::from_metadata(file.gguf().metadata())?;
     let model = cairn_models::load(file, context_tokens, backend)?;
@@ -215,12 +219,12 @@ fn chat_template(file: &ModelFile) -> Result<Option<Template>, cairn_prompt::Err
     }
 }
 
-/// Bytes of all tensors in the file.
+/// Total size of the tensors in the file.
 pub(crate) fn weights_bytes(file: &ModelFile) -> u64 {
     file.gguf().tensors().iter().map(|tensor| tensor.bytes).sum()
 }
 
-/// Refuses a model that this machine's memory cannot hold beside what runs already.
+/// Checks that the model fits into the memory that is available now.
 pub(crate) fn check_memory(
     file: &ModelFile,
     context_tokens: u32,
@@ -228,8 +232,8 @@ pub(crate) fn check_memory(
     machine: &Machine,
 ) -> Result<(), LoadError> {
     let limits = Limits { rows: BATCH_ROWS, logit_rows: 1 };
-    let need = cairn_models::need(file, context_tokens as usize, limits, kv_type)?;
-    // The whole file counts, also what this family does not read.
+    let need = cairn_models::memory_requirements(file, context_tokens as usize, limits, kv_type)?;
+    // All tensors count, also those that the family does not read.
     let need_bytes = weights_bytes(file).saturating_add(need.kv_bytes).saturating_add(need.activations_bytes);
     let have_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.available_bytes);
     if need_bytes > have_bytes {

@@ -1,17 +1,16 @@
-//! Random numbers: where draws and seeds come from.
+//! Random numbers for draws and seeds.
 
 /// SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// The stream that a seed stands for.
+    /// The stream of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next 64 bits; also a good seed of another stream, which a seed counted upwards would not be: its stream is this
-    /// one, begun a little later.
+    /// The next 64 bits, also suitable as a seed. Consecutive seeds are not: their streams are shifted copies of each other.
     pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;

@@ -1,43 +1,43 @@
-//! What is asked of a loaded model, and what comes back.
+//! A generation request and the events that answer it.
 
-use cairn_kv::{Recomputed, Whose};
+use cairn_kv::{CacheScope, RecomputedTokens};
 
-use crate::full::{Full, WhenFull};
+use crate::context_full::{ContextFull, ContextFullPolicy};
 
 /// One request for text.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
-    /// The whole prompt. What a cache already holds of it is found by the scheduler.
+    /// The whole prompt. The scheduler looks up which part of it is cached.
     pub prompt: Vec<u32>,
     /// How the next token is chosen.
     pub sampling: Sampling,
-    /// Texts that end the answer; they are not part of it.
+    /// Texts that end the answer. They are not part of it.
     pub stop: Vec<String>,
-    /// The most tokens to generate; the context's end is a limit all the same.
+    /// Maximum number of tokens to generate. The size of the context is a limit in any case.
     pub max_tokens: Option<u32>,
-    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    /// Report the log probability of each token, and of this many most likely tokens at its position.
     pub logprobs: Option<usize>,
     /// What to do when the context is full.
-    pub when_full: WhenFull,
-    /// Whose it is: what it may find computed, and what becomes of what it computes.
-    pub whose: Whose,
+    pub on_context_full: ContextFullPolicy,
+    /// Which cached rows the request may use, and who owns the rows that it computes.
+    pub scope: CacheScope,
 }
 
 /// How a token is chosen. The defaults and the order of the steps are Ollama's: penalties, top-k, typical-p, top-p, min-p,
 /// temperature, draw.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
-    /// 0 takes the likeliest token.
+    /// 0 takes the most likely token.
     pub temperature: f32,
-    /// Keep the k likeliest; 0 or less keeps all.
+    /// Keep the k most likely tokens; 0 or less keeps all.
     pub top_k: i32,
-    /// Keep the likeliest whose probabilities sum to this (Holtzman et al., arXiv 1904.09751); 1 keeps all.
+    /// Keep the most likely tokens whose probabilities sum to this (Holtzman et al., arXiv 1904.09751); 1 keeps all.
     pub top_p: f32,
-    /// Drop what is less likely than this fraction of the likeliest; 0 drops nothing.
+    /// Drop tokens less likely than this fraction of the most likely one; 0 drops nothing.
     pub min_p: f32,
-    /// Keep what is closest to the expected surprise (Meister et al., arXiv 2202.00666); 1 keeps all.
+    /// Keep the tokens closest to the expected surprise (Meister et al., arXiv 2202.00666); 1 keeps all.
     pub typical_p: f32,
-    /// Recent tokens that penalties look at; 0 switches them off, negative means the whole context.
+    /// Number of recent tokens that the penalties apply to; 0 disables them, a negative number means the whole context.
     pub repeat_last_n: i32,
     /// Divides positive and multiplies negative logits of recent tokens (Keskar et al., arXiv 1909.05858); 1 changes nothing.
     pub repeat_penalty: f32,
@@ -45,7 +45,7 @@ pub struct Sampling {
     pub presence_penalty: f32,
     /// Subtracted for each time that a recent token occurs.
     pub frequency_penalty: f32,
-    /// Fixes the draw. Without one, a request draws its own.
+    /// Seed of the random draw. Without one, the model supplies a seed.
     pub seed: Option<u64>,
 }
 
@@ -66,138 +66,138 @@ impl Default for Sampling {
     }
 }
 
-/// What a request sends back.
+/// An event of a running generation.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// The next piece of text.
-    Text(Text),
-    /// The context is full, and a shorter prompt is wanted.
-    Full(Full),
-    /// The end; nothing follows.
-    Done(Finish),
-    /// It failed; nothing follows.
-    Failed(GenerateError),
+    Delta(Delta),
+    /// The context is full, and the scheduler requests a shorter prompt.
+    ContextFull(ContextFull),
+    /// The generation finished. This is the last event.
+    Finish(Finish),
+    /// The generation failed. This is the last event.
+    Error(GenerateError),
 }
 
 /// A piece of an answer.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Text {
-    /// Whole characters, stop texts already taken out; empty only where a token has no text.
+pub struct Delta {
+    /// Complete characters without stop texts. Empty only for tokens without text.
     pub text: String,
-    /// Of the tokens whose text ends here, where they were asked for.
+    /// Log probabilities of the tokens whose text ends here, if requested.
     pub logprobs: Vec<Logprob>,
-    /// What the request has taken up to here: all that is known of one that is given up before its end.
-    pub spent: Spent,
+    /// Usage up to here, so that a cancelled request can report it too.
+    pub usage: Usage,
 }
 
-/// What a request has taken so far.
+/// Token counts and times of one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// The whole prompt, cached or not.
+pub struct Usage {
+    /// Tokens of the whole prompt, cached or not.
     pub prompt_tokens: usize,
-    /// Of these, how many were not computed because a cache held them.
+    /// Prompt tokens that were not computed because their rows were cached.
     pub cached_tokens: usize,
-    /// Where those came from that had left the page pool.
-    pub recalled: Recalls,
+    /// The part of the cached tokens that was restored from tiers.
+    pub restored: RestoreUsage,
     /// Time spent on the prompt tokens that were computed.
     pub prompt_ns: u64,
-    /// Tokens generated.
+    /// Generated tokens.
     pub eval_tokens: usize,
-    /// Time spent on them.
+    /// Time spent on generated tokens.
     pub eval_ns: u64,
 }
 
-/// How likely a token of an answer was.
+/// Log probabilities at one position of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logprob {
-    /// The token.
-    pub chosen: Likely,
-    /// The likeliest at its place, the likeliest first.
-    pub top: Vec<Likely>,
+    /// The token that was chosen.
+    pub chosen: TokenLogprob,
+    /// The most likely tokens, in descending order.
+    pub top: Vec<TokenLogprob>,
 }
 
-/// A token and how likely it is by the model's own logits, before penalties, filters and temperature.
+/// A token's log probability by the model's own logits, before penalties, filters and temperature.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Likely {
-    /// The token's id.
+pub struct TokenLogprob {
+    /// The token id.
     pub token: u32,
-    /// Its text, which may end within a character.
+    /// The token's text, which may end within a character.
     pub bytes: Vec<u8>,
-    /// The natural logarithm of its probability. A token that cannot be has [`IMPOSSIBLE`].
+    /// Natural logarithm of the token's probability, at least [`MIN_LOGPROB`].
     pub logprob: f64,
 }
 
-/// Stands for the logarithm of zero, which JSON cannot have. The number is OpenAI's.
-pub const IMPOSSIBLE: f64 = -9999.0;
+/// Replaces the logarithm of zero, which JSON cannot represent. The value is OpenAI's.
+pub const MIN_LOGPROB: f64 = -9999.0;
 
-/// Why an answer ended.
+/// Why a generation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model ended it, or a stop text came.
+    /// The model generated an end token, or a stop text occurred.
     Stop,
-    /// The token limit or the context's end was reached.
+    /// The token limit or the end of the context was reached.
     Length,
 }
 
-/// An answer's measures.
+/// The result of a generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finish {
-    /// Why it ended.
+    /// Why the generation stopped.
     pub reason: FinishReason,
-    /// What it has taken, all in all.
-    pub spent: Spent,
+    /// Total usage.
+    pub usage: Usage,
     /// The generated token ids.
     pub tokens: Vec<u32>,
-    /// Tokens that were forgotten while it was being computed, without a new prompt.
-    pub forgotten_tokens: usize,
+    /// Tokens that context shifts dropped during the generation.
+    pub dropped_tokens: usize,
 }
 
-/// Prompt tokens that came back from the tiers.
+/// Prompt tokens that were restored from tiers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Recalls {
+pub struct RestoreUsage {
     /// Tokens from host memory.
     pub ram_tokens: usize,
     /// Tokens from this machine's disk.
     pub ssd_tokens: usize,
     /// Tokens from the remote tier.
     pub remote_tokens: usize,
-    /// Time from the lookup to the last chunk.
-    pub ns: u64,
-    /// What computing these tokens would have taken, by what computing has taken lately.
+    /// Time from the lookup to the last restored chunk.
+    pub wait_ns: u64,
+    /// Estimated time to compute the restored tokens, from recent measurements.
     pub recompute_ns: u64,
-    /// Prompt tokens that were computed after all, by why. The last one, which always is, does not count.
-    pub recomputed: Recomputed,
+    /// Prompt tokens that were computed, by reason. The last token is always computed and does not count.
+    pub recomputed: RecomputedTokens,
 }
 
-/// Why a request failed after it had been accepted.
+/// Why a generation failed after the request was accepted.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum GenerateError {
-    /// Nothing to compute.
+    /// The prompt has no tokens.
     #[error("the prompt is empty")]
     EmptyPrompt,
     /// The prompt leaves no room for an answer.
     #[error("the prompt has {prompt_tokens} tokens, and the context has room for {context_tokens}")]
     PromptTooLong {
-        /// Tokens in the prompt.
+        /// Tokens of the prompt.
         prompt_tokens: usize,
-        /// Tokens that the context holds.
+        /// Size of the context.
         context_tokens: usize,
     },
-    /// The prompt has a token that the model does not know.
+    /// The prompt has a token outside of the model's vocabulary.
     #[error("the prompt has token {token}, and the model's vocabulary has {vocabulary}")]
     UnknownToken {
-        /// The token.
+        /// The token id.
         token: u32,
-        /// Tokens that the model knows.
+        /// Size of the vocabulary.
         vocabulary: usize,
     },
-    /// No page is left, and none can be evicted.
+    /// No page is free, and none can be evicted.
     #[error("KV cache memory is full: {0}")]
     CacheFull(String),
-    /// The file under the mapping changed.
+    /// The model file changed while it was mapped.
     #[error("{0}; the model was unloaded, load it again once the file is whole")]
     ModelVanished(String),
-    /// The backend refused a step.
+    /// The backend rejected a step.
     #[error("computation failed: {0}")]
     Backend(String),
     /// The scheduler thread ended.

@@ -1,7 +1,7 @@
 //! Chooses the next token from its logits.
 //!
 //! The steps are those of Ollama's default chain, in its order: penalties, top-k, typical-p, top-p, min-p, temperature,
-//! draw. Candidates are kept sorted, likeliest first and lower ids first among equals, so that a seed fixes the answer.
+//! draw. Candidates are kept sorted, most likely first, equal ones by id, so that a seed fixes the answer.
 
 use crate::random::Random;
 use crate::request::Sampling;
@@ -21,7 +21,7 @@ struct Candidate {
 }
 
 impl Sampler {
-    /// `seed` is used where the request names none.
+    /// `seed` is used if the request has none.
     pub(crate) fn new(sampling: Sampling, seed: u64) -> Self {
         let random = Random::new(sampling.seed.unwrap_or(seed));
         Self { sampling, random, candidates: Vec::new() }
@@ -31,10 +31,10 @@ impl Sampler {
     pub(crate) fn sample(&mut self, logits: &mut [f32], history: &[u32]) -> u32 {
         self.penalise(logits, history);
         if self.sampling.temperature <= 0.0 {
-            return likeliest(logits);
+            return argmax(logits);
         }
         self.candidates.clear();
-        // A logit that is not a number is no candidate; a model that yields only such has nothing to say.
+        // A NaN logit is not a candidate. If all are NaN, the result is token 0.
         self.candidates.extend(
             logits.iter().enumerate().filter(|(_, logit)| !logit.is_nan()).map(|(id, &logit)| Candidate {
                 id: id as u32,
@@ -77,10 +77,10 @@ impl Sampler {
             _ => self.candidates.len(),
         };
         if keep < self.candidates.len() {
-            self.candidates.select_nth_unstable_by(keep, likelier);
+            self.candidates.select_nth_unstable_by(keep, by_logit);
             self.candidates.truncate(keep);
         }
-        self.candidates.sort_unstable_by(likelier);
+        self.candidates.sort_unstable_by(by_logit);
     }
 
     fn typical_p(&mut self) {
@@ -94,7 +94,7 @@ impl Sampler {
         let distance = |candidate: &Candidate| (surprise(candidate) - entropy).abs();
         self.candidates.sort_by(|a, b| distance(a).total_cmp(&distance(b)));
         self.keep_mass(mass);
-        self.candidates.sort_unstable_by(likelier);
+        self.candidates.sort_unstable_by(by_logit);
     }
 
     fn top_p(&mut self) {
@@ -140,12 +140,12 @@ impl Sampler {
     }
 }
 
-fn likelier(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+fn by_logit(a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
     b.logit.total_cmp(&a.logit).then(a.id.cmp(&b.id))
 }
 
-/// The id of the largest logit, the lowest id among equals.
-fn likeliest(logits: &[f32]) -> u32 {
+/// The id of the largest logit; the lowest id if several are equal.
+fn argmax(logits: &[f32]) -> u32 {
     let mut best = 0;
     for (id, logit) in logits.iter().enumerate() {
         if *logit > logits[best] || logits[best].is_nan() {
@@ -173,7 +173,7 @@ fn softmax(candidates: &mut [Candidate]) {
 mod tests {
     use super::*;
 
-    fn chosen(sampling: Sampling, logits: &[f32], history: &[u32], draws: usize) -> Vec<usize> {
+    fn count_draws(sampling: Sampling, logits: &[f32], history: &[u32], draws: usize) -> Vec<usize> {
         let mut counts = vec![0; logits.len()];
         let mut sampler = Sampler::new(sampling, 7);
         for _ in 0..draws {
@@ -182,40 +182,48 @@ mod tests {
         counts
     }
 
-    fn open() -> Sampling {
+    fn unfiltered() -> Sampling {
         Sampling { temperature: 1.0, top_k: 0, top_p: 1.0, ..Sampling::default() }
     }
 
     #[test]
-    fn zero_temperature_takes_the_likeliest_and_the_lower_id_of_two() {
+    fn zero_temperature_takes_largest_logit_and_lowest_id() {
         let greedy = Sampling { temperature: 0.0, ..Sampling::default() };
-        assert_eq!(chosen(greedy.clone(), &[0.0, 3.0, 3.0, 1.0], &[], 5), [0, 5, 0, 0], "ties go to the lower id");
-        assert_eq!(chosen(greedy, &[f32::NAN, 1.0], &[], 2), [0, 2], "a NaN never wins");
+        assert_eq!(count_draws(greedy.clone(), &[0.0, 3.0, 3.0, 1.0], &[], 5), [0, 5, 0, 0], "ties go to the lower id");
+        assert_eq!(count_draws(greedy, &[f32::NAN, 1.0], &[], 2), [0, 2], "NaN is never the largest");
     }
 
     #[test]
-    fn a_draw_follows_the_probabilities() {
-        let counts = chosen(open(), &[0.0, 2f32.ln(), 4f32.ln()], &[], 70_000);
+    fn draws_follow_probabilities() {
+        let counts = count_draws(unfiltered(), &[0.0, 2f32.ln(), 4f32.ln()], &[], 70_000);
         for (count, expected) in counts.iter().zip([10_000, 20_000, 40_000]) {
             assert!(count.abs_diff(expected) < 600, "{counts:?} is far from 1 : 2 : 4");
         }
     }
 
     #[test]
-    fn each_filter_drops_what_it_should() {
+    fn filters_drop_unlikely_tokens() {
         let logits = [0.0, 1.0, 2.0, 3.0, 3.5];
-        let kept = |sampling| chosen(sampling, &logits, &[], 3000).iter().map(|&n| n > 0).collect::<Vec<_>>();
-        assert_eq!(kept(Sampling { top_k: 2, ..open() }), [false, false, false, true, true], "top-k 2");
+        let kept = |sampling| count_draws(sampling, &logits, &[], 3000).iter().map(|&n| n > 0).collect::<Vec<_>>();
+        assert_eq!(kept(Sampling { top_k: 2, ..unfiltered() }), [false, false, false, true, true], "top-k 2");
         // Probabilities: .017 .046 .126 .341 .470
-        assert_eq!(kept(Sampling { top_p: 0.8, ..open() }), [false, false, false, true, true], "top-p 0.8");
-        assert_eq!(kept(Sampling { top_p: 0.0, ..open() }), [false, false, false, false, true], "top-p 0 keeps one");
-        assert_eq!(kept(Sampling { min_p: 0.2, ..open() }), [false, false, true, true, true], "min-p 0.2");
+        assert_eq!(kept(Sampling { top_p: 0.8, ..unfiltered() }), [false, false, false, true, true], "top-p 0.8");
+        assert_eq!(
+            kept(Sampling { top_p: 0.0, ..unfiltered() }),
+            [false, false, false, false, true],
+            "top-p 0 keeps one"
+        );
+        assert_eq!(kept(Sampling { min_p: 0.2, ..unfiltered() }), [false, false, true, true, true], "min-p 0.2");
         // Entropy 1.22 nats; surprises 4.06 3.07 2.07 1.08 .755: the closest is the fourth.
-        assert_eq!(kept(Sampling { typical_p: 0.3, ..open() }), [false, false, false, true, false], "typical-p 0.3");
+        assert_eq!(
+            kept(Sampling { typical_p: 0.3, ..unfiltered() }),
+            [false, false, false, true, false],
+            "typical-p 0.3"
+        );
     }
 
     #[test]
-    fn penalties_look_at_the_window_only() {
+    fn penalties_apply_within_window_only() {
         let greedy = |repeat_last_n| Sampling {
             temperature: 0.0,
             repeat_last_n,
@@ -225,16 +233,16 @@ mod tests {
             ..Sampling::default()
         };
         // 3.0 / 2 - 2 * 0.1 - 0.5 = 0.8, below 1.0.
-        assert_eq!(chosen(greedy(64), &[1.0, 3.0], &[1, 1], 1), [1, 0], "both in the window");
-        assert_eq!(chosen(greedy(0), &[1.0, 3.0], &[1, 1], 1), [0, 1], "window off");
-        assert_eq!(chosen(greedy(1), &[1.0, 3.0], &[1, 0], 1), [0, 1], "only token 0 is in the window");
-        assert_eq!(chosen(greedy(-1), &[1.0, 3.0], &[1, 0], 1), [0, 1], "both penalised: 0.9 against -0.1");
+        assert_eq!(count_draws(greedy(64), &[1.0, 3.0], &[1, 1], 1), [1, 0], "both in the window");
+        assert_eq!(count_draws(greedy(0), &[1.0, 3.0], &[1, 1], 1), [0, 1], "window off");
+        assert_eq!(count_draws(greedy(1), &[1.0, 3.0], &[1, 0], 1), [0, 1], "only token 0 is in the window");
+        assert_eq!(count_draws(greedy(-1), &[1.0, 3.0], &[1, 0], 1), [0, 1], "both penalised: 0.9 against -0.1");
     }
 
     #[test]
-    fn a_seed_fixes_the_answer() {
+    fn equal_seeds_draw_equal_tokens() {
         let seeded = |seed| {
-            let mut sampler = Sampler::new(Sampling { seed: Some(seed), ..open() }, 1);
+            let mut sampler = Sampler::new(Sampling { seed: Some(seed), ..unfiltered() }, 1);
             (0..64).map(|_| sampler.sample(&mut [0.0; 50], &[])).collect::<Vec<_>>()
         };
         assert_eq!(seeded(42), seeded(42), "the same seed draws the same tokens");

@@ -1,176 +1,229 @@
-//! The loop that computes: one thread for each loaded model.
+//! The scheduler: one thread for each loaded model that computes batches.
 //!
-//! Every step gathers rows from all active sequences into one batch, so that several answers grow at once: first the
-//! sequences that need a single row, then pieces of longer prompts, short ones while others are waiting for their next
-//! token. After the step each sequence whose last row was in it gets its next token.
+//! Every step gathers rows of all active sequences into one batch, so that several answers grow at the same time. First come
+//! the sequences that need a single row, then parts of longer prompts. Prompt parts are short while other sequences decode. A
+//! sequence whose last row was in the batch gets its next token after the step.
 //!
-//! **Invariant:** a row's logits do not depend on the batch around it, so the order chosen here changes when an answer
-//! comes, never what it says.
+//! All that happens outside of the thread reaches it as a [`Command`]. A scheduler without work blocks until the next command
+//! or deadline.
+//!
+//! **Invariant:** a row's logits do not depend on the rest of the batch. The order of rows changes latency, never an answer.
 
-mod recall;
-mod space;
+mod context_full;
+mod restore;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use cairn_kv::{Cache, Fixed, Rotation};
+use cairn_kv::{Cache, Rotation, RotationError};
 use cairn_models::ModelFile;
 use cairn_tensor::{Backend, Batch, BufferId, PlanId, Row, Team};
 use cairn_tokenizer::Tokenizer;
 
-pub(crate) use self::recall::HAND_OVER;
-use crate::errand::Errand;
+pub(crate) use self::restore::FLUSH_TIMEOUT;
+use crate::command::Command;
+use crate::metrics::Counters;
 use crate::random::Random;
 use crate::request::{Event, GenerateError};
 use crate::sequence::{Job, Sequence};
-use crate::usage::Counters;
 
-/// Rows of a batch that carries nothing but prompts.
+/// Rows of a batch that has prompt rows only.
 pub(crate) const BATCH_ROWS: usize = 512;
-/// Prompt rows of a batch that also carries the next token of running answers, so that these do not stall.
+/// Prompt rows of a batch that also decodes, so that running answers do not stall.
 const SHARED_PROMPT_ROWS: usize = 64;
-/// How long an answer waits for pages that other models hold. One that is unloaded takes up to [`HAND_OVER`] to give its own back, and
-/// longer on a machine that is busy.
-const PAGES_WITHIN: Duration = HAND_OVER.saturating_mul(5);
-/// How long to sleep when every listener is behind.
-const STALL: Duration = Duration::from_millis(1);
+/// Timeout for pages that other models hold. An unloaded model takes up to [`FLUSH_TIMEOUT`] to free its pages, and longer on a
+/// busy machine.
+const PAGE_TIMEOUT: Duration = FLUSH_TIMEOUT.saturating_mul(5);
 
-/// What a scheduler works with.
+/// A model's scheduler.
 pub(crate) struct Scheduler {
     pub(crate) file: Arc<ModelFile>,
-    /// The threads that compute; this one is the first of them.
+    /// The compute threads. The scheduler's thread is the first of them.
     pub(crate) team: Arc<Team>,
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) plan: PlanId,
     pub(crate) logits: BufferId,
     pub(crate) vocabulary: usize,
     pub(crate) cache: Cache,
-    /// How the model's keys are turned, if they can be.
-    pub(crate) rotation: Result<Rotation, Fixed>,
+    /// Rotation of the model's keys, or the reason why it is impossible.
+    pub(crate) rotation: Result<Rotation, RotationError>,
     pub(crate) tokenizer: Arc<Tokenizer>,
-    /// Sequences that are computed at once; further requests wait.
+    /// Maximum number of active sequences. Further requests wait.
     pub(crate) parallel: usize,
-    /// Requests without a place in the cache, next first but for those whose clients do not read.
+    /// Requests that are not active, in the order of admission. Paused sequences whose client does not read are skipped.
     pub(crate) waiting: VecDeque<Waiting>,
-    /// Set when pages ran out: nobody is admitted before an answer has ended, or its client has stopped reading.
-    pub(crate) crowded: bool,
-    /// Since when a sequence that is alone has found no page.
-    pub(crate) short_since: Option<Instant>,
-    /// What the last step took.
-    pub(crate) step_took: Duration,
-    /// Source of the seeds of requests that name none.
+    /// Set when pages ran out. No sequence is admitted until one has finished or paused.
+    pub(crate) is_crowded: bool,
+    /// Since when the only sequence has found no page.
+    pub(crate) short_of_pages_since: Option<Instant>,
+    /// Duration of the last step.
+    pub(crate) step_time: Duration,
+    /// Seeds for requests without one.
     pub(crate) seeds: Random,
-    /// What is asked of the model, for whoever reads metrics.
     pub(crate) counters: Arc<Counters>,
-    pub(crate) inbox: Receiver<Job>,
-    /// What else is asked of it.
-    pub(crate) errands: Receiver<Errand>,
-    /// Requests not yet begun, counted for the queue's limit.
+    pub(crate) commands: Receiver<Command>,
+    /// Number of new requests, for the queue's limit.
     pub(crate) queued: Arc<AtomicUsize>,
-    /// Set by the engine to end all work, and by the scheduler when it has ended.
-    pub(crate) closing: Arc<AtomicBool>,
+    pub(crate) phase: Phase,
+    /// Cleared when the scheduler accepts no more requests.
     pub(crate) alive: Arc<AtomicBool>,
+    /// Whether the current round of the loop changed something, so that another round may too.
+    pub(crate) has_changed: bool,
+}
+
+/// How far a scheduler is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// It accepts requests.
+    #[default]
+    Running,
+    /// It completes its generations and ends.
+    Draining,
+    /// It ends now.
+    ShuttingDown,
 }
 
 impl Scheduler {
-    /// Serves requests until the engine lets go of the model, or the model's file fails.
+    /// Serves requests until the model is unloaded, or its file fails.
     pub(crate) fn run(mut self) {
         // Two threads of a team on one core would wait for each other at every barrier.
         self.team.pin_caller();
         let mut active = Vec::new();
         let mut batch = Batch::default();
         let mut row = vec![0.0; self.vocabulary];
-        // The last to be declared is dropped first: whoever is told of the end by a drop may ask again at once.
-        let _alive = Alive(Arc::clone(&self.alive));
-        let (mut keeping, mut answering) = (false, None);
+        // Declared last, so dropped first: a client that sees its generation fail may load the model again at once.
+        let _alive = ClearOnDrop(Arc::clone(&self.alive));
+        let mut answering = None;
         loop {
-            let open = self.receive(active.is_empty() && !keeping);
-            self.run_errands(&mut active);
-            if !open && self.waiting.is_empty() && active.is_empty() {
-                break self.hand_over();
+            self.receive(&mut active);
+            match self.phase {
+                Phase::ShuttingDown => {
+                    self.fail(&mut active, &GenerateError::Unloaded);
+                    break self.flush_all();
+                }
+                Phase::Draining if self.waiting.is_empty() && active.is_empty() => break self.flush_all(),
+                Phase::Draining | Phase::Running => {}
             }
-            if self.closing.load(Ordering::Relaxed) {
-                self.fail(&mut active, &GenerateError::Unloaded);
-                break self.hand_over();
-            }
+            self.has_changed = false;
             self.admit(&mut active);
-            self.absorb(&mut active);
-            self.make_space(&mut active);
+            self.resume_full_contexts(&mut active);
+            self.poll_restores(&mut active);
             answering = if active.is_empty() { None } else { answering.or_else(|| self.cache.answering()) };
-            keeping = self.keep(!active.is_empty());
+            self.flush_some(!active.is_empty());
             if let Err(error) = self.step(&mut active, &mut batch, &mut row) {
-                tracing::error!(%error, "the model is unloaded");
+                tracing::error!(%error, "model unloaded after an error");
                 self.fail(&mut active, &error);
                 break;
             }
         }
     }
 
-    /// Copies what is due for the tiers: a whole chunk where nobody waits, else as much as makes the step before it hardly longer.
-    /// Returns whether there was something.
-    fn keep(&mut self, answering: bool) -> bool {
+    /// Copies rows that are due for the tiers: a whole chunk if no sequence is active, else a slice that hardly delays the next
+    /// step.
+    fn flush_some(&mut self, answering: bool) {
         let began = Instant::now();
-        let most_bytes = if answering { slice_bytes(self.step_took) } else { usize::MAX };
-        let keeping = self.cache.keep_some(self.backend.as_ref(), most_bytes);
-        if answering && keeping {
-            self.counters.count(|usage| usage.stalls.add(began.elapsed()));
+        let max_bytes = if answering { slice_bytes(self.step_time) } else { usize::MAX };
+        let flushed = self.cache.flush_some(self.backend.as_ref(), max_bytes);
+        if answering && flushed {
+            self.counters.count(|metrics| metrics.stalls.add(began.elapsed()));
         }
-        keeping
+        self.has_changed |= flushed;
     }
 
-    /// Takes in new requests; waits for one when there is nothing to do. Returns whether more can come.
-    fn receive(&mut self, idle: bool) -> bool {
-        if idle && self.waiting.is_empty() {
-            // The time-out is there only to notice a shutdown.
-            match self.inbox.recv_timeout(Duration::from_millis(200)) {
-                Ok(job) => self.waiting.push_back(Waiting::New(Box::new(job))),
-                Err(RecvTimeoutError::Timeout) => return true,
-                Err(RecvTimeoutError::Disconnected) => return false,
+    /// Executes all commands that have arrived. Waits for one if there is nothing else to do.
+    fn receive(&mut self, active: &mut Vec<Sequence>) {
+        let first = match self.idle_time(active) {
+            Some(Duration::ZERO) => None,
+            Some(time) => match self.commands.recv_timeout(time) {
+                Ok(command) => Some(command),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => Some(Command::Drain),
+            },
+            None => Some(self.commands.recv().unwrap_or(Command::Drain)),
+        };
+        let mut next = first.or_else(|| self.commands.try_recv().ok());
+        while let Some(command) = next {
+            match command {
+                Command::Generate(job) => self.waiting.push_back(Waiting::New(job)),
+                Command::Cache(command) => {
+                    // A cancelled generation of the owner must not keep rows that are to be deleted.
+                    self.close_cancelled(active);
+                    self.run_cache_command(command);
+                }
+                Command::Wake => {}
+                Command::Drain => self.phase = self.phase.max(Phase::Draining),
+                Command::Shutdown => self.phase = Phase::ShuttingDown,
             }
-        }
-        loop {
-            match self.inbox.try_recv() {
-                Ok(job) => self.waiting.push_back(Waiting::New(Box::new(job))),
-                Err(TryRecvError::Empty) => return true,
-                Err(TryRecvError::Disconnected) => return false,
-            }
+            next = self.commands.try_recv().ok();
         }
     }
 
-    /// Gives waiting requests a place, in their order, as long as there is one. Who does not read waits without hindering
-    /// those behind, and who has gone does not count.
+    /// Time until the scheduler has something to do without a command; none if it never has.
+    fn idle_time(&self, active: &[Sequence]) -> Option<Duration> {
+        if self.has_changed {
+            return Some(Duration::ZERO);
+        }
+        let paused = self.waiting.iter().filter_map(|waiting| match waiting {
+            Waiting::New(_) => None,
+            Waiting::Paused(sequence) => Some(&**sequence),
+        });
+        let mut blocked = active.iter().chain(paused).filter(|sequence| sequence.is_blocked());
+        if !blocked.all(Sequence::wait_for_client) {
+            return Some(Duration::ZERO);
+        }
+        let needs_pages = active.is_empty() && self.waiting.iter().any(|waiting| !waiting.is_blocked());
+        let pages = self.short_of_pages_since.filter(|_| needs_pages);
+        let pages = pages.map(|since| PAGE_TIMEOUT.saturating_sub(since.elapsed()));
+        let restores = active.iter().filter_map(|sequence| self.cache.restore_timeout(sequence.restore.as_ref()?));
+        restores.chain(pages).chain(self.cache.next_flush()).min()
+    }
+
+    /// Admits waiting requests in their order while there is room. Requests whose client does not read do not hold up those
+    /// behind them. Cancelled requests are dropped.
     fn admit(&mut self, active: &mut Vec<Sequence>) {
-        let before = self.new_requests();
-        self.waiting.retain(|waiting| !waiting.gone());
-        self.queued.fetch_sub(before - self.new_requests(), Ordering::Relaxed);
-        while let Some(next) = self.waiting.iter().position(|waiting| !waiting.stalled())
-            && self.find_place(active)
+        let (before, new_before) = (self.waiting.len(), self.new_requests());
+        self.waiting.retain(|waiting| !waiting.is_cancelled());
+        self.queued.fetch_sub(new_before - self.new_requests(), Ordering::Relaxed);
+        self.has_changed |= self.waiting.len() < before;
+        if self.waiting.is_empty() && active.is_empty() {
+            // The sequence that was short of pages was cancelled.
+            self.short_of_pages_since = None;
+        }
+        while let Some(next) = self.waiting.iter().position(|waiting| !waiting.is_blocked())
+            && self.has_room(active)
         {
-            match self.waiting.remove(next).expect("the position was just found, and places are added behind it") {
+            match self
+                .waiting
+                .remove(next)
+                .expect("the position was just found, and paused sequences are added behind it")
+            {
                 Waiting::New(job) => {
                     self.queued.fetch_sub(1, Ordering::Relaxed);
                     active.extend(self.begin(*job));
+                    self.has_changed = true;
                 }
                 Waiting::Paused(mut sequence) => {
-                    let (seq, cached) = self.cache.open_for(sequence.history(), sequence.whose());
+                    let (seq, cached) = self.cache.open_scoped(sequence.history(), sequence.scope());
                     sequence.reopen(seq, cached);
-                    self.recall(&mut sequence);
+                    self.begin_restore(&mut sequence);
                     active.push(*sequence);
+                    // A sequence that waits for pages of other models is tried again after a command only.
+                    self.has_changed |= self.short_of_pages_since.is_none();
                 }
             }
         }
     }
 
-    /// Whether one more sequence may be active. One whose client does not read gives up its place to one that waits.
-    fn find_place(&mut self, active: &mut Vec<Sequence>) -> bool {
-        if active.len() < self.parallel && (active.is_empty() || !self.crowded) {
+    /// Whether one more sequence may be active. Pauses one whose client does not read, if that makes room.
+    fn has_room(&mut self, active: &mut Vec<Sequence>) -> bool {
+        if active.len() < self.parallel && (active.is_empty() || !self.is_crowded) {
             return true;
         }
-        let Some(stalled) = active.iter().position(Sequence::stalled) else { return false };
-        let sequence = active.remove(stalled);
+        let Some(blocked) = active.iter().position(Sequence::is_blocked) else { return false };
+        let sequence = active.remove(blocked);
         self.cache.close(sequence.seq);
         self.waiting.push_back(Waiting::Paused(Box::new(sequence)));
         true
@@ -180,102 +233,97 @@ impl Scheduler {
         self.waiting.iter().filter(|waiting| matches!(waiting, Waiting::New(_))).count()
     }
 
-    /// Finds a place for a request and what the cache has of its prompt, or tells it why not.
+    /// Opens a sequence for a request with the cached prefix of its prompt, or fails the request.
     fn begin(&mut self, mut job: Job) -> Option<Sequence> {
         let prompt = &job.request.prompt;
         let (prompt_tokens, context_tokens) = (prompt.len(), job.context_tokens);
-        let refused = if prompt.is_empty() {
+        let error = if prompt.is_empty() {
             GenerateError::EmptyPrompt
         } else if prompt_tokens >= context_tokens {
             GenerateError::PromptTooLong { prompt_tokens, context_tokens }
         } else if let Some(&token) = prompt.iter().find(|&&token| token as usize >= self.vocabulary) {
-            // A backend refuses the whole batch, and with it everybody else's answer.
+            // A backend rejects the whole batch, and with it the answers of all other requests.
             GenerateError::UnknownToken { token, vocabulary: self.vocabulary }
         } else {
-            let (seq, cached) = self.cache.open_for(prompt, &job.request.whose);
-            self.counters.count(|usage| usage.lookup(prompt_tokens, cached));
+            let (seq, cached) = self.cache.open_scoped(prompt, &job.request.scope);
+            self.counters.count(|metrics| metrics.add_lookup(prompt_tokens, cached));
             let mut sequence = Sequence::new(job, seq, cached, self.seeds.next(), Arc::clone(&self.tokenizer));
-            if sequence.wants_nothing() {
+            if sequence.finish_if_empty() {
                 self.cache.close(seq);
                 return None;
             }
-            self.recall(&mut sequence);
+            self.begin_restore(&mut sequence);
             return Some(sequence);
         };
-        job.listener.end(Event::Failed(refused));
+        job.events.end(Event::Error(error));
         None
     }
 
-    /// Ends the answers of those who have gone.
-    pub(crate) fn let_go(&mut self, active: &mut Vec<Sequence>) {
-        for gone in active.extract_if(.., |sequence| sequence.cancelled()) {
-            self.cache.close(gone.seq);
-            self.crowded = false;
+    /// Closes the sequences whose client has gone.
+    fn close_cancelled(&mut self, active: &mut Vec<Sequence>) {
+        for cancelled in active.extract_if(.., |sequence| sequence.is_cancelled()) {
+            self.cache.close(cancelled.seq);
+            self.is_crowded = false;
+            self.has_changed = true;
         }
     }
 
-    /// Computes one batch and hands out its tokens.
+    /// Computes one batch and sends its tokens.
     fn step(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch, logits: &mut [f32]) -> Result<(), GenerateError> {
-        self.let_go(active);
+        self.close_cancelled(active);
         let parts = self.gather(active, batch);
         if parts.is_empty() {
-            if !active.is_empty() || !self.waiting.is_empty() {
-                std::thread::sleep(STALL);
-            }
             return Ok(());
         }
+        self.has_changed = true;
         let began = Instant::now();
-        self.short_since = None;
+        self.short_of_pages_since = None;
         let run = self.backend.run(self.plan, batch);
         let took = began.elapsed();
-        self.step_took = took;
-        // A file that changed under the mapping makes any result worthless, so that comes first.
+        self.step_time = took;
+        // A file that changed under the mapping makes any result worthless, so this check comes first.
         self.file.check().map_err(|error| GenerateError::ModelVanished(error.to_string()))?;
         run.map_err(|error| GenerateError::Backend(error.to_string()))?;
 
         if let [Part { index, tokens }] = parts[..] {
             let from = active[index].computed();
-            self.cache.computed(from..from + tokens, took);
+            self.cache.add_compute_time(from..from + tokens, took);
         }
-        let mut ended = Vec::new();
+        let mut finished = Vec::new();
         let mut logit_row = 0;
         for Part { index, tokens } in parts {
             let sequence = &mut active[index];
             self.cache.advance(sequence.seq, &sequence.pending()[..tokens]);
             sequence.advance(tokens);
             if sequence.pending().is_empty() {
-                self.prefilled(sequence);
+                self.finish_prefill(sequence);
                 self.backend.read(self.plan, self.logits, logit_row..logit_row + 1, logits);
                 logit_row += 1;
                 if sequence.extend(logits) {
-                    ended.push(index);
+                    finished.push(index);
                 }
             }
         }
-        ended.sort_unstable();
-        self.crowded &= ended.is_empty();
-        for index in ended.into_iter().rev() {
+        finished.sort_unstable();
+        self.is_crowded &= finished.is_empty();
+        for index in finished.into_iter().rev() {
             self.cache.close(active.remove(index).seq);
         }
         Ok(())
     }
 
-    /// Fills the batch. Sequences that find no page wait for a later step; where nobody can go on, the youngest gives its
-    /// pages back.
+    /// Fills the batch. Sequences without a free page wait for a later step. If no sequence can continue, one is preempted.
     fn gather(&mut self, active: &mut Vec<Sequence>, batch: &mut Batch) -> Vec<Part> {
         loop {
             let mut parts = Vec::with_capacity(active.len());
             batch.rows.clear();
-            let mut starved = None;
-            let answering = active.iter().any(|s| s.pending().len() == 1 && !s.stalled() && !s.waits());
-            let mut prompt_rows = if answering { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
-            let shortest_first = {
-                let ready = |&i: &usize| !active[i].stalled() && !active[i].waits();
-                let mut order: Vec<usize> = (0..active.len()).filter(ready).collect();
-                order.sort_by_key(|&i| active[i].pending().len() > 1);
-                order
-            };
-            for index in shortest_first {
+            let mut page_error = None;
+            let is_ready = |sequence: &Sequence| !sequence.is_blocked() && !sequence.is_waiting();
+            let decodes = active.iter().any(|sequence| sequence.pending().len() == 1 && is_ready(sequence));
+            let mut prompt_rows = if decodes { SHARED_PROMPT_ROWS } else { BATCH_ROWS };
+            let mut decoding_first: Vec<usize> = (0..active.len()).filter(|&index| is_ready(&active[index])).collect();
+            decoding_first.sort_by_key(|&index| active[index].pending().len() > 1);
+            for index in decoding_first {
                 let sequence = &active[index];
                 let pending = sequence.pending();
                 let tokens = if pending.len() == 1 { 1 } else { pending.len().min(prompt_rows) };
@@ -283,7 +331,7 @@ impl Scheduler {
                     continue;
                 }
                 if let Err(error) = self.cache.reserve(self.backend.as_mut(), sequence.seq, tokens) {
-                    starved = Some(error);
+                    page_error = Some(error);
                     continue;
                 }
                 if tokens > 1 {
@@ -303,51 +351,53 @@ impl Scheduler {
                 parts.push(Part { index, tokens });
             }
             batch.tables.truncate(parts.len());
-            let Some(error) = starved.filter(|_| parts.is_empty()) else { return parts };
-            if !self.give_way(active, &error) {
+            let Some(error) = page_error.filter(|_| parts.is_empty()) else { return parts };
+            if !self.preempt(active, &error) {
                 return parts;
             }
         }
     }
 
-    /// Frees pages when no sequence can go on: one whose client does not read, else the youngest, gives up its place and
-    /// waits, and what it had computed may be evicted. One that is alone and still finds no page cannot be answered.
-    /// Returns whether anybody is left to go on.
-    fn give_way(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error) -> bool {
-        let stalled = active.iter().rposition(Sequence::stalled);
+    /// Frees pages when no sequence can continue. Pauses a sequence whose client does not read, else the youngest; its rows may
+    /// be evicted. Fails a sequence that is alone, once no other model will free pages. Returns whether a sequence is left.
+    fn preempt(&mut self, active: &mut Vec<Sequence>, error: &cairn_kv::Error) -> bool {
+        let blocked = active.iter().rposition(Sequence::is_blocked);
         let Some(last) = active.len().checked_sub(1) else { return false };
-        let mut sequence = active.remove(stalled.unwrap_or(last));
+        let mut sequence = active.remove(blocked.unwrap_or(last));
         self.cache.close(sequence.seq);
-        let alone = active.is_empty();
-        if alone && !self.pages_may_come() {
+        let was_alone = active.is_empty();
+        if was_alone && !self.pages_may_come() {
             sequence.fail(GenerateError::CacheFull(error.to_string()));
+            self.has_changed = true;
             return false;
         }
-        if !alone {
-            tracing::warn!(%error, "KV pages are short: an answer waits for another to end");
+        if !was_alone {
+            tracing::warn!(%error, "KV cache is full: a generation is paused until another finishes");
+            self.has_changed = true;
         }
-        self.crowded = true;
+        self.is_crowded = true;
         self.waiting.push_front(Waiting::Paused(Box::new(sequence)));
-        !alone
+        !was_alone
     }
 
-    /// Whether a sequence that is alone may still find pages: a model that was unloaded gives back its own when it has handed over
-    /// what it had computed, and by then another may have begun to answer.
+    /// Whether a sequence that is alone may still get pages: an unloaded model frees its pages after its flush, and another
+    /// model may have started to answer by then.
     fn pages_may_come(&mut self) -> bool {
-        let since = *self.short_since.get_or_insert_with(Instant::now);
-        self.cache.others_have_pages() && since.elapsed() < PAGES_WITHIN
+        let since = *self.short_of_pages_since.get_or_insert_with(Instant::now);
+        self.cache.others_have_pages() && since.elapsed() < PAGE_TIMEOUT
     }
 
-    /// Ends all answers with an error; nothing of the failed step is kept.
+    /// Fails all generations. Rows of the failed step are discarded.
     fn fail(&mut self, active: &mut Vec<Sequence>, error: &GenerateError) {
-        // Whoever is told now may ask again at once, and must then get a fresh load.
+        // A client that sees its generation fail may send it again at once, and must then get a new load.
         self.alive.store(false, Ordering::Release);
-        while let Ok(job) = self.inbox.try_recv() {
-            self.waiting.push_back(Waiting::New(Box::new(job)));
-        }
-        for waiting in self.waiting.drain(..) {
+        let new = self.commands.try_iter().filter_map(|command| match command {
+            Command::Generate(job) => Some(Waiting::New(job)),
+            _ => None,
+        });
+        for waiting in self.waiting.drain(..).chain(new) {
             match waiting {
-                Waiting::New(mut job) => job.listener.end(Event::Failed(error.clone())),
+                Waiting::New(mut job) => job.events.end(Event::Error(error.clone())),
                 Waiting::Paused(mut sequence) => sequence.fail(error.clone()),
             }
         }
@@ -358,34 +408,33 @@ impl Scheduler {
     }
 }
 
-/// How much to copy for the tiers after a step that took so long: a fiftieth of that, at about a nanosecond for each byte.
+/// Bytes to copy for the tiers after a step that took so long: 2% of its time, at about a nanosecond for each byte.
 fn slice_bytes(step: Duration) -> usize {
-    const LEAST: u128 = 64 << 10;
-    (step.as_nanos() / 50).clamp(LEAST, cairn_kv::SLICE_BYTES as u128) as usize
+    const MIN: u128 = 64 << 10;
+    (step.as_nanos() / 50).clamp(MIN, cairn_kv::FLUSH_SLICE_BYTES as u128) as usize
 }
 
-/// A request without a place in the cache.
+/// A request that is not active.
 pub(crate) enum Waiting {
-    /// Not yet begun.
+    /// It has not begun.
     New(Box<Job>),
-    /// Begun, and sent back when pages ran out.
+    /// It has begun and was paused.
     Paused(Box<Sequence>),
 }
 
 impl Waiting {
-    /// Whether its client has gone.
-    fn gone(&self) -> bool {
+    fn is_cancelled(&self) -> bool {
         match self {
-            Self::New(job) => job.listener.gone(),
-            Self::Paused(sequence) => sequence.cancelled(),
+            Self::New(job) => job.events.is_cancelled(),
+            Self::Paused(sequence) => sequence.is_cancelled(),
         }
     }
 
-    /// Whether its client would not read what a place yields.
-    fn stalled(&self) -> bool {
+    /// Whether its client does not read.
+    fn is_blocked(&self) -> bool {
         match self {
             Self::New(_) => false,
-            Self::Paused(sequence) => sequence.stalled(),
+            Self::Paused(sequence) => sequence.is_blocked(),
         }
     }
 }
@@ -398,10 +447,10 @@ struct Part {
     tokens: usize,
 }
 
-/// Marks the model as gone when its thread ends, by a panic too.
-struct Alive(Arc<AtomicBool>);
+/// Clears a flag when the thread ends, also by a panic.
+struct ClearOnDrop(Arc<AtomicBool>);
 
-impl Drop for Alive {
+impl Drop for ClearOnDrop {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }

@@ -1,122 +1,70 @@
-//! One request while it is being answered: its tokens, its sampler, and the text held back.
+//! One running generation: its tokens, its sampler, and the text that is held back.
 //!
-//! A sequence has no prefill or decode phase of its own. It has a history (prompt, then generated tokens) of which a part
-//! has been computed; each step computes some of the rest, and the step that reaches the end yields a token.
+//! A sequence has no separate prefill and decode phases. It has a history (prompt, then generated tokens) of which a part has
+//! been computed. Each step computes some of the rest, and the step that reaches the end yields a token.
 
-mod full;
+mod context_full;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cairn_kv::{Recall, Recomputed, SeqId, Whose};
+use cairn_kv::{CacheScope, RecomputedTokens, Restore, SeqId};
 use cairn_prompt::StopFilter;
-use cairn_tier::Place;
+use cairn_tier::TierKind;
 use cairn_tokenizer::{Decoder, Tokenizer};
-use tokio::sync::mpsc;
 
-use crate::full::{Filled, Full};
+use crate::context_full::ContextRoom;
+use crate::generation::EventSender;
 use crate::logprobs::Logprobs;
-use crate::request::{Event, Finish, FinishReason, GenerateError, Logprob, Recalls, Request, Spent, Text};
+use crate::request::{Delta, Event, Finish, FinishReason, GenerateError, Request, RestoreUsage, Usage};
 use crate::sampler::Sampler;
 
-/// The longest answer, in contexts, however often its context is filled: as with Ollama.
-const MOST_CONTEXTS: usize = 10;
+/// Maximum length of an answer in contexts, however often its context is filled. The limit is Ollama's.
+const MAX_CONTEXTS: usize = 10;
 
-/// A request on its way to the scheduler.
+/// A request that was sent to a scheduler.
 pub(crate) struct Job {
     pub(crate) request: Request,
     /// Tokens that prompt and answer may have together.
     pub(crate) context_tokens: usize,
-    pub(crate) listener: Listener,
+    pub(crate) events: EventSender,
 }
 
-/// Where a request's events go.
-///
-/// **Invariant:** the last event is an end. One that is dropped before, because its thread panicked or ended while the
-/// request was on its way, tells that the model is gone.
-pub(crate) struct Listener {
-    events: mpsc::Sender<Event>,
-    ended: bool,
-}
-
-impl Listener {
-    /// A new listener's two sides; the receiver may fall behind by `capacity` events before its answer pauses.
-    pub(crate) fn channel(capacity: usize) -> (Self, mpsc::Receiver<Event>) {
-        let (events, receiver) = mpsc::channel(capacity);
-        (Self { events, ended: false }, receiver)
-    }
-
-    /// Whether nobody listens any more.
-    pub(crate) fn gone(&self) -> bool {
-        self.events.is_closed()
-    }
-
-    /// Whether it is so far behind that a further step could not be told: the step's text, what was held back, and the end
-    /// must fit.
-    fn stalled(&self) -> bool {
-        self.events.capacity() < 3
-    }
-
-    fn text(&mut self, text: String, logprobs: Vec<Logprob>, spent: Spent) {
-        if !text.is_empty() || !logprobs.is_empty() {
-            // A closed channel means that the client has gone, and then nobody is left to be told.
-            let _ = self.events.try_send(Event::Text(Text { text, logprobs, spent }));
-        }
-    }
-
-    fn ask(&self, full: Full) {
-        let _ = self.events.try_send(Event::Full(full));
-    }
-
-    /// Sends the last event.
-    pub(crate) fn end(&mut self, event: Event) {
-        self.ended = true;
-        let _ = self.events.try_send(event);
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        if !self.ended {
-            self.end(Event::Failed(GenerateError::Unloaded));
-        }
-    }
-}
-
-/// Tokens that a place far away was too slow to give, and that may have come nearer before they are computed.
-pub(crate) struct Late {
+/// Tokens that the remote tier did not deliver in time. They may reach a faster tier before they are computed.
+pub(crate) struct LateTokens {
     pub(crate) tokens: usize,
-    /// What was computed when it was looked for them the last time.
-    pub(crate) looked_at: usize,
+    /// Number of computed tokens at the last lookup.
+    pub(crate) checked_at: usize,
 }
 
-/// A request that has a place in the cache.
+/// A generation that has begun.
 pub(crate) struct Sequence {
     pub(crate) seq: SeqId,
     job: Job,
-    /// Prompt and generated tokens, as far as they are in the context.
+    /// Prompt and generated tokens that are in the context.
     history: Vec<u32>,
     /// All generated tokens.
     answer: Vec<u32>,
-    /// How many of them have been computed, or came from the cache.
+    /// Tokens of the history whose rows are in the cache.
     computed: usize,
+    /// Prompt tokens that were not computed.
     cached: usize,
-    /// What is coming from the tiers. Nothing is computed meanwhile.
-    pub(crate) recall: Option<Recall>,
-    /// What may still come while it computes.
-    pub(crate) late: Option<Late>,
-    recalled: Recalls,
-    /// Set while the context is full. Nothing is computed meanwhile.
-    pub(crate) full: Option<Filled>,
+    /// The restore in progress. Nothing is computed meanwhile.
+    pub(crate) restore: Option<Restore>,
+    /// Tokens that may still be restored while others are computed.
+    pub(crate) late: Option<LateTokens>,
+    restored: RestoreUsage,
+    /// How a full context gets room. Nothing is computed meanwhile.
+    pub(crate) context_room: Option<ContextRoom>,
     /// Whether the history still begins with the request's prompt.
-    whole: bool,
-    forgotten_tokens: usize,
-    /// Whether it gave up its place once: its prompt has been counted then.
-    resumed: bool,
+    has_full_prompt: bool,
+    dropped_tokens: usize,
+    /// Whether it was paused before, so that its prompt has been counted.
+    was_paused: bool,
     sampler: Sampler,
     decoder: Decoder<Arc<Tokenizer>>,
     stop: StopFilter,
-    /// None when nobody asked, and then they cost nothing.
+    /// Only if requested.
     logprobs: Option<Logprobs>,
     tokenizer: Arc<Tokenizer>,
     started: Instant,
@@ -124,7 +72,7 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// `cached` tokens of the prompt need no computing; it is less than the prompt's length.
+    /// A sequence whose first `cached` tokens need no computing. `cached` is less than the prompt's length.
     pub(crate) fn new(job: Job, seq: SeqId, cached: usize, seed: u64, tokenizer: Arc<Tokenizer>) -> Self {
         Self {
             seq,
@@ -132,13 +80,13 @@ impl Sequence {
             answer: Vec::new(),
             computed: cached,
             cached,
-            recall: None,
+            restore: None,
             late: None,
-            recalled: Recalls::default(),
-            full: None,
-            whole: true,
-            forgotten_tokens: 0,
-            resumed: false,
+            restored: RestoreUsage::default(),
+            context_room: None,
+            has_full_prompt: true,
+            dropped_tokens: 0,
+            was_paused: false,
             sampler: Sampler::new(job.request.sampling.clone(), seed),
             decoder: Decoder::new(Arc::clone(&tokenizer)),
             stop: StopFilter::new(&job.request.stop),
@@ -150,7 +98,7 @@ impl Sequence {
         }
     }
 
-    /// Tokens that still have to be computed before the next one can be chosen; never empty.
+    /// Tokens to compute before the next one can be chosen. Never empty.
     pub(crate) fn pending(&self) -> &[u32] {
         &self.history[self.computed..]
     }
@@ -160,26 +108,31 @@ impl Sequence {
         self.computed
     }
 
-    /// Whether nobody listens any more.
-    pub(crate) fn cancelled(&self) -> bool {
-        self.job.listener.gone()
+    /// Whether the client has gone.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.job.events.is_cancelled()
     }
 
-    /// Whether the listener is too far behind for a further step.
-    pub(crate) fn stalled(&self) -> bool {
-        self.job.listener.stalled()
+    /// Whether the client is too far behind for another step.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.job.events.is_blocked()
     }
 
-    /// Takes note that the first `tokens` pending ones were computed.
+    /// Asks the client to wake the scheduler when it reads. Returns whether the client is still behind.
+    pub(crate) fn wait_for_client(&self) -> bool {
+        self.job.events.wait_for_client()
+    }
+
+    /// Records that the first `tokens` pending ones were computed.
     pub(crate) fn advance(&mut self, tokens: usize) {
         self.computed += tokens;
     }
 
-    /// Chooses the next token from the logits of the last one, and sends what text it completes. Returns whether the answer
-    /// has ended.
+    /// Chooses the next token from the last token's logits, and sends the text that it completes. Returns whether the
+    /// generation has finished.
     pub(crate) fn extend(&mut self, logits: &mut [f32]) -> bool {
         if let Some(logprobs) = &mut self.logprobs {
-            logprobs.see(logits);
+            logprobs.copy_logits(logits);
         }
         let token = self.sampler.sample(logits, &self.history);
         self.first_token.get_or_insert_with(Instant::now);
@@ -190,128 +143,127 @@ impl Sequence {
         }
         let decoded = self.decoder.push(token);
         let (text, stopped) = self.stop.push(&decoded);
-        let told = self.logprobs.as_mut().map(|logprobs| {
-            logprobs.take(token, &self.tokenizer, decoded.len());
-            logprobs.shown(text.len(), stopped)
+        let logprobs = self.logprobs.as_mut().map(|logprobs| {
+            logprobs.add(token, &self.tokenizer, decoded.len());
+            logprobs.take_for_text(text.len(), stopped)
         });
-        let spent = self.spent();
-        self.job.listener.text(text, told.unwrap_or_default(), spent);
+        let usage = self.usage();
+        self.job.events.delta(Delta { text, logprobs: logprobs.unwrap_or_default(), usage });
         if stopped {
             return self.finish(FinishReason::Stop);
         }
         let limit = self.job.request.max_tokens.map_or(usize::MAX, |tokens| tokens as usize);
-        if self.generated() >= limit.min(MOST_CONTEXTS * self.job.context_tokens) {
+        if self.generated() >= limit.min(MAX_CONTEXTS * self.job.context_tokens) {
             return self.end(FinishReason::Length);
         }
-        self.history.len() >= self.job.context_tokens && !self.fill() && self.end(FinishReason::Length)
+        self.history.len() >= self.job.context_tokens && !self.make_context_room() && self.end(FinishReason::Length)
     }
 
-    /// Ends an answer that may have no tokens at all. Returns whether it was such a one.
-    pub(crate) fn wants_nothing(&mut self) -> bool {
+    /// Finishes a generation of at most zero tokens. Returns whether it is one.
+    pub(crate) fn finish_if_empty(&mut self) -> bool {
         self.job.request.max_tokens == Some(0) && self.end(FinishReason::Length)
     }
 
-    /// Whether rows are coming that need not be computed.
-    pub(crate) fn recalling(&self) -> bool {
-        self.recall.is_some()
+    /// Whether rows are being restored.
+    pub(crate) fn is_restoring(&self) -> bool {
+        self.restore.is_some()
     }
 
-    /// Whether nothing of it is to be computed before something has come.
-    pub(crate) fn waits(&self) -> bool {
-        self.recalling() || self.full.is_some()
+    /// Whether it must wait before anything is computed.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_restoring() || self.context_room.is_some()
     }
 
-    /// Takes note that this many of the pending tokens came from a tier. Returns how many of them are news: tokens of the prompt that
-    /// had not been counted.
-    pub(crate) fn recalled(&mut self, tokens: usize, place: Place) -> usize {
-        // A sequence that gave up its place and came back has had its prompt counted already, and one that something came for late had
-        // computed a part of it.
+    /// Records that this many pending tokens were restored from a tier. Returns how many are prompt tokens that had not been
+    /// counted.
+    pub(crate) fn add_restored(&mut self, tokens: usize, place: TierKind) -> usize {
+        // The prompt of a sequence that was paused has been counted, and so has the part computed before a late restore.
         let counted = self.cached.max(self.computed);
         self.computed += tokens;
-        let prompt_tokens = if self.whole { self.job.request.prompt.len() } else { 0 };
-        let news = self.computed.min(prompt_tokens).saturating_sub(counted);
-        self.cached += news;
+        let prompt_tokens = if self.has_full_prompt { self.job.request.prompt.len() } else { 0 };
+        let new_tokens = self.computed.min(prompt_tokens).saturating_sub(counted);
+        self.cached += new_tokens;
         *match place {
-            Place::Ram => &mut self.recalled.ram_tokens,
-            Place::Ssd => &mut self.recalled.ssd_tokens,
-            Place::Remote => &mut self.recalled.remote_tokens,
-        } += news;
-        if news > 0 {
-            self.recalled.ns = self.started.elapsed().as_nanos() as u64;
+            TierKind::Ram => &mut self.restored.ram_tokens,
+            TierKind::Ssd => &mut self.restored.ssd_tokens,
+            TierKind::Remote => &mut self.restored.remote_tokens,
+        } += new_tokens;
+        if new_tokens > 0 {
+            self.restored.wait_ns = self.started.elapsed().as_nanos() as u64;
         }
-        news
+        new_tokens
     }
 
-    /// Takes note of what computing the recalled tokens would have taken.
-    pub(crate) fn spared(&mut self, recompute: Duration) {
-        if !self.resumed {
-            self.recalled.recompute_ns += recompute.as_nanos() as u64;
+    /// Records the estimated time to compute the restored tokens.
+    pub(crate) fn add_recompute_time(&mut self, time: Duration) {
+        if !self.was_paused {
+            self.restored.recompute_ns += time.as_nanos() as u64;
         }
     }
 
-    /// Takes note of tokens that are computed although they were looked for. Returns whether they count: those of a sequence that gave
-    /// up its place had been computed before.
-    pub(crate) fn recomputed(&mut self, tokens: Recomputed) -> bool {
-        if !self.resumed {
-            self.recalled.recomputed += tokens;
+    /// Records tokens that are computed although they were looked up. Returns whether they count: those of a sequence that was
+    /// paused had been computed before.
+    pub(crate) fn add_recomputed(&mut self, tokens: RecomputedTokens) -> bool {
+        if !self.was_paused {
+            self.restored.recomputed += tokens;
         }
-        !self.resumed
+        !self.was_paused
     }
 
-    /// Goes on in a new place in the cache, after it had given up its own.
+    /// Continues in a new cache sequence after a pause.
     pub(crate) fn reopen(&mut self, seq: SeqId, cached: usize) {
-        self.resumed = true;
+        self.was_paused = true;
         self.resume(seq, cached);
     }
 
-    /// Goes on in this place in the cache, which has the first `cached` tokens.
+    /// Continues in this cache sequence, which has the first `cached` tokens.
     pub(crate) fn resume(&mut self, seq: SeqId, cached: usize) {
         self.seq = seq;
         self.computed = cached;
     }
 
-    /// Whose it is.
-    pub(crate) fn whose(&self) -> &Whose {
-        &self.job.request.whose
+    /// The request's cache scope.
+    pub(crate) fn scope(&self) -> &CacheScope {
+        &self.job.request.scope
     }
 
-    /// All tokens so far, for a place in the cache.
+    /// All tokens in the context so far.
     pub(crate) fn history(&self) -> &[u32] {
         &self.history
     }
 
     /// Ends with an error.
     pub(crate) fn fail(&mut self, error: GenerateError) {
-        self.job.listener.end(Event::Failed(error));
+        self.job.events.end(Event::Error(error));
     }
 
     fn generated(&self) -> usize {
         self.answer.len()
     }
 
-    /// Ends without a stop text: what was held back belongs to the answer.
+    /// Finishes without a stop text, so the text that was held back is part of the answer.
     fn end(&mut self, reason: FinishReason) -> bool {
         let decoder = std::mem::replace(&mut self.decoder, Decoder::new(Arc::clone(&self.tokenizer)));
         let (mut text, stopped) = self.stop.push(&decoder.finish());
         if !stopped {
             text += &std::mem::replace(&mut self.stop, StopFilter::new([""; 0])).finish();
         }
-        let told = self.logprobs.as_mut().map(|logprobs| match stopped {
-            true => logprobs.shown(text.len(), true),
-            false => logprobs.rest(),
+        let logprobs = self.logprobs.as_mut().map(|logprobs| match stopped {
+            true => logprobs.take_for_text(text.len(), true),
+            false => logprobs.take_all(),
         });
-        let spent = self.spent();
-        self.job.listener.text(text, told.unwrap_or_default(), spent);
+        let usage = self.usage();
+        self.job.events.delta(Delta { text, logprobs: logprobs.unwrap_or_default(), usage });
         self.finish(reason)
     }
 
-    fn spent(&self) -> Spent {
+    fn usage(&self) -> Usage {
         let first_token = self.first_token.unwrap_or(self.started);
-        Spent {
+        Usage {
             prompt_tokens: self.job.request.prompt.len(),
             cached_tokens: self.cached,
-            recalled: self.recalled,
-            prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.recalled.ns),
+            restored: self.restored,
+            prompt_ns: ((first_token - self.started).as_nanos() as u64).saturating_sub(self.restored.wait_ns),
             eval_tokens: self.generated(),
             eval_ns: first_token.elapsed().as_nanos() as u64,
         }
@@ -320,11 +272,11 @@ impl Sequence {
     fn finish(&mut self, reason: FinishReason) -> bool {
         let finish = Finish {
             reason,
-            spent: self.spent(),
+            usage: self.usage(),
             tokens: std::mem::take(&mut self.answer),
-            forgotten_tokens: self.forgotten_tokens,
+            dropped_tokens: self.dropped_tokens,
         };
-        self.job.listener.end(Event::Done(finish));
+        self.job.events.end(Event::Finish(finish));
         true
     }
 }
@@ -335,54 +287,49 @@ mod tests {
     use cairn_gguf::Gguf;
     use cairn_kv::{Budget, Cache};
     use cairn_tensor::PageLayout;
-    use cairn_tokenizer::Special;
+    use cairn_tokenizer::EncodeOptions;
 
     use super::*;
+    use crate::command::CommandSender;
+    use crate::generation::Generation;
 
-    /// Lets a sequence with a channel of this capacity, and this stop text, choose the token `in`, which is its last.
-    fn last_step(capacity: usize, stop: &str) -> (bool, mpsc::Receiver<Event>) {
+    /// Has a sequence with this channel capacity and stop text choose its last token, `in`. Returns whether it was blocked
+    /// before, and its events.
+    fn last_step(capacity: usize, stop: &str) -> (bool, Generation) {
         let file = cairn_testkit::write(&cairn_testkit::tiny_llama());
-        let gguf = Gguf::parse(&file).expect("the kit writes whole files");
-        let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("its vocabulary is sound"));
-        let [token] = tokenizer.encode("in", Special::default())[..] else { panic!("`in` is one token") };
-        let (listener, events) = Listener::channel(capacity);
+        let gguf = Gguf::parse(&file).expect("testkit writes complete files");
+        let tokenizer = Arc::new(Tokenizer::from_metadata(gguf.metadata()).expect("the vocabulary is valid"));
+        let [token] = tokenizer.encode("in", EncodeOptions::default())[..] else { panic!("`in` is one token") };
+        let (events, generation) = EventSender::channel(capacity, CommandSender::channel().0);
         let request =
             Request { prompt: vec![1], max_tokens: Some(1), stop: vec![stop.to_owned()], ..Request::default() };
-        let job = Job { request, context_tokens: 10, listener };
+        let job = Job { request, context_tokens: 10, events };
         let (seq, cached) = Cache::new(PageLayout::new(&[], DType::F16), Arc::new(Budget::new(0))).open(&[1]);
         let mut sequence = Sequence::new(job, seq, cached, 0, Arc::clone(&tokenizer));
-        let stalled = sequence.stalled();
+        let blocked = sequence.is_blocked();
         let mut logits = vec![f32::NEG_INFINITY; tokenizer.vocab_size()];
         logits[token as usize] = 0.0;
-        assert!(sequence.extend(&mut logits), "one token was asked for");
-        (stalled, events)
+        assert!(sequence.extend(&mut logits), "the limit is one token");
+        (blocked, generation)
     }
 
     #[test]
-    fn a_step_is_not_taken_unless_all_that_it_may_say_can_be_told() {
-        let (stalled, mut events) = last_step(3, "n!");
-        assert!(!stalled, "three events fit");
-        let mut told = std::iter::from_fn(|| events.try_recv().ok());
-        assert!(matches!(told.next(), Some(Event::Text(said)) if said.text == "i"), "what cannot begin the stop text");
-        let held_back = told.next();
-        assert!(matches!(&held_back, Some(Event::Text(said)) if said.text == "n"), "what was held back: {held_back:?}");
-        let Some(Event::Text(Text { spent, .. })) = held_back else { unreachable!("it was looked at") };
-        assert_eq!((spent.prompt_tokens, spent.eval_tokens), (1, 1), "each piece tells what was spent up to it");
-        assert!(matches!(told.next(), Some(Event::Done(_))), "the end");
+    fn step_needs_room_for_all_its_events() {
+        let (blocked, mut events) = last_step(3, "n!");
+        assert!(!blocked, "three events fit");
+        let mut events = std::iter::from_fn(|| events.try_recv().ok());
+        let first = events.next();
+        assert!(
+            matches!(first, Some(Event::Delta(delta)) if delta.text == "i"),
+            "text that cannot begin the stop text"
+        );
+        let held_back = events.next();
+        let Some(Event::Delta(Delta { text, usage, .. })) = &held_back else {
+            panic!("no second delta: {held_back:?}")
+        };
+        assert_eq!(text, "n", "text that was held back");
+        assert_eq!((usage.prompt_tokens, usage.eval_tokens), (1, 1), "each delta has the usage up to it");
+        assert!(matches!(events.next(), Some(Event::Finish(_))), "the last event");
         assert!(last_step(2, "n!").0, "with less room the step must wait");
-    }
-
-    #[test]
-    fn a_listener_that_is_dropped_before_its_end_tells_so() {
-        let (listener, mut events) = Listener::channel(1);
-        drop(listener);
-        let last = events.try_recv();
-        assert!(matches!(last, Ok(Event::Failed(GenerateError::Unloaded))), "as when the thread panics: {last:?}");
-        let (mut listener, mut events) = Listener::channel(1);
-        listener.end(Event::Failed(GenerateError::EmptyPrompt));
-        drop(listener);
-        let last = events.try_recv();
-        assert!(matches!(last, Ok(Event::Failed(GenerateError::EmptyPrompt))), "an end is the last event: {last:?}");
-        assert!(events.try_recv().is_err(), "nothing follows an end");
     }
 }

@@ -1,21 +1,20 @@
-//! Model names, digests and manifests, and the libraries that hold models on disk.
+//! Model names, digests and manifests, and the libraries that store models on disk.
 //!
-//! A library has Ollama's layout, so that models pulled by either program serve both:
+//! A library has Ollama's layout, so that both programs can share it:
 //!
 //! ```text
 //! blobs/sha256-<64 lower-case hex>             contents, named by their SHA-256
-//! manifests/<host>/<namespace>/<model>/<tag>   which contents make up a model
+//! manifests/<host>/<namespace>/<model>/<tag>   the contents of a model, by digest
 //! ```
 //!
-//! [`Library`] reads one; [`LibraryWriter`] puts contents and models into it, and takes them out; [`Libraries`] are all that
-//! a user has.
+//! [`Library`] reads one library, [`LibraryWriter`] adds and removes blobs and models, and [`Libraries`] is the set of all
+//! libraries of a user.
 //!
-//! Names and manifests come from other people. **Invariant:** no name that [`ModelRef`] accepts, and no manifest, leads
-//! to a path outside the library.
+//! Names and manifests are untrusted input. **Invariant:** no name that [`ModelRef`] accepts and no manifest leads to a path
+//! outside the library.
 #![forbid(unsafe_code)]
 #![warn(clippy::indexing_slicing, clippy::unwrap_used)]
 
-mod check;
 mod digest;
 mod libraries;
 mod library;
@@ -24,17 +23,18 @@ mod name;
 mod references;
 mod staging;
 mod usage;
+mod verify;
 mod write;
 
-pub use check::Flaw;
 pub use digest::{Digest, DigestError};
-pub use libraries::{Libraries, Role, Surveyed};
-pub use library::{Library, LibraryError, Listing, Skipped, State, StoredModel};
+pub use libraries::{Libraries, LibraryRole, LibrarySnapshot};
+pub use library::{Library, LibraryError, LibraryState, Listing, SkippedEntry, StoredModel};
 pub use manifest::{Config, Layer, LayerKind, Manifest};
-pub use name::{ModelRef, NameError, Part};
-pub use staging::{Ranges, Staged, StagedBlob, Staging, StagingError};
-pub use usage::{ModelUsage, Usage};
+pub use name::{ModelRef, NameError, NamePart};
+pub use staging::{Ranges, StagedBlob, StagedBlobInfo, Staging, StagingError};
+pub use usage::{DiskUsage, ModelDiskUsage};
+pub use verify::BlobDefect;
 pub use write::{
-    Brought, Collected, CopiedModel, Deleted, Departing, Garbage, Leftover, LeftoverKind, LibraryWriter, Progress,
-    Published, Receiving, Stage, Way, WriteError, digest_of,
+    BlobReceiver, CopiedModel, DeletedModel, GarbageFile, GarbageKind, GcOptions, GcReport, ImportMethod, ImportedBlob,
+    LibraryWriter, PendingMove, Progress, PublishedModel, Stage, WriteError, hash_file,
 };

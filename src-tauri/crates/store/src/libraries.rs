@@ -1,14 +1,14 @@
-//! All libraries of a user: one that is written, and others that are only read.
+//! All libraries of a user: one writable library, and others that are only read.
 //!
-//! The first library that has a name wins, and the written one comes first. A library may be on a disk that is not
-//! mounted: that is a state of it which is told, never an empty list; and one that cannot be read keeps nobody from the
-//! others. States are asked for anew each time, because disks come and go while a daemon runs.
+//! Names are looked up in order, the writable library first. An unmounted disk is reported as a state, never as an empty list, and
+//! an unreadable library does not hide the others. States are not cached, because disks are mounted and unmounted while a daemon
+//! runs.
 
 use std::path::{Path, PathBuf};
 
-use crate::{Library, LibraryError, Listing, ModelRef, State, StoredModel};
+use crate::{Library, LibraryError, LibraryState, Listing, ModelRef, StoredModel};
 
-/// Several libraries, in the order in which names are looked up.
+/// Libraries in the order in which names are looked up.
 #[derive(Debug, Clone)]
 pub struct Libraries {
     entries: Vec<Entry>,
@@ -17,39 +17,40 @@ pub struct Libraries {
 #[derive(Debug, Clone)]
 struct Entry {
     library: Library,
-    role: Role,
+    role: LibraryRole,
 }
 
-/// What a library is to its user.
+/// How Cairn uses a library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// New models go there. It is made with the first of them.
+pub enum LibraryRole {
+    /// The writable library. It is created with the first model.
     Own,
-    /// The user named it: it is read, never written, and its absence is told.
+    /// Configured by the user, read-only. If it is absent, that is reported.
     Linked,
-    /// It is where another program keeps its models: as a linked one, but nobody misses it.
+    /// Default library of another program, read-only. If it is absent, that is not reported.
     Found,
 }
 
-/// A library as it is now.
+/// State and models of a library at one moment.
 #[derive(Debug)]
-pub struct Surveyed<'a> {
-    /// Which.
+pub struct LibrarySnapshot<'a> {
+    /// The library.
     pub library: &'a Library,
-    /// What it is to its user.
-    pub role: Role,
-    /// Whether it is there.
-    pub state: State,
-    /// What it holds; nothing unless it is there.
+    /// How Cairn uses it.
+    pub role: LibraryRole,
+    /// Whether it exists and can be read.
+    pub state: LibraryState,
+    /// Its models. Empty unless it is present.
     pub listing: Listing,
 }
 
 impl Libraries {
-    /// The library at `own`, then the others. A folder that is named twice, or through a link, counts once.
+    /// Collects the library at `own` and the others. A folder that is given twice, or through a link, counts once.
     #[must_use]
     pub fn new(own: PathBuf, linked: Vec<PathBuf>, found: Option<PathBuf>) -> Self {
-        let linked = linked.into_iter().map(|root| (root, Role::Linked));
-        let all = std::iter::once((own, Role::Own)).chain(linked).chain(found.map(|root| (root, Role::Found)));
+        let linked = linked.into_iter().map(|root| (root, LibraryRole::Linked));
+        let all =
+            std::iter::once((own, LibraryRole::Own)).chain(linked).chain(found.map(|root| (root, LibraryRole::Found)));
         let mut seen: Vec<PathBuf> = Vec::new();
         let mut entries = Vec::new();
         for (root, role) in all {
@@ -62,33 +63,33 @@ impl Libraries {
         Self { entries }
     }
 
-    /// The library that is written.
+    /// Returns the writable library.
     #[must_use]
     pub fn own(&self) -> &Library {
         let own = self.entries.first().map(|entry| &entry.library);
-        own.expect("a collection begins with the library that is written")
+        own.expect("the writable library is the first entry")
     }
 
-    /// Is it the library that is written?
+    /// Returns whether `library` is the writable one.
     #[must_use]
     pub fn is_own(&self, library: &Library) -> bool {
         library.root() == self.own().root()
     }
 
-    /// Those that are only read.
+    /// Returns the read-only libraries.
     pub fn others(&self) -> impl Iterator<Item = &Library> {
         self.entries.iter().skip(1).map(|entry| &entry.library)
     }
 
-    /// The model of that name in whatever spelling, and the library that has it.
+    /// Finds a model by name, ignoring ASCII case, and its library.
     ///
     /// # Errors
-    /// When no library has it that can be read, and one cannot be read that may have it.
+    /// If no readable library has the model and another library cannot be read.
     pub fn find(&self, name: &ModelRef) -> Result<Option<(&Library, StoredModel)>, LibraryError> {
         find_in(self.entries.iter().map(|entry| &entry.library), name)
     }
 
-    /// The same among those that are only read.
+    /// Finds a model in the read-only libraries.
     ///
     /// # Errors
     /// As [`Libraries::find`].
@@ -96,45 +97,45 @@ impl Libraries {
         find_in(self.others(), name)
     }
 
-    /// Every library as it is now, with what it holds. One that was only looked for is left out where it is not.
+    /// Returns the state and the models of every library. An absent [`LibraryRole::Found`] library is left out.
     #[must_use]
-    pub fn survey(&self) -> Vec<Surveyed<'_>> {
-        let surveyed = self.entries.iter().map(|entry| {
+    pub fn snapshots(&self) -> Vec<LibrarySnapshot<'_>> {
+        let snapshots = self.entries.iter().map(|entry| {
             let state = entry.library.state();
             let (state, listing) = match state {
-                State::Present => match entry.library.list() {
-                    Ok(listing) => (State::Present, listing),
-                    Err(error) => (State::Unreadable(error.to_string()), Listing::default()),
+                LibraryState::Present => match entry.library.list() {
+                    Ok(listing) => (LibraryState::Present, listing),
+                    Err(error) => (LibraryState::Unreadable(error.to_string()), Listing::default()),
                 },
                 state => (state, Listing::default()),
             };
-            Surveyed { library: &entry.library, role: entry.role, state, listing }
+            LibrarySnapshot { library: &entry.library, role: entry.role, state, listing }
         });
-        surveyed.filter(|s| !is_not_missed(s.role, &s.state, s.library.root())).collect()
+        snapshots.filter(|s| !is_silently_absent(s.role, &s.state, s.library.root())).collect()
     }
 }
 
-/// A library of another program that is not there is no news, unless its folder is a link that leads to nothing: to a
-/// disk that is not mounted, mostly.
-fn is_not_missed(role: Role, state: &State, root: &Path) -> bool {
-    role == Role::Found && matches!(state, State::Absent(_)) && !root.is_symlink()
+/// An absent library of another program is not reported, unless its folder is a dangling link: then its disk is probably not
+/// mounted.
+fn is_silently_absent(role: LibraryRole, state: &LibraryState, root: &Path) -> bool {
+    role == LibraryRole::Found && matches!(state, LibraryState::Absent(_)) && !root.is_symlink()
 }
 
 fn find_in<'a>(
     libraries: impl Iterator<Item = &'a Library>,
     name: &ModelRef,
 ) -> Result<Option<(&'a Library, StoredModel)>, LibraryError> {
-    let mut unread = None;
+    let mut first_error = None;
     for library in libraries {
         match library.find(name) {
             Ok(Some(model)) => return Ok(Some((library, model))),
             Ok(None) => {}
-            // A damaged manifest is this name's, and an older model of the name must not pass for it.
+            // The damaged manifest has this name. An older model of another library must not replace it silently.
             Err(error @ LibraryError::Manifest { .. }) => return Err(error),
-            Err(error) => unread = unread.or(Some(error)),
+            Err(error) => first_error = first_error.or(Some(error)),
         }
     }
-    unread.map_or(Ok(None), Err)
+    first_error.map_or(Ok(None), Err)
 }
 
 #[cfg(test)]
@@ -142,86 +143,83 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// Makes a library with a model of that name.
-    fn library(root: &Path, model: &str) {
+    /// Creates a library with one model.
+    fn create_library(root: &Path, model: &str) {
         let folder = root.join("manifests/registry.ollama.ai/library").join(model);
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("latest"), "{}").unwrap();
     }
 
-    fn states(libraries: &Libraries) -> Vec<(Role, &'static str, usize)> {
-        let word = |state: &State| match state {
-            State::Present => "present",
-            State::Absent(_) => "absent",
-            State::Unreadable(_) => "unreadable",
+    fn states(libraries: &Libraries) -> Vec<(LibraryRole, &'static str, usize)> {
+        let word = |state: &LibraryState| match state {
+            LibraryState::Present => "present",
+            LibraryState::Absent(_) => "absent",
+            LibraryState::Unreadable(_) => "unreadable",
         };
-        libraries.survey().iter().map(|s| (s.role, word(&s.state), s.listing.models.len())).collect()
+        libraries.snapshots().iter().map(|s| (s.role, word(&s.state), s.listing.models.len())).collect()
     }
 
     #[test]
-    fn the_first_that_has_a_name_wins() {
+    fn first_library_with_a_name_wins() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        library(&path("own"), "a");
-        library(&path("linked"), "A");
-        library(&path("linked"), "b");
+        create_library(&path("own"), "a");
+        create_library(&path("linked"), "A");
+        create_library(&path("linked"), "b");
         let libraries = Libraries::new(path("own"), vec![path("linked"), path("own")], Some(path("linked/.")));
-        assert_eq!(libraries.others().count(), 1, "a folder counts once, whatever it is called");
+        assert_eq!(libraries.others().count(), 1, "a folder counts once");
         let find = |name: &str| {
             let (library, model) = libraries.find(&name.parse().unwrap()).unwrap()?;
             Some((library.root().file_name()?.to_str()?.to_owned(), model.name.to_string()))
         };
-        assert_eq!(find("A"), Some(("own".to_owned(), "a:latest".to_owned())), "the written one comes first");
-        assert_eq!(find("b"), Some(("linked".to_owned(), "b:latest".to_owned())), "then the others");
-        assert_eq!(find("c"), None, "nobody has it");
+        assert_eq!(find("A"), Some(("own".to_owned(), "a:latest".to_owned())), "the writable library is first");
+        assert_eq!(find("b"), Some(("linked".to_owned(), "b:latest".to_owned())), "then the other libraries");
+        assert_eq!(find("c"), None, "no library has the model");
         let elsewhere = libraries.find_elsewhere(&"a".parse().unwrap()).unwrap();
-        assert_eq!(elsewhere.unwrap().1.name.to_string(), "A:latest", "but another one has it too");
+        assert_eq!(elsewhere.unwrap().1.name.to_string(), "A:latest", "a second library has the model");
     }
 
     #[test]
-    fn an_absent_library_is_told_and_hinders_nobody() {
+    fn absent_library_is_reported_and_hides_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        library(&path("linked"), "a");
+        create_library(&path("linked"), "a");
         let libraries = Libraries::new(path("own"), vec![path("gone"), path("linked")], Some(path("ollama")));
-        let expected = [(Role::Own, "absent", 0), (Role::Linked, "absent", 0), (Role::Linked, "present", 1)];
-        assert_eq!(states(&libraries), expected, "what was only looked for is not missed");
-        assert!(libraries.find(&"a".parse().unwrap()).unwrap().is_some(), "names lead on");
-        library(&path("gone"), "b");
-        assert_eq!(states(&libraries)[1], (Role::Linked, "present", 1), "a disk was mounted meanwhile");
+        let expected =
+            [(LibraryRole::Own, "absent", 0), (LibraryRole::Linked, "absent", 0), (LibraryRole::Linked, "present", 1)];
+        assert_eq!(states(&libraries), expected, "an absent default library is left out");
+        assert!(libraries.find(&"a".parse().unwrap()).unwrap().is_some(), "the lookup continues");
+        create_library(&path("gone"), "b");
+        assert_eq!(states(&libraries)[1], (LibraryRole::Linked, "present", 1), "the disk is mounted now");
         fs::create_dir_all(path("mount")).unwrap();
         fs::write(path("file"), "").unwrap();
         let odd = Libraries::new(path("linked"), vec![path("mount"), path("file")], None);
         let odd: Vec<_> = states(&odd).into_iter().map(|(_, state, _)| state).collect();
-        assert_eq!(
-            odd,
-            ["present", "absent", "unreadable"],
-            "an empty mount point is no empty library, a file is none"
-        );
+        assert_eq!(odd, ["present", "absent", "unreadable"], "an empty mount point is absent, a file is unreadable");
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_link_that_leads_to_nothing_is_missed() {
+    fn dangling_link_is_reported_as_absent() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         std::os::unix::fs::symlink(path("unmounted/models"), path("ollama")).unwrap();
         let libraries = Libraries::new(path("own"), Vec::new(), Some(path("ollama")));
-        assert_eq!(states(&libraries)[1], (Role::Found, "absent", 0), "somebody put it there");
+        assert_eq!(states(&libraries)[1], (LibraryRole::Found, "absent", 0), "a user created the link");
     }
 
     #[test]
-    fn a_library_that_cannot_be_read_hides_no_other() {
+    fn unreadable_library_hides_no_other() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
-        // A manifest that is a folder cannot be read as one, whoever runs this.
+        // A folder at the path of a manifest cannot be read by any user, not even root.
         fs::create_dir_all(path("own/manifests/registry.ollama.ai/library/a/latest")).unwrap();
-        library(&path("linked"), "b");
-        library(&path("linked"), "a");
+        create_library(&path("linked"), "b");
+        create_library(&path("linked"), "a");
         let libraries = Libraries::new(path("own"), vec![path("linked")], None);
-        assert!(libraries.find(&"b".parse().unwrap()).unwrap().is_some(), "another name is found");
-        assert!(libraries.find(&"a".parse().unwrap()).is_err(), "the damaged one is not passed over");
-        let survey = libraries.survey();
-        assert_eq!(survey[0].listing.skipped.len(), 1, "and told of");
+        assert!(libraries.find(&"b".parse().unwrap()).unwrap().is_some(), "another model is found");
+        assert!(libraries.find(&"a".parse().unwrap()).is_err(), "a damaged manifest is an error");
+        let snapshots = libraries.snapshots();
+        assert_eq!(snapshots[0].listing.skipped.len(), 1, "the damaged manifest is reported");
     }
 }

@@ -1,6 +1,6 @@
-//! A library of models on disk, in Ollama's layout, as it is read.
+//! Reader of a model library in Ollama's layout.
 //!
-//! What is wrong with one model is that model's trouble: a list leaves it out and says why, it never fails as a whole.
+//! A damaged model never makes a listing fail: the listing skips the model and reports the reason.
 
 use std::fs;
 use std::io;
@@ -10,93 +10,93 @@ use std::time::SystemTime;
 use crate::name::folder;
 use crate::{Config, Digest, Layer, LayerKind, Manifest, ModelRef};
 
-/// A manifest longer than this is none. Ollama's largest, of models in a thousand pieces, are below half a megabyte.
+/// Maximum size of a manifest. Ollama's largest, of models in a thousand pieces, are below half a megabyte.
 const MAX_MANIFEST_BYTES: u64 = 8 << 20;
-/// A text layer (template, licence, config) longer than this is none.
+/// Maximum size of a text layer (template, licence, config).
 pub(crate) const MAX_TEXT_BYTES: u64 = 8 << 20;
 
-/// A folder with `manifests` and `blobs`.
+/// Folder with `manifests` and `blobs`.
 #[derive(Debug, Clone)]
 pub struct Library {
     root: PathBuf,
 }
 
-/// A model of a library.
+/// Model of a library.
 #[derive(Debug, Clone)]
 pub struct StoredModel {
-    /// Its name, spelled as on disk.
+    /// Name, spelled as on disk.
     pub name: ModelRef,
-    /// What it is made of.
+    /// Parsed manifest.
     pub manifest: Manifest,
-    /// When its manifest was written.
+    /// Modification time of the manifest.
     pub modified_at: SystemTime,
 }
 
-/// What a library holds.
+/// Models of a library.
 #[derive(Debug, Default)]
 pub struct Listing {
-    /// Readable models, in no order.
+    /// Readable models, unordered.
     pub models: Vec<StoredModel>,
-    /// What looked like a model and could not be read.
-    pub skipped: Vec<Skipped>,
+    /// Entries that are not readable models.
+    pub skipped: Vec<SkippedEntry>,
 }
 
 impl Listing {
-    /// The entries of a folder; one that cannot be read is skipped, and told of. A stray file has no entries.
+    /// Returns the entries of a folder. A folder that cannot be read is recorded as skipped. A stray file has no entries.
     fn names_in(&mut self, folder: &Path) -> Vec<String> {
         names_in(folder).unwrap_or_else(|error| {
             if !is_absent(&error) {
-                self.skipped.push(Skipped { path: folder.to_owned(), reason: error.to_string() });
+                self.skipped.push(SkippedEntry { path: folder.to_owned(), reason: error.to_string() });
             }
             Vec::new()
         })
     }
 }
 
-/// Whether a library is there.
+/// Availability of a library.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// It is.
+pub enum LibraryState {
+    /// It exists and can be read.
     Present,
-    /// It is not, for this reason: the disk that it is on may not be mounted.
+    /// It does not exist, with the reason. Its disk may not be mounted.
     Absent(String),
-    /// It is, and cannot be read, for this reason.
+    /// It exists and cannot be read, with the reason.
     Unreadable(String),
 }
 
-/// An entry that is no readable model.
+/// Entry that is not a readable model.
 #[derive(Debug)]
-pub struct Skipped {
-    /// Which file.
+pub struct SkippedEntry {
+    /// File or folder.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// Reason why it was skipped.
     pub reason: String,
 }
 
-/// Why a library, or something in it, could not be read.
+/// Error when reading a library or a part of it.
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
-    /// The system refused.
+    /// I/O error.
     #[error("could not read {}: {source}", path.display())]
     Io {
-        /// Which file or folder.
+        /// File or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A manifest is damaged.
+    /// Damaged manifest.
     #[error("{} is no manifest: {reason}", path.display())]
     Manifest {
-        /// Which file.
+        /// Manifest file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A blob that a manifest names is not here, or is not what it should be.
+    /// Missing or damaged blob that a manifest references.
     #[error("blob {digest} {reason}")]
     Blob {
-        /// Which one.
+        /// Digest of the blob.
         digest: Digest,
         /// What is wrong with it.
         reason: String,
@@ -104,22 +104,22 @@ pub enum LibraryError {
 }
 
 impl Library {
-    /// The library in the folder `root`, which need not exist: then it is empty.
+    /// Returns the library in the folder `root`. If the folder does not exist, the library is empty.
     #[must_use]
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
 
-    /// Its folder.
+    /// Returns the library's folder.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Everything in it.
+    /// Lists all models.
     ///
     /// # Errors
-    /// Only when there is a library and its folder cannot be read at all.
+    /// If the library exists and its `manifests` folder cannot be read.
     pub fn list(&self) -> Result<Listing, LibraryError> {
         let mut listing = Listing::default();
         let manifests = self.manifests();
@@ -132,13 +132,13 @@ impl Library {
             for namespace in listing.names_in(&manifests.join(&host)) {
                 for model in listing.names_in(&manifests.join(&host).join(&namespace)) {
                     let folder = manifests.join(&host).join(&namespace).join(&model);
-                    for tag in listing.names_in(&folder).into_iter().filter(|tag| !is_draft(tag)) {
+                    for tag in listing.names_in(&folder).into_iter().filter(|tag| !is_temp_file(tag)) {
                         let path = folder.join(&tag);
                         match name_of([&host, &namespace, &model, &tag]) {
-                            None => listing.skipped.push(Skipped { path, reason: "no model name".to_owned() }),
+                            None => listing.skipped.push(SkippedEntry { path, reason: "no model name".to_owned() }),
                             Some(name) => match read_model(name, &path) {
                                 Ok(model) => listing.models.push(model),
-                                Err(error) => listing.skipped.push(Skipped { path, reason: error.to_string() }),
+                                Err(error) => listing.skipped.push(SkippedEntry { path, reason: error.to_string() }),
                             },
                         }
                     }
@@ -148,10 +148,10 @@ impl Library {
         Ok(listing)
     }
 
-    /// The model of that name in whatever spelling, or `None`.
+    /// Finds a model by name, ignoring ASCII case.
     ///
     /// # Errors
-    /// When there is such a model and its manifest cannot be read.
+    /// If the model exists and its manifest cannot be read.
     pub fn find(&self, name: &ModelRef) -> Result<Option<StoredModel>, LibraryError> {
         match self.manifest_path(name)? {
             (path, Some(name)) => read_model(name, &path).map(Some),
@@ -159,108 +159,112 @@ impl Library {
         }
     }
 
-    /// Whether it is there.
+    /// Returns whether the library exists and can be read.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LibraryState {
         match fs::read_dir(self.root.join("manifests")) {
-            Ok(_) => State::Present,
-            Err(error) if !is_absent(&error) => State::Unreadable(error.to_string()),
-            Err(_) if self.root.is_dir() => State::Absent("the folder has no `manifests` in it".to_owned()),
-            Err(_) if self.root.exists() => State::Unreadable("it is no folder".to_owned()),
-            Err(_) if self.root.is_symlink() => State::Absent("it is a link that leads to nothing".to_owned()),
-            Err(_) => State::Absent("there is no such folder".to_owned()),
+            Ok(_) => LibraryState::Present,
+            Err(error) if !is_absent(&error) => LibraryState::Unreadable(error.to_string()),
+            Err(_) if self.root.is_dir() => LibraryState::Absent("the folder has no `manifests` in it".to_owned()),
+            Err(_) if self.root.exists() => LibraryState::Unreadable("it is no folder".to_owned()),
+            Err(_) if self.root.is_symlink() => LibraryState::Absent("it is a link that leads to nothing".to_owned()),
+            Err(_) => LibraryState::Absent("there is no such folder".to_owned()),
         }
     }
 
-    /// The manifest of a model that is listed, byte for byte.
+    /// Returns the manifest of a model as it is stored, byte for byte.
     ///
     /// # Errors
-    /// When it cannot be read, or is no manifest any more.
+    /// If it cannot be read, or is not a regular file of a manifest's size.
     pub fn manifest_bytes(&self, name: &ModelRef) -> Result<Vec<u8>, LibraryError> {
         let (path, _) = self.manifest_path(name)?;
         read_manifest(&path).map(|(bytes, _)| bytes)
     }
 
-    /// The folder of manifests.
+    /// Returns the folder of manifests.
     pub(crate) fn manifests(&self) -> PathBuf {
         self.root.join("manifests")
     }
 
-    /// The folder of contents.
+    /// Returns the folder of blobs.
     pub(crate) fn blobs(&self) -> PathBuf {
         self.root.join("blobs")
     }
 
-    /// The folder of contents that are being written, beside those that are being fetched.
-    pub(crate) fn drafts(&self) -> PathBuf {
+    /// Returns the folder of temporary files. It is beside the folders of [`Staging`](crate::Staging).
+    pub(crate) fn temp_files(&self) -> PathBuf {
         self.root.join(".cairn").join("drafts")
     }
 
-    /// Where the contents of a digest are, or would be.
+    /// Returns the path of a blob, whether it exists or not.
     #[must_use]
     pub fn blob_path(&self, digest: &Digest) -> PathBuf {
         self.blobs().join(digest.file_name())
     }
 
-    /// Where the manifest of a name is, or would be: folders that are there keep their spelling. Also the name, spelled
-    /// so, when there is such a manifest.
+    /// Returns the path of a name's manifest, whether it exists or not. Existing folders keep their spelling. If the manifest
+    /// exists, also returns the name in that spelling.
     pub(crate) fn manifest_path(&self, name: &ModelRef) -> Result<(PathBuf, Option<ModelRef>), LibraryError> {
         let mut path = self.manifests();
         let mut spelled = Vec::with_capacity(4);
-        let mut there = true;
+        let mut exists = true;
         for part in [name.host(), name.namespace(), name.model(), name.tag()] {
             let entries = match names_in(&path) {
                 Ok(entries) => entries,
                 Err(source) if is_absent(&source) => Vec::new(),
                 Err(source) => return Err(LibraryError::Io { path, source }),
             };
-            // The exact spelling wins where a case-sensitive file system holds several.
+            // On a case-sensitive file system several spellings may exist. The exact one has priority.
             let parts = || entries.iter().filter_map(|entry| folder::part(entry));
             let found = parts().find(|entry| entry == part);
             let found = found.or_else(|| parts().find(|entry| entry.eq_ignore_ascii_case(part)));
-            there &= found.is_some();
+            exists &= found.is_some();
             let part = found.map_or_else(|| part.to_owned(), std::borrow::Cow::into_owned);
             path.push(&*folder::folder(&part));
             spelled.push(part);
         }
         let name = match spelled.as_slice() {
-            [host, namespace, model, tag] if there => ModelRef::from_parts(host, namespace, model, tag),
+            [host, namespace, model, tag] if exists => ModelRef::from_parts(host, namespace, model, tag),
             _ => None,
         };
         Ok((path, name))
     }
 
-    /// The file that holds a layer's contents.
+    /// Returns the path of a layer's blob.
     ///
     /// # Errors
-    /// [`LibraryError::Blob`] when it is not there or has another length than the manifest says.
+    /// [`LibraryError::Blob`] if the blob is missing or its length differs from the manifest.
     pub fn blob(&self, layer: &Layer) -> Result<PathBuf, LibraryError> {
         let path = self.blob_path(&layer.digest);
-        let wrong = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
-        let found = fs::metadata(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-        if !found.is_file() {
-            return Err(wrong("is no file".to_owned()));
+        let blob_error = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
+        let metadata = fs::metadata(&path).map_err(|error| blob_error(format!("cannot be read: {error}")))?;
+        if !metadata.is_file() {
+            return Err(blob_error("is no file".to_owned()));
         }
-        if found.len() != layer.size_bytes {
-            return Err(wrong(format!("has {} bytes where its manifest says {}", found.len(), layer.size_bytes)));
+        if metadata.len() != layer.size_bytes {
+            return Err(blob_error(format!(
+                "has {} bytes where its manifest says {}",
+                metadata.len(),
+                layer.size_bytes
+            )));
         }
         Ok(path)
     }
 
-    /// The contents of a layer of text.
+    /// Reads a text layer.
     ///
     /// # Errors
-    /// As [`Library::blob`], and when it is too long or not UTF-8.
+    /// As [`Library::blob`], and if the text is too long or not UTF-8.
     pub fn text(&self, layer: &Layer) -> Result<String, LibraryError> {
-        let wrong = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
+        let blob_error = |reason: String| LibraryError::Blob { digest: layer.digest, reason };
         let path = self.blob(layer)?;
         if layer.size_bytes > MAX_TEXT_BYTES {
-            return Err(wrong(format!("has {} bytes, too many for a text", layer.size_bytes)));
+            return Err(blob_error(format!("has {} bytes, too many for a text", layer.size_bytes)));
         }
-        fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))
+        fs::read_to_string(path).map_err(|error| blob_error(format!("cannot be read: {error}")))
     }
 
-    /// All texts of one kind, `None` where the manifest has no such layer.
+    /// Reads all text layers of one kind, joined by line breaks. Returns `None` if the manifest has no such layer.
     ///
     /// # Errors
     /// As [`Library::text`].
@@ -274,7 +278,7 @@ impl Library {
         Ok((!texts.is_empty()).then(|| texts.join("\n")))
     }
 
-    /// What the model's publisher says about it; empty when the manifest names no config or the config is damaged.
+    /// Reads the model's config. Returns an empty one if the manifest has no config or the config is damaged.
     #[must_use]
     pub fn config(&self, manifest: &Manifest) -> Config {
         let text = manifest.config.as_ref().and_then(|layer| self.text(layer).ok());
@@ -282,7 +286,7 @@ impl Library {
     }
 }
 
-/// The name of the model whose manifest is in these folders.
+/// Returns the name of the model whose manifest is at this path of folders.
 pub(crate) fn name_of(folders: [&str; 4]) -> Option<ModelRef> {
     let [host, namespace, model, tag] = folders.map(folder::part);
     ModelRef::from_parts(&host?, &namespace?, &model?, &tag?)
@@ -295,19 +299,19 @@ fn read_model(name: ModelRef, path: &Path) -> Result<StoredModel, LibraryError> 
     Ok(StoredModel { name, manifest, modified_at })
 }
 
-/// A manifest's bytes, and when they were written.
+/// Returns a manifest's bytes and modification time.
 pub(crate) fn read_manifest(path: &Path) -> Result<(Vec<u8>, SystemTime), LibraryError> {
     let io = |source| LibraryError::Io { path: path.to_owned(), source };
-    let found = fs::metadata(path).map_err(io)?;
-    if !found.is_file() || found.len() > MAX_MANIFEST_BYTES {
+    let metadata = fs::metadata(path).map_err(io)?;
+    if !metadata.is_file() || metadata.len() > MAX_MANIFEST_BYTES {
         let reason = "it is no file of a manifest's size".to_owned();
         return Err(LibraryError::Manifest { path: path.to_owned(), reason });
     }
     let bytes = fs::read(path).map_err(io)?;
-    Ok((bytes, found.modified().map_err(io)?))
+    Ok((bytes, metadata.modified().map_err(io)?))
 }
 
-/// Names of the entries of a folder, sorted. Names that are not UTF-8 are no part of a model's name and are left out.
+/// Returns the sorted names of a folder's entries. Names that are not UTF-8 cannot be part of a model name and are left out.
 fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -317,12 +321,12 @@ fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Is it the name of a manifest that is being written, or that a killed program was writing? See [`cairn_disk`].
-pub(crate) fn is_draft(name: &str) -> bool {
+/// Returns whether it is the name of a temporary file of [`cairn_disk`]: a manifest that is or was being written.
+pub(crate) fn is_temp_file(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(".tmp")
 }
 
-/// Does it say that there is no such file or folder? One whose name is too long for the file system cannot be there.
+/// Returns whether the error means that the path does not exist. A name that is too long for the file system cannot exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename)
 }

@@ -1,54 +1,54 @@
-//! Manifests: which contents make up a model. They are JSON files that registries wrote, so every field is untrusted.
-//! Those that are written here have the fields and the order of Ollama's, and end in a line break, as its own do.
+//! Manifests: JSON files that list the layers of a model. Registries write them, so every field is untrusted. Manifests written
+//! here have Ollama's fields in Ollama's order and end in a line break.
 
 use serde::{Deserialize, Serialize};
 
 use crate::Digest;
 
-/// A manifest, as far as running and showing a model needs it.
+/// Parsed manifest, with the fields that Cairn needs.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     /// Digest of the manifest's own bytes: the model's identity.
     pub digest: Digest,
-    /// Which version of manifests it says that it is of; only 2 names contents by their digests.
+    /// Value of `schemaVersion`. Only version 2 references blobs by digest.
     pub schema_version: Option<u64>,
-    /// The model's description, when the manifest names one.
+    /// Layer with the model's [`Config`].
     pub config: Option<Layer>,
-    /// Contents, in the manifest's order.
+    /// Layers in the manifest's order.
     pub layers: Vec<Layer>,
 }
 
-/// One of the contents of a model.
+/// Reference to one blob of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layer {
-    /// What it is for.
+    /// Purpose of the blob.
     pub kind: LayerKind,
-    /// Which contents.
+    /// Digest of the blob.
     pub digest: Digest,
-    /// Their length in bytes, as the manifest claims.
+    /// Length of the blob according to the manifest.
     pub size_bytes: u64,
 }
 
-/// What a layer is for.
+/// Purpose of a layer, from its media type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayerKind {
-    /// The GGUF file.
+    /// GGUF file.
     Model,
-    /// A Go template for prompts.
+    /// Go template for prompts.
     Template,
-    /// A system message.
+    /// System message.
     System,
-    /// A JSON object of options.
+    /// JSON object of options.
     Params,
-    /// A licence text.
+    /// Licence text.
     License,
-    /// A JSON array of messages that precede every conversation.
+    /// JSON array of messages that precede every conversation.
     Messages,
-    /// Anything else, by its media type.
+    /// Other media type.
     Other(String),
 }
 
-/// What a model is, as its publisher says. The fields that are not there are empty, and are not written.
+/// Description of a model by its publisher. Missing fields are empty.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the names are the config's own and mean what Ollama documents")]
@@ -64,13 +64,13 @@ pub struct Config {
     pub context_length: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub embedding_length: Option<u64>,
-    /// A renderer built into Ollama that makes this model's prompts, in a template's place.
+    /// Name of Ollama's built-in renderer that formats prompts instead of a template.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub renderer: String,
-    /// A parser built into Ollama that reads this model's answers.
+    /// Name of Ollama's built-in parser for answers.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub parser: String,
-    /// The oldest version of Ollama that can run it.
+    /// Oldest version of Ollama that can run the model.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub requires: String,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -80,14 +80,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// The config's blob.
+    /// Serializes the config as a blob.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
         struct Blob<'a> {
             #[serde(flatten)]
             config: &'a Config,
-            // What images of programs run on; every config has these, whatever machine wrote it.
+            // Fields of container images. Every config of Ollama has these values, on any machine.
             architecture: &'static str,
             os: &'static str,
         }
@@ -97,10 +97,10 @@ impl Config {
 }
 
 impl Manifest {
-    /// Reads a manifest's bytes.
+    /// Parses a manifest.
     ///
     /// # Errors
-    /// What is wrong with the JSON or with a digest in it, or that its sizes are beyond all disks.
+    /// The reason: invalid JSON, an invalid digest, or impossible sizes.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         #[derive(Deserialize)]
         struct Json {
@@ -134,11 +134,11 @@ impl Manifest {
         };
         match read.size_bytes() {
             0..=MAX_BYTES => Ok(read),
-            more => Err(format!("it says that its contents have {more} bytes, which no disk holds")),
+            more => Err(format!("its sizes add up to {more} bytes, which no disk holds")),
         }
     }
 
-    /// The manifest of these contents, as bytes.
+    /// Serializes a manifest of these layers.
     #[must_use]
     pub fn to_json(config: &Layer, layers: &[Layer]) -> Vec<u8> {
         #[derive(Serialize)]
@@ -170,28 +170,28 @@ impl Manifest {
         bytes
     }
 
-    /// Bytes of everything that the model is made of.
+    /// Returns the size of all layers and the config.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         self.layers.iter().chain(&self.config).fold(0, |sum, layer| sum.saturating_add(layer.size_bytes))
     }
 
-    /// The first layer of a kind.
+    /// Returns the first layer of a kind.
     #[must_use]
     pub fn layer(&self, kind: &LayerKind) -> Option<&Layer> {
         self.layers.iter().find(|layer| layer.kind == *kind)
     }
 }
 
-/// More than this in one model is no size but a mistake, or worse: 2^60, an exbibyte.
+/// Upper limit for the size of a model, 2^60 (an exbibyte). A larger size is an error or an attack.
 const MAX_BYTES: u64 = 1 << 60;
-/// What Ollama's media types begin with.
+/// Prefix of Ollama's media types.
 const IMAGE: &str = "application/vnd.ollama.image.";
-/// The media type of a config.
+/// Media type of a config.
 const CONFIG: &str = "application/vnd.docker.container.image.v1+json";
 
 impl LayerKind {
-    /// The kind of a manifest's config.
+    /// Returns the kind of a config layer.
     #[must_use]
     pub fn config() -> Self {
         Self::Other(CONFIG.to_owned())
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_a_manifest() {
+    fn manifest_is_parsed() {
         let digest = Digest::of(b"x");
         let json = format!(
             r#"{{"schemaVersion":2,"config":{{"digest":"{digest}","size":5}},"layers":[
@@ -237,14 +237,14 @@ mod tests {
                 {{"mediaType":"application/vnd.ollama.image.embed","digest":"{digest}"}}]}}"#
         );
         let manifest = Manifest::parse(json.as_bytes()).unwrap();
-        assert_eq!(manifest.digest, Digest::of(json.as_bytes()), "a model is known by its manifest's bytes");
+        assert_eq!(manifest.digest, Digest::of(json.as_bytes()), "the manifest's digest identifies the model");
         assert_eq!(manifest.size_bytes(), 106, "config and layers");
-        assert!(manifest.layer(&LayerKind::Template).is_some(), "`prompt` is an old word for `template`");
-        assert!(manifest.layer(&LayerKind::System).is_none(), "there is none");
+        assert!(manifest.layer(&LayerKind::Template).is_some(), "`prompt` is the old name of `template`");
+        assert!(manifest.layer(&LayerKind::System).is_none(), "no such layer");
     }
 
     #[test]
-    fn writes_what_it_reads() {
+    fn manifest_and_config_round_trip() {
         let digest = Digest::of(b"x");
         let layer = |kind, size_bytes| Layer { kind, digest, size_bytes };
         let kinds = [LayerKind::Model, LayerKind::Params, LayerKind::Messages, LayerKind::Other("a/b".to_owned())];
@@ -257,16 +257,19 @@ mod tests {
         assert!(text.starts_with(&start) && text.ends_with("}]}\n"), "Ollama's fields in Ollama's order: {text}");
         let read = Manifest::parse(&bytes).unwrap();
         let kinds = |layers: &[Layer]| layers.iter().map(|layer| layer.kind.clone()).collect::<Vec<_>>();
-        assert_eq!(kinds(&read.layers), kinds(&layers), "every kind is read as it was written");
+        assert_eq!(kinds(&read.layers), kinds(&layers), "every kind is read as written");
 
         let config = Config { model_family: "llama".to_owned(), file_type: "Q8_0".to_owned(), ..Config::default() };
         let json = config.to_json();
-        assert_eq!(serde_json::from_slice::<Config>(&json).unwrap(), config, "a config too");
-        assert!(String::from_utf8(json).unwrap().ends_with(r#""architecture":"amd64","os":"linux"}"#), "as Ollama's");
+        assert_eq!(serde_json::from_slice::<Config>(&json).unwrap(), config, "a config round-trips");
+        assert!(
+            String::from_utf8(json).unwrap().ends_with(r#""architecture":"amd64","os":"linux"}"#),
+            "same fields as Ollama"
+        );
     }
 
     #[test]
-    fn refuses_bad_ones() {
+    fn invalid_manifests_are_rejected() {
         for json in ["", "{", "[]", r#"{"layers":[{"digest":"sha256:../../x"}]}"#, r#"{"layers":[{"size":-1}]}"#] {
             assert!(Manifest::parse(json.as_bytes()).is_err(), "{json:?}");
         }
@@ -276,10 +279,10 @@ mod tests {
                 sizes.iter().map(|size| format!(r#"{{"digest":"{digest}","size":{size}}}"#)).collect();
             Manifest::parse(format!(r#"{{"layers":[{}]}}"#, layers.join(",")).as_bytes())
         };
-        assert!(sized(&[1 << 60]).is_ok(), "it could be");
+        assert!(sized(&[1 << 60]).is_ok(), "the limit itself is allowed");
         for sizes in [&[1 << 60, 1][..], &[u64::MAX, u64::MAX]] {
-            let refused = sized(sizes).expect_err("no disk holds that");
-            assert!(refused.contains("no disk holds"), "{sizes:?}: {refused}");
+            let error = sized(sizes).expect_err("larger than the limit");
+            assert!(error.contains("no disk holds"), "{sizes:?}: {error}");
         }
     }
 }

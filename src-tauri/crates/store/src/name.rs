@@ -1,25 +1,24 @@
-//! Names of models: `[scheme://][host/][namespace/]model[:tag]`.
+//! Model names: `[scheme://][host/][namespace/]model[:tag]`.
 //!
-//! A name is read from its right end: the tag after the last colon that no slash follows, the model after the last
-//! slash, then the namespace, and what is left is the host. Missing parts get Ollama's defaults. Spelling is kept;
-//! comparison ignores the case of ASCII letters. Every part is also a folder or file in a library, hence the narrow
-//! alphabets: no part can be empty, begin with a dot or contain a separator.
+//! A name is parsed from right to left: the tag follows the last colon without a later slash, the model follows the last slash,
+//! then come the namespace and the host. Missing parts get Ollama's defaults. Spelling is preserved; comparison ignores ASCII
+//! case. Every part is also a folder or file in a library, so no part can be empty, begin with a dot or contain a separator.
 
 pub(crate) mod folder;
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a name points that says no host.
+/// Host of a name without one.
 pub(crate) const DEFAULT_HOST: &str = "registry.ollama.ai";
-/// Whose model it is when a name says no namespace.
+/// Namespace of a name without one.
 pub(crate) const DEFAULT_NAMESPACE: &str = "library";
-/// Which version a name means that says no tag.
+/// Tag of a name without one.
 pub(crate) const DEFAULT_TAG: &str = "latest";
 
-/// A model's complete name.
+/// Complete name of a model.
 ///
-/// Two names are equal when they differ in nothing but the case of letters; the scheme is not part of the identity.
+/// Names that differ only in ASCII case are equal. The scheme is not part of the identity.
 #[derive(Debug, Clone)]
 pub struct ModelRef {
     host: String,
@@ -29,26 +28,26 @@ pub struct ModelRef {
     insecure: bool,
 }
 
-/// Why a text is no model name.
+/// Reason why a text is not a model name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
-    /// Nothing but blanks.
+    /// Empty or only white space.
     #[error("model is required")]
     Empty,
-    /// A part is missing, too long or has characters that it cannot have.
+    /// A part is missing, too long or has invalid characters.
     #[error("invalid model name")]
     Invalid {
-        /// The whole name, as it was given.
+        /// The whole name as given.
         name: String,
-        /// Which part of it is wrong.
-        part: Part,
+        /// The invalid part.
+        part: NamePart,
     },
 }
 
-/// Parts of a name.
+/// Part of a model name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "each is the part of that name")]
-pub enum Part {
+pub enum NamePart {
     Scheme,
     Host,
     Namespace,
@@ -56,8 +55,8 @@ pub enum Part {
     Tag,
 }
 
-impl Part {
-    /// Longest text of the part, in bytes.
+impl NamePart {
+    /// Returns the maximum length of the part.
     fn limit_bytes(self) -> usize {
         match self {
             Self::Host => 350,
@@ -99,86 +98,86 @@ impl FromStr for ModelRef {
             Some(Err(namespace)) => (DEFAULT_HOST, namespace),
             Some(Ok((host, namespace))) => (host, namespace),
         };
-        let read = Self {
+        let name_ref = Self {
             host: host.to_owned(),
             namespace: namespace.to_owned(),
             model: model.to_owned(),
             tag: tag.to_owned(),
             insecure: scheme.eq_ignore_ascii_case("http"),
         };
-        let wrong = read.parts().into_iter().find(|(part, text)| !part.accepts(text)).map(|(part, _)| part);
-        let known_scheme = read.insecure || scheme.eq_ignore_ascii_case("https");
-        match wrong.or((!known_scheme).then_some(Part::Scheme)) {
+        let invalid = name_ref.parts().into_iter().find(|(part, text)| !part.accepts(text)).map(|(part, _)| part);
+        let valid_scheme = name_ref.insecure || scheme.eq_ignore_ascii_case("https");
+        match invalid.or((!valid_scheme).then_some(NamePart::Scheme)) {
             Some(part) => Err(NameError::Invalid { name: name.to_owned(), part }),
-            None => Ok(read),
+            None => Ok(name_ref),
         }
     }
 }
 
 impl ModelRef {
-    /// Builds a name of the four parts, for instance of the four folders of a manifest's path.
+    /// Builds a name from its four parts, such as the folders of a manifest's path.
     #[must_use]
     pub fn from_parts(host: &str, namespace: &str, model: &str, tag: &str) -> Option<Self> {
-        let read = Self {
+        let name_ref = Self {
             host: host.to_owned(),
             namespace: namespace.to_owned(),
             model: model.to_owned(),
             tag: tag.to_owned(),
             insecure: false,
         };
-        let valid = read.parts().into_iter().all(|(part, text)| part.accepts(text));
-        valid.then_some(read)
+        let valid = name_ref.parts().into_iter().all(|(part, text)| part.accepts(text));
+        valid.then_some(name_ref)
     }
 
-    /// Do both belong to one repository, whatever their tags?
+    /// Returns whether both names differ only in the tag and in case.
     #[must_use]
     pub fn same_repository(&self, other: &Self) -> bool {
         let parts = |name: &Self| [&name.host, &name.namespace, &name.model].map(|part| part.to_ascii_lowercase());
         parts(self) == parts(other)
     }
 
-    /// The registry's host, perhaps with a port.
+    /// Returns the registry's host, with its port if the name has one.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Whose model it is.
+    /// Returns the namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The model's own name.
+    /// Returns the model part.
     #[must_use]
     pub fn model(&self) -> &str {
         &self.model
     }
 
-    /// Which version of it.
+    /// Returns the tag.
     #[must_use]
     pub fn tag(&self) -> &str {
         &self.tag
     }
 
-    /// Was the name written with `http://`?
+    /// Returns whether the name was written with `http://`.
     #[must_use]
     pub fn insecure(&self) -> bool {
         self.insecure
     }
 
-    /// The complete name, `host/namespace/model:tag`.
+    /// Returns the complete name, `host/namespace/model:tag`.
     #[must_use]
     pub fn full(&self) -> String {
         format!("{}/{}/{}:{}", self.host, self.namespace, self.model, self.tag)
     }
 
-    fn parts(&self) -> [(Part, &str); 4] {
+    fn parts(&self) -> [(NamePart, &str); 4] {
         [
-            (Part::Host, &self.host),
-            (Part::Namespace, &self.namespace),
-            (Part::Model, &self.model),
-            (Part::Tag, &self.tag),
+            (NamePart::Host, &self.host),
+            (NamePart::Namespace, &self.namespace),
+            (NamePart::Model, &self.model),
+            (NamePart::Tag, &self.tag),
         ]
     }
 }
@@ -199,7 +198,7 @@ impl std::hash::Hash for ModelRef {
     }
 }
 
-/// The shortest name that still means the same: defaults of host and namespace left out, the tag always there.
+/// Writes the shortest equivalent name: without the default host and namespace, with the tag.
 impl fmt::Display for ModelRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let default_host = self.host.eq_ignore_ascii_case(DEFAULT_HOST);
@@ -218,15 +217,15 @@ mod tests {
     use super::*;
 
     fn check(name: &str, full: &str, shortest: &str) {
-        let read: ModelRef = name.parse().unwrap_or_else(|error| panic!("{name:?}: {error}"));
-        assert_eq!(read.full(), full, "{name:?} in full");
-        assert_eq!(read.to_string(), shortest, "{name:?} in short");
-        assert_eq!(read.to_string().parse::<ModelRef>().as_ref(), Ok(&read), "the short form means the same");
-        assert_eq!(read.full().parse::<ModelRef>(), Ok(read), "the full form means the same");
+        let parsed: ModelRef = name.parse().unwrap_or_else(|error| panic!("{name:?}: {error}"));
+        assert_eq!(parsed.full(), full, "full form of {name:?}");
+        assert_eq!(parsed.to_string(), shortest, "short form of {name:?}");
+        assert_eq!(parsed.to_string().parse::<ModelRef>().as_ref(), Ok(&parsed), "the short form is equivalent");
+        assert_eq!(parsed.full().parse::<ModelRef>(), Ok(parsed), "the full form is equivalent");
     }
 
     #[test]
-    fn reads_and_prints() {
+    fn names_are_parsed_and_formatted() {
         check("llama3", "registry.ollama.ai/library/llama3:latest", "llama3:latest");
         check("llama3.2:1b", "registry.ollama.ai/library/llama3.2:1b", "llama3.2:1b");
         check(" me/Mine ", "registry.ollama.ai/me/Mine:latest", "me/Mine:latest");
@@ -238,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn case_is_kept_but_does_not_matter() {
+    fn comparison_ignores_case() {
         let (upper, lower): (ModelRef, ModelRef) = ("Me/Foo:V1".parse().unwrap(), "me/foo:v1".parse().unwrap());
         assert_eq!(upper, lower, "names differ in case only");
-        assert_eq!(std::collections::HashSet::from([upper, lower]).len(), 1, "the hash agrees with equality");
+        assert_eq!(std::collections::HashSet::from([upper, lower]).len(), 1, "equal names have equal hashes");
     }
 
     #[test]
-    fn refuses_what_could_leave_a_library() {
+    fn names_that_could_leave_a_library_are_rejected() {
         let long = "a".repeat(81);
         for name in [
             "a/:b",
@@ -278,11 +277,10 @@ mod tests {
             "x/y/z/..:t",
             "a/b:c/d",
         ] {
-            let read = name.parse::<ModelRef>();
-            // A host may hold further slashes nowhere: whatever is accepted must still be four plain parts.
-            assert!(read.is_err(), "{name:?} was read as {read:?}");
+            let parsed = name.parse::<ModelRef>();
+            assert!(parsed.is_err(), "{name:?} was parsed as {parsed:?}");
         }
-        assert_eq!("  ".parse::<ModelRef>(), Err(NameError::Empty), "blanks are no name");
-        assert!(ModelRef::from_parts("h", "n", "m", "..").is_none(), "parts are held to the same rules");
+        assert_eq!("  ".parse::<ModelRef>(), Err(NameError::Empty), "white space is not a name");
+        assert!(ModelRef::from_parts("h", "n", "m", "..").is_none(), "parts follow the same rules");
     }
 }

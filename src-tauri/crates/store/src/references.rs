@@ -1,77 +1,77 @@
-//! Which contents the manifests of a library name: what must stay when something is removed.
+//! References from manifests to blobs. Referenced blobs must not be removed.
 //!
-//! A file that is no manifest may have been one, torn by a power cut or written by a newer program. The digests that can
-//! still be read in it count as named. Whether that is enough is for whoever asks to decide, so such files are told of.
+//! A file that cannot be parsed may be a manifest that a power cut damaged or a newer program wrote. All digests in its bytes
+//! count as references. Such files are reported, so that the caller can decide whether that is safe enough.
 
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::library::{is_draft, name_of, read_manifest};
-use crate::{Digest, Library, LibraryError, Manifest, Skipped};
+use crate::library::{is_temp_file, name_of, read_manifest};
+use crate::{Digest, Library, LibraryError, Manifest, SkippedEntry};
 
-/// Manifests are four folders below theirs. What is deeper is nobody's, but may be a copy that somebody made by hand.
+/// Manifests are four folders deep. Deeper files may be copies that a user made, so they are read too.
 const MAX_DEPTH: usize = 8;
-/// Characters of a digest: `sha256:` or `sha256-`, and 64 of hex.
+/// Length of a digest: `sha256:` or `sha256-`, and 64 hex characters.
 const DIGEST_CHARACTERS: usize = 71;
 
-/// What the manifests of a library name.
+/// References of all manifests of a library.
 #[derive(Debug, Default)]
 pub(crate) struct References {
-    /// How many manifests name which contents.
-    named: HashMap<Digest, usize>,
-    /// Where a model's manifest should be, and is none.
-    pub(crate) damaged: Vec<Skipped>,
-    /// Files and folders that the system does not let us read: nobody knows what they name.
-    pub(crate) unread: Vec<Skipped>,
-    /// Manifests that a killed program was writing. Nobody had been told of them yet, so they name nothing.
-    pub(crate) drafts: Vec<PathBuf>,
+    /// Number of manifests that reference each blob.
+    counts: HashMap<Digest, usize>,
+    /// Files at the path of a model's manifest that are not valid manifests.
+    pub(crate) damaged: Vec<SkippedEntry>,
+    /// Files and folders that cannot be read, so that their references are unknown.
+    pub(crate) unreadable: Vec<SkippedEntry>,
+    /// Temporary files of manifests that a killed program was writing. They were never published, so they reference nothing.
+    pub(crate) temp_files: Vec<PathBuf>,
 }
 
 impl References {
-    /// Reads every file below `manifests`.
+    /// Reads all files below `manifests`.
     pub(crate) fn of(library: &Library) -> Self {
         let mut references = Self::default();
         references.read_folder(&library.manifests(), &mut Vec::new());
         references
     }
 
-    /// Is it named by a manifest?
-    pub(crate) fn names(&self, digest: &Digest) -> bool {
-        self.named.contains_key(digest)
+    /// Returns whether a manifest references the blob.
+    pub(crate) fn contains(&self, digest: &Digest) -> bool {
+        self.counts.contains_key(digest)
     }
 
-    /// How many manifests name it.
+    /// Returns the number of manifests that reference the blob.
     pub(crate) fn count(&self, digest: &Digest) -> usize {
-        self.named.get(digest).copied().unwrap_or(0)
+        self.counts.get(digest).copied().unwrap_or(0)
     }
 
-    /// Everything that is named.
+    /// Returns all referenced digests.
     pub(crate) fn digests(&self) -> impl Iterator<Item = &Digest> {
-        self.named.keys()
+        self.counts.keys()
     }
 
     fn read_folder(&mut self, folder: &Path, parts: &mut Vec<String>) {
         let entries = match fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound && parts.is_empty() => return,
-            Err(error) => return self.unread.push(skipped(folder, &error)),
+            Err(error) => return self.unreadable.push(skipped(folder, &error)),
         };
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
-                Err(error) => return self.unread.push(skipped(folder, &error)),
+                Err(error) => return self.unreadable.push(skipped(folder, &error)),
             };
             parts.push(entry.file_name().to_string_lossy().into_owned());
-            // Folders may be links; files are all that is left.
+            // `is_dir` follows links to folders. Everything else is a file.
             if entry.path().is_dir() {
                 match parts.len() < MAX_DEPTH {
                     true => self.read_folder(&entry.path(), parts),
-                    false => self.unread.push(skipped(&entry.path(), &"it is too deep for a manifest")),
+                    false => self.unreadable.push(skipped(&entry.path(), &"it is too deep for a manifest")),
                 }
-            } else if parts.last().is_some_and(|name| is_draft(name)) {
-                self.drafts.push(entry.path());
+            } else if parts.last().is_some_and(|name| is_temp_file(name)) {
+                self.temp_files.push(entry.path());
             } else {
                 self.read_file(entry.path(), parts);
             }
@@ -82,14 +82,14 @@ impl References {
     fn read_file(&mut self, path: PathBuf, parts: &[String]) {
         let bytes = match read_manifest(&path) {
             Ok((bytes, _)) => bytes,
-            Err(error @ LibraryError::Io { .. }) => return self.unread.push(skipped(&path, &error)),
+            Err(error @ LibraryError::Io { .. }) => return self.unreadable.push(skipped(&path, &error)),
             Err(error) => return self.damaged.push(skipped(&path, &error)),
         };
         let is_model = match parts {
             [host, namespace, model, tag] => name_of([host, namespace, model, tag]).is_some(),
             _ => false,
         };
-        let mut named: Vec<Digest> = match Manifest::parse(&bytes) {
+        let mut digests: Vec<Digest> = match Manifest::parse(&bytes) {
             Ok(manifest) => manifest.layers.iter().chain(&manifest.config).map(|layer| layer.digest).collect(),
             Err(reason) => {
                 if is_model {
@@ -98,19 +98,19 @@ impl References {
                 digests_in(&bytes)
             }
         };
-        named.sort_unstable();
-        named.dedup();
-        for digest in named {
-            *self.named.entry(digest).or_default() += 1;
+        digests.sort_unstable();
+        digests.dedup();
+        for digest in digests {
+            *self.counts.entry(digest).or_default() += 1;
         }
     }
 }
 
-fn skipped(path: &Path, reason: &dyn ToString) -> Skipped {
-    Skipped { path: path.to_owned(), reason: reason.to_string() }
+fn skipped(path: &Path, reason: &dyn ToString) -> SkippedEntry {
+    SkippedEntry { path: path.to_owned(), reason: reason.to_string() }
 }
 
-/// Everything in some bytes that reads as a digest.
+/// Finds all digests in the bytes.
 fn digests_in(bytes: &[u8]) -> Vec<Digest> {
     let texts = bytes.windows(DIGEST_CHARACTERS).filter(|window| window.starts_with(b"sha256"));
     texts.filter_map(|window| std::str::from_utf8(window).ok()?.parse().ok()).collect()
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn torn_manifests_keep_what_they_name() {
+    fn digests_in_torn_manifests_count_as_references() {
         let folder = tempfile::tempdir().unwrap();
         let library = Library::new(folder.path().to_owned());
         let write = |path: &str, text: &str| {
@@ -139,17 +139,17 @@ mod tests {
         write("h/n/m/.latest.7-0.tmp", &layer(Digest::of(b"d")));
         let references = References::of(&library);
         let count = |digest| references.count(&digest);
-        assert_eq!((count(whole), count(torn), count(stray)), (1, 1, 2), "manifests, not layers, are counted");
-        assert_eq!(references.damaged.len(), 1, "only what should be a model's: {:?}", references.damaged);
-        assert!(references.unread.is_empty(), "{:?}", references.unread);
-        assert_eq!(references.drafts.len(), 1, "one that was never finished: {:?}", references.drafts);
-        assert!(!references.names(&Digest::of(b"d")), "nobody names it");
-        assert_eq!(references.digests().count(), 3, "in all");
+        assert_eq!((count(whole), count(torn), count(stray)), (1, 1, 2), "a manifest counts once per digest");
+        assert_eq!(references.damaged.len(), 1, "only files at the path of a manifest: {:?}", references.damaged);
+        assert!(references.unreadable.is_empty(), "{:?}", references.unreadable);
+        assert_eq!(references.temp_files.len(), 1, "an unfinished manifest: {:?}", references.temp_files);
+        assert!(!references.contains(&Digest::of(b"d")), "an unfinished manifest references nothing");
+        assert_eq!(references.digests().count(), 3, "all references");
     }
 
     #[test]
-    fn no_manifests_name_nothing() {
+    fn missing_library_has_no_references() {
         let references = References::of(&Library::new(PathBuf::from("/nonexistent")));
-        assert!(references.unread.is_empty() && references.digests().next().is_none(), "{references:?}");
+        assert!(references.unreadable.is_empty() && references.digests().next().is_none(), "{references:?}");
     }
 }

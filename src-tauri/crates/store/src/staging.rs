@@ -1,19 +1,19 @@
-//! Where blobs are before a model has them: `.cairn` in the library, on its file system, so that publishing is renaming.
-//! It is beside `blobs` and not in it, because a running Ollama removes from there whatever it does not know.
+//! Staging of blobs that no manifest references yet. They are in `.cairn` in the library, on its file system, so that publishing is
+//! a rename. `.cairn` is not inside `blobs`, because a running Ollama removes unrecognised files from there.
 //!
 //! ```text
-//! .cairn/partials/sha256-<hex>          a blob that is being fetched, with holes
-//! .cairn/partials/sha256-<hex>.journal  which of its bytes are on the disk; see [`journal`]
-//! .cairn/partials/sha256-<hex>.lock     held by the process that fetches it
-//! .cairn/ready/sha256-<hex>             a blob that is whole and was checked, and that no manifest names yet
-//! .cairn/drafts/.draft.<...>.tmp        contents whose digest is not known yet: of a file that is imported
+//! .cairn/partials/sha256-<hex>          a blob that is being downloaded, with holes
+//! .cairn/partials/sha256-<hex>.journal  the ranges of it that are durable; see [`journal`]
+//! .cairn/partials/sha256-<hex>.lock     held by the process that downloads it
+//! .cairn/ready/sha256-<hex>             a complete, verified blob
+//! .cairn/drafts/.draft.<...>.tmp        an imported file whose digest is being computed
 //! ```
 //!
-//! **Invariants:** one process at a time writes a partial; a file in `ready` has the contents that its name says; what
-//! [`StagedBlob::held`] says is on the disk, after a power cut too.
+//! **Invariants:** only one process writes a partial file. The contents of a file in `ready` match its name. The ranges of
+//! [`StagedBlob::durable`] are on the disk, also after a power cut.
 
+mod abandoned;
 mod journal;
-mod left;
 mod ranges;
 
 use std::fs;
@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use cairn_disk::{Claim, Disk, DiskError, LockError, Mode, Partial};
+use cairn_disk::{Disk, DiskError, LockError, LockFile, Mode, PartialFile};
 
 use crate::{Digest, Library};
 use journal::Journal;
 pub use ranges::Ranges;
 
-/// The folder of blobs that no model has yet.
+/// Staging folder of a library.
 #[derive(Clone)]
 pub struct Staging {
     partials: PathBuf,
@@ -35,76 +35,76 @@ pub struct Staging {
     disk: Arc<dyn Disk>,
 }
 
-/// A blob that is being fetched, by this process alone for as long as this lives.
+/// Blob that is being downloaded. Its lock excludes other processes while this value lives.
 pub struct StagedBlob {
     digest: Digest,
     size_bytes: u64,
     path: PathBuf,
     journal_path: PathBuf,
     ready_path: PathBuf,
-    partial: Arc<dyn Partial>,
+    partial: Arc<dyn PartialFile>,
     journal: Option<Journal>,
-    held: Ranges,
+    durable: Ranges,
     disk: Arc<dyn Disk>,
-    _claim: Claim,
+    _lock: LockFile,
 }
 
-/// What is kept of a blob that no model has.
+/// State of a staged blob.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Staged {
-    /// Which blob.
+pub struct StagedBlobInfo {
+    /// Digest of the blob.
     pub digest: Digest,
-    /// Its whole size; `None` where too little came for anybody to note it.
+    /// Size of the complete blob; `None` if no journal was written yet.
     pub size_bytes: Option<u64>,
-    /// How many of its bytes are here for good.
-    pub held_bytes: u64,
-    /// When the last byte came.
+    /// Number of durable bytes.
+    pub durable_bytes: u64,
+    /// Time of the last write.
     pub modified_at: SystemTime,
-    /// It is whole and was checked.
+    /// The blob is complete and verified.
     pub ready: bool,
-    /// A process is at work on it.
+    /// A process has the lock.
     pub in_use: bool,
 }
 
-/// Why something did not come of a blob that is being fetched.
+/// Error of a staging operation.
 #[derive(Debug, thiserror::Error)]
 pub enum StagingError {
-    /// Another process fetches the same blob.
+    /// Another process, or another caller in this one, is downloading the same blob.
     #[error("another process is fetching {0}")]
     InUse(Digest),
-    /// A newer version of the program wrote the journal.
-    #[error("{} is of version {version}, which only a newer Cairn can read", path.display())]
+    /// A newer version of Cairn wrote the journal.
+    #[error("{} has version {version}, which only a newer Cairn can read", path.display())]
     Newer {
         /// The journal.
         path: PathBuf,
         /// Its version.
         version: u32,
     },
-    /// The disk refused.
+    /// Disk error.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// The system has no locks here, or no right to one.
+    /// The lock file cannot be created or locked.
     #[error(transparent)]
     Lock(LockError),
 }
 
 impl Staging {
-    /// That of a library, whose folders are made where they are missing. Journals whose partials are gone, and locks of
-    /// dead processes, are cleared away.
+    /// Opens the staging folder of a library and creates it if necessary. Journals without a partial file and lock files of dead
+    /// processes are removed.
     ///
     /// # Errors
-    /// When the library cannot be written to.
+    /// If the library is not writable.
     pub fn open(library: &Library, disk: Arc<dyn Disk>) -> Result<Self, StagingError> {
         let root = library.root().join(".cairn");
         let staging = Self { partials: root.join("partials"), ready: root.join("ready"), disk };
         staging.disk.create_dir_all(&staging.partials)?;
         staging.disk.create_dir_all(&staging.ready)?;
         for name in names_in(&staging.partials) {
-            staging.clear_half_written(&name);
+            staging.remove_temp_journal(&name);
             let stem = name.strip_suffix(".journal").or_else(|| name.strip_suffix(".lock"));
             let Some(digest) = stem.and_then(|stem| stem.parse().ok()) else { continue };
-            // Taking the claim is what removes a dead lock.
-            if let Ok(_claim) = staging.take(&digest)
+            // Releasing the lock removes a stale lock file.
+            if let Ok(_lock) = staging.lock(&digest)
                 && name.ends_with(".journal")
                 && !staging.partial_path(&digest).exists()
             {
@@ -114,46 +114,46 @@ impl Staging {
         Ok(staging)
     }
 
-    /// The folder of blobs that are not whole, for asking about its file system.
+    /// Returns the folder of incomplete blobs, for queries of its file system.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.partials
     }
 
-    /// Where a blob lies while it is fetched.
+    /// Returns the path of a blob's partial file.
     #[must_use]
     pub fn partial_path(&self, digest: &Digest) -> PathBuf {
         self.partials.join(digest.file_name())
     }
 
-    /// The file of a blob that is whole and was checked, and has this size.
+    /// Returns the path of a complete, verified blob if it exists and has this size.
     #[must_use]
     pub fn ready(&self, digest: &Digest, size_bytes: u64) -> Option<PathBuf> {
         let path = self.ready.join(digest.file_name());
-        fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size_bytes).then_some(path)
+        fs::metadata(&path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == size_bytes).then_some(path)
     }
 
-    /// Where a blob will be once it is whole and was checked.
+    /// Returns the path that a blob gets when it is complete and verified.
     pub(crate) fn ready_path(&self, digest: &Digest) -> PathBuf {
         self.ready.join(digest.file_name())
     }
 
-    /// Begins to fetch a blob, or goes on where it was left.
+    /// Starts or resumes the download of a blob.
     ///
     /// # Errors
-    /// [`StagingError::InUse`] while another process does, or another caller in this one.
+    /// [`StagingError::InUse`] while another process or another caller downloads it.
     pub fn claim(&self, digest: &Digest, size_bytes: u64) -> Result<StagedBlob, StagingError> {
-        let claim = self.take(digest)?;
+        let lock = self.lock(digest)?;
         let path = self.partial_path(digest);
         let journal_path = self.journal_path(digest);
-        let journalled = journal::read(&*self.disk, &journal_path, digest)?;
-        let partial: Arc<dyn Partial> = self.disk.partial(&path, Mode::Shared)?.into();
-        let mut held = journalled.map(|journalled| journalled.held).unwrap_or_default();
-        // A digest has one size, so bytes stay right when a manifest gave a wrong one; but no byte lies beyond the end.
-        held.clip(size_bytes.min(partial.len_bytes()?));
-        let journal = match held.is_empty() {
+        let contents = journal::read(&*self.disk, &journal_path, digest)?;
+        let partial: Arc<dyn PartialFile> = self.disk.open_partial(&path, Mode::Shared)?.into();
+        let mut durable = contents.map(|contents| contents.durable).unwrap_or_default();
+        // A manifest may have announced a wrong size before. The bytes are still valid, except beyond the end.
+        durable.clip(size_bytes.min(partial.len_bytes()?));
+        let journal = match durable.is_empty() {
             true => None,
-            false => Some(Journal::begin(&*self.disk, &journal_path, digest, size_bytes, &held)?),
+            false => Some(Journal::create(&*self.disk, &journal_path, digest, size_bytes, &durable)?),
         };
         Ok(StagedBlob {
             digest: *digest,
@@ -163,72 +163,74 @@ impl Staging {
             ready_path: self.ready.join(digest.file_name()),
             partial,
             journal,
-            held,
+            durable,
             disk: Arc::clone(&self.disk),
-            _claim: claim,
+            _lock: lock,
         })
     }
 
-    /// How many bytes of a blob are here for good, without touching it: what another process that fetches it has got.
+    /// Returns the number of durable bytes of a blob without the lock, so also while another process downloads it.
     #[must_use]
-    pub fn held_bytes(&self, digest: &Digest) -> u64 {
-        let journalled = journal::read(&*self.disk, &self.journal_path(digest), digest).ok().flatten();
-        journalled.map_or(0, |journalled| journalled.held.total_bytes())
+    pub fn durable_bytes(&self, digest: &Digest) -> u64 {
+        let contents = journal::read(&*self.disk, &self.journal_path(digest), digest).ok().flatten();
+        contents.map_or(0, |contents| contents.durable.total_bytes())
     }
 
-    /// Everything that is kept here, in the order of digests.
+    /// Returns all staged blobs, sorted by digest.
     ///
     /// # Errors
-    /// When a folder cannot be read.
-    pub fn list(&self) -> Result<Vec<Staged>, StagingError> {
+    /// If a journal cannot be read.
+    pub fn list(&self) -> Result<Vec<StagedBlobInfo>, StagingError> {
         let mut list = Vec::new();
         for (folder, ready) in [(&self.partials, false), (&self.ready, true)] {
             for name in names_in(folder) {
                 let Ok(digest) = name.parse::<Digest>() else { continue };
-                let Ok(found) = fs::metadata(folder.join(&name)) else { continue };
-                let modified_at = found.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-                let journalled = match ready {
+                let Ok(metadata) = fs::metadata(folder.join(&name)) else { continue };
+                let modified_at = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                let journal = match ready {
                     true => None,
                     false => journal::read(&*self.disk, &self.journal_path(&digest), &digest)?,
                 };
-                let size_bytes =
-                    if ready { Some(found.len()) } else { journalled.as_ref().map(|journalled| journalled.size_bytes) };
-                let held_bytes = match &journalled {
-                    Some(journalled) => journalled.held.total_bytes(),
-                    None if ready => found.len(),
+                let size_bytes = match ready {
+                    true => Some(metadata.len()),
+                    false => journal.as_ref().map(|journal| journal.size_bytes),
+                };
+                let durable_bytes = match &journal {
+                    Some(journal) => journal.durable.total_bytes(),
+                    None if ready => metadata.len(),
                     None => 0,
                 };
-                let in_use = !ready && matches!(self.take(&digest), Err(StagingError::InUse(_)));
-                list.push(Staged { digest, size_bytes, held_bytes, modified_at, ready, in_use });
+                let in_use = !ready && matches!(self.lock(&digest), Err(StagingError::InUse(_)));
+                list.push(StagedBlobInfo { digest, size_bytes, durable_bytes, modified_at, ready, in_use });
             }
         }
         list.sort_by_key(|staged| staged.digest);
         Ok(list)
     }
 
-    /// Removes what is kept of a blob and returns how many bytes of the disk that frees.
+    /// Removes the files of a blob and returns the disk space freed.
     ///
     /// # Errors
-    /// [`StagingError::InUse`] while a process is at work on it; or the disk refuses.
+    /// [`StagingError::InUse`] while a process has the lock, or a disk error.
     pub fn discard(&self, digest: &Digest) -> Result<u64, StagingError> {
-        let _claim = self.take(digest)?;
+        let _lock = self.lock(digest)?;
         let mut freed_bytes = 0;
         let ready = self.ready.join(digest.file_name());
         for path in [self.journal_path(digest), self.partial_path(digest), ready] {
-            if let Ok(found) = fs::metadata(&path) {
+            if let Ok(metadata) = fs::metadata(&path) {
                 self.disk.remove(&path)?;
-                freed_bytes += allocated_bytes(&found);
+                freed_bytes += allocated_bytes(&metadata);
             }
         }
         Ok(freed_bytes)
     }
 
-    /// Removes what was fetched of a blob that is not whole.
+    /// Removes an incomplete download of a blob.
     ///
     /// # Errors
-    /// [`StagingError::InUse`] while a process is at work on it; or the disk refuses.
+    /// [`StagingError::InUse`] while a process has the lock, or a disk error.
     pub(crate) fn discard_partial(&self, digest: &Digest) -> Result<(), StagingError> {
-        let _claim = self.take(digest)?;
+        let _lock = self.lock(digest)?;
         for path in [self.journal_path(digest), self.partial_path(digest)] {
             if path.exists() {
                 self.disk.remove(&path)?;
@@ -237,13 +239,13 @@ impl Staging {
         Ok(())
     }
 
-    /// Removes what a killed process left of writing a journal: `.sha256-<hex>.journal.<...>.tmp`.
-    fn clear_half_written(&self, name: &str) {
+    /// Removes the temporary file of a journal that a killed process was writing: `.sha256-<hex>.journal.<...>.tmp`.
+    fn remove_temp_journal(&self, name: &str) {
         let stem = name.strip_prefix('.').and_then(|name| name.split_once(".journal."));
         let Some(digest) = stem.and_then(|(stem, _)| stem.parse().ok()) else { return };
-        // Whoever has the claim may be writing it just now.
-        if let Ok(_claim) = self.take(&digest) {
-            // It takes little room, and the next one to open this tries again.
+        // The holder of the lock may be writing the journal now.
+        if let Ok(_lock) = self.lock(&digest) {
+            // A failure is ignored: the file is small, and the next `open` tries again.
             let _ = self.disk.remove(&self.partials.join(name));
         }
     }
@@ -252,9 +254,9 @@ impl Staging {
         self.partials.join(format!("{}.journal", digest.file_name()))
     }
 
-    fn take(&self, digest: &Digest) -> Result<Claim, StagingError> {
+    fn lock(&self, digest: &Digest) -> Result<LockFile, StagingError> {
         let path = self.partials.join(format!("{}.lock", digest.file_name()));
-        Claim::try_take(&path).map_err(|error| match error {
+        LockFile::try_acquire(&path).map_err(|error| match error {
             LockError::Held(_) => StagingError::InUse(*digest),
             failed @ LockError::Failed { .. } => StagingError::Lock(failed),
         })
@@ -262,24 +264,23 @@ impl Staging {
 }
 
 impl StagedBlob {
-    /// Which bytes are on the disk for good.
+    /// Returns the ranges that are durable.
     #[must_use]
-    pub fn held(&self) -> &Ranges {
-        &self.held
+    pub fn durable(&self) -> &Ranges {
+        &self.durable
     }
 
-    /// The file itself, to be written and read by other threads.
+    /// Returns the file, for reads and writes on other threads.
     #[must_use]
-    pub fn file(&self) -> Arc<dyn Partial> {
+    pub fn file(&self) -> Arc<dyn PartialFile> {
         Arc::clone(&self.partial)
     }
 
-    /// Brings to the disk what was written before this call, and then notes that `written` is there. When this returns,
-    /// a power cut takes away neither.
+    /// Syncs the file and records in the journal that the ranges `written` are durable. On return both survive a power cut.
     ///
     /// # Errors
-    /// When the disk refuses; nothing more is noted then.
-    pub fn keep(&mut self, written: &Ranges) -> Result<(), StagingError> {
+    /// A disk error. The ranges are not recorded then.
+    pub fn commit(&mut self, written: &Ranges) -> Result<(), StagingError> {
         if written.is_empty() {
             return Ok(());
         }
@@ -287,21 +288,21 @@ impl StagedBlob {
         match &mut self.journal {
             Some(journal) => journal.add(written)?,
             None => {
-                let begun = Journal::begin(&*self.disk, &self.journal_path, &self.digest, self.size_bytes, written)?;
-                self.journal = Some(begun);
+                let journal = Journal::create(&*self.disk, &self.journal_path, &self.digest, self.size_bytes, written)?;
+                self.journal = Some(journal);
             }
         }
-        written.iter().for_each(|range| self.held.insert(range.clone()));
+        written.iter().for_each(|range| self.durable.insert(range.clone()));
         Ok(())
     }
 
-    /// Gives a blob whose contents were checked its place among those that are ready. When this returns, it is there for
-    /// good. The contents must have been written through [`StagedBlob::file`]; they are synced here.
+    /// Moves a complete, verified blob to the ready blobs. The contents must have been written through [`StagedBlob::file`]; they
+    /// are synced here. On return the blob is durable.
     ///
     /// # Errors
-    /// When the disk refuses. What was fetched is still there.
+    /// A disk error. The partial file stays then.
     pub fn finish(self) -> Result<PathBuf, StagingError> {
-        // A manifest that claimed too much before may have left a longer file.
+        // The file may be longer, if a manifest announced a larger size before.
         if self.partial.len_bytes()? != self.size_bytes {
             self.partial.truncate(self.size_bytes)?;
         }
@@ -313,12 +314,12 @@ impl StagedBlob {
         Ok(self.ready_path)
     }
 
-    /// Removes what was fetched, because it is not what it should be.
+    /// Removes the partial file, because its contents are wrong.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// A disk error.
     pub fn discard(self) -> Result<(), StagingError> {
-        // The journal first: without it the bytes count for nothing.
+        // The journal first: without it no byte counts as durable.
         if self.journal.is_some() || self.journal_path.exists() {
             self.disk.remove(&self.journal_path)?;
         }
@@ -326,7 +327,7 @@ impl StagedBlob {
     }
 }
 
-/// Names of the entries of a folder; none where it cannot be read.
+/// Returns the sorted names of a folder's entries; none if it cannot be read.
 fn names_in(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -334,16 +335,16 @@ fn names_in(folder: &Path) -> Vec<String> {
     names
 }
 
-/// What a file takes on the disk, which is less than its length where it has holes.
+/// Returns the disk space of a file: less than its length if it has holes.
 #[cfg(unix)]
-fn allocated_bytes(found: &fs::Metadata) -> u64 {
+fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    found.blocks() * 512
+    metadata.blocks() * 512
 }
 
 #[cfg(not(unix))]
-fn allocated_bytes(found: &fs::Metadata) -> u64 {
-    found.len()
+fn allocated_bytes(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a library takes on the disk: each model's own and shared bytes, what nobody needs, and downloads under way.
+//! Disk usage of a library: each model's own and shared bytes, garbage, and incomplete downloads.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,64 +6,64 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use crate::references::References;
-use crate::write::{Leftover, LeftoverKind, WriteError, leftovers, on_disk};
-use crate::{Digest, Library, ModelRef, Skipped};
+use crate::write::{GarbageFile, GarbageKind, WriteError, garbage_files, on_disk};
+use crate::{Digest, Library, ModelRef, SkippedEntry};
 
-/// What a library takes on the disk. Contents that several models share are counted once.
+/// Disk usage of a library. Blobs that several models share count once.
 #[derive(Debug, Default)]
-pub struct Usage {
-    /// Its models, the largest first.
-    pub models: Vec<ModelUsage>,
-    /// Bytes of all contents that manifests name.
+pub struct DiskUsage {
+    /// Models of the library, the largest first.
+    pub models: Vec<ModelDiskUsage>,
+    /// Bytes of all blobs that manifests reference.
     pub model_bytes: u64,
-    /// Those of them that more than one model has.
+    /// Part of `model_bytes` in blobs that more than one model references.
     pub shared_bytes: u64,
-    /// Contents that no manifest names.
-    pub unreferenced: Vec<Leftover>,
-    /// Downloads under way, or broken off: ours and Ollama's.
-    pub partials: Vec<Leftover>,
+    /// Blobs that no manifest references.
+    pub unreferenced: Vec<GarbageFile>,
+    /// Running and interrupted downloads, of Cairn and Ollama.
+    pub partials: Vec<GarbageFile>,
     /// Manifests that cannot be read.
-    pub skipped: Vec<Skipped>,
+    pub skipped: Vec<SkippedEntry>,
 }
 
-/// What a model takes.
+/// Disk usage of a model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModelUsage {
-    /// Its name.
+pub struct ModelDiskUsage {
+    /// Name of the model.
     pub name: ModelRef,
-    /// Bytes of its contents that no other model has: what deleting it frees.
+    /// Bytes of blobs that only this model references: deleting the model frees them.
     pub own_bytes: u64,
-    /// Bytes of its contents that others have too.
+    /// Bytes of blobs that other models reference too.
     pub shared_bytes: u64,
-    /// Contents that are not there.
+    /// Number of missing blobs.
     pub missing: usize,
 }
 
-impl Usage {
-    /// Bytes of everything in `leftovers`.
+impl DiskUsage {
+    /// Returns the sum of the sizes of `files`.
     #[must_use]
-    pub fn bytes_of(leftovers: &[Leftover]) -> u64 {
-        leftovers.iter().map(|left| left.size_bytes).sum()
+    pub fn bytes_of(files: &[GarbageFile]) -> u64 {
+        files.iter().map(|file| file.size_bytes).sum()
     }
 }
 
 impl Library {
-    /// What it takes on the disk. A library that is not there takes nothing.
+    /// Computes the disk usage. An absent library uses nothing.
     ///
     /// # Errors
-    /// When it is there and cannot be read.
-    pub fn usage(&self, now: SystemTime) -> Result<Usage, WriteError> {
+    /// If the library exists and cannot be read.
+    pub fn usage(&self, now: SystemTime) -> Result<DiskUsage, WriteError> {
         let listing = self.list()?;
         let references = References::of(self);
-        let size = |digest: &Digest| fs::metadata(self.blob_path(digest)).ok().map(|found| on_disk(&found));
+        let size = |digest: &Digest| fs::metadata(self.blob_path(digest)).ok().map(|metadata| on_disk(&metadata));
         let sizes: HashMap<Digest, u64> = references.digests().filter_map(|d| Some((*d, size(d)?))).collect();
-        let mut usage = Usage { skipped: listing.skipped, ..Usage::default() };
+        let mut usage = DiskUsage { skipped: listing.skipped, ..DiskUsage::default() };
         for model in listing.models {
             let mut digests: Vec<Digest> = model.manifest.layers.iter().map(|layer| layer.digest).collect();
             digests.extend(model.manifest.config.as_ref().map(|layer| layer.digest));
             digests.sort_unstable();
             digests.dedup();
-            let mut row = ModelUsage { name: model.name, own_bytes: 0, shared_bytes: 0, missing: 0 };
+            let mut row = ModelDiskUsage { name: model.name, own_bytes: 0, shared_bytes: 0, missing: 0 };
             for digest in digests {
                 match sizes.get(&digest) {
                     None => row.missing += 1,
@@ -73,30 +73,30 @@ impl Library {
             }
             usage.models.push(row);
         }
-        let total = |row: &ModelUsage| std::cmp::Reverse(row.own_bytes + row.shared_bytes);
+        let total = |row: &ModelDiskUsage| std::cmp::Reverse(row.own_bytes + row.shared_bytes);
         usage.models.sort_by(|a, b| total(a).cmp(&total(b)).then_with(|| a.name.full().cmp(&b.name.full())));
         usage.model_bytes = sizes.values().sum();
         let shared = sizes.iter().filter(|(digest, _)| references.count(digest) > 1);
         usage.shared_bytes = shared.map(|(_, bytes)| bytes).sum();
-        let left = leftovers(self, &references, now)?;
+        let files = garbage_files(self, &references, now)?;
         (usage.unreferenced, usage.partials) =
-            left.into_iter().partition(|left| left.kind == LeftoverKind::Unreferenced);
+            files.into_iter().partition(|file| file.kind == GarbageKind::Unreferenced);
         for folder in ["partials", "ready", "drafts"] {
-            own_partials(&self.root().join(".cairn").join(folder), &mut usage.partials);
+            add_own_downloads(&self.root().join(".cairn").join(folder), &mut usage.partials);
         }
         Ok(usage)
     }
 }
 
-/// Files of our own downloads, whatever they are called.
-fn own_partials(folder: &Path, partials: &mut Vec<Leftover>) {
+/// Adds all files of Cairn's own downloads.
+fn add_own_downloads(folder: &Path, partials: &mut Vec<GarbageFile>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let Ok(found) = entry.metadata() else { continue };
         if found.is_dir() {
-            own_partials(&entry.path(), partials);
+            add_own_downloads(&entry.path(), partials);
         } else if found.is_file() && found.len() > 0 {
             let size_bytes = on_disk(&found);
-            partials.push(Leftover { path: entry.path(), size_bytes, kind: LeftoverKind::Partial, young: true });
+            partials.push(GarbageFile { path: entry.path(), size_bytes, kind: GarbageKind::Partial, is_recent: true });
         }
     }
 }
@@ -108,11 +108,11 @@ mod tests {
     use cairn_disk::RealDisk;
 
     #[test]
-    fn shared_contents_are_counted_once() {
+    fn shared_blobs_are_counted_once() {
         let folder = tempfile::tempdir().unwrap();
         let library = Library::new(folder.path().join("models"));
         let writer = LibraryWriter::open(&library, &RealDisk).unwrap();
-        // Whole blocks, so that a length and its place on the disk agree on every file system.
+        // Whole blocks, so that length and allocation agree on every file system.
         let put = |byte: u8, blocks: usize| writer.put(LayerKind::Model, &vec![byte; blocks * 4096]).unwrap();
         let (shared, own) = (put(1, 4), put(2, 2));
         let config = vec![b' '; 4096];
@@ -128,20 +128,20 @@ mod tests {
         let usage = library.usage(SystemTime::UNIX_EPOCH).unwrap();
         let rows: Vec<_> = usage.models.iter().map(|m| (m.name.to_string(), m.own_bytes, m.shared_bytes)).collect();
         let expected = [("big:latest".to_owned(), 8192, 5 * 4096), ("small:latest".to_owned(), 0, 5 * 4096)];
-        assert_eq!(rows, expected, "two models share weights and config");
-        assert_eq!((usage.model_bytes, usage.shared_bytes), (7 * 4096, 5 * 4096), "everything once");
-        assert_eq!(Usage::bytes_of(&usage.unreferenced), 4096, "what nobody names");
+        assert_eq!(rows, expected, "both models share weights and config");
+        assert_eq!((usage.model_bytes, usage.shared_bytes), (7 * 4096, 5 * 4096), "each blob counts once");
+        assert_eq!(DiskUsage::bytes_of(&usage.unreferenced), 4096, "unreferenced blobs");
         assert_eq!(
-            Usage::bytes_of(&usage.partials),
+            DiskUsage::bytes_of(&usage.partials),
             3 * 4096,
-            "downloads, Ollama's and ours, and not what is remembered of models that came"
+            "downloads of Ollama and Cairn, but not the records of `.cairn/brought`"
         );
 
         let blob = library.blob_path(&Digest::of(&vec![2; 8192]));
         fs::remove_file(blob).unwrap();
         let usage = library.usage(SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!(usage.models[0].missing, 1, "a model that lost something");
-        let nowhere = Library::new(folder.path().join("nowhere")).usage(SystemTime::UNIX_EPOCH).unwrap();
-        assert_eq!((nowhere.models.len(), nowhere.model_bytes), (0, 0), "what is not there takes nothing");
+        assert_eq!(usage.models[0].missing, 1, "a missing blob is counted");
+        let absent = Library::new(folder.path().join("absent")).usage(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!((absent.models.len(), absent.model_bytes), (0, 0), "an absent library uses nothing");
     }
 }

@@ -1,14 +1,14 @@
-//! Writing to a library: contents first, then the manifest that names them, so that a crash at any point leaves contents
-//! without a model and never a model without contents.
+//! Writer of a library. Blobs are written first and the manifest last, so that a crash never leaves a model without its blobs.
 //!
-//! Programs that share a library take turns, by a lock on a file in it, where one takes out what another may be about to
-//! name. Bringing in a large file needs no turn: it becomes a blob under a draft's name and gets its real one at the end.
+//! Programs that share a library exclude each other with a lock file while they write manifests or remove blobs that another
+//! program may be about to reference. Imports of large files need no lock: the contents are written to a temporary file, which is
+//! renamed at the end.
 
-mod bring;
 mod copy;
 mod error;
 mod garbage;
-mod moving;
+mod import_file;
+mod move_file;
 mod publish;
 mod receive;
 mod source;
@@ -20,87 +20,87 @@ use cairn_disk::{Disk, Lock, Mode};
 
 use crate::library::MAX_TEXT_BYTES;
 use crate::references::References;
-use crate::{Digest, Flaw, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
-pub use bring::{Brought, Progress, Stage, Way, digest_of};
+use crate::{BlobDefect, Digest, Layer, LayerKind, Library, Manifest, ModelRef, StoredModel};
 pub use copy::CopiedModel;
 pub use error::WriteError;
-pub use garbage::{Collected, Garbage, Leftover, LeftoverKind};
-pub(crate) use garbage::{leftovers, on_disk};
-pub use moving::Departing;
-pub use publish::Published;
-pub use receive::Receiving;
+pub use garbage::{GarbageFile, GarbageKind, GcOptions, GcReport};
+pub(crate) use garbage::{garbage_files, on_disk};
+pub use import_file::{ImportMethod, ImportedBlob, Progress, Stage, hash_file};
+pub use move_file::PendingMove;
+pub use publish::PublishedModel;
+pub use receive::BlobReceiver;
 
-/// Taken by whoever writes a manifest or takes one out. Ollama passes over files beside its two folders.
+/// Lock file, held while a manifest is written or removed. Ollama ignores files beside its two folders.
 const LOCK: &str = "cairn.lock";
 
-/// A model that was taken out.
+/// Deleted model.
 #[derive(Debug, Clone)]
-pub struct Deleted {
-    /// Its name, as it was spelled.
+pub struct DeletedModel {
+    /// Name, as it was spelled on disk.
     pub name: ModelRef,
-    /// What it was made of, unless its manifest was damaged.
+    /// The manifest, unless it was damaged.
     pub manifest: Option<Manifest>,
-    /// Bytes that are free now.
+    /// Bytes that the deletion freed.
     pub freed_bytes: u64,
 }
 
-/// Puts contents and models into a library, and takes models out.
+/// Adds blobs and models to a library and removes them.
 pub struct LibraryWriter<'a> {
     library: &'a Library,
     disk: &'a dyn Disk,
     reserve_bytes: u64,
-    kept: Vec<Digest>,
+    pinned: Vec<Digest>,
 }
 
 impl<'a> LibraryWriter<'a> {
-    /// Makes the library's folders where they are missing, and clears away what killed programs left half-written.
+    /// Creates missing folders of the library and removes temporary files of killed programs.
     ///
     /// # Errors
-    /// When it cannot be written to.
+    /// If the library is not writable.
     pub fn open(library: &'a Library, disk: &'a dyn Disk) -> Result<Self, WriteError> {
         disk.create_dir_all(&library.blobs())?;
         disk.create_dir_all(&library.manifests())?;
-        disk.create_dir_all(&library.drafts())?;
-        // Versions before this one had drafts among the contents.
-        for folder in [library.drafts(), library.blobs()] {
-            disk.remove_dead_drafts(&folder)?;
+        disk.create_dir_all(&library.temp_files())?;
+        // Earlier versions had temporary files among the blobs.
+        for folder in [library.temp_files(), library.blobs()] {
+            disk.remove_stale_temp_files(&folder)?;
         }
-        Ok(Self { library, disk, reserve_bytes: 0, kept: Vec::new() })
+        Ok(Self { library, disk, reserve_bytes: 0, pinned: Vec::new() })
     }
 
-    /// The same, and no copy takes the last `reserve_bytes` of the disk.
+    /// Sets the free space that copies must leave on the disk.
     #[must_use]
-    pub fn keeping_free(self, reserve_bytes: u64) -> Self {
+    pub fn with_reserve(self, reserve_bytes: u64) -> Self {
         Self { reserve_bytes, ..self }
     }
 
-    /// The same, and these contents stay though no manifest names them yet: a model that is on its way counts on them.
+    /// Sets blobs that are never removed, although no manifest references them yet: a running pull needs them.
     #[must_use]
-    pub fn keeping(self, kept: Vec<Digest>) -> Self {
-        Self { kept, ..self }
+    pub fn with_pinned_blobs(self, pinned: Vec<Digest>) -> Self {
+        Self { pinned, ..self }
     }
 
-    /// Puts in the contents `bytes`, unless they are there.
+    /// Writes `bytes` as a blob, unless the library has it.
     ///
     /// # Errors
-    /// [`WriteError::LongText`] for a text that could not be read again, or when the disk refuses.
+    /// [`WriteError::LongText`] for a text that is too long to be read again, or a disk error.
     pub fn put(&self, kind: LayerKind, bytes: &[u8]) -> Result<Layer, WriteError> {
         let layer = Layer { kind, digest: Digest::of(bytes), size_bytes: bytes.len() as u64 };
         if layer.kind != LayerKind::Model && layer.size_bytes > MAX_TEXT_BYTES {
             let (kind, size_bytes) = (layer.kind.media_type().into_owned(), layer.size_bytes);
-            return Err(WriteError::LongText { kind, size_bytes, most_bytes: MAX_TEXT_BYTES });
+            return Err(WriteError::LongText { kind, size_bytes, max_bytes: MAX_TEXT_BYTES });
         }
-        if !self.sound(layer.digest, layer.size_bytes, &mut |_| true)? {
+        if !self.has_valid_blob(layer.digest, layer.size_bytes, &mut |_| true)? {
             self.disk.write_atomic(&self.library.blob_path(&layer.digest), bytes, Mode::Shared)?;
         }
         Ok(layer)
     }
 
-    /// Names contents that are in the library: from now on there is such a model, described by `config`, which is JSON. A
-    /// model of that name gives way only with `replace`; the same one again changes nothing.
+    /// Saves a model of blobs that are in the library, with `config` as its JSON config. An existing model of that name is replaced
+    /// only with `replace`. Saving the same model again changes nothing.
     ///
     /// # Errors
-    /// [`WriteError::NameTaken`], or when contents are missing, or the disk refuses.
+    /// [`WriteError::NameTaken`]; if blobs are missing; or on disk errors.
     pub fn save(
         &self,
         name: &ModelRef,
@@ -110,65 +110,64 @@ impl<'a> LibraryWriter<'a> {
     ) -> Result<StoredModel, WriteError> {
         let config = self.put(LayerKind::config(), config)?;
         let bytes = Manifest::to_json(&config, layers);
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         for layer in layers.iter().chain([&config]) {
             self.library.blob(layer)?;
         }
         self.write_manifest(name, &bytes, replace)
     }
 
-    /// Writes a manifest whose contents are all there, in the writer's turn.
+    /// Writes a manifest whose blobs all exist. The caller holds the lock.
     fn write_manifest(&self, name: &ModelRef, bytes: &[u8], replace: bool) -> Result<StoredModel, WriteError> {
-        // A manifest that cannot be read is in nobody's use, but its name is taken all the same.
-        let (path, there) = self.library.manifest_path(name)?;
-        let before = there.as_ref().and_then(|_| self.library.find(name).ok().flatten());
-        let name = there.clone().unwrap_or_else(|| name.clone());
+        // A damaged manifest occupies its name, although no program can use it.
+        let (path, existing) = self.library.manifest_path(name)?;
+        let before = existing.as_ref().and_then(|_| self.library.find(name).ok().flatten());
+        let name = existing.clone().unwrap_or_else(|| name.clone());
         if let Some(model) = before.as_ref().filter(|model| model.manifest.digest == Digest::of(bytes)) {
             return Ok(model.clone());
         }
-        if there.is_some() && !replace {
+        if existing.is_some() && !replace {
             return Err(WriteError::NameTaken { name: name.to_string() });
         }
         self.disk.create_dir_all(path.parent().unwrap_or_else(|| Path::new(".")))?;
         self.disk.write_atomic(&path, bytes, Mode::Shared)?;
         if let Some(before) = before {
-            self.remove_unnamed(&before.manifest);
+            self.remove_unreferenced_blobs(&before.manifest);
         }
         self.library.find(&name)?.ok_or_else(|| WriteError::NameTaken { name: name.to_string() })
     }
 
-    /// Takes out a model, and those of its contents that no other model has; `None` when there is no such model. One whose
-    /// manifest is damaged goes too, and leaves its contents for [`LibraryWriter::collect_garbage`].
+    /// Deletes a model and the blobs that no other model references. Returns `None` if there is no such model. A model with a
+    /// damaged manifest is deleted too; its blobs stay for [`LibraryWriter::collect_garbage`].
     ///
     /// # Errors
-    /// When the disk refuses to remove the manifest. Contents that cannot be removed are left: they cost space only.
-    pub fn delete(&self, name: &ModelRef) -> Result<Option<Deleted>, WriteError> {
-        let _turn = self.turn()?;
-        let (path, there) = self.library.manifest_path(name)?;
-        let Some(name) = there else { return Ok(None) };
+    /// If the manifest cannot be removed. Blobs that cannot be removed stay and only take space.
+    pub fn delete(&self, name: &ModelRef) -> Result<Option<DeletedModel>, WriteError> {
+        let _lock = self.lock()?;
+        let (path, existing) = self.library.manifest_path(name)?;
+        let Some(name) = existing else { return Ok(None) };
         let manifest = self.library.find(&name).ok().flatten().map(|model| model.manifest);
         self.disk.remove(&path)?;
-        // Folders that others use are not empty, and stay.
+        // Folders of other models are not empty, so their removal fails.
         let manifests = self.library.manifests();
         for folder in path.ancestors().skip(1).take_while(|folder| **folder != *manifests) {
             if std::fs::remove_dir(folder).is_err() {
                 break;
             }
         }
-        let freed_bytes = manifest.as_ref().map_or(0, |manifest| self.remove_unnamed(manifest));
-        Ok(Some(Deleted { name, manifest, freed_bytes }))
+        let freed_bytes = manifest.as_ref().map_or(0, |manifest| self.remove_unreferenced_blobs(manifest));
+        Ok(Some(DeletedModel { name, manifest, freed_bytes }))
     }
 
-    /// Takes out contents that are not what their name says, so that whoever needs them fetches them anew. Contents that
-    /// are sound stay, and the answer is `false`.
+    /// Removes a blob if its bytes do not match its digest, so that it is downloaded again. Returns whether it was removed.
     ///
     /// # Errors
-    /// When the disk refuses.
+    /// A disk error.
     pub fn discard(&self, digest: &Digest) -> Result<bool, WriteError> {
-        let _turn = self.turn()?;
-        // Another program may have put sound ones in their place since somebody looked.
-        match self.library.check(digest, None, &mut |_| true) {
-            Some(Err(Flaw::Contents { .. })) => {
+        let _lock = self.lock()?;
+        // Another program may have repaired the blob since the defect was found, so it is verified again.
+        match self.library.verify_blob(digest, None, &mut |_| true) {
+            Some(Err(BlobDefect::Contents { .. })) => {
                 self.disk.remove(&self.library.blob_path(digest))?;
                 Ok(true)
             }
@@ -176,10 +175,10 @@ impl<'a> LibraryWriter<'a> {
         }
     }
 
-    /// Takes out contents that were brought in for a model that did not come to be, unless a model has them.
-    pub fn forget(&self, layer: &Layer) {
-        if let Ok(_turn) = self.turn() {
-            self.remove_unnamed(&Manifest {
+    /// Removes a blob that was added for a model that could not be saved, unless another model references it.
+    pub fn remove_unreferenced(&self, layer: &Layer) {
+        if let Ok(_lock) = self.lock() {
+            self.remove_unreferenced_blobs(&Manifest {
                 digest: layer.digest,
                 schema_version: None,
                 config: None,
@@ -188,36 +187,36 @@ impl<'a> LibraryWriter<'a> {
         }
     }
 
-    /// Removes those contents of a manifest that no manifest names any more, and returns the bytes that are free now. Where
-    /// something among the manifests cannot be read at all, nobody knows what it names, and all stay.
-    fn remove_unnamed(&self, manifest: &Manifest) -> u64 {
+    /// Removes the blobs of a manifest that no manifest references any more, and returns the bytes freed. If any manifest cannot be
+    /// read, its references are unknown and all blobs stay.
+    fn remove_unreferenced_blobs(&self, manifest: &Manifest) -> u64 {
         let references = References::of(self.library);
-        if !references.unread.is_empty() {
+        if !references.unreadable.is_empty() {
             return 0;
         }
-        let mut unnamed: Vec<Digest> = manifest.layers.iter().chain(&manifest.config).map(|l| l.digest).collect();
-        unnamed.retain(|digest| !references.names(digest) && !self.kept.contains(digest));
-        unnamed.sort_unstable();
-        unnamed.dedup();
-        // It may be gone already; and what stays behind costs space and nothing else.
-        let removed = unnamed.iter().filter_map(|digest| self.remove_file(&self.library.blob_path(digest)).ok());
+        let mut unreferenced: Vec<Digest> = manifest.layers.iter().chain(&manifest.config).map(|l| l.digest).collect();
+        unreferenced.retain(|digest| !references.contains(digest) && !self.pinned.contains(digest));
+        unreferenced.sort_unstable();
+        unreferenced.dedup();
+        // Errors are ignored: the blob may be gone already, and one that stays only takes space.
+        let removed = unreferenced.iter().filter_map(|digest| self.remove_file(&self.library.blob_path(digest)).ok());
         removed.sum()
     }
 
-    /// Removes a file, and returns the bytes that are free now: none while it has another name.
+    /// Removes a file and returns the bytes freed: 0 if the file has another hard link.
     fn remove_file(&self, path: &Path) -> Result<u64, WriteError> {
-        let freed_bytes = std::fs::symlink_metadata(path).map_or(0, |found| freed_bytes(&found));
+        let freed_bytes = std::fs::symlink_metadata(path).map_or(0, |metadata| freed_bytes(&metadata));
         self.disk.remove(path)?;
         Ok(freed_bytes)
     }
 
-    /// Waits until no other program changes which models there are, and keeps it so while the result lives.
-    fn turn(&self) -> Result<Lock, WriteError> {
-        Ok(Lock::take(&self.library.root().join(LOCK))?)
+    /// Acquires the library's lock. No other program adds or removes models while the result lives.
+    fn lock(&self) -> Result<Lock, WriteError> {
+        Ok(Lock::acquire(&self.library.root().join(LOCK))?)
     }
 }
 
-/// Bytes that removing this name of a file frees.
+/// Returns the bytes that removing this name of a file frees.
 fn freed_bytes(file: &std::fs::Metadata) -> u64 {
     #[cfg(unix)]
     if std::os::unix::fs::MetadataExt::nlink(file) > 1 {

@@ -1,4 +1,4 @@
-//! Names and digests of people who mean harm: refused, or kept inside the library.
+//! Hostile names and digests: they are rejected, or stay inside the library.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,24 +6,24 @@ use std::path::Path;
 
 use cairn_disk::RealDisk;
 use cairn_store::{Digest, LayerKind, Library, LibraryWriter, Manifest, ModelRef};
-use cairn_testkit::hostile::{DIGESTS, NAMES, ODD_BUT_ALLOWED, long_names};
+use cairn_testkit::hostile::{INVALID_DIGESTS, INVALID_NAMES, UNUSUAL_VALID_NAMES, long_names};
 
 #[test]
-fn names_that_are_none_are_refused() {
-    assert!(NAMES.len() + DIGESTS.len() >= 80, "the table is long enough to mean something");
+fn invalid_names_are_rejected() {
+    assert!(INVALID_NAMES.len() + INVALID_DIGESTS.len() >= 80, "the table is long enough");
     let long = long_names();
-    for name in NAMES.iter().copied().chain(long.iter().map(String::as_str)) {
-        let read = name.parse::<ModelRef>();
-        assert!(read.is_err(), "{:?} was read as {read:?}", name.get(..80).unwrap_or(name));
+    for name in INVALID_NAMES.iter().copied().chain(long.iter().map(String::as_str)) {
+        let parsed = name.parse::<ModelRef>();
+        assert!(parsed.is_err(), "{:?} was parsed as {parsed:?}", name.get(..80).unwrap_or(name));
     }
-    let unique: BTreeSet<&str> = NAMES.iter().copied().collect();
-    assert_eq!(unique.len(), NAMES.len(), "each is there once");
+    let unique: BTreeSet<&str> = INVALID_NAMES.iter().copied().collect();
+    assert_eq!(unique.len(), INVALID_NAMES.len(), "names are unique");
 }
 
 #[test]
-fn parts_that_are_none_are_refused() {
-    // What a folder of somebody else's may be called is held to the same rules.
-    for part in NAMES.iter().filter(|name| !name.contains(':')) {
+fn invalid_parts_are_rejected() {
+    // Folder names of other programs follow the same rules.
+    for part in INVALID_NAMES.iter().filter(|name| !name.contains(':')) {
         assert!(part.contains('/') || ModelRef::from_parts("h", "n", part, "t").is_none(), "{part:?} as a model");
         for (host, namespace, model, tag) in [("h", *part, "m", "t"), ("h", "n", "m", *part), (*part, "n", "m", "t")] {
             if part.contains(['/', '\\', '\0']) || part.starts_with('.') {
@@ -34,20 +34,20 @@ fn parts_that_are_none_are_refused() {
 }
 
 #[test]
-fn digests_that_are_none_are_refused() {
-    for digest in DIGESTS {
+fn invalid_digests_are_rejected() {
+    for digest in INVALID_DIGESTS {
         assert!(digest.parse::<Digest>().is_err(), "{digest:?}");
         let layer = serde_json::json!({"mediaType": "x", "digest": digest, "size": 1});
         let manifest = serde_json::json!({"layers": [layer]}).to_string();
         assert!(Manifest::parse(manifest.as_bytes()).is_err(), "{digest:?} in a layer");
         let manifest = serde_json::json!({"config": layer, "layers": []}).to_string();
-        // Very old manifests have a config without a digest, which is none.
+        // Very old manifests have a config without a digest, which counts as no config.
         let config = Manifest::parse(manifest.as_bytes()).map(|manifest| manifest.config);
         assert!(digest.is_empty() && config == Ok(None) || config.is_err(), "{digest:?} in a config");
     }
 }
 
-/// Everything below a folder.
+/// Collects all paths below a folder.
 fn tree(folder: &Path, into: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -64,12 +64,12 @@ fn odd_names_stay_inside_the_library() {
     let library = Library::new(folder.path().join("outer/models"));
     let writer = LibraryWriter::open(&library, &RealDisk).unwrap();
     let layer = writer.put(LayerKind::System, b"x").unwrap();
-    for name in ODD_BUT_ALLOWED {
+    for name in UNUSUAL_VALID_NAMES {
         let name: ModelRef = name.parse().unwrap_or_else(|error| panic!("{name:?}: {error}"));
         writer.save(&name, b"{}", std::slice::from_ref(&layer), false).unwrap();
-        assert_eq!(library.find(&name).unwrap().unwrap().name, name, "it is found");
+        assert_eq!(library.find(&name).unwrap().unwrap().name, name, "the model is found");
     }
-    assert_eq!(library.list().unwrap().models.len(), ODD_BUT_ALLOWED.len(), "all are listed");
+    assert_eq!(library.list().unwrap().models.len(), UNUSUAL_VALID_NAMES.len(), "all models are listed");
     let mut paths = BTreeSet::new();
     tree(folder.path(), &mut paths);
     let root = library.root().to_string_lossy().into_owned();
@@ -80,21 +80,21 @@ fn odd_names_stay_inside_the_library() {
     for file in files {
         assert_eq!(file[manifests.len()..].matches('/').count(), 4, "{file} is four folders deep");
     }
-    for name in ODD_BUT_ALLOWED {
-        writer.delete(&name.parse().unwrap()).unwrap().expect("and can be deleted");
+    for name in UNUSUAL_VALID_NAMES {
+        writer.delete(&name.parse().unwrap()).unwrap().expect("the model is deleted");
     }
-    assert_eq!(fs::read_dir(manifests).unwrap().count(), 0, "nothing is left");
+    assert_eq!(fs::read_dir(manifests).unwrap().count(), 0, "no manifest remains");
 }
 
-/// A part may be longer than the names of some file systems: then there is no such model, which is no failure.
+/// A part may be longer than the file system allows. Lookups then find no model, without an error.
 #[test]
-fn a_host_that_is_too_long_for_a_folder_is_not_there() {
+fn host_too_long_for_a_folder_is_not_found() {
     let folder = tempfile::tempdir().unwrap();
     let library = Library::new(folder.path().join("models"));
     let writer = LibraryWriter::open(&library, &RealDisk).unwrap();
     let name: ModelRef = format!("{}/n/m:t", "h".repeat(350)).parse().unwrap();
-    assert!(library.find(&name).unwrap().is_none(), "there is none");
-    assert!(writer.delete(&name).unwrap().is_none(), "and none to delete");
+    assert!(library.find(&name).unwrap().is_none(), "no such model");
+    assert!(writer.delete(&name).unwrap().is_none(), "nothing to delete");
     let layer = writer.put(LayerKind::System, b"x").unwrap();
-    assert!(writer.save(&name, b"{}", &[layer], false).is_err(), "and none can be made");
+    assert!(writer.save(&name, b"{}", &[layer], false).is_err(), "the folder cannot be created");
 }

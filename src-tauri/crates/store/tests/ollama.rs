@@ -1,7 +1,7 @@
-//! A library as Ollama writes it is read as it is; one of ours is what Ollama's rules read.
+//! Compatibility with Ollama: Cairn reads Ollama's libraries, and Ollama's rules can read Cairn's.
 //!
-//! The fixture is made by hand, from what is documented about the layout. The reader in the other direction knows nothing of
-//! this crate: it follows those rules to the letter, on bare files and JSON.
+//! The fixture is hand-written from the documentation of the layout. The reader for Cairn's libraries does not use this crate: it
+//! applies Ollama's rules to plain files and JSON.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,24 +51,24 @@ impl Fixture {
     }
 }
 
-/// Checks one model: its identity, the texts of its layers, and its family.
+/// Checks a model's identity, the texts of its layers, and its family.
 fn check(fixture: &Fixture, path: &str, manifest: &str, name: &str, texts: &[(LayerKind, &str)], family: &str) {
     let identity = fixture.manifest(path, manifest);
     let library = Library::new(fixture.root.clone());
     let model = library.find(&name.parse().unwrap()).unwrap().unwrap_or_else(|| panic!("{name} is not found"));
-    assert_eq!(model.name.to_string(), name, "its name");
-    assert_eq!(model.manifest.digest.hex(), identity, "{name}: its identity is that of the manifest's bytes");
+    assert_eq!(model.name.to_string(), name, "name of the model");
+    assert_eq!(model.manifest.digest.hex(), identity, "{name}: digest of the manifest");
     for (kind, text) in texts {
         let found = library.texts(&model.manifest, kind).unwrap();
         assert_eq!(found.as_deref(), Some(*text), "{name}: {kind:?}");
     }
-    assert_eq!(library.config(&model.manifest).model_family, family, "{name}: its family");
+    assert_eq!(library.config(&model.manifest).model_family, family, "{name}: family");
     let listed = library.list().unwrap();
     assert!(listed.models.iter().any(|listed| listed.name == model.name), "{name} is listed");
 }
 
 #[test]
-fn a_library_of_ollama_is_read_as_it_is() {
+fn library_of_ollama_is_read() {
     let fixture = Fixture::new();
     let model = fixture.layer("model", "GGUF");
     let config = fixture.config(
@@ -77,20 +77,20 @@ fn a_library_of_ollama_is_read_as_it_is() {
     let head = format!(r#"{{"schemaVersion":2,"mediaType":"{DOCKER_MANIFEST}","config":{config},"layers":"#);
     let weights = (LayerKind::Model, "GGUF");
 
-    // As a registry sent it: no line break at the end.
+    // As a registry sends it, without a final line break.
     let pulled =
         format!("{head}[{model},{},{}]}}", fixture.layer("template", "{{ .Prompt }}"), fixture.layer("license", "MIT"));
     let texts = [weights.clone(), (LayerKind::Template, "{{ .Prompt }}"), (LayerKind::License, "MIT")];
     check(&fixture, "registry.ollama.ai/library/llama3.2/latest", &pulled, "llama3.2:latest", &texts, "llama");
-    // As Ollama writes its own: one at the end, and where a layer came from.
+    // As Ollama creates it, with a final line break and `from`.
     let system = fixture.layer("system", "Be brief.");
     let created = format!("{head}[{},{system}]}}\n", model.replace("}", r#","from":"llama3.2:latest"}"#));
     let texts = [weights.clone(), (LayerKind::System, "Be brief.")];
     check(&fixture, "registry.ollama.ai/me/mine/v1", &created, "me/mine:v1", &texts, "llama");
-    // Written for people, with the line breaks of Windows.
+    // Pretty-printed, with Windows line breaks.
     let pretty = created.replace(",\"", ",\r\n  \"").replace('{', "{\r\n  ") + "\r\n\r\n";
     check(&fixture, "hf.co/Me/Model-GGUF/Q4_K_M", &pretty, "hf.co/Me/Model-GGUF:Q4_K_M", &texts, "llama");
-    // The old word for a template, obsolete and unknown layers, unknown fields, digests with dashes and capitals.
+    // The old media type of templates, obsolete and unknown layers, unknown fields, digests with dashes and capitals.
     let shouted = model.replace("sha256:", "sha256-");
     let (_, hex) = shouted.split_once("sha256-").unwrap();
     let hex = &hex[..64];
@@ -104,11 +104,11 @@ fn a_library_of_ollama_is_read_as_it_is() {
     );
     let texts = [weights.clone(), (LayerKind::Template, "{{ .System }}")];
     check(&fixture, "localhost:5000/a/b/c", &old, "localhost:5000/a/b:c", &texts, "");
-    // Very old ones have a config without a digest.
+    // Very old manifests have a config without a digest.
     let ancient = format!(r#"{{"layers":[{model}],"config":{{"architecture":"amd64"}}}}"#);
     check(&fixture, "registry.ollama.ai/library/old/7b", &ancient, "old:7b", &[weights], "");
 
-    // What else lies there: downloads, temporary files, files of the system.
+    // Other files: downloads, temporary files, files of the system.
     for name in ["sha256-12-partial", "sha256-12-partial-0", "sha256-9183471", ".DS_Store"] {
         fs::write(fixture.root.join("blobs").join(name), "x").unwrap();
     }
@@ -118,11 +118,11 @@ fn a_library_of_ollama_is_read_as_it_is() {
     assert!(listing.skipped.is_empty(), "{:?}", listing.skipped);
 }
 
-/// A model, as Ollama's rules read it: name, size, and its layers' media types and texts.
-type Read = (String, u64, Vec<(String, Vec<u8>)>);
+/// Model as read by Ollama's rules: name, size, and the media types and contents of its layers.
+type OllamaModel = (String, u64, Vec<(String, Vec<u8>)>);
 
-/// Reads a library by the letter: manifests are the files four levels below `manifests`, everything else is not looked at.
-fn read_by_the_letter(root: &Path) -> Vec<Read> {
+/// Reads a library by Ollama's rules: manifests are the files four levels below `manifests`.
+fn read_by_ollama_rules(root: &Path) -> Vec<OllamaModel> {
     fn below(folder: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).into_iter().flatten();
         let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
@@ -135,7 +135,7 @@ fn read_by_the_letter(root: &Path) -> Vec<Read> {
         let parts: Vec<&str> = tag.strip_prefix(root.join("manifests")).unwrap().to_str().unwrap().split('/').collect();
         let [host, namespace, model, version] = parts[..] else { panic!("{tag:?} has other than four parts") };
         let bytes = fs::read(&tag).unwrap();
-        assert!(bytes.ends_with(b"}\n"), "{tag:?}: one that was written here ends in a line break");
+        assert!(bytes.ends_with(b"}\n"), "{tag:?}: final line break");
         let manifest: Value = serde_json::from_slice(&bytes).unwrap();
         assert_eq!(manifest["schemaVersion"], 2, "{tag:?}");
         assert_eq!(manifest["mediaType"], DOCKER_MANIFEST, "{tag:?}");
@@ -148,7 +148,7 @@ fn read_by_the_letter(root: &Path) -> Vec<Read> {
             assert!(hex.len() == 64 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{digest}");
             let contents = fs::read(root.join("blobs").join(format!("sha256-{hex}"))).unwrap();
             assert_eq!(layer["size"], contents.len() as u64, "{tag:?}: {digest}");
-            assert_eq!(Digest::of(&contents).hex(), hex, "{tag:?}: the contents are what they are called");
+            assert_eq!(Digest::of(&contents).hex(), hex, "{tag:?}: contents match the digest");
             size += contents.len() as u64;
             layers.push((layer["mediaType"].as_str().unwrap().to_owned(), contents));
         }
@@ -160,25 +160,25 @@ fn read_by_the_letter(root: &Path) -> Vec<Read> {
 }
 
 #[test]
-fn a_library_of_ours_is_what_ollamas_rules_read() {
+fn library_of_cairn_is_readable_by_ollama_rules() {
     let folder = tempfile::tempdir().unwrap();
     let library = Library::new(folder.path().join("models"));
     let writer = LibraryWriter::open(&library, &RealDisk).unwrap();
     let file = folder.path().join("x.gguf");
     fs::write(&file, "GGUF").unwrap();
-    let weights = writer.bring(&file, false, &mut |_| true).unwrap().layer;
+    let weights = writer.import_file(&file, false, &mut |_| true).unwrap().layer;
     let params = writer.put(LayerKind::Params, br#"{"stop":["x"]}"#).unwrap();
     let template = writer.put(LayerKind::Template, b"{{ .Prompt }}").unwrap();
     let config = cairn_store::Config { model_format: "gguf".to_owned(), ..Default::default() }.to_json();
     let name = |text: &str| text.parse::<ModelRef>().unwrap();
     writer.save(&name("Mine"), &config, &[weights, template, params], false).unwrap();
     writer.copy(&library, &name("mine"), &name("hf.co/me/other:q8"), &mut |_| true).unwrap();
-    writer.save(&name("gone"), &config, &[], false).unwrap();
-    writer.delete(&name("gone")).unwrap();
+    writer.save(&name("deleted"), &config, &[], false).unwrap();
+    writer.delete(&name("deleted")).unwrap();
 
-    let read = read_by_the_letter(library.root());
+    let read = read_by_ollama_rules(library.root());
     let names: Vec<&str> = read.iter().map(|(name, ..)| name.as_str()).collect();
-    assert_eq!(names, ["hf.co/me/other:q8", "registry.ollama.ai/library/Mine:latest"], "spelled as they were given");
+    assert_eq!(names, ["hf.co/me/other:q8", "registry.ollama.ai/library/Mine:latest"], "spelling is preserved");
     for (name, size, layers) in &read {
         let kinds: Vec<&str> = layers.iter().map(|(kind, _)| kind.as_str()).collect();
         let expected = ["model", "template", "params"].map(|kind| format!("{TYPES}{kind}"));
@@ -190,6 +190,6 @@ fn a_library_of_ours_is_what_ollamas_rules_read() {
     for entry in fs::read_dir(library.root().join("blobs")).unwrap() {
         use std::os::unix::fs::PermissionsExt;
         let mode = entry.unwrap().metadata().unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o644, "another user's Ollama can read it");
+        assert_eq!(mode & 0o777, 0o644, "readable for another user's Ollama");
     }
 }

@@ -17,7 +17,8 @@ const SHAPE: [usize; 3] = [28, 8, 128];
 const ROUNDS: usize = 25;
 
 fn main() {
-    let tokens = std::env::args().nth(1).map_or(4096, |arg| arg.parse().expect("a number of tokens is asked for"));
+    let tokens =
+        std::env::args().nth(1).map_or(4096, |arg| arg.parse().expect("the first argument is a number of tokens"));
     let pages = tokens / PAGE_TOKENS;
     let variant = cairn_kernels::usable(&Machine::probe().cpu.features)[0];
     let team = Arc::new(Team::new(1, &[]).expect("a thread can be started"));

@@ -6,7 +6,8 @@ use cairn_gguf::DType;
 
 use crate::batch::Batch;
 use crate::page::{Kv, PageId};
-use crate::plan::{BufferId, Plan, PlanId, StateId};
+use crate::plan::{BufferId, Plan, PlanId};
+use crate::state::StateId;
 use crate::weight::{Weight, WeightId};
 
 /// What a backend is.
@@ -66,7 +67,7 @@ pub enum BackendError {
     Memory {
         /// What the memory was for.
         what: &'static str,
-        /// Bytes asked for.
+        /// Bytes requested.
         need_bytes: u64,
     },
 }

@@ -11,14 +11,14 @@ pub enum Input {
     Embedding(u32),
 }
 
-/// One row of a batch. Rows of one sequence stand together, in ascending slots.
+/// One row of a batch. Rows of one sequence are adjacent, in ascending slots.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// Index into [`Batch::tables`].
     pub seq: u32,
-    /// What is fed in.
+    /// The row's input.
     pub input: Input,
-    /// Where its key and value are kept: the row's index in its sequence.
+    /// The slot of its key and value: the row's index in its sequence.
     pub slot: u32,
     /// Position for RoPE. Text uses the first component; models with image positions use more.
     pub pos: [u32; 4],

@@ -10,7 +10,8 @@ use cairn_gguf::DType;
 use crate::backend::{BackendError, Limits};
 use crate::batch::{Batch, Input};
 use crate::page::{PAGE_TOKENS, PageLayout};
-use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows, State, StateId, StateKind};
+use crate::plan::{Buffer, BufferId, Glu, Op, Plan, Rows};
+use crate::state::{State, StateId, StateKind};
 use crate::weight::{Weight, WeightId};
 
 /// Checks that a weight's bytes are those of its shape.
@@ -26,17 +27,17 @@ pub(crate) fn weight(weight: &Weight) -> Result<(), BackendError> {
     Err(BackendError::WeightSize { name, rows: *rows, cols: *cols, dtype, need, have })
 }
 
-/// A plan under examination.
-struct Plans<'a> {
+/// A plan that is checked.
+struct PlanCheck<'a> {
     plan: &'a Plan,
     weights: &'a [Weight],
 }
 
-/// Checks every step of a plan, and that its states can be kept in rows of this type.
+/// Checks every step of a plan, and that its states fit rows of this type.
 pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<(), BackendError> {
-    let plans = Plans { plan, weights };
+    let check = PlanCheck { plan, weights };
     for (step, op) in plan.ops.iter().enumerate() {
-        plans.op(step, op).map_err(|why| BackendError::Plan { step, why })?;
+        check.op(step, op).map_err(|why| BackendError::Plan { step, why })?;
     }
     let end = plan.ops.len();
     if let Some(empty) = plan.buffers.iter().position(|buffer| buffer.width == 0) {
@@ -51,26 +52,26 @@ pub(crate) fn plan(plan: &Plan, weights: &[Weight], kv_type: DType) -> Result<()
         return Err(BackendError::Plan { step: end, why: uneven.to_string() });
     }
     if let Some(logits) = plan.logits {
-        let buffer = plans.buffer(logits).map_err(|why| BackendError::Plan { step: end, why })?;
+        let buffer = check.buffer(logits).map_err(|why| BackendError::Plan { step: end, why })?;
         require(buffer.rows == Rows::Logits, || "the logits have one row for each row of the batch".into())
             .map_err(|why| BackendError::Plan { step: end, why })?;
     }
     Ok(())
 }
 
-/// Checks that a further plan keeps its state in the pages that an earlier one has fixed.
+/// Checks that a further plan has the page layout that an earlier plan has fixed.
 pub(crate) fn layout(plan: &Plan, fixed: Option<&PageLayout>, layout: &PageLayout) -> Result<(), BackendError> {
     let same = fixed.is_none_or(|fixed| fixed == layout);
     let why = || "its states differ from those of the plan that fixed the page layout".to_owned();
     require(same, why).map_err(|why| BackendError::Plan { step: plan.ops.len(), why })
 }
 
-/// `Ok` when a condition holds, else what is wrong.
+/// `Ok` if a condition holds, else the error.
 fn require(holds: bool, why: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(why()) }
 }
 
-impl Plans<'_> {
+impl PlanCheck<'_> {
     fn buffer(&self, id: BufferId) -> Result<Buffer, String> {
         self.plan.buffers.get(id.0 as usize).copied().ok_or_else(|| format!("there is no buffer {}", id.0))
     }

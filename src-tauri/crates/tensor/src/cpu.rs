@@ -1,8 +1,8 @@
 //! The fast backend: kernels of one variant on all threads of a team.
 //!
-//! Weights are used where they lie, in the file's own blocks; only vectors (norms, biases) are copied, as f32. A prepared
-//! plan owns all memory that a batch within its limits needs. A run is one region of the [`Team`]: every thread walks the
-//! same phases, does its part of each, and meets the others where the schedule says so.
+//! Weights are used in place, in the file's own blocks; only vectors (norms, biases) are copied, as f32. A prepared
+//! plan owns all memory that a batch within its limits needs. A run is one region of the [`Team`]: every thread runs the
+//! same phases, does its part of each, and waits at the schedule's barriers.
 //!
 //! | module | what |
 //! |---|---|
@@ -11,7 +11,10 @@
 //! | `elements` | activations, element by element |
 //! | `product` | matrix products |
 //! | `experts` | routing, and the products of each expert with the rows that chose it |
+//! | `expert_groups` | rows grouped by expert |
 //! | `attention` | attention by spans |
+//! | `blocks` | blocks of rows for attention |
+//! | `prepared` | a plan with the memory for its batches |
 //! | `pool` | pages |
 //! | `select` | which variants this machine can run |
 //!
@@ -20,33 +23,35 @@
 //! on where a prompt was cut, nor on the number of threads.
 
 mod attention;
+mod blocks;
 mod elements;
+mod expert_groups;
 mod experts;
 mod pool;
+mod prepared;
 mod product;
 mod schedule;
 mod select;
 mod step;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cairn_gguf::DType;
-use cairn_kernels::{Format, Variant};
+use cairn_kernels::Variant;
+use parking_lot::Mutex;
 
 use crate::backend::{Backend, BackendError, Caps, Limits};
 use crate::batch::Batch;
 use crate::check;
 use crate::page::{Kv, PageId};
-use crate::plan::{BufferId, Plan, PlanId, Rows, StateId};
+use crate::plan::{BufferId, Plan, PlanId};
+use crate::state::StateId;
 use crate::team::Team;
-use crate::team::share::{Plain, Refused, Shared};
 use crate::weight::{Weight, WeightId};
 
-use attention::Block;
 use pool::Pool;
-use schedule::Phase;
+use prepared::PreparedPlan;
 pub use select::{VariantError, variants};
 use step::{Scratch, Step};
 
@@ -63,41 +68,10 @@ pub struct Cpu {
     weights: Vec<Weight>,
     /// By weight: its elements where it is a vector, else nothing.
     vectors: Vec<Vec<f32>>,
-    plans: Vec<Prepared>,
+    plans: Vec<PreparedPlan>,
     pool: Option<Pool>,
     /// By thread. Locked by that thread for a run, so never contended.
     scratch: Vec<Mutex<Scratch>>,
-}
-
-/// A plan with the memory for its batches.
-#[derive(Debug)]
-struct Prepared {
-    plan: Plan,
-    limits: Limits,
-    phases: Vec<Phase>,
-    /// By phase: the next task that nobody has taken, where tasks are taken as threads come.
-    next: Vec<AtomicUsize>,
-    /// By buffer: `[rows, width]`.
-    buffers: Vec<Shared<f32>>,
-    /// Converted activations of the op in progress, one column after the other.
-    columns: Vec<(Format, Shared<u8>)>,
-    /// By rotation: `[rows, cosines then sines]`.
-    angles: Vec<Shared<f32>>,
-    /// Softmax over single spans, before they are merged.
-    partials: Shared<f32>,
-    /// Batch rows that attention takes together, at most.
-    block_rows: usize,
-    /// What the present batch asks for.
-    asks: Asks,
-}
-
-/// A batch, as the phases need it.
-#[derive(Debug, Default)]
-struct Asks {
-    /// Batch rows that want logits.
-    wanted: Vec<usize>,
-    /// Rows of one sequence that attention takes together.
-    blocks: Vec<Block>,
 }
 
 impl Cpu {
@@ -156,10 +130,14 @@ impl Backend for Cpu {
         let layout = plan.page_layout(self.kv_type);
         check::layout(&plan, self.pool.as_ref().map(Pool::layout), &layout)?;
         let threads = self.team.threads();
-        let prepared = Prepared::new(plan, limits, &self.weights, threads)?;
+        let prepared = PreparedPlan::new(plan, limits, &self.weights, threads)?;
         for scratch in &mut self.scratch {
-            let scratch = scratch.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-            scratch.fit(&prepared.plan, &self.weights, limits.rows.max(limits.logit_rows), prepared.block_rows);
+            scratch.get_mut().fit(
+                &prepared.plan,
+                &self.weights,
+                limits.rows.max(limits.logit_rows),
+                prepared.block_rows,
+            );
         }
         self.pool.get_or_insert_with(|| Pool::new(layout, threads));
         self.plans.push(prepared);
@@ -175,7 +153,7 @@ impl Backend for Cpu {
         let pool = pool.as_ref().expect("a plan was prepared, which makes the pool");
         let prepared = &mut plans[plan.0 as usize];
         check::batch(batch, &prepared.plan, weights, prepared.limits, pool.pages())?;
-        prepared.asks.read(batch, prepared.block_rows);
+        prepared.batch_layout.read(batch, prepared.block_rows);
         prepared.next.iter_mut().for_each(|next| *next.get_mut() = 0);
         let step = Step { variant, weights, vectors, prepared, pool, batch };
         team.run(|worker| step.thread(worker, &scratch[worker.index()]));
@@ -183,7 +161,7 @@ impl Backend for Cpu {
     }
 
     fn read(&self, plan: PlanId, buffer: BufferId, rows: Range<usize>, out: &mut [f32]) {
-        let Prepared { plan, buffers, .. } = &self.plans[plan.0 as usize];
+        let PreparedPlan { plan, buffers, .. } = &self.plans[plan.0 as usize];
         let width = plan.buffers[buffer.0 as usize].width;
         buffers[buffer.0 as usize].copy_to(rows.start * width..rows.end * width, out);
     }
@@ -215,74 +193,4 @@ impl Backend for Cpu {
     fn free_memory(&self) -> u64 {
         cairn_hardware::Machine::probe().memory.available_bytes
     }
-}
-
-/// Takes memory for a plan.
-fn buffer<T: Plain>(rows: usize, width: usize, threads: usize) -> Result<Shared<T>, BackendError> {
-    let refused = |Refused(need_bytes)| BackendError::Memory { what: "activations", need_bytes };
-    Shared::zeroed(rows, width, threads).map_err(refused)
-}
-
-impl Prepared {
-    /// Schedules a checked plan and takes its memory.
-    fn new(plan: Plan, limits: Limits, weights: &[Weight], threads: usize) -> Result<Self, BackendError> {
-        let phases = schedule::phases(&plan, weights);
-        let rows = |rows: Rows| match rows {
-            Rows::Batch => limits.rows,
-            Rows::Logits => limits.logit_rows,
-        };
-        let shapes = plan.buffers.iter();
-        let buffers: Result<_, _> = shapes.map(|shape| buffer(rows(shape.rows), shape.width, threads)).collect();
-        // Per format: the most bytes that the columns of any product have.
-        let mut largest: Vec<(Format, usize)> = Vec::new();
-        for op in &plan.ops {
-            let Some((x, projections)) = op.product() else { continue };
-            let (shape, k) = (plan.buffers[x.0 as usize], weights[projections[0].weight.0 as usize].cols);
-            for format in schedule::formats(op, weights) {
-                let bytes = rows(shape.rows).saturating_mul(shape.width / k).saturating_mul(format.column_bytes(k));
-                match largest.iter_mut().find(|(known, _)| *known == format) {
-                    Some((_, most)) => *most = bytes.max(*most),
-                    None => largest.push((format, bytes)),
-                }
-            }
-        }
-        let columns = largest.into_iter().map(|(format, bytes)| Ok((format, buffer(1, bytes, threads)?)));
-        let columns: Result<_, BackendError> = columns.collect();
-        let ropes = plan.ropes.iter();
-        let angles: Result<_, _> =
-            ropes.map(|rope| buffer(limits.rows, 2 * rope.inverse_frequencies.len(), threads)).collect();
-        let block_rows = attention::block_rows(&plan);
-        let partials = buffer(1, attention::partial_elements(&plan, block_rows, threads), threads)?;
-        let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
-        let asks = Asks { wanted: Vec::with_capacity(limits.logit_rows), blocks: Vec::with_capacity(limits.rows) };
-        let (buffers, columns, angles) = (buffers?, columns?, angles?);
-        Ok(Self { plan, limits, phases, next, buffers, columns, angles, partials, block_rows, asks })
-    }
-
-    /// Takes the next of `count` tasks of a phase, or nothing when all are taken.
-    fn take(&self, phase: usize, count: usize) -> Option<usize> {
-        let task = self.next[phase].fetch_add(1, Ordering::Relaxed);
-        (task < count).then_some(task)
-    }
-}
-
-impl Asks {
-    /// Reads a batch. Takes no memory for a batch within the limits.
-    fn read(&mut self, batch: &Batch, block_rows: usize) {
-        self.wanted.clear();
-        self.wanted.extend((0..batch.rows.len()).filter(|row| batch.rows[*row].want_logits));
-        self.blocks.clear();
-        for (index, row) in batch.rows.iter().enumerate() {
-            match self.blocks.last_mut() {
-                Some(block) if block.seq == row.seq && block.rows.len() < block_rows => block.extend(row),
-                _ => self.blocks.push(Block::new(index, row)),
-            }
-        }
-    }
-}
-
-/// The weight's bytes for some of its rows.
-fn row_bytes(weight: &Weight, rows: Range<usize>) -> &[u8] {
-    let bytes = DType::row_bytes(weight.dtype, weight.cols);
-    &weight.bytes[rows.start * bytes..rows.end * bytes]
 }

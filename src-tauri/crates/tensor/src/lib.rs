@@ -1,11 +1,11 @@
-//! What a model computes, and on what.
+//! Plans of forward passes, and the backends that run them.
 //!
 //! A family's `forward` writes its steps once into a [`Plan`] over [`BufferId`]s; a [`Backend`] uploads the weights, prepares
-//! the plan and runs it for one [`Batch`] of rows after another. Two backends exist from the first day: the fast CPU one
+//! the plan and runs it for one [`Batch`] of rows after another. There are two backends: the fast CPU one
 //! and [`mod@reference`], a scalar oracle in f64 that shares no code with it.
 //!
 //! **Invariant:** a row's result depends neither on the rows beside it, nor on where a prompt was cut into batches, nor on
-//! the number of threads. Everything that a cache later restores rests on this.
+//! the number of threads. Caches rely on this when they restore rows.
 
 pub mod backend;
 pub mod batch;
@@ -14,6 +14,7 @@ pub mod cpu;
 pub mod page;
 pub mod plan;
 pub mod reference;
+pub mod state;
 pub mod team;
 pub mod weight;
 
@@ -21,7 +22,8 @@ pub use backend::{Backend, BackendError, Caps, Limits};
 pub use batch::{Batch, Input, Row};
 pub use cpu::Cpu;
 pub use page::{Kv, PAGE_TOKENS, PageId, PageLayout, UnevenHead};
-pub use plan::{BufferId, Gating, Glu, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows, State, StateId, StateKind};
+pub use plan::{BufferId, Gating, Glu, Op, Plan, PlanId, Projection, Rope, RopeStyle, Rows};
 pub use reference::Reference;
+pub use state::{State, StateId, StateKind};
 pub use team::{Team, Worker};
 pub use weight::{Bytes, Weight, WeightId};

@@ -1,4 +1,4 @@
-//! KV pages: the unit in which a sequence's keys and values are kept, shared and moved.
+//! KV pages: the unit in which a sequence's keys and values are stored, shared and moved.
 //!
 //! A page holds [`PAGE_TOKENS`] consecutive slots of one sequence, for all layers. Inside it, each layer has a section of
 //! keys and one of values, `[kv_head][slot][head_dim]`, each at a multiple of 64 bytes:
@@ -7,14 +7,14 @@
 //! layer 0 K | layer 0 V | layer 1 K | layer 1 V | ...
 //! ```
 //!
-//! All rows have one type, and a row is encoded by itself, as blocks of that type along `head_dim`: what a slot holds does
-//! not depend on what its neighbours do, and rows of one type are the same bytes on every backend.
+//! All rows have one type, and a row is encoded by itself, as blocks of that type along `head_dim`: the bytes of a slot do
+//! not depend on its neighbours, and rows of one type are the same bytes on every backend.
 
 use std::ops::Range;
 
 use cairn_gguf::DType;
 
-use crate::plan::{State, StateId, StateKind};
+use crate::state::{State, StateId, StateKind};
 
 /// Slots in a page.
 pub const PAGE_TOKENS: usize = 64;
@@ -33,11 +33,11 @@ pub enum Kv {
 }
 
 impl Kv {
-    /// Both, in the order in which they lie.
+    /// Both, in memory order.
     pub const ALL: [Kv; 2] = [Kv::Keys, Kv::Values];
 }
 
-/// Why pages cannot have the type that was asked for.
+/// Reason why pages cannot have the requested type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("heads of {head_dim} elements are no whole blocks of {dtype}, which have {}", dtype.block())]
 pub struct UnevenHead {
@@ -47,7 +47,7 @@ pub struct UnevenHead {
     pub head_dim: usize,
 }
 
-/// Where the sections of a page lie.
+/// Byte offsets of the sections of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageLayout {
     /// The type of all keys and values. Its name and number are stable, so that stored rows can carry them.

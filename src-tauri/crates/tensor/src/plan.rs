@@ -1,12 +1,13 @@
 //! The plan of a forward pass: ops over activation buffers, written once when a model loads.
 //!
-//! A plan names no device and no memory. Buffers are matrices of f32 whose row count is known only per batch; weights are
-//! handles that a backend gave out; per-sequence state (the KV cache) is declared, so that `kv` can keep, share and
+//! A plan names no device and no memory. Buffers are matrices of f32 whose row count is set per batch; weights are
+//! handles that a backend gave out; per-sequence state (the KV cache) is declared, so that `kv` can store, share and
 //! restore all of it.
 
 use cairn_gguf::DType;
 
 use crate::page::{PageLayout, UnevenHead};
+use crate::state::{State, StateId};
 use crate::weight::WeightId;
 
 /// One activation matrix `[rows, width]` of f32.
@@ -16,10 +17,6 @@ pub struct BufferId(pub u32);
 /// A plan that a backend has prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PlanId(pub u32);
-
-/// One declared per-sequence state, by its position in [`Plan::states`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct StateId(pub u32);
 
 /// How many rows a buffer has in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,26 +34,6 @@ pub struct Buffer {
     pub rows: Rows,
     /// Elements in a row.
     pub width: usize,
-}
-
-/// What a layer keeps for each sequence from step to step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StateKind {
-    /// Keys and values of all positions.
-    Full,
-    /// Keys and values of the last `w` positions.
-    Window(u32),
-}
-
-/// Per-sequence state of one attention layer: rows of keys and values in pages of [`crate::PAGE_TOKENS`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
-    /// Which positions are kept.
-    pub kind: StateKind,
-    /// Key/value heads.
-    pub kv_heads: usize,
-    /// Elements of one head, the same for keys and values.
-    pub head_dim: usize,
 }
 
 /// How RoPE pairs the elements of a head.

@@ -1,4 +1,4 @@
-//! The compute team: threads that run one closure together, and meet at barriers inside it.
+//! The compute team: threads that run one closure together and wait for each other at barriers inside it.
 //!
 //! A decode step consists of 200 to 400 ops, each too short for a work-stealing pool to hand out. So a whole plan runs in
 //! *one* region: [`Team::run`] calls the same closure on every thread, the calling thread being number 0, and the ops
@@ -24,13 +24,15 @@ use std::io;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use gate::{Event, Meeting};
+use parking_lot::Mutex;
 
-/// What every thread of a region calls.
+use gate::{Barrier, Event};
+
+/// The closure that every thread of a region calls.
 type Job<'a> = dyn Fn(&Worker<'_>) + Sync + 'a;
 
 /// A group of threads that compute together. Dropping it ends them.
@@ -44,15 +46,15 @@ pub struct Team {
     turn: Mutex<()>,
 }
 
-/// What all threads of a team see.
+/// State that all threads of a team share.
 #[derive(Debug)]
 struct Common {
     /// Advances when a region starts.
     start: Event,
-    /// Where the threads meet inside a region.
-    inside: Meeting,
-    /// Where a region ends.
-    end: Meeting,
+    /// Barrier inside a region.
+    inside: Barrier,
+    /// Barrier at the end of a region.
+    end: Barrier,
     /// Points at the caller's `&Job` during a region.
     job: AtomicPtr<()>,
     /// Set when a thread panicked, until the region has ended.
@@ -68,12 +70,12 @@ struct Common {
 pub struct Worker<'a> {
     common: &'a Common,
     index: usize,
-    /// A worker stands for the thread that it was made on, and must not leave it.
+    /// A worker belongs to the thread that it was made on, and must not leave it.
     here: PhantomData<*const ()>,
 }
 
-/// Thrown through the threads that wait for one that panicked. Nobody sees it.
-struct Released;
+/// Panic payload that unwinds the threads which wait for a thread that panicked. Callers never see it.
+struct AbortSignal;
 
 impl Team {
     /// Makes a team of `threads`, the caller of [`Team::run`] included; zero counts as one. Thread `i` is pinned to core
@@ -83,12 +85,12 @@ impl Team {
     /// When the system refuses a thread.
     pub fn new(threads: usize, cores: &[usize]) -> io::Result<Self> {
         let count = threads.max(1);
-        // With fewer cores than threads whoever spins keeps the one that it waits for from running.
+        // With fewer cores than threads, a spinning thread would take the core of the thread that it waits for.
         let spin = cores.is_empty() || count <= cores.len();
         let common = Arc::new(Common {
             start: Event::new(spin),
-            inside: Meeting::new(count, spin),
-            end: Meeting::new(count, spin),
+            inside: Barrier::new(count, spin),
+            end: Barrier::new(count, spin),
             job: AtomicPtr::new(ptr::null_mut()),
             failed: AtomicBool::new(false),
             payload: Mutex::new(None),
@@ -113,7 +115,7 @@ impl Team {
         self.threads.len() + 1
     }
 
-    /// Pins the current thread to the first of the team's cores, and says whether the system allowed it. For the one
+    /// Pins the current thread to the first of the team's cores, and returns whether the system allowed it. For the one
     /// thread that calls [`Team::run`] all its life; threads that it starts afterwards inherit the core.
     pub fn pin_caller(&self) -> bool {
         self.cores.first().is_some_and(|core| affinity::pin(*core))
@@ -125,15 +127,15 @@ impl Team {
     /// # Panics
     /// With the first panic of a call, after all calls have ended.
     pub fn run<F: Fn(&Worker<'_>) + Sync>(&self, work: F) {
-        let _turn = lock(&self.turn);
+        let _turn = self.turn.lock();
         let common = &*self.common;
         let job: &Job<'_> = &work;
         common.job.store(ptr::from_ref(&job).cast_mut().cast(), Ordering::Relaxed);
         common.start.advance();
         common.call(0, job);
-        common.end.meet(|| false);
+        common.end.wait(|| false);
         if common.failed.load(Ordering::Acquire) {
-            let payload = lock(&common.payload).take().expect("a thread sets its payload before it reports failure");
+            let payload = common.payload.lock().take().expect("a thread sets its payload before it reports failure");
             common.inside.reset();
             common.failed.store(false, Ordering::Release);
             resume_unwind(payload);
@@ -153,7 +155,7 @@ impl Drop for Team {
 }
 
 impl Common {
-    /// The life of a thread: one region after another.
+    /// Runs one region after another until the team is dropped.
     fn serve(&self, index: usize) {
         let mut seen = Event::FIRST;
         loop {
@@ -171,14 +173,14 @@ impl Common {
         }
     }
 
-    /// Runs one thread's part of a region and keeps its panic.
+    /// Runs one thread's part of a region and stores its panic.
     fn call(&self, index: usize, job: &Job<'_>) {
         let worker = Worker { common: self, index, here: PhantomData };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| job(&worker))) {
-            if payload.is::<Released>() {
+            if payload.is::<AbortSignal>() {
                 return;
             }
-            lock(&self.payload).get_or_insert(payload);
+            self.payload.lock().get_or_insert(payload);
             self.failed.store(true, Ordering::Release);
             self.inside.release();
         }
@@ -196,18 +198,13 @@ impl Worker<'_> {
         self.common.inside.count()
     }
 
-    /// Waits until every thread of the region is here. What any of them wrote before is visible to all afterwards.
+    /// Waits until every thread of the region is here. All earlier writes of any of them are visible to all afterwards.
     ///
     /// # Panics
     /// Unwinds when another thread panicked, because that one will never arrive.
     pub fn barrier(&self) {
-        if !self.common.inside.meet(|| self.common.failed.load(Ordering::Acquire)) {
-            resume_unwind(Box::new(Released));
+        if !self.common.inside.wait(|| self.common.failed.load(Ordering::Acquire)) {
+            resume_unwind(Box::new(AbortSignal));
         }
     }
-}
-
-/// Locks what a panic cannot leave half done.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Weights: bytes in GGUF block layout, used where they lie.
+//! Weights: bytes in GGUF block layout, used in place.
 
 use std::fmt;
 use std::ops::{Deref, Range};
@@ -65,4 +65,12 @@ pub struct Weight {
     pub cols: usize,
     /// `rows * dtype.row_bytes(cols)` bytes.
     pub bytes: Bytes,
+}
+
+impl Weight {
+    /// The bytes of some of its rows.
+    pub(crate) fn row_bytes(&self, rows: Range<usize>) -> &[u8] {
+        let bytes = self.dtype.row_bytes(self.cols);
+        &self.bytes[rows.start * bytes..rows.end * bytes]
+    }
 }

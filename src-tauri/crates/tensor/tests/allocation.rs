@@ -47,7 +47,7 @@ type Model = fn(&mut dyn Backend, DType, Limits) -> (PlanId, BufferId);
 
 /// One test, since a second one beside it would be counted too.
 #[test]
-fn steps_after_the_first_take_no_memory() {
+fn steps_after_the_first_allocate_nothing() {
     check(tiny);
     check(varied);
 }

@@ -1,42 +1,42 @@
-//! An allocator that counts: the only way to see how much memory an input makes us take.
+//! A counting allocator, which measures the memory that the processing of an input takes.
 //!
-//! Each thread counts for itself, so that tests beside each other do not disturb one another.
+//! Each thread has its own counters, so parallel tests do not affect each other.
 #![expect(unsafe_code, reason = "an allocator is called through an unsafe trait")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The system's allocator, which counts the bytes that each thread takes, now and at most. A program names it with
-/// `#[global_allocator]`; without that, [`most`] finds nothing.
+/// The system's allocator with counters of the current and the peak bytes of each thread. A program must register it
+/// with `#[global_allocator]`; else [`peak_bytes`] returns 0.
 #[derive(Debug)]
-pub struct Counting;
+pub struct CountingAllocator;
 
 thread_local! {
-    /// Below zero where a thread frees what another one took.
-    static NOW: Cell<isize> = const { Cell::new(0) };
-    static MOST: Cell<isize> = const { Cell::new(0) };
+    /// Negative if a thread frees memory of another one.
+    static CURRENT: Cell<isize> = const { Cell::new(0) };
+    static PEAK: Cell<isize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call goes to the system's allocator as it came, and its answer back; counting allocates nothing.
-unsafe impl GlobalAlloc for Counting {
+// SAFETY: every call is passed to the system's allocator unchanged; counting does not allocate.
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        NOW.set(NOW.get() + layout.size() as isize);
-        MOST.set(MOST.get().max(NOW.get()));
-        // SAFETY: the caller keeps the same contract with us.
+        CURRENT.set(CURRENT.get() + layout.size() as isize);
+        PEAK.set(PEAK.get().max(CURRENT.get()));
+        // SAFETY: the caller fulfils the same contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.set(NOW.get() - layout.size() as isize);
-        // SAFETY: the caller keeps the same contract with us.
+        CURRENT.set(CURRENT.get() - layout.size() as isize);
+        // SAFETY: the caller fulfils the same contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
 
-/// Does something, and says how many bytes its thread had allocated at most at one time, beyond those before.
-pub fn most<T>(work: impl FnOnce() -> T) -> (T, usize) {
-    let before = NOW.get();
-    MOST.set(before);
-    let done = work();
-    (done, (MOST.get() - before) as usize)
+/// Runs `work` and returns its result and the peak of bytes that its thread allocated in addition to those before.
+pub fn peak_bytes<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = CURRENT.get();
+    PEAK.set(before);
+    let result = work();
+    (result, (PEAK.get() - before) as usize)
 }

@@ -1,8 +1,8 @@
-//! What computed state leaves in a folder.
+//! Listing of the chunk files in a folder.
 
 use std::path::{Path, PathBuf};
 
-/// All files of chunks in a folder and in those below it, in order.
+/// Returns all chunk files in a folder and its subfolders, sorted.
 pub fn chunk_files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![folder.to_owned()];

@@ -1,4 +1,4 @@
-//! Docker's own registry, Debian's `docker-registry`, as a process of a test's.
+//! Docker's registry (Debian package `docker-registry`) as a child process of a test.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,21 +10,21 @@ use tempfile::TempDir;
 
 use crate::TokenServer;
 
-/// How long it may take to begin.
-const BEGINS_WITHIN: Duration = Duration::from_secs(20);
+/// Timeout of the start.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Who may use a registry.
+/// Access control of a registry.
 #[derive(Clone, Copy)]
 pub enum Access<'a> {
-    /// Anybody.
+    /// No authentication.
     Open,
-    /// Those of a file as `htpasswd -B` writes them.
+    /// The users of a file in the format of `htpasswd -B`.
     Htpasswd(&'a str),
-    /// Who has a token of this server.
+    /// Clients with a token of this server.
     Tokens(&'a TokenServer),
 }
 
-/// A running registry, ended when it is dropped.
+/// Running registry. Dropping it ends the process.
 pub struct Distribution {
     child: Child,
     host: String,
@@ -32,14 +32,14 @@ pub struct Distribution {
 }
 
 impl Distribution {
-    /// Starts one. `None`, and a line that says so, where the machine has no such program.
+    /// Starts a registry. Returns `None` and prints a line if the program is not installed.
     ///
     /// # Panics
-    /// When it cannot be set up, or does not begin.
+    /// When it cannot be configured, or does not listen in time.
     #[must_use]
     pub fn start(access: Access<'_>) -> Option<Self> {
         let folder = TempDir::new().expect("a temporary folder can be made");
-        // Nothing else takes the port in the moment between, as ports go round.
+        // Ports are assigned in turn, so no other process gets this one meanwhile.
         let listener = TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let host = listener.local_addr().expect("it is bound").to_string();
         drop(listener);
@@ -68,57 +68,62 @@ impl Distribution {
             .stderr(Stdio::null())
             .spawn();
         let Ok(child) = spawned else {
-            eprintln!("skipped: there is no docker-registry here; `cargo xtask setup` installs it");
+            eprintln!("skipped: docker-registry is not installed; `cargo xtask setup` installs it");
             return None;
         };
-        let running = Self { child, host, folder };
-        let began = Instant::now();
-        while TcpStream::connect(&running.host).is_err() {
-            assert!(began.elapsed() < BEGINS_WITHIN, "docker-registry does not begin");
+        let registry = Self { child, host, folder };
+        let started = Instant::now();
+        while TcpStream::connect(&registry.host).is_err() {
+            assert!(started.elapsed() < START_TIMEOUT, "docker-registry does not listen");
             std::thread::sleep(Duration::from_millis(20));
         }
-        Some(running)
+        Some(registry)
     }
 
-    /// `127.0.0.1:PORT`, the host of names of its models.
+    /// Returns `127.0.0.1:PORT`, the host in the names of its models.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Where it keeps what it is sent.
+    /// Returns the folder of its data.
     #[must_use]
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
 
-    /// The body that a plain `GET` is answered with, by nothing of ours. `headers` are whole lines, each with its end.
+    /// Sends a plain `GET` without any code of Cairn, and returns the body. `headers` are complete lines with line
+    /// ends.
     ///
     /// # Panics
-    /// When the answer is another than 200.
+    /// When the status is not 200.
     #[must_use]
     pub fn get(&self, path: &str, headers: &str) -> Vec<u8> {
-        let mut stream = TcpStream::connect(&self.host).expect("it listens");
+        let mut stream = TcpStream::connect(&self.host).expect("the registry listens");
         let accept = "Accept: application/vnd.docker.distribution.manifest.v2+json";
-        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n{accept}\r\n{headers}\r\n", self.host).expect("it reads");
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("it answers");
-        let head = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("an answer has a head");
-        assert!(answer.starts_with(b"HTTP/1.0 200") || answer.starts_with(b"HTTP/1.1 200"), "{path} is not there");
-        answer.split_off(head + 4)
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: {}\r\n{accept}\r\n{headers}\r\n", self.host)
+            .expect("the registry reads the request");
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).expect("the registry responds");
+        let head = response.windows(4).position(|bytes| bytes == b"\r\n\r\n").expect("a response has a header");
+        assert!(
+            response.starts_with(b"HTTP/1.0 200") || response.starts_with(b"HTTP/1.1 200"),
+            "GET {path} did not return 200"
+        );
+        response.split_off(head + 4)
     }
 }
 
 impl Drop for Distribution {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A model's manifest as `skopeo` reads it from a registry on this machine, for the user and password in `credentials`. `None`,
-/// and a line that says so, where the machine has no such program. (It copies no contents of types that it does not know.)
+/// Reads a model's manifest with `skopeo` from a local registry, with the user and password in `credentials`. Returns
+/// `None` and prints a line if the program is not installed. (`skopeo` copies no blobs of unknown media types.)
 ///
 /// # Panics
 /// When `skopeo` fails.
@@ -127,7 +132,7 @@ pub fn skopeo_manifest(host: &str, repository: &str, credentials: &str) -> Optio
     let mut skopeo = Command::new("skopeo");
     skopeo.args(["inspect", "--raw", "--tls-verify=false", "--creds", credentials]);
     let Ok(output) = skopeo.arg(format!("docker://{host}/{repository}:latest")).output() else {
-        eprintln!("skipped: there is no skopeo here; `cargo xtask setup` installs it");
+        eprintln!("skipped: skopeo is not installed; `cargo xtask setup` installs it");
         return None;
     };
     assert!(output.status.success(), "skopeo: {}", String::from_utf8_lossy(&output.stderr));

@@ -1,40 +1,40 @@
-//! The families, a row each: what their files have that files of others have not.
+//! Table of model families: what their files have in addition to the common keys.
 //!
-//! Which tensors a model must have, its family in `cairn-models` says; here are only the metadata that ask for them, the tensors
-//! that a model can do without but these models have, and how large numbers become, so that logits stay clear.
+//! `cairn-models` determines the required tensors. This table contains the metadata, the optional tensors, and the
+//! scales that keep logits distinct.
 
 use cairn_gguf::Value;
 
 use crate::spec::ModelSpec;
 
-/// A family of models.
+/// Model family.
 #[derive(Debug)]
 pub struct Family {
     /// `general.architecture`.
     pub name: &'static str,
-    /// The pre-tokenizer that its files name.
+    /// Value of `tokenizer.ggml.pre`.
     pub pre_tokenizer: &'static str,
-    /// Whether texts begin with a token of their own.
+    /// Value of `tokenizer.ggml.add_bos_token`.
     pub adds_bos: bool,
-    /// Whether the embedding is the output matrix, where the family has no choice.
+    /// Whether the embedding is the output matrix; `None` if the family supports both.
     pub tied: Option<bool>,
-    /// RoPE's base frequency in small models.
+    /// RoPE base frequency of small models.
     pub rope_base: f32,
-    /// Keys beyond those that all families have, without the family's prefix.
+    /// Additional keys, without the family's prefix.
     pub keys: fn(&ModelSpec) -> Vec<(&'static str, Value)>,
-    /// Whether its models have this tensor, which they could do without. The output matrix and RoPE's factors are the spec's matter.
-    pub has: fn(&str) -> bool,
-    /// What embeddings are multiplied by.
+    /// Returns whether its models have an optional tensor. The spec determines the output matrix and RoPE factors.
+    pub has_tensor: fn(&str) -> bool,
+    /// Factor of embeddings.
     pub embedding_scale: fn(&ModelSpec) -> f32,
-    /// What is multiplied by this before it is added to the stream.
+    /// Factor of the outputs of parts before they are added to the stream.
     pub residual_scale: f32,
-    /// What logits are multiplied by.
+    /// Factor of logits.
     pub logit_scale: f32,
-    /// How much larger than size-keeping an MLP's last matrix is.
+    /// Factor of an MLP's last matrix, relative to one that keeps the variance.
     pub down_gain: f32,
 }
 
-/// What most rows have in common.
+/// Common values of most rows.
 const PLAIN: Family = Family {
     name: "",
     pre_tokenizer: "llama-bpe",
@@ -42,22 +42,22 @@ const PLAIN: Family = Family {
     tied: None,
     rope_base: 10_000.0,
     keys: |_| Vec::new(),
-    has: |_| false,
+    has_tensor: |_| false,
     embedding_scale: |_| 1.0,
     residual_scale: 1.0,
     logit_scale: 1.0,
     down_gain: 1.0,
 };
 
-/// Tokens of windows: neither whole pages nor spans, and less than the longest prompt.
+/// Size of sliding windows: not a multiple of pages or spans, and smaller than the longest prompt.
 const WINDOW: u32 = 100;
 
-/// Experts of those that have them, and how many a row uses: so many that the last one hardly counts, because rounding decides
-/// which one it is where two are alike to the router.
+/// Number of experts, and of experts that a row uses. Enough that the last one has little weight, because rounding
+/// selects it when router logits are nearly equal.
 const EXPERTS: u32 = 8;
 const USED_EXPERTS: u32 = 6;
 
-/// The keys of experts that are half as wide as an MLP.
+/// Returns the keys of experts that are half as wide as an MLP.
 fn experts(spec: &ModelSpec) -> Vec<(&'static str, Value)> {
     let width = u32::try_from(spec.ffn / 2).expect("a model's counts fit into a u32");
     vec![
@@ -82,7 +82,7 @@ pub static GEMMA2: Family = Family {
     ..PLAIN
 };
 
-/// Gemma 3: windows with a rotation of their own in every second layer; published ones have them in five of six.
+/// Gemma 3: windows with a separate rotation in every second layer. Published models have them in five of six layers.
 pub static GEMMA3: Family = Family {
     name: "gemma3",
     rope_base: 1_000_000.0,
@@ -102,7 +102,7 @@ pub static GPT_OSS: Family = Family {
         keys.push(("attention.sliding_window", WINDOW.into()));
         keys
     },
-    has: |name| name.ends_with(".bias") && name != "output.bias",
+    has_tensor: |name| name.ends_with(".bias") && name != "output.bias",
     ..PLAIN
 };
 
@@ -141,11 +141,11 @@ pub static QWEN2: Family = Family {
     name: "qwen2",
     pre_tokenizer: "qwen2",
     rope_base: 1_000_000.0,
-    has: |name| ["attn_q.bias", "attn_k.bias", "attn_v.bias"].iter().any(|bias| name.ends_with(bias)),
+    has_tensor: |name| ["attn_q.bias", "attn_k.bias", "attn_v.bias"].iter().any(|bias| name.ends_with(bias)),
     ..PLAIN
 };
 
-/// OLMo 2: norms over what is added, and over whole rows of queries and keys.
+/// OLMo 2: norms over outputs of parts, and over whole rows of queries and keys.
 pub static OLMO2: Family = Family { name: "olmo2", tied: Some(false), ..PLAIN };
 
 /// Phi 3: fused tensors.
@@ -153,19 +153,19 @@ pub static PHI3: Family = Family { name: "phi3", ..PLAIN };
 
 /// StarCoder 2: LayerNorm, and biases everywhere.
 ///
-/// Without a gate, elements inside its MLP have a mean that is not 0: 0.28 for GELU of a normal variable. So a part of what the
-/// MLP adds is the same at every token and lifts the same logits; at full size it would leave up to an eighth of the positions
-/// unclear.
+/// Without a gate, elements inside its MLP have a mean of 0.28 (GELU of a normal variable). So a part of the MLP's
+/// output is the same for every token and raises the same logits. Without `down_gain`, logits would be ambiguous at up
+/// to 1/8 of the positions.
 pub static STARCODER2: Family = Family {
     name: "starcoder2",
     pre_tokenizer: "starcoder",
     keys: |spec| vec![("attention.layer_norm_epsilon", spec.norm_epsilon.into())],
-    has: |name| name.ends_with(".bias") && !name.starts_with("output."),
+    has_tensor: |name| name.ends_with(".bias") && !name.starts_with("output."),
     down_gain: 0.5,
     ..PLAIN
 };
 
-/// All families, in the order of `cairn_models::ALL`.
+/// All families, in the order of `cairn_models::ARCHITECTURES`.
 #[rustfmt::skip]
 pub static ALL: &[&Family] = &[
     &GEMMA2,

@@ -1,45 +1,46 @@
-//! A disk that fails at the N-th step that changes something, and at every one after it, as one that is full or was pulled.
-//! When its power is cut, what was not synced is as if it had never been written, or half written, and files that were removed
-//! from folders that were not synced are back.
+//! A disk that fails at the N-th change and at every later one, like a full or removed disk. A simulated power cut
+//! undoes unsynced writes completely or partly, and restores files that were removed from unsynced folders.
 
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use cairn_disk::{Blocks, Disk, DiskError, Draft, Mode, Partial, RealDisk, Step};
+use parking_lot::Mutex;
 
-/// A real disk until its steps are used up.
+use cairn_disk::{BlockReader, Disk, DiskError, Mode, PartialFile, RealDisk, Step, TempFile};
+
+/// Real disk with a limited number of successful changes.
 #[derive(Debug, Clone)]
 pub struct FaultyDisk {
-    left: Arc<AtomicUsize>,
-    unsynced: Arc<Mutex<Vec<Unsynced>>>,
-    names: Arc<Mutex<Vec<Unnamed>>>,
+    steps_left: Arc<AtomicUsize>,
+    unsynced_writes: Arc<Mutex<Vec<UnsyncedWrite>>>,
+    folder_changes: Arc<Mutex<Vec<FolderChange>>>,
 }
 
-/// What was at a place before it was written to, until that is on the disk.
+/// Previous bytes of a range with an unsynced write.
 #[derive(Debug)]
-struct Unsynced {
+struct UnsyncedWrite {
     path: PathBuf,
     offset_bytes: u64,
     before: Vec<u8>,
 }
 
-/// A change of a folder that is not on the disk yet.
+/// Unsynced change of a folder.
 #[derive(Debug)]
-enum Unnamed {
-    /// A file got its name, and neither that nor its bytes were brought to the disk.
-    Kept(PathBuf),
-    /// A file of these bytes was removed.
+enum FolderChange {
+    /// A file was published without syncing its name or its bytes.
+    Published(PathBuf),
+    /// A file with these bytes was removed.
     Removed(PathBuf, Vec<u8>),
 }
 
-/// Makes of a file's bytes what a power cut leaves of them; nothing where there is no file.
-type Remains = fn(Vec<u8>) -> Option<Vec<u8>>;
+/// Converts a file's bytes to those after a power cut; `None` if the file is lost.
+type Damage = fn(Vec<u8>) -> Option<Vec<u8>>;
 
-/// What a power cut leaves of files that were not synced; taken in turn.
-const REMAINS: &[Remains] = &[
+/// Damages of unsynced files, applied in turn.
+const DAMAGES: &[Damage] = &[
     |_| None,
     |_| Some(Vec::new()),
     |mut bytes| {
@@ -47,7 +48,7 @@ const REMAINS: &[Remains] = &[
         Some(bytes)
     },
     |mut bytes| {
-        // The length is known, and some blocks never came.
+        // The length is correct, but some blocks are zero.
         let middle = bytes.len() / 8192 * 4096;
         bytes.iter_mut().skip(middle).take(4096).for_each(|byte| *byte = 0);
         Some(bytes)
@@ -60,52 +61,57 @@ const REMAINS: &[Remains] = &[
 ];
 
 impl FaultyDisk {
-    /// A disk on which `steps` steps succeed.
-    pub fn after(steps: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(steps)), unsynced: Arc::default(), names: Arc::default() }
-    }
-
-    /// Steps that are left.
-    pub fn left(&self) -> usize {
-        self.left.load(Ordering::Relaxed)
-    }
-
-    /// From now on every step succeeds.
-    pub fn mend(&self) {
-        self.left.store(usize::MAX, Ordering::SeqCst);
-    }
-
-    /// Uses up the steps, undoes whatever was written to partials and not synced, damages files that were kept unsynced, and brings
-    /// back what was removed from folders that were not synced. The writers must have ended.
-    pub fn cut_power(&self) {
-        self.left.store(0, Ordering::SeqCst);
-        let unsynced = std::mem::take(&mut *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner));
-        for lost in unsynced.into_iter().rev().filter(|lost| lost.path.exists()) {
-            let partial = RealDisk.partial(&lost.path, Mode::Shared).expect("it is there");
-            partial.write_at(lost.offset_bytes, &lost.before).expect("it was written to before");
+    /// Creates a disk that fails after `steps` successful changes.
+    pub fn fail_after(steps: usize) -> Self {
+        Self {
+            steps_left: Arc::new(AtomicUsize::new(steps)),
+            unsynced_writes: Arc::default(),
+            folder_changes: Arc::default(),
         }
-        let names = std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner));
-        for (turn, name) in names.into_iter().rev().enumerate() {
-            match name {
-                Unnamed::Kept(path) => {
+    }
+
+    /// Returns the number of remaining successful changes.
+    pub fn steps_left(&self) -> usize {
+        self.steps_left.load(Ordering::Relaxed)
+    }
+
+    /// Makes all further changes succeed.
+    pub fn stop_failing(&self) {
+        self.steps_left.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    /// Simulates a power cut: sets the remaining changes to 0, undoes unsynced writes to partials, damages files that
+    /// were published unsynced, and restores files that were removed from unsynced folders. All writers must have
+    /// ended.
+    pub fn cut_power(&self) {
+        self.steps_left.store(0, Ordering::SeqCst);
+        let writes = std::mem::take(&mut *self.unsynced_writes.lock());
+        for lost in writes.into_iter().rev().filter(|lost| lost.path.exists()) {
+            let partial = RealDisk.open_partial(&lost.path, Mode::Shared).expect("the file exists");
+            partial.write_at(lost.offset_bytes, &lost.before).expect("the file is writable");
+        }
+        let changes = std::mem::take(&mut *self.folder_changes.lock());
+        for (turn, change) in changes.into_iter().rev().enumerate() {
+            match change {
+                FolderChange::Published(path) => {
                     let Ok(bytes) = std::fs::read(&path) else { continue };
-                    let written = match REMAINS[turn % REMAINS.len()](bytes) {
-                        Some(remains) => std::fs::write(&path, remains),
+                    let written = match DAMAGES[turn % DAMAGES.len()](bytes) {
+                        Some(damaged) => std::fs::write(&path, damaged),
                         None => std::fs::remove_file(&path),
                     };
-                    written.expect("it was written to before");
+                    written.expect("the file is writable");
                 }
-                Unnamed::Removed(path, bytes) => std::fs::write(&path, bytes).expect("it was there before"),
+                FolderChange::Removed(path, bytes) => std::fs::write(&path, bytes).expect("the folder is writable"),
             }
         }
     }
 
-    fn change(&self, name: Unnamed) {
-        self.names.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+    fn record(&self, change: FolderChange) {
+        self.folder_changes.lock().push(change);
     }
 
     fn step(&self, step: Step, path: &Path) -> Result<(), DiskError> {
-        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+        let taken = self.steps_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |steps| steps.checked_sub(1));
         let failed = |_| DiskError { step, path: PathBuf::from(path), source: io::ErrorKind::StorageFull.into() };
         taken.map(drop).map_err(failed)
     }
@@ -130,13 +136,13 @@ impl Disk for FaultyDisk {
         RealDisk.free_bytes(path)
     }
 
-    fn draft(&self, folder: &Path, mode: Mode) -> Result<Box<dyn Draft>, DiskError> {
+    fn create_temp_file(&self, folder: &Path, mode: Mode) -> Result<Box<dyn TempFile>, DiskError> {
         self.step(Step::CreateTemporary, folder)?;
-        Ok(Box::new(FaultyDraft { draft: RealDisk.draft(folder, mode)?, disk: self.clone() }))
+        Ok(Box::new(FaultyTempFile { draft: RealDisk.create_temp_file(folder, mode)?, disk: self.clone() }))
     }
 
-    fn remove_dead_drafts(&self, folder: &Path) -> Result<usize, DiskError> {
-        RealDisk.remove_dead_drafts(folder)
+    fn remove_stale_temp_files(&self, folder: &Path) -> Result<usize, DiskError> {
+        RealDisk.remove_stale_temp_files(folder)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
@@ -144,10 +150,10 @@ impl Disk for FaultyDisk {
         RealDisk.link(from, to)
     }
 
-    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError> {
+    fn open_partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn PartialFile>, DiskError> {
         self.step(Step::CreateTemporary, path)?;
-        let partial = RealDisk.partial(path, mode)?;
-        Ok(Box::new(FaultyPartial { partial, path: path.to_owned(), disk: self.clone() }))
+        let partial = RealDisk.open_partial(path, mode)?;
+        Ok(Box::new(FaultyPartialFile { partial, path: path.to_owned(), disk: self.clone() }))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
@@ -159,19 +165,19 @@ impl Disk for FaultyDisk {
         self.step(Step::Remove, path)?;
         let bytes = RealDisk.read(path)?;
         RealDisk.remove(path)?;
-        self.change(Unnamed::Removed(path.to_owned(), bytes));
+        self.record(FolderChange::Removed(path.to_owned(), bytes));
         Ok(())
     }
 
-    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn BlockReader>, DiskError> {
         RealDisk.open_blocks(path)
     }
 
     fn sync_folder(&self, path: &Path) -> Result<(), DiskError> {
         self.step(Step::Sync, path)?;
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        names.retain(|name| !matches!(name, Unnamed::Removed(removed, _) if removed.parent() == Some(path)));
-        drop(names);
+        let mut changes = self.folder_changes.lock();
+        changes.retain(|change| !matches!(change, FolderChange::Removed(removed, _) if removed.parent() == Some(path)));
+        drop(changes);
         RealDisk.sync_folder(path)
     }
 
@@ -181,12 +187,12 @@ impl Disk for FaultyDisk {
     }
 }
 
-struct FaultyDraft {
-    draft: Box<dyn Draft>,
+struct FaultyTempFile {
+    draft: Box<dyn TempFile>,
     disk: FaultyDisk,
 }
 
-impl Draft for FaultyDraft {
+impl TempFile for FaultyTempFile {
     fn path(&self) -> &Path {
         self.draft.path()
     }
@@ -196,42 +202,42 @@ impl Draft for FaultyDraft {
         self.draft.write(bytes)
     }
 
-    fn past_cache(&mut self) {
-        self.draft.past_cache();
+    fn bypass_page_cache(&mut self) {
+        self.draft.bypass_page_cache();
     }
 
     fn reflink(&mut self, from: &File) -> Result<(), DiskError> {
         self.draft.reflink(from)
     }
 
-    fn keep(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
+    fn persist(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
         self.disk.step(Step::Rename, to)?;
-        self.draft.keep(to)
+        self.draft.persist(to)
     }
 
-    fn keep_unsynced(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
+    fn persist_unsynced(self: Box<Self>, to: &Path) -> Result<(), DiskError> {
         self.disk.step(Step::Rename, to)?;
-        self.draft.keep_unsynced(to)?;
-        self.disk.change(Unnamed::Kept(to.to_owned()));
+        self.draft.persist_unsynced(to)?;
+        self.disk.record(FolderChange::Published(to.to_owned()));
         Ok(())
     }
 }
 
-struct FaultyPartial {
-    partial: Box<dyn Partial>,
+struct FaultyPartialFile {
+    partial: Box<dyn PartialFile>,
     path: PathBuf,
     disk: FaultyDisk,
 }
 
-impl Partial for FaultyPartial {
+impl PartialFile for FaultyPartialFile {
     fn write_at(&self, offset_bytes: u64, bytes: &[u8]) -> Result<(), DiskError> {
         let failed = self.disk.step(Step::Write, &self.path);
-        // As on a real disk, what fails may have been done by half.
+        // As on a real disk, a failed write may be half done.
         let len = if failed.is_err() { bytes.len() / 2 } else { bytes.len() };
         let mut before = vec![0; len];
         self.partial.read_at(offset_bytes, &mut before)?;
-        let lost = Unsynced { path: self.path.clone(), offset_bytes, before };
-        self.disk.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(lost);
+        let lost = UnsyncedWrite { path: self.path.clone(), offset_bytes, before };
+        self.disk.unsynced_writes.lock().push(lost);
         self.partial.write_at(offset_bytes, bytes.get(..len).unwrap_or_default()).and(failed)
     }
 
@@ -250,10 +256,10 @@ impl Partial for FaultyPartial {
 
     fn sync(&self) -> Result<(), DiskError> {
         self.disk.step(Step::Sync, &self.path)?;
-        // What is written while this one is brought to the disk waits for the next.
-        let mut unsynced = self.disk.unsynced.lock().unwrap_or_else(PoisonError::into_inner);
-        unsynced.retain(|lost| lost.path != self.path);
-        drop(unsynced);
+        // Writes during this sync stay unsynced until the next one.
+        let mut writes = self.disk.unsynced_writes.lock();
+        writes.retain(|lost| lost.path != self.path);
+        drop(writes);
         self.partial.sync()
     }
 }

@@ -1,11 +1,11 @@
-//! A model's file: metadata keys and tensors as llama.cpp names them.
+//! Writer of model files, with llama.cpp's names of keys and tensors.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use cairn_gguf::{DType, Metadata, Value, Writer};
-use cairn_models::Required;
+use cairn_models::RequiredTensor;
 
 use crate::embedding;
 use crate::random::Random;
@@ -13,26 +13,26 @@ use crate::spec::{ModelSpec, RopeScaling};
 use crate::vocabulary::Vocabulary;
 use crate::weights;
 
-/// How much larger than size-keeping the query and key matrices are, or the norms over their heads.
+/// Gain of query and key matrices, or of the norms over their heads. A gain of 1 keeps the variance.
 const ATTENTION_GAIN: f32 = 1.5;
-/// The same where values are in the same matrix, which should not grow.
+/// The same if values are in the same matrix, whose variance should not grow.
 const FUSED_GAIN: f32 = 1.2;
-/// How much larger than size-keeping routers are. Which of two experts with nearly equal logits is used, rounding decides; it
-/// shall not matter much, so the last expert that is used shall mostly weigh little.
+/// Gain of routers. Rounding selects one of two experts with nearly equal logits. A high gain gives the last used
+/// expert a small weight, so that the choice has little effect.
 const ROUTER_GAIN: f32 = 4.0;
-/// The weights of norms over what is added to the stream: with them a block adds no more than without.
+/// Gain of norms over outputs of parts: a block adds no more variance than without them.
 const POST_NORM_GAIN: f32 = 0.5;
-/// The deviation of biases.
+/// Standard deviation of biases.
 const BIAS_DEVIATION: f32 = 0.2;
-/// The deviation of the logits, which the last norm's weights bring about.
+/// Standard deviation of the logits, set by the last norm.
 const LOGIT_DEVIATION: f32 = 3.0;
 
-/// The model's file as bytes.
+/// Returns the bytes of the model's file.
 pub fn write(spec: &ModelSpec) -> Vec<u8> {
     writer(spec).finish()
 }
 
-/// Writes the model's file, a few kilobytes in memory at a time.
+/// Writes the model's file in small blocks.
 ///
 /// # Errors
 /// Those of the file system.
@@ -42,7 +42,7 @@ pub fn write_file(spec: &ModelSpec, path: impl AsRef<Path>) -> io::Result<()> {
     out.flush()
 }
 
-/// Writes a model whose weights are all zero and take no room on the disk: the file ends in a hole.
+/// Writes a sparse file of a model whose weights are all zero.
 ///
 /// # Errors
 /// Those of the file system.
@@ -60,7 +60,7 @@ fn writer(spec: &ModelSpec) -> Writer<'_> {
         writer.set(key, value.clone());
     }
     Vocabulary::new(spec.vocab).describe(spec.family, &mut writer);
-    let required = cairn_models::tensors(&metadata, &|name| has(spec, name));
+    let required = cairn_models::required_tensors(&metadata, &|name| has_tensor(spec, name));
     let required = required.expect("the metadata of a spec are those of its family");
     let mut tensors = Tensors { spec, writer, required: &required };
     for tensor in &required {
@@ -69,7 +69,7 @@ fn writer(spec: &ModelSpec) -> Writer<'_> {
     tensors.writer
 }
 
-/// The model's metadata, without its vocabulary.
+/// Returns the model's metadata without its vocabulary.
 pub fn metadata(spec: &ModelSpec) -> Metadata {
     let count = |value: u64| u32::try_from(value).expect("a model's counts fit into a u32");
     let mut metadata = Metadata::new();
@@ -115,26 +115,26 @@ pub fn metadata(spec: &ModelSpec) -> Metadata {
     metadata
 }
 
-/// Whether the model has a tensor that others do without.
-fn has(spec: &ModelSpec, name: &str) -> bool {
+/// Returns whether the model has an optional tensor.
+fn has_tensor(spec: &ModelSpec, name: &str) -> bool {
     match name {
         "output.weight" => !spec.tied,
         "rope_freqs.weight" => matches!(spec.rope_scaling, RopeScaling::Llama3 { .. }),
         "rope_factors_long.weight" | "rope_factors_short.weight" => {
             matches!(spec.rope_scaling, RopeScaling::Long { .. })
         }
-        name => (spec.family.has)(name),
+        name => (spec.family.has_tensor)(name),
     }
 }
 
 struct Tensors<'a, 'r> {
     spec: &'a ModelSpec,
     writer: Writer<'a>,
-    required: &'r [Required],
+    required: &'r [RequiredTensor],
 }
 
 impl<'a> Tensors<'a, '_> {
-    /// Adds a tensor, random as befits its part in the model, which its name tells.
+    /// Adds a random tensor, with the scale for its name.
     fn add(&mut self, name: &str, dims: &[u64]) {
         let elements = dims.iter().product();
         let part = name.rsplit('.').nth(1).unwrap_or(name);
@@ -144,14 +144,14 @@ impl<'a> Tensors<'a, '_> {
             ("output.weight", _) => self.output(),
             (_, "rope_freqs" | "rope_factors_long" | "rope_factors_short") => self.rope_factors(name),
             _ if name.ends_with(".bias") => {
-                let mut random = Random::named(self.spec.seed, name);
+                let mut random = Random::from_name(self.spec.seed, name);
                 let values: Vec<f32> = (0..elements).map(|_| BIAS_DEVIATION * random.normal()).collect();
                 self.vector(name, dims, &values);
             }
             (_, "attn_q_norm" | "attn_k_norm") => self.norm(name, elements, ATTENTION_GAIN),
             (_, "post_attention_norm" | "post_ffw_norm") => self.norm(name, elements, POST_NORM_GAIN),
             _ if dims.len() == 1 => self.norm(name, elements, 1.0),
-            // Where queries and keys are normalised again, the gain is in those norms.
+            // If queries and keys are normalised, the gain is in those norms.
             (_, "attn_qkv") => self.matrix(name, dims, FUSED_GAIN),
             (_, "attn_q" | "attn_k") if !self.has_norm(name) => self.matrix(name, dims, ATTENTION_GAIN),
             (_, "ffn_gate_inp") => self.matrix(name, dims, ROUTER_GAIN),
@@ -160,7 +160,7 @@ impl<'a> Tensors<'a, '_> {
         }
     }
 
-    /// Whether what this matrix gives is normalised at once.
+    /// Returns whether the output of this matrix is normalised directly.
     fn has_norm(&self, name: &str) -> bool {
         let norm = name.replace(".weight", "_norm.weight");
         self.required.iter().any(|tensor| tensor.name == norm)
@@ -169,28 +169,28 @@ impl<'a> Tensors<'a, '_> {
     fn embedding(&mut self) {
         let (spec, name) = (self.spec, "token_embd.weight");
         let dtype = spec.dtype(name, spec.width);
-        let random = Random::named(spec.seed, name);
+        let random = Random::from_name(spec.seed, name);
         let write = if spec.tied { embedding::write_tied } else { embedding::write_untied };
         let fill = move |out: &mut dyn Write| write(spec, dtype, &mut random.clone(), out);
         self.matrix_from(name, dtype, &[spec.width, spec.vocab], fill);
     }
 
-    /// The last norm, which gives logits their size.
+    /// Adds the last norm, which sets the scale of the logits.
     fn output_norm(&mut self) {
         let (spec, name) = (self.spec, "output_norm.weight");
         let gain = LOGIT_DEVIATION / embedding::deviation(spec) / (spec.width as f32).sqrt() / spec.family.logit_scale;
-        let mut norm = weights::vector(spec.width, gain, &mut Random::named(spec.seed, name));
+        let mut norm = weights::vector(spec.width, gain, &mut Random::from_name(spec.seed, name));
         if spec.tied {
             norm.chunks_mut(embedding::GROUP).skip(1).step_by(2).flatten().for_each(|weight| *weight = -*weight);
         }
         self.vector(name, &[spec.width], &norm);
     }
 
-    /// The output matrix where the embedding is not it.
+    /// Adds a separate output matrix.
     fn output(&mut self) {
         let (spec, name) = (self.spec, "output.weight");
         let dtype = spec.dtype(name, spec.width);
-        let random = Random::named(spec.seed, "token_embd.weight");
+        let random = Random::from_name(spec.seed, "token_embd.weight");
         let fill = move |out: &mut dyn Write| embedding::write_output(spec, dtype, &mut random.clone(), out);
         self.matrix_from(name, dtype, &[spec.width, spec.vocab], fill);
     }
@@ -202,12 +202,12 @@ impl<'a> Tensors<'a, '_> {
         self.vector(name, &[factors.len() as u64], &factors);
     }
 
-    /// A matrix, or several one after the other, whose deviation is `gain / sqrt(inputs)`.
+    /// Adds one or several matrices with the standard deviation `gain / sqrt(inputs)`.
     fn matrix(&mut self, name: &str, dims: &[u64], gain: f32) {
         let (inputs, elements) = (dims[0], dims.iter().product());
         let dtype = self.spec.dtype(name, inputs);
         let deviation = gain / (inputs as f32).sqrt();
-        let random = Random::named(self.spec.seed, name);
+        let random = Random::from_name(self.spec.seed, name);
         let fill =
             move |out: &mut dyn Write| weights::write_matrix(dtype, elements, deviation, &mut random.clone(), out);
         self.matrix_from(name, dtype, dims, fill);
@@ -225,7 +225,7 @@ impl<'a> Tensors<'a, '_> {
     }
 
     fn norm(&mut self, name: &str, elements: u64, mean: f32) {
-        let mut random = Random::named(self.spec.seed, name);
+        let mut random = Random::from_name(self.spec.seed, name);
         self.vector(name, &[elements], &weights::vector(elements, mean, &mut random));
     }
 

@@ -1,28 +1,28 @@
-//! A real disk that tells a test of each change before it makes it, and has as much room as the test says.
+//! A real disk that calls a hook before each operation, and reports a configurable amount of free space.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cairn_disk::{Blocks, Disk, DiskError, Draft, Mode, Partial, RealDisk};
+use cairn_disk::{BlockReader, Disk, DiskError, Mode, PartialFile, RealDisk, TempFile};
 
-/// What is about to be done to a path.
+/// Operation on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change<'a> {
-    /// A file gets these bytes at once.
+pub enum DiskOperation<'a> {
+    /// Writes these bytes to a file atomically.
     Write(&'a [u8]),
-    /// A folder is made.
-    Folder,
-    /// A file is removed.
+    /// Creates a folder.
+    CreateFolder,
+    /// Removes a file.
     Remove,
-    /// A file is opened to be read in blocks, which changes nothing.
+    /// Opens a file for reading in blocks.
     Open,
 }
 
-/// Told of a change, and free to take its time.
-type Hook = dyn Fn(Change<'_>, &Path) + Send + Sync;
+/// Function called before an operation. It may block.
+type Hook = dyn Fn(DiskOperation<'_>, &Path) + Send + Sync;
 
-/// A real disk with a hook.
+/// Real disk with a hook.
 #[derive(Clone)]
 pub struct HookedDisk {
     hook: Arc<Hook>,
@@ -30,22 +30,25 @@ pub struct HookedDisk {
 }
 
 impl HookedDisk {
-    /// Calls `hook` before each change.
-    pub fn new(hook: impl Fn(Change<'_>, &Path) + Send + Sync + 'static) -> Self {
+    /// Creates a disk that calls `hook` before each operation.
+    pub fn new(hook: impl Fn(DiskOperation<'_>, &Path) + Send + Sync + 'static) -> Self {
         Self { hook: Arc::new(hook), free_bytes: None }
     }
 
-    /// Says that it has so many bytes of room, whatever is written.
-    pub fn small(free_bytes: u64) -> Self {
+    /// Creates a disk that always reports `free_bytes`.
+    pub fn with_free_bytes(free_bytes: u64) -> Self {
         Self { hook: Arc::new(|_, _| {}), free_bytes: Some(Arc::new(free_bytes.into())) }
     }
 
-    /// From now on a small one says that it has so many bytes of room.
+    /// Sets the reported free bytes.
     ///
     /// # Panics
-    /// Where it was not made by [`HookedDisk::small`].
-    pub fn set_free(&self, free_bytes: u64) {
-        self.free_bytes.as_ref().expect("only a small disk has a room to be set").store(free_bytes, Ordering::SeqCst);
+    /// When the disk was not created with [`HookedDisk::with_free_bytes`].
+    pub fn set_free_bytes(&self, free_bytes: u64) {
+        self.free_bytes
+            .as_ref()
+            .expect("the disk was created with with_free_bytes")
+            .store(free_bytes, Ordering::SeqCst);
     }
 }
 
@@ -55,12 +58,12 @@ impl Disk for HookedDisk {
     }
 
     fn write_atomic(&self, path: &Path, bytes: &[u8], mode: Mode) -> Result<(), DiskError> {
-        (self.hook)(Change::Write(bytes), path);
+        (self.hook)(DiskOperation::Write(bytes), path);
         RealDisk.write_atomic(path, bytes, mode)
     }
 
     fn create_dir_all(&self, path: &Path) -> Result<(), DiskError> {
-        (self.hook)(Change::Folder, path);
+        (self.hook)(DiskOperation::CreateFolder, path);
         RealDisk.create_dir_all(path)
     }
 
@@ -71,20 +74,20 @@ impl Disk for HookedDisk {
         }
     }
 
-    fn draft(&self, folder: &Path, mode: Mode) -> Result<Box<dyn Draft>, DiskError> {
-        RealDisk.draft(folder, mode)
+    fn create_temp_file(&self, folder: &Path, mode: Mode) -> Result<Box<dyn TempFile>, DiskError> {
+        RealDisk.create_temp_file(folder, mode)
     }
 
-    fn remove_dead_drafts(&self, folder: &Path) -> Result<usize, DiskError> {
-        RealDisk.remove_dead_drafts(folder)
+    fn remove_stale_temp_files(&self, folder: &Path) -> Result<usize, DiskError> {
+        RealDisk.remove_stale_temp_files(folder)
     }
 
     fn link(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
         RealDisk.link(from, to)
     }
 
-    fn partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn Partial>, DiskError> {
-        RealDisk.partial(path, mode)
+    fn open_partial(&self, path: &Path, mode: Mode) -> Result<Box<dyn PartialFile>, DiskError> {
+        RealDisk.open_partial(path, mode)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> Result<(), DiskError> {
@@ -92,12 +95,12 @@ impl Disk for HookedDisk {
     }
 
     fn remove(&self, path: &Path) -> Result<(), DiskError> {
-        (self.hook)(Change::Remove, path);
+        (self.hook)(DiskOperation::Remove, path);
         RealDisk.remove(path)
     }
 
-    fn open_blocks(&self, path: &Path) -> Result<Box<dyn Blocks>, DiskError> {
-        (self.hook)(Change::Open, path);
+    fn open_blocks(&self, path: &Path) -> Result<Box<dyn BlockReader>, DiskError> {
+        (self.hook)(DiskOperation::Open, path);
         RealDisk.open_blocks(path)
     }
 

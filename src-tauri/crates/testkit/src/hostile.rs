@@ -1,9 +1,8 @@
-//! Names and digests of people who mean harm, or of systems that read them differently: each must be refused wherever a
-//! model's name or a digest is taken.
+//! Malicious or invalid model names and digests. Every parser of names or digests must reject them.
 
-/// Texts that are no model's name. Read as a path, most of them would lead out of a library.
-pub const NAMES: &[&str] = &[
-    // Nothing, or parts of nothing.
+/// Invalid model names. As paths, most of them would lead out of a library.
+pub const INVALID_NAMES: &[&str] = &[
+    // Empty names and empty parts.
     "",
     " ",
     "\t\n",
@@ -20,7 +19,7 @@ pub const NAMES: &[&str] = &[
     "//a/b",
     "a/b/",
     "h//m",
-    // Upwards.
+    // Parent folders.
     ".",
     "..",
     "../x",
@@ -43,7 +42,7 @@ pub const NAMES: &[&str] = &[
     "..:..",
     "..../x",
     "h/n/m:../../../../../../tmp/t",
-    // From the root, and of other systems.
+    // Absolute paths, and paths of other systems.
     "/etc/passwd",
     "//etc/passwd",
     "/tmp/x:y",
@@ -67,7 +66,7 @@ pub const NAMES: &[&str] = &[
     "https:///n/m",
     "https://../n/m",
     "http://h/../m",
-    // Hidden files, options, streams of NTFS, devices with what hides them.
+    // Hidden files, options, NTFS streams, disguised device names.
     ".hidden",
     ".cairn/x",
     "a/.b",
@@ -84,7 +83,7 @@ pub const NAMES: &[&str] = &[
     "CON x",
     "x:y:z/..",
     "LPT1:/x",
-    // Encoded, for whoever decodes once too often.
+    // Encoded, for parsers that decode twice.
     "%2e%2e%2fx",
     "%2e%2e/x",
     "..%2fx",
@@ -94,7 +93,7 @@ pub const NAMES: &[&str] = &[
     "x%2f..",
     "%c0%ae%c0%ae/x",
     "&#46;&#46;/x",
-    // Ends of texts, and commands to terminals and shells.
+    // String terminators, and commands for terminals and shells.
     "x\0",
     "x\0.gguf",
     "\0",
@@ -120,7 +119,7 @@ pub const NAMES: &[&str] = &[
     "x@latest",
     "x@sha256:0000000000000000000000000000000000000000000000000000000000000000",
     "sha256:x/y",
-    // Letters that look, sort or fold like others.
+    // Characters that look, sort or fold like others.
     "ü",
     "x\u{301}",
     "ｘ",
@@ -140,14 +139,14 @@ pub const NAMES: &[&str] = &[
     "ı",
     "\u{1f4a9}",
     "x\u{10ffff}",
-    // Dots where none can be.
+    // Dots in the wrong parts.
     "n.s/x",
     "h/n.s/m",
     "a/b.c/d",
 ];
 
-/// Texts that are no digest.
-pub const DIGESTS: &[&str] = &[
+/// Invalid digests.
+pub const INVALID_DIGESTS: &[&str] = &[
     "",
     "sha256",
     "sha256:",
@@ -185,7 +184,7 @@ pub const DIGESTS: &[&str] = &[
     "C:\\x",
 ];
 
-/// Names that are too long in one part, or altogether.
+/// Returns names that are too long in one part or in total.
 #[must_use]
 pub fn long_names() -> Vec<String> {
     let part = "a".repeat(81);
@@ -204,9 +203,9 @@ pub fn long_names() -> Vec<String> {
     ]
 }
 
-/// Odd names that a model can have, as Ollama has it: every part of them is a plain name on the systems that most libraries
-/// live on, and on all others what it leads to is still inside the library.
-pub const ODD_BUT_ALLOWED: &[&str] = &[
+/// Unusual valid names, as in Ollama. Every part is a normal file name on most systems. On all others the path is still
+/// inside the library.
+pub const UNUSUAL_VALID_NAMES: &[&str] = &[
     "con",
     "NUL.",
     "aux:prn",

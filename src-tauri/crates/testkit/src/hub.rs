@@ -1,40 +1,45 @@
-//! An index of models on this machine that answers as a test wants, as Hugging Face's does or otherwise.
+//! Fake of the Hugging Face model index on localhost, with responses defined by the test.
 //!
-//! HTTP/1.1 over plain sockets, a thread for each connection, one answer on each.
+//! HTTP/1.1 over plain sockets, one thread and one response per connection.
 
 use std::io::{self, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+
+use parking_lot::Mutex;
 
 use crate::registry::Request;
 
-/// What is answered to a path with its query: a status and a body.
-type Answer = dyn Fn(&str) -> (u16, Vec<u8>) + Send + Sync;
+/// Returns status and body for a path with query.
+type Responder = dyn Fn(&str) -> (u16, Vec<u8>) + Send + Sync;
 
-/// A running index; dropping it stops it.
+/// Running index. Dropping it stops it.
 pub struct FakeHub {
     address: SocketAddr,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    answer: Box<Answer>,
-    asked: Mutex<Vec<String>>,
+    respond: Box<Responder>,
+    requests: Mutex<Vec<String>>,
     stopped: AtomicBool,
 }
 
 impl FakeHub {
-    /// Starts one that answers by `answer`.
+    /// Starts an index with the responses of `respond`.
     ///
     /// # Errors
-    /// When no port can be had.
-    pub fn start(answer: impl Fn(&str) -> (u16, Vec<u8>) + Send + Sync + 'static) -> io::Result<Self> {
+    /// When no port is free.
+    pub fn start(respond: impl Fn(&str) -> (u16, Vec<u8>) + Send + Sync + 'static) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let shared =
-            Arc::new(Shared { answer: Box::new(answer), asked: Mutex::default(), stopped: AtomicBool::new(false) });
+        let shared = Arc::new(Shared {
+            respond: Box::new(respond),
+            requests: Mutex::default(),
+            stopped: AtomicBool::new(false),
+        });
         let serving = Arc::clone(&shared);
         thread::spawn(move || {
             for connection in listener.incoming() {
@@ -43,14 +48,14 @@ impl FakeHub {
                 }
                 let Ok(connection) = connection else { continue };
                 let shared = Arc::clone(&serving);
-                // A client that goes away ends its thread, and nobody minds.
-                thread::spawn(move || drop(shared.converse(&connection)));
+                // A client may disconnect at any time; that is not an error.
+                thread::spawn(move || drop(shared.serve(&connection)));
             }
         });
         Ok(Self { address, shared })
     }
 
-    /// One with a repository of two quantisations, `me/Tiny-GGUF`, for every search that means it.
+    /// Starts an index with one repository of two quantisations, `me/Tiny-GGUF`, found by searches for `tiny`.
     ///
     /// # Errors
     /// As [`FakeHub::start`].
@@ -68,26 +73,26 @@ impl FakeHub {
         })
     }
 
-    /// Its address, `http://127.0.0.1:PORT`.
+    /// Returns its address, `http://127.0.0.1:PORT`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The paths that were asked for so far, with their queries.
+    /// Returns the requested paths with queries.
     #[must_use]
-    pub fn asked(&self) -> Vec<String> {
-        self.shared.asked.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn requests(&self) -> Vec<String> {
+        self.shared.requests.lock().clone()
     }
 }
 
 impl Shared {
-    fn converse(&self, mut connection: &TcpStream) -> io::Result<()> {
+    fn serve(&self, mut connection: &TcpStream) -> io::Result<()> {
         let Some(request) = Request::read(&mut BufReader::new(connection))? else { return Ok(()) };
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request.target.clone());
-        let (status, body) = (self.answer)(&request.target);
+        self.requests.lock().push(request.target.clone());
+        let (status, body) = (self.respond)(&request.target);
         let length = body.len();
-        write!(connection, "HTTP/1.1 {status} Said\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
+        write!(connection, "HTTP/1.1 {status} -\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")?;
         connection.write_all(&body)
     }
 }

@@ -1,18 +1,19 @@
-//! What tests are made with: models of random weights, a disk that fails, a registry that lies and a real one, a stock
-//! client.
+//! Test fixtures: models with random weights, a failing disk, a faulty registry and a real one, and a client that
+//! behaves like Ollama's.
 //!
-//! Models are GGUF files that are written from a seed.
+//! Models are GGUF files generated from a seed.
 //!
-//! A [`ModelSpec`] says the shape, the types and the seed; [`write`] and [`write_file`] make the file, the same bytes on
-//! every machine. The files carry the metadata keys and tensor names of llama.cpp's own, and a small byte-level
-//! vocabulary with a chat template, so that the peer loads them too.
+//! A [`ModelSpec`] defines shape, types and seed. [`write`] and [`write_file`] create the file, with the same bytes on
+//! every machine. The files have llama.cpp's metadata keys and tensor names, and a small byte-level vocabulary with a
+//! chat template, so llama.cpp can load them.
 //!
-//! Weights are scaled so that logits spread and greedy tokens vary from one position to the next: see [`embedding`].
+//! Weights are scaled so that logits are distinct and greedy tokens vary between positions: see [`embedding`].
 
 pub mod allocation;
 pub mod distribution;
 pub mod embedding;
 pub mod families;
+pub mod hash_backend;
 pub mod hostile;
 pub mod hub;
 #[cfg(unix)]
@@ -21,7 +22,6 @@ pub mod presets;
 pub mod random;
 pub mod registry;
 pub mod spec;
-pub mod toy;
 pub mod vocabulary;
 pub mod weights;
 
@@ -36,7 +36,7 @@ pub use chunk_files::chunk_files;
 pub use families::Family;
 pub use faulty_disk::FaultyDisk;
 pub use file::{metadata, write, write_file, write_sparse};
-pub use hooked_disk::{Change, HookedDisk};
+pub use hooked_disk::{DiskOperation, HookedDisk};
 pub use presets::{huge_llama, llama1b_shape, qwen06b_shape, slow_llama, tiny, tiny_llama, tiny_qwen3};
 pub use random::Random;
 pub use spec::{ModelSpec, RopeScaling, Types};

@@ -1,12 +1,12 @@
-//! Shapes that tests and benchmarks ask for again and again. Change single fields with `ModelSpec { layers: 3, ..tiny_llama() }`.
+//! Model shapes for tests and benchmarks. Change single fields with `ModelSpec { layers: 3, ..tiny_llama() }`.
 
 use cairn_gguf::DType;
 
 use crate::families::{Family, LLAMA, QWEN3};
 use crate::spec::{ModelSpec, RopeScaling, Types};
 
-/// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, an output
-/// matrix of its own.
+/// A Llama of 2 layers and 1.3 million weights in F32: wide enough for a K-quant super-block, grouped queries, a
+/// separate output matrix.
 pub fn tiny_llama() -> ModelSpec {
     ModelSpec {
         name: "tiny llama".to_owned(),
@@ -28,14 +28,15 @@ pub fn tiny_llama() -> ModelSpec {
     }
 }
 
-/// A model of this family, as small as [`tiny_llama`].
+/// A model of this family in the size of [`tiny_llama`].
 pub fn tiny(family: &'static Family) -> ModelSpec {
-    // llama.cpp takes some families' names in `general.name` for a certain vocabulary.
+    // llama.cpp selects a vocabulary by some family names in `general.name`.
     let (name, tied) = ("tiny model".to_owned(), family.tied.unwrap_or(false));
     ModelSpec { name, family, tied, rope_base: family.rope_base, ..tiny_llama() }
 }
 
-/// A Qwen3 of 2 layers and 1.4 million weights in F32: heads wider than the stream allows for, a tied embedding.
+/// A Qwen3 of 2 layers and 1.4 million weights in F32: heads with more elements in total than the stream, a tied
+/// embedding.
 pub fn tiny_qwen3() -> ModelSpec {
     ModelSpec {
         name: "tiny qwen3".to_owned(),
@@ -51,8 +52,8 @@ pub fn tiny_qwen3() -> ModelSpec {
     }
 }
 
-/// A Llama of some 30 million weights whose answers take seconds, so that something can happen meanwhile: tokens follow
-/// each other upwards, and it is a long way to the one that ends an answer.
+/// A Llama of some 30 million weights whose answers take seconds, for tests that act during an answer. Token ids
+/// increase, and the end token has one of the highest ids.
 pub fn slow_llama() -> ModelSpec {
     ModelSpec {
         name: "slow llama".to_owned(),
@@ -68,7 +69,7 @@ pub fn slow_llama() -> ModelSpec {
     }
 }
 
-/// A Llama whose weights take at least so many bytes, for a file that is never filled.
+/// A Llama whose weights take at least `bytes`, for a sparse file.
 pub fn huge_llama(bytes: u64) -> ModelSpec {
     let (layers, width) = (16, 2048);
     let matrix_row_bytes = width * size_of::<f32>() as u64;

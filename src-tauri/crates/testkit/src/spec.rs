@@ -1,24 +1,25 @@
-//! What a model is like: family, shape, types, seed.
+//! Specification of a model: family, shape, types, seed.
 
 use cairn_gguf::DType;
 
 use crate::families::Family;
 
-/// How positions beyond the trained context are brought into it.
+/// Scaling of RoPE for contexts beyond the trained length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RopeScaling {
-    /// Not at all.
+    /// No scaling.
     None,
     /// All positions are divided by this factor.
     Linear(f32),
-    /// Slow frequencies are divided by `factor`, fast ones stay: the tensor `rope_freqs.weight` holds the divisors.
+    /// Slow frequencies are divided by `factor`, fast ones are unchanged. The tensor `rope_freqs.weight` contains the
+    /// divisors.
     Llama3 {
         /// The divisor of the slowest frequencies.
         factor: f32,
         /// Tokens of the context before scaling.
         original_context: u32,
     },
-    /// Slow frequencies are divided, and queries and keys grow.
+    /// Slow frequencies are divided, and queries and keys are scaled up.
     Yarn {
         /// The divisor of the slowest frequencies.
         factor: f32,
@@ -38,10 +39,11 @@ pub enum RopeScaling {
 }
 
 impl RopeScaling {
-    /// The divisors of the frequencies in the tensor of this name.
+    /// Returns the divisors of the frequencies in the tensor of this name.
     ///
-    /// In [`RopeScaling::Llama3`] a frequency whose wave is shorter than a quarter of the original context stays, one whose wave
-    /// is longer than all of it is divided, and between the two the frequencies are blended, as in Llama 3.1's own code.
+    /// In [`RopeScaling::Llama3`] a frequency with a wavelength below a quarter of the original context is unchanged,
+    /// one with a wavelength above the original context is divided, and those between are interpolated, as in Llama
+    /// 3.1's code.
     pub fn factors(self, tensor: &str, rope_base: f32, head_dim: u64) -> Option<Vec<f32>> {
         const LOW: f64 = 1.0;
         const HIGH: f64 = 4.0;
@@ -56,7 +58,7 @@ impl RopeScaling {
                 };
                 Some((0..pairs).map(divisor).collect())
             }
-            // Published lists grow from 1 towards the slowest pair; those for short contexts hardly.
+            // Published lists increase from 1 towards the slowest pair; those for short contexts only slightly.
             (RopeScaling::Long { factor, .. }, "rope_factors_long.weight") => {
                 Some((0..pairs).map(|pair| factor.powf(pair as f32 / pairs as f32)).collect())
             }
@@ -68,10 +70,10 @@ impl RopeScaling {
     }
 }
 
-/// Which type each matrix has; norms and other vectors are always F32.
+/// Types of matrices. Norms and other vectors are always F32.
 #[derive(Clone, Copy, Debug)]
 pub enum Types {
-    /// The same for all.
+    /// One type for all matrices.
     All(DType),
     /// llama.cpp's mix of this name: Q4_K, with Q6_K for the output matrix (a tied embedding too) and for half of the
     /// layers' `attn_v` and `ffn_down`.
@@ -80,12 +82,12 @@ pub enum Types {
     By(fn(&str) -> DType),
 }
 
-/// A model to be written.
+/// Specification of a model file.
 #[derive(Clone, Debug)]
 pub struct ModelSpec {
     /// `general.name`.
     pub name: String,
-    /// Decides all weights.
+    /// Seed of all weights.
     pub seed: u64,
     /// The family.
     pub family: &'static Family,
@@ -101,7 +103,7 @@ pub struct ModelSpec {
     pub head_dim: u64,
     /// Elements inside the feed-forward block.
     pub ffn: u64,
-    /// Tokens in the vocabulary, at least [`crate::vocabulary::SMALLEST`].
+    /// Tokens in the vocabulary, at least [`crate::vocabulary::MIN_TOKENS`].
     pub vocab: u64,
     /// `context_length`.
     pub context: u32,
@@ -111,37 +113,32 @@ pub struct ModelSpec {
     pub rope_scaling: RopeScaling,
     /// The epsilon of the RMSNorms.
     pub norm_epsilon: f32,
-    /// Whether the embedding is the output matrix too.
+    /// Whether the embedding is also the output matrix.
     pub tied: bool,
     /// The matrices' types.
     pub types: Types,
 }
 
 impl ModelSpec {
-    /// The type of the matrix `name` with rows of `row_elements`, after falling back where the rows are not whole blocks.
+    /// Returns the type of the matrix `name` with rows of `row_elements`. If rows are not whole blocks, uses a fallback
+    /// type.
     pub fn dtype(&self, name: &str, row_elements: u64) -> DType {
         let wanted = match self.types {
-            // llama.cpp quantises no router.
+            // llama.cpp does not quantise routers.
             _ if name.ends_with(".ffn_gate_inp.weight") => DType::F32,
             Types::All(dtype) => dtype,
             Types::Q4KM => self.q4_k_m(name),
             Types::By(choose) => choose(name),
         };
-        // A tied embedding is built on negatives, which not every vector of IQ1's grid has. llama.cpp does not quantise it to
-        // IQ1 either.
+        // A tied embedding needs the negative of each vector, which IQ1's grid does not contain. llama.cpp does not
+        // quantise it to IQ1 either.
         let wanted = match wanted {
             DType::IQ1_S | DType::IQ1_M if self.tied && name == "token_embd.weight" => DType::Q5_K,
             wanted => wanted,
         };
         let fits = |dtype: DType| row_elements.is_multiple_of(dtype.block() as u64);
-        // As llama.cpp falls back.
-        let fallback = match wanted {
-            DType::Q4_K => DType::Q5_0,
-            DType::Q5_K => DType::Q5_1,
-            DType::Q6_K => DType::Q8_0,
-            DType::IQ4_XS => DType::IQ4_NL,
-            _ => DType::F16,
-        };
+        // The fallbacks of llama.cpp.
+        let fallback = wanted.narrow().unwrap_or(DType::F16);
         [wanted, fallback].into_iter().find(|&dtype| fits(dtype)).unwrap_or(DType::F16)
     }
 
@@ -158,37 +155,13 @@ impl ModelSpec {
         if more_bits { DType::Q6_K } else { DType::Q4_K }
     }
 
-    /// llama.cpp's number for the mix of types, `general.file_type`.
+    /// Returns llama.cpp's number of the mix of types, `general.file_type`.
     pub(crate) fn file_type(&self) -> u32 {
+        const GUESSED: u32 = 1024; // LLAMA_FTYPE_GUESSED: not stated in the file
         match self.types {
             Types::Q4KM => 15,
-            Types::All(DType::F32) => 0,
-            Types::All(DType::F16) => 1,
-            Types::All(DType::Q4_0) => 2,
-            Types::All(DType::Q4_1) => 3,
-            Types::All(DType::Q8_0) => 7,
-            Types::All(DType::Q5_0) => 8,
-            Types::All(DType::Q5_1) => 9,
-            Types::All(DType::Q4_K) => 14,
-            Types::All(DType::Q5_K) => 16,
-            Types::All(DType::Q6_K) => 18,
-            Types::All(DType::IQ4_NL) => 25,
-            Types::All(DType::IQ4_XS) => 30,
-            Types::All(DType::BF16) => 32,
-            Types::All(DType::MXFP4) => 38,
-            Types::All(DType::Q2_K) => 10,
-            Types::All(DType::Q3_K) => 11,
-            Types::All(DType::IQ2_XXS) => 19,
-            Types::All(DType::IQ2_XS) => 20,
-            Types::All(DType::IQ3_XXS) => 23,
-            Types::All(DType::IQ1_S) => 24,
-            Types::All(DType::IQ3_S) => 26,
-            Types::All(DType::IQ2_S) => 28,
-            Types::All(DType::IQ1_M) => 31,
-            Types::All(DType::TQ1_0) => 36,
-            Types::All(DType::TQ2_0) => 37,
-            Types::All(DType::NVFP4) => 39,
-            Types::All(_) | Types::By(_) => 1024, // LLAMA_FTYPE_GUESSED: not said in the file
+            Types::All(dtype) => dtype.file_type().unwrap_or(GUESSED),
+            Types::By(_) => GUESSED,
         }
     }
 }
@@ -199,7 +172,7 @@ mod tests {
     use crate::presets::{llama1b_shape, tiny_llama};
 
     #[test]
-    fn the_mix_gives_more_bits_where_llama_cpp_does() {
+    fn q4_k_m_uses_q6_k_for_tensors_of_llama_cpp() {
         let spec = llama1b_shape(Types::Q4KM);
         let check = |name: &str, expected: DType| assert_eq!(spec.dtype(name, 2048), expected, "{name}");
         check("token_embd.weight", DType::Q6_K);
@@ -212,29 +185,29 @@ mod tests {
             check(&format!("blk.{layer}.ffn_down.weight"), expected);
         }
         let untied = ModelSpec { tied: false, ..spec };
-        assert_eq!(untied.dtype("token_embd.weight", 2048), DType::Q4_K, "an embedding of its own");
+        assert_eq!(untied.dtype("token_embd.weight", 2048), DType::Q4_K, "a separate embedding");
         assert_eq!(untied.dtype("output.weight", 2048), DType::Q6_K, "the output matrix");
     }
 
     #[test]
-    fn rows_that_are_not_whole_blocks_fall_back() {
+    fn rows_of_partial_blocks_use_fallback_type() {
         let spec = ModelSpec { types: Types::Q4KM, ..tiny_llama() };
         assert_eq!(spec.dtype("blk.0.attn_q.weight", 896), DType::Q5_0, "Q4_K at a width of 896");
         assert_eq!(spec.dtype("output.weight", 896), DType::Q8_0, "Q6_K at a width of 896");
         assert_eq!(spec.dtype("token_embd.weight", 40), DType::F16, "nothing else fits 40");
         let one_bit = |tied| ModelSpec { tied, types: Types::All(DType::IQ1_S), ..tiny_llama() };
         assert_eq!(one_bit(true).dtype("token_embd.weight", 256), DType::Q5_K, "a tied embedding needs negatives");
-        assert_eq!(one_bit(false).dtype("token_embd.weight", 256), DType::IQ1_S, "one of its own does not");
+        assert_eq!(one_bit(false).dtype("token_embd.weight", 256), DType::IQ1_S, "a separate embedding does not");
     }
 
     #[test]
-    fn llama3_divides_slow_frequencies_only() {
+    fn llama3_scaling_divides_only_slow_frequencies() {
         let scaling = RopeScaling::Llama3 { factor: 32.0, original_context: 8192 };
         let factors = scaling.factors("rope_freqs.weight", 500_000.0, 64).expect("this scaling has factors");
         assert_eq!(factors.len(), 32, "one for each pair");
-        assert_eq!((factors[0], factors[31]), (1.0, 32.0), "the fastest stays, the slowest is divided");
-        assert!(factors.is_sorted(), "and none between breaks the order: {factors:?}");
-        assert!(factors.iter().any(|&f| f > 1.0 && f < 32.0), "some are blended");
+        assert_eq!((factors[0], factors[31]), (1.0, 32.0), "the fastest is unchanged, the slowest is divided");
+        assert!(factors.is_sorted(), "divisors increase: {factors:?}");
+        assert!(factors.iter().any(|&f| f > 1.0 && f < 32.0), "some are interpolated");
         assert_eq!(
             RopeScaling::Linear(2.0).factors("rope_freqs.weight", 1e4, 64),
             None,

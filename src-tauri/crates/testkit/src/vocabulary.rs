@@ -1,25 +1,25 @@
-//! A small byte-level BPE vocabulary: every byte, merges that build common words, three special tokens, filling.
+//! A small byte-level BPE vocabulary: every byte, merges that build common words, three special tokens, padding.
 //!
 //! Ids in order: 0 to 255 the bytes, then one token per merge, then `<|endoftext|>`, `<|im_start|>`, `<|im_end|>`, then
-//! filling up to the size that was asked for. No merge leads to a filling token, so text never encodes to one, but a model
-//! may well produce one.
+//! padding up to the requested size. No merge creates a padding token, so text never encodes to one, but a model may
+//! generate one.
 
 use cairn_gguf::Writer;
 
 use crate::families::Family;
 
-/// Tokens of the smallest vocabulary: the bytes and the special ones.
-pub const SMALLEST: u64 = 256 + SPECIAL.len() as u64;
+/// Size of the smallest vocabulary: the bytes and the special tokens.
+pub const MIN_TOKENS: u64 = 256 + SPECIAL_TOKENS.len() as u64;
 
 /// The special tokens, in the order of their ids.
-pub const SPECIAL: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
+pub const SPECIAL_TOKENS: [&str; 3] = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"];
 
-/// The ChatML template that the files carry.
+/// The ChatML template in the files.
 pub const CHAT_TEMPLATE: &str = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + \
      message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}{% if add_generation_prompt %}\
      {{ '<|im_start|>assistant\\n' }}{% endif %}";
 
-/// Words that merges build, most useful first.
+/// Words that merges build, most common first.
 const WORDS: &str = " the and ing in er on to of re at en is it or es an he ed al ou ar as ic ion ve ll me ti ro st \
     that for you with this are have not was from they which one all there what when your can more about out other \
     model token memory cache disk page layer weight number word file time name list open close read write start stop \
@@ -29,30 +29,30 @@ const WORDS: &str = " the and ing in er on to of re at en is it or es an he ed a
 const NORMAL: i32 = 1;
 const CONTROL: i32 = 3;
 
-/// The vocabulary of one model.
+/// Vocabulary of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
-    /// Each id's text, in the byte alphabet of GPT-2.
+    /// Texts by id, in the byte alphabet of GPT-2.
     pub tokens: Vec<String>,
-    /// Pairs to be joined, best first: two texts with a space between.
+    /// Merges, best first: two texts with a space between.
     pub merges: Vec<String>,
     /// The id of the first special token.
     pub first_special: u32,
 }
 
 impl Vocabulary {
-    /// A vocabulary of `size` tokens.
+    /// Creates a vocabulary of `size` tokens.
     ///
     /// # Panics
-    /// When `size` is below [`SMALLEST`].
+    /// When `size` is below [`MIN_TOKENS`].
     pub fn new(size: u64) -> Vocabulary {
-        assert!(size >= SMALLEST, "a vocabulary of {size} tokens does not hold the {SMALLEST} that must be there");
-        let room = (size - SMALLEST) as usize;
-        let mut tokens: Vec<String> = (0..=255u8).map(|byte| letter(byte).to_string()).collect();
+        assert!(size >= MIN_TOKENS, "a vocabulary of {size} tokens is smaller than the minimum of {MIN_TOKENS}");
+        let room = (size - MIN_TOKENS) as usize;
+        let mut tokens: Vec<String> = (0..=255u8).map(|byte| alphabet_char(byte).to_string()).collect();
         let mut merges = Vec::new();
         for word in WORDS.split_whitespace().flat_map(|word| [format!(" {word}"), word.to_owned()]) {
             let mut joined = String::new();
-            for next in word.bytes().map(letter) {
+            for next in word.bytes().map(alphabet_char) {
                 let longer = format!("{joined}{next}");
                 if !joined.is_empty() && !tokens.contains(&longer) && merges.len() < room {
                     merges.push(format!("{joined} {next}"));
@@ -62,20 +62,20 @@ impl Vocabulary {
             }
         }
         let first_special = tokens.len() as u32;
-        tokens.extend(SPECIAL.map(str::to_owned));
-        let filling = tokens.len() as u64..size;
-        tokens.extend(filling.map(|id| format!("{}fill{id}", letter(b' '))));
+        tokens.extend(SPECIAL_TOKENS.map(str::to_owned));
+        let padding = tokens.len() as u64..size;
+        tokens.extend(padding.map(|id| format!("{}fill{id}", alphabet_char(b' '))));
         Vocabulary { tokens, merges, first_special }
     }
 
-    /// The id of a special token.
+    /// Returns the id of a special token.
     pub fn special(&self, text: &str) -> Option<u32> {
-        SPECIAL.iter().position(|&special| special == text).map(|at| self.first_special + at as u32)
+        SPECIAL_TOKENS.iter().position(|&special| special == text).map(|at| self.first_special + at as u32)
     }
 
-    /// Sets the tokenizer's keys.
+    /// Writes the tokenizer's keys.
     pub(crate) fn describe(&self, family: &Family, writer: &mut Writer<'_>) {
-        let special = self.first_special as usize..self.first_special as usize + SPECIAL.len();
+        let special = self.first_special as usize..self.first_special as usize + SPECIAL_TOKENS.len();
         let kinds = (0..self.tokens.len()).map(|id| if special.contains(&id) { CONTROL } else { NORMAL });
         let id = |text: &str| self.special(text).expect("the three are special tokens");
         writer.set("tokenizer.ggml.model", "gpt2");
@@ -91,15 +91,15 @@ impl Vocabulary {
     }
 }
 
-/// The letter that stands for a byte in GPT-2's alphabet: printable ones for themselves, the others, in order, for the
-/// letters from U+0100 on.
-fn letter(byte: u8) -> char {
+/// Returns the character of a byte in GPT-2's alphabet: printable bytes map to themselves, the others in order to the
+/// characters from U+0100 on.
+fn alphabet_char(byte: u8) -> char {
     let printable = |byte: u8| matches!(byte, 0x21..=0x7e | 0xa1..=0xac | 0xae..=0xff);
     if printable(byte) {
         char::from(byte)
     } else {
         let before = (0..byte).filter(|&byte| !printable(byte)).count() as u32;
-        char::from_u32(0x100 + before).expect("68 letters from U+0100 on are all assigned")
+        char::from_u32(0x100 + before).expect("68 characters from U+0100 on are all assigned")
     }
 }
 
@@ -110,17 +110,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_size_has_that_many_different_tokens() {
-        for size in [SMALLEST, 300, 512, 2048] {
+    fn vocabulary_has_unique_tokens_of_requested_count() {
+        for size in [MIN_TOKENS, 300, 512, 2048] {
             let vocabulary = Vocabulary::new(size);
             let different: HashSet<_> = vocabulary.tokens.iter().collect();
-            assert_eq!(vocabulary.tokens.len() as u64, size, "as many as were asked for");
+            assert_eq!(vocabulary.tokens.len() as u64, size, "the requested size");
             assert_eq!(different.len() as u64, size, "none occurs twice");
         }
     }
 
     #[test]
-    fn every_merge_joins_tokens_into_a_token() {
+    fn every_merge_joins_tokens_to_a_token() {
         let vocabulary = Vocabulary::new(2048);
         let tokens: HashSet<_> = vocabulary.tokens.iter().cloned().collect();
         assert!(vocabulary.merges.len() > 200, "enough merges to matter: {}", vocabulary.merges.len());
@@ -133,8 +133,8 @@ mod tests {
     }
 
     #[test]
-    fn bytes_have_the_letters_of_gpt_2() {
-        let check = |byte: u8, expected: char| assert_eq!(letter(byte), expected, "byte {byte}");
+    fn bytes_map_to_alphabet_of_gpt_2() {
+        let check = |byte: u8, expected: char| assert_eq!(alphabet_char(byte), expected, "byte {byte}");
         check(b'A', 'A');
         check(b' ', '\u{120}');
         check(b'\n', '\u{10a}');

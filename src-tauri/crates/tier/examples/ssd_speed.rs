@@ -1,6 +1,6 @@
-//! How fast chunks of 16 MiB go to a folder and come back, past the page cache, in each form that files have:
-//! `cargo run --release -p cairn-tier --example ssd_speed FOLDER`. The folder is made, and removed at the end. Then how long it takes
-//! to find out what lies in a folder of 10,000 chunks.
+//! Measures direct I/O of 16 MiB chunks to and from a folder, for each packing and checksum, and the time to scan a
+//! folder of 10,000 chunks: `cargo run --release -p cairn-tier --example ssd_speed FOLDER`. The folder is created, and
+//! removed at the end.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use cairn_gguf::DType;
 use cairn_testkit::random::Random;
 use cairn_tier::chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 use cairn_tier::{
-    Chain, Check, FileKeys, Fingerprint, Key, Namespace, Packing, Ssd, SsdOptions, Tier, Wanted, WeightsDigest,
+    Chain, Checksum, ChunkRequest, FileKeys, Fingerprint, Key, Namespace, Packing, SsdOptions, SsdTier, Tier,
+    WeightsDigest,
 };
 
 const CHUNKS: u32 = 32;
@@ -23,13 +24,13 @@ const ELEMENTS: usize = 256 * 8 * 128;
 fn main() {
     let folder = std::env::args().nth(1).expect("the folder to measure in is the first argument");
     let folder = Path::new(&folder);
-    assert!(!folder.exists(), "{} is there already", folder.display());
+    assert!(!folder.exists(), "{} already exists", folder.display());
     let plain = || FileKeys::new(&Namespace::new(b"secret", "place"));
     let forms = [
         ("raw, one piece at a time", DType::F16, plain(), Packing::Raw, 1),
         ("raw, 8 pieces", DType::F16, plain(), Packing::Raw, 8),
-        ("raw, keyed check", DType::F16, plain().checked(Check::Keyed), Packing::Raw, 8),
-        ("raw, sealed", DType::F16, plain().sealed([1; 32]), Packing::Raw, 8),
+        ("raw, keyed checksum", DType::F16, plain().with_checksum(Checksum::Keyed), Packing::Raw, 8),
+        ("raw, encrypted", DType::F16, plain().with_encryption([1; 32]), Packing::Raw, 8),
         ("lossless F16", DType::F16, plain(), Packing::Lossless, 8),
         ("lossless BF16", DType::BF16, plain(), Packing::Lossless, 8),
         ("lossless Q8_0", DType::Q8_0, plain(), Packing::Lossless, 8),
@@ -41,49 +42,50 @@ fn main() {
         let bytes: usize = chunks.iter().map(|chunk| chunk.payload.len()).sum();
         let speed = |start: Instant| bytes as f64 / 1e9 / start.elapsed().as_secs_f64();
         let options = SsdOptions { packing, threads, ..SsdOptions::default() };
-        // One nonce for all, since nothing here is secret.
-        let ssd = Ssd::open(Arc::new(RealDisk), folder, keys, options, || [1; 24]).expect("the folder can be made");
+        // A fixed nonce, since nothing here is secret.
+        let ssd =
+            SsdTier::open(Arc::new(RealDisk), folder, keys, options, || [1; 24]).expect("the folder can be created");
         let start = Instant::now();
-        let room: u64 = chunks.iter().map(|chunk| ssd.save(chunk).expect("there is room").bytes).sum();
+        let room: u64 = chunks.iter().map(|chunk| ssd.save(chunk).expect("the chunk is saved").bytes).sum();
         let save = speed(start);
         let mut load = [0.0; 5];
         for load in &mut load {
             let start = Instant::now();
-            chunks.iter().for_each(|chunk| drop(ssd.load(&wanted(&chunk.head)).expect("it was saved")));
+            chunks.iter().for_each(|chunk| drop(ssd.load(&wanted(&chunk.head)).expect("the chunk was saved")));
             *load = speed(start);
         }
         load.sort_by(f64::total_cmp);
         let ratio = bytes as f64 / room as f64;
         println!("{name:25} {ratio:.3} times smaller, save {save:.2} GB/s, load {:.2} GB/s (median of 5)", load[2]);
         drop(ssd);
-        std::fs::remove_dir_all(folder).expect("it is ours");
+        std::fs::remove_dir_all(folder).expect("the folder was created here");
     }
     scan(folder, plain());
 }
 
 fn scan(folder: &Path, keys: FileKeys) {
-    let open = || Ssd::open(Arc::new(RealDisk), folder, keys.clone(), SsdOptions::default(), || [1; 24]);
-    let ssd = open().expect("the folder can be made");
+    let open = || SsdTier::open(Arc::new(RealDisk), folder, keys.clone(), SsdOptions::default(), || [1; 24]);
+    let ssd = open().expect("the folder can be created");
     for chunk in chunks(DType::F16, MANY, 1, 1024) {
-        ssd.save(&chunk).expect("there is room");
+        ssd.save(&chunk).expect("the chunk is saved");
     }
     drop(ssd);
     let start = Instant::now();
-    let ssd = open().expect("it was made");
+    let ssd = open().expect("the folder exists");
     let mut count = 0;
-    ssd.scan(&mut |_| count += 1).expect("it can be listed");
+    ssd.scan(&mut |_| count += 1).expect("the folder can be listed");
     println!("opened and scanned {count} chunks in {:.2} s", start.elapsed().as_secs_f64());
-    std::fs::remove_dir_all(folder).expect("it is ours");
+    std::fs::remove_dir_all(folder).expect("the folder was created here");
 }
 
-/// Chunks of one sequence, with rows around zero and a few columns that are large, as keys have.
+/// Chunks of one sequence, with normally distributed rows and a few large columns, as keys have.
 fn chunks(dtype: DType, count: u32, layers: u16, elements: usize) -> Vec<Chunk> {
     let fingerprint = Fingerprint::new(WeightsDigest([1; 32]), []);
     let mut chain = Chain::new(&Namespace::new(b"secret", "me"), &fingerprint);
     let mut random = Random::new(1);
     let x: Vec<f32> = (0..elements).map(|at| random.normal() * if at % 64 == 3 { 8.0 } else { 1.0 }).collect();
     let mut rows = Vec::new();
-    dtype.encode(&x, &mut rows).expect("it has an encoder");
+    dtype.encode(&x, &mut rows).expect("the type has an encoder");
     let bytes = rows.len() as u32;
     let kinds = [SectionKind::Keys, SectionKind::Values];
     let sections: Arc<[SectionShape]> =
@@ -97,7 +99,7 @@ fn chunks(dtype: DType, count: u32, layers: u16, elements: usize) -> Vec<Chunk> 
             parent,
             first_position: u64::from(at) * 256,
             keys,
-            class: NumericClass::new("cpu").expect("a short name"),
+            class: NumericClass::new("cpu").expect("the name is short"),
             rows: RowTypes { keys: dtype, values: dtype },
             flags: Flags::default(),
             created_unix_s: 0,
@@ -108,13 +110,13 @@ fn chunks(dtype: DType, count: u32, layers: u16, elements: usize) -> Vec<Chunk> 
     (0..count).map(chunk).collect()
 }
 
-fn wanted(head: &ChunkHead) -> Wanted<'_> {
-    Wanted {
+fn wanted(head: &ChunkHead) -> ChunkRequest<'_> {
+    ChunkRequest {
         id: head.id,
         parent: head.parent,
         first_position: head.first_position,
         keys: &head.keys,
         class: None,
-        lossy: true,
+        allow_lossy: true,
     }
 }

@@ -1,7 +1,7 @@
-//! What is kept where, in memory: every chunk of every place, found by its name or by the keys that it begins with.
+//! In-memory catalog of all chunks in all tiers, indexed by id and by leading keys.
 //!
-//! Nothing here reads or writes. **Invariant:** a chunk is listed as long as some place has it; each place's [`Shelf`] and the
-//! entries say the same.
+//! No I/O happens here. **Invariant:** a chunk has an entry as long as a tier has it, and the entries agree with each
+//! tier's [`EvictionSet`].
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -9,23 +9,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::chunk::{Chunk, ChunkId, Group, NumericClass};
+use crate::eviction_set::EvictionSet;
 use crate::identity::{Chain, ChunkHash};
 use crate::key::Key;
 use crate::owner::Owner;
-use crate::shelf::Shelf;
-use crate::tier::{Place, Stored};
-use crate::worth::{self, Facts, Worth};
+use crate::policy::{self, ChunkStats, EvictionPolicy};
+use crate::tier::{StoredChunk, TierKind};
 
-/// Places in order.
-pub(crate) const PLACES: [Place; 3] = [Place::Ram, Place::Ssd, Place::Remote];
-/// Chunks below RAM are kept as bytes only.
-pub(crate) const LOWER: [Place; 2] = [Place::Ssd, Place::Remote];
-/// How many neighbours in key order are looked at on each side for one whose rows may be used.
+/// All tiers, fastest first.
+pub(crate) const TIER_KINDS: [TierKind; 3] = [TierKind::Ram, TierKind::Ssd, TierKind::Remote];
+/// The tiers below RAM, which store chunks as files.
+pub(crate) const LOWER_TIERS: [TierKind; 2] = [TierKind::Ssd, TierKind::Remote];
+/// Number of neighbours in key order, on each side, that are checked for usable rows.
 const NEIGHBOURS: usize = 4;
-/// The first use of a run; what was used before counts in seconds since 1970.
+/// First value of the use counter in this run. Earlier uses are ranked by seconds since 1970, which are smaller.
 const FIRST_USE: u64 = 1 << 40;
 
-/// All that is known of a chunk.
+/// Catalog entry of a chunk.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) parent: ChunkHash,
@@ -33,42 +33,42 @@ pub(crate) struct Entry {
     pub(crate) tokens: u32,
     pub(crate) keys: Option<Arc<[Key]>>,
     pub(crate) class: NumericClass,
-    /// By place, whether its rows were rounded there.
+    /// By tier, whether the stored rows are rounded.
     pub(crate) lossy: [bool; 3],
-    /// Its rows, while RAM has it.
+    /// The rows, while RAM has them.
     pub(crate) ram: Option<Chunk>,
-    /// Bytes of its rows.
+    /// Size of the rows.
     pub(crate) payload_bytes: u64,
     pub(crate) owners: BTreeSet<Owner>,
     pub(crate) pinned: bool,
-    /// Restores that it is part of.
+    /// Number of running restores that use the chunk.
     pub(crate) leases: u32,
     pub(crate) hits: u32,
     /// Hits after a pause.
     pub(crate) returns: u32,
-    /// Hits, of which half are forgotten every few hours: as of the last use.
+    /// Decayed number of hits, as of the last use.
     pub(crate) warmth: f64,
     pub(crate) last_use: u64,
     pub(crate) last_use_at: Duration,
-    /// By the wall clock, for expiry.
+    /// Wall-clock time, for expiry.
     pub(crate) last_use_unix_s: u64,
-    /// What computing it again would take.
+    /// Estimated time to recompute the chunk.
     pub(crate) recompute: Duration,
-    /// What computing it and all before it would take, as far as that is known.
+    /// Estimated time to recompute the chunk and all chunks before it, as far as known.
     pub(crate) prefix_recompute: Duration,
-    /// A place gave something else under this name: it is not offered any more.
+    /// A tier returned another chunk under this id. The chunk is no longer used.
     pub(crate) suspect: bool,
 }
 
 impl Entry {
-    /// The name of the chunk before it.
+    /// Returns the id of the preceding chunk.
     pub(crate) fn parent_id(&self, id: &ChunkId) -> ChunkId {
         ChunkId { hash: self.parent, ..*id }
     }
 
-    fn facts(&self, kept: usize) -> Facts {
-        Facts {
-            kept,
+    fn stats(&self, stored_chunks: usize) -> ChunkStats {
+        ChunkStats {
+            stored_chunks,
             warmth: self.warmth,
             last_use: self.last_use,
             last_use_at: self.last_use_at,
@@ -81,60 +81,60 @@ impl Entry {
         }
     }
 
-    /// Whether somebody who wants this class, or any, may use its rows from there.
-    pub(crate) fn serves(&self, place: Place, class: Option<&NumericClass>, lossy: bool) -> bool {
-        !self.suspect && class.is_none_or(|class| *class == self.class) && (lossy || !self.lossy[place as usize])
+    /// Returns whether a request for this class may use the copy in `tier`.
+    pub(crate) fn serves(&self, tier: TierKind, class: Option<&NumericClass>, allow_lossy: bool) -> bool {
+        !self.suspect && class.is_none_or(|class| *class == self.class) && (allow_lossy || !self.lossy[tier as usize])
     }
 }
 
-/// What continues a chunk.
+/// The chunks that continue a chunk.
 #[derive(Debug, Default)]
 struct Continuations {
-    /// In the order of their keys, so that the one that shares the most with a request is a neighbour of it.
-    known: BTreeMap<Arc<[Key]>, ChunkHash>,
-    /// By the number of their keys, which were not read.
-    unread: BTreeSet<(u32, ChunkHash)>,
+    /// Sorted by keys, so that the one with the longest common prefix is a neighbour of the request.
+    by_keys: BTreeMap<Arc<[Key]>, ChunkHash>,
+    /// Chunks whose keys were not read, by number of keys.
+    keys_not_read: BTreeSet<(u32, ChunkHash)>,
 }
 
 /// See the module.
 pub(crate) struct Catalog {
     entries: HashMap<ChunkId, Entry>,
     continuations: HashMap<ChunkId, Continuations>,
-    shelves: [Shelf; 3],
-    worth: Arc<dyn Worth>,
+    tiers: [EvictionSet; 3],
+    worth: Arc<dyn EvictionPolicy>,
     uses: u64,
 }
 
 impl Catalog {
-    pub(crate) fn new(budgets: [u64; 3], worth: Arc<dyn Worth>) -> Self {
+    pub(crate) fn new(budgets: [u64; 3], worth: Arc<dyn EvictionPolicy>) -> Self {
         Self {
             entries: HashMap::new(),
             continuations: HashMap::new(),
-            shelves: budgets.map(Shelf::new),
+            tiers: budgets.map(EvictionSet::new),
             worth,
             uses: FIRST_USE,
         }
     }
 
-    pub(crate) fn worth(&self) -> &dyn Worth {
+    pub(crate) fn worth(&self) -> &dyn EvictionPolicy {
         self.worth.as_ref()
     }
 
-    pub(crate) fn shelf(&self, place: Place) -> &Shelf {
-        &self.shelves[place as usize]
+    pub(crate) fn tier(&self, tier: TierKind) -> &EvictionSet {
+        &self.tiers[tier as usize]
     }
 
-    /// Lets a place go by another budget. Pins stay as far as its quota allows.
-    pub(crate) fn set_budget(&mut self, place: Place, bytes: u64) {
+    /// Changes a tier's budget. Pins remain as far as the new quota allows.
+    pub(crate) fn set_budget(&mut self, tier: TierKind, bytes: u64) {
         let pinned = self.entries.iter().filter(|(_, entry)| entry.pinned);
         let mut pinned: Vec<(u64, ChunkId)> = pinned.map(|(id, entry)| (entry.first_position, *id)).collect();
-        // Beginnings first: an end that stays would keep all before it, however many they are.
+        // Pin leading chunks first: a pinned last chunk would keep all chunks before it, beyond the quota.
         pinned.sort_unstable();
-        let shelf = &mut self.shelves[place as usize];
-        shelf.set_budget(bytes);
+        let chunks = &mut self.tiers[tier as usize];
+        chunks.set_budget(bytes);
         for pins in [false, true] {
             for (_, id) in &pinned {
-                shelf.set_pinned(id, pins);
+                chunks.set_pinned(id, pins);
             }
         }
     }
@@ -151,23 +151,23 @@ impl Catalog {
         self.entries.iter()
     }
 
-    /// Where a chunk is, nearest first.
-    pub(crate) fn places<'a>(&'a self, id: &'a ChunkId) -> impl Iterator<Item = Place> + 'a {
-        PLACES.into_iter().filter(|&place| self.shelf(place).holds(id))
+    /// Returns the tiers that have a chunk, fastest first.
+    pub(crate) fn tiers_of<'a>(&'a self, id: &'a ChunkId) -> impl Iterator<Item = TierKind> + 'a {
+        TIER_KINDS.into_iter().filter(|&tier| self.tier(tier).contains(id))
     }
 
-    /// Names of the chunks that continue this one.
+    /// Returns the chunks that continue this one.
     pub(crate) fn continuations(&self, id: &ChunkId) -> Vec<ChunkId> {
         let Some(next) = self.continuations.get(id) else { return Vec::new() };
-        let hashes = next.known.values().chain(next.unread.iter().map(|(_, hash)| hash));
+        let hashes = next.by_keys.values().chain(next.keys_not_read.iter().map(|(_, hash)| hash));
         hashes.map(|&hash| ChunkId { hash, ..*id }).collect()
     }
 
-    /// Puts a chunk's rows into RAM. It must not be there.
-    pub(crate) fn put_ram(&mut self, chunk: Chunk) {
+    /// Adds a chunk to RAM. It must not be there.
+    pub(crate) fn insert_ram(&mut self, chunk: Chunk) {
         let head = Arc::clone(&chunk.head);
         let bytes = head.payload_bytes();
-        let entry = self.entry(head.id, || Stored {
+        let entry = self.entry(head.id, || StoredChunk {
             id: head.id,
             parent: head.parent,
             first_position: head.first_position,
@@ -179,52 +179,52 @@ impl Catalog {
             keys: Some(Arc::clone(&head.keys)),
         });
         entry.payload_bytes = bytes;
-        entry.lossy[Place::Ram as usize] = head.flags.lossy;
+        entry.lossy[TierKind::Ram as usize] = head.flags.lossy;
         entry.ram = Some(chunk);
-        self.shelve(Place::Ram, head.id, bytes);
-        self.learn(&head.id, &head.keys);
+        self.add_to_tier(TierKind::Ram, head.id, bytes);
+        self.set_keys(&head.id, &head.keys);
     }
 
-    /// Notes that a place below RAM has a chunk.
-    pub(crate) fn put_lower(&mut self, place: Place, stored: &Stored) {
+    /// Records that a tier below RAM has a chunk.
+    pub(crate) fn insert_lower(&mut self, tier: TierKind, stored: &StoredChunk) {
         let id = stored.id;
-        self.entry(id, || stored.clone()).lossy[place as usize] = stored.flags.lossy;
-        self.shelve(place, id, stored.bytes);
+        self.entry(id, || stored.clone()).lossy[tier as usize] = stored.flags.lossy;
+        self.add_to_tier(tier, id, stored.bytes);
         if let Some(keys) = &stored.keys {
-            self.learn(&id, keys);
+            self.set_keys(&id, keys);
         }
     }
 
-    /// Takes a chunk out of RAM. The caller frees its rows where nobody waits.
+    /// Removes a chunk from RAM. The caller frees its rows without the lock.
     pub(crate) fn drop_ram(&mut self, id: &ChunkId) -> Option<Chunk> {
         let chunk = self.entries.get_mut(id)?.ram.take();
-        self.shelves[Place::Ram as usize].remove(id);
-        self.unlist(id);
+        self.tiers[TierKind::Ram as usize].remove(id);
+        self.remove_if_absent(id);
         chunk
     }
 
-    /// Notes that a place below RAM has a chunk no more, and returns what it took there.
-    pub(crate) fn drop_lower(&mut self, place: Place, id: &ChunkId) -> Option<u64> {
-        let bytes = self.shelves[place as usize].remove(id);
-        self.unlist(id);
+    /// Records that a tier below RAM no longer has a chunk, and returns the size it had there.
+    pub(crate) fn remove_from(&mut self, tier: TierKind, id: &ChunkId) -> Option<u64> {
+        let bytes = self.tiers[tier as usize].remove(id);
+        self.remove_if_absent(id);
         bytes
     }
 
-    /// What is known of a chunk's use.
-    pub(crate) fn facts(&self, entry: &Entry) -> Facts {
-        entry.facts(self.entries.len())
+    /// Returns usage statistics for the eviction policy.
+    pub(crate) fn stats(&self, entry: &Entry) -> ChunkStats {
+        entry.stats(self.entries.len())
     }
 
-    /// Counts that a chunk was of use once more; [`Catalog::touch`] is to follow.
+    /// Counts a hit; the caller must then call [`Catalog::touch`].
     pub(crate) fn count_hit(&mut self, id: &ChunkId, now: Duration) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         let pause = now.saturating_sub(entry.last_use_at);
         entry.hits = entry.hits.saturating_add(1);
-        entry.returns = entry.returns.saturating_add(u32::from(pause >= worth::PAUSE));
-        entry.warmth = worth::cooled(entry.warmth, pause) + 1.0;
+        entry.returns = entry.returns.saturating_add(u32::from(pause >= policy::RETURN_PAUSE));
+        entry.warmth = policy::cooled(entry.warmth, pause) + 1.0;
     }
 
-    /// Notes a use now.
+    /// Records a use.
     pub(crate) fn touch(&mut self, id: &ChunkId, now: Duration, unix_s: u64) {
         self.uses += 1;
         let uses = self.uses;
@@ -235,9 +235,9 @@ impl Catalog {
         self.rank(id);
     }
 
-    /// Sets the use that was noted before a restart.
+    /// Sets the last use that the index recorded before a restart.
     pub(crate) fn set_last_use(&mut self, id: &ChunkId, unix_s: u64) {
-        // Uses of this run count from far above any second since 1970, so what was used before comes before.
+        // The use counter of this run starts above any number of seconds since 1970, so earlier uses rank lower.
         if let Some(entry) = self.entries.get_mut(id)
             && entry.last_use < FIRST_USE
         {
@@ -247,27 +247,28 @@ impl Catalog {
         }
     }
 
-    /// Asks again what a chunk is worth.
+    /// Updates a chunk's rank in all tiers.
     pub(crate) fn rank(&mut self, id: &ChunkId) {
         let Some(rank) = self.rank_of(id) else { return };
-        self.shelves.iter_mut().for_each(|shelf| shelf.set_rank(id, rank));
+        self.tiers.iter_mut().for_each(|chunks| chunks.set_rank(id, rank));
     }
 
-    /// Windows of a prefix that is not kept any more serve nobody, so they leave before all else.
+    /// Window chunks whose full-attention chunk is gone are useless, so they get the lowest rank.
     fn rank_of(&self, id: &ChunkId) -> Option<u64> {
         let entry = self.entries.get(id)?;
         let alone = id.group == Group::Window && !self.entries.contains_key(&id.in_group(Group::Full));
-        Some(if alone { 0 } else { self.worth.rank(&self.facts(entry)) })
+        Some(if alone { 0 } else { self.worth.rank(&self.stats(entry)) })
     }
 
-    /// Pins a chunk or lets it go; returns whether some place keeps it now.
+    /// Pins or unpins a chunk. Returns whether it is now pinned in a tier.
     pub(crate) fn set_pinned(&mut self, id: &ChunkId, pinned: bool) -> bool {
         let Some(entry) = self.entries.get_mut(id) else { return false };
         entry.pinned = pinned;
-        self.shelves.iter_mut().filter_map(|shelf| shelf.set_pinned(id, pinned).then_some(())).count() > 0
+        self.tiers.iter_mut().filter_map(|chunks| chunks.set_pinned(id, pinned).then_some(())).count() > 0
     }
 
-    /// The usable chunk after `parent` that shares the most leading keys with `rest`, and how many those are.
+    /// Returns the usable chunk after `parent` with the longest common prefix with `rest`, and the length of that
+    /// prefix.
     pub(crate) fn nearest(
         &self,
         parent: &ChunkId,
@@ -278,13 +279,13 @@ impl Catalog {
         let next = self.continuations.get(parent)?;
         let named = |hash: ChunkHash| ChunkId { hash, ..*parent };
         let serves = |hash: ChunkHash| self.entries.get(&named(hash)).is_some_and(|entry| usable(&named(hash), entry));
-        let before = next.known.range::<[Key], _>((Bound::Unbounded, Bound::Included(rest))).rev().take(NEIGHBOURS);
-        let after = next.known.range::<[Key], _>((Bound::Excluded(rest), Bound::Unbounded)).take(NEIGHBOURS);
+        let before = next.by_keys.range::<[Key], _>((Bound::Unbounded, Bound::Included(rest))).rev().take(NEIGHBOURS);
+        let after = next.by_keys.range::<[Key], _>((Bound::Excluded(rest), Bound::Unbounded)).take(NEIGHBOURS);
         let shared = |keys: &[Key]| keys.iter().zip(rest).take_while(|(a, b)| a == b).count();
         let by_keys = before.chain(after).filter(|&(_, &hash)| serves(hash)).map(|(keys, &hash)| (hash, shared(keys)));
         let mut best = by_keys.filter(|&(_, rows)| rows > 0).max_by_key(|&(_, rows)| rows);
         let mut named_already: Option<(u32, ChunkHash)> = None;
-        for &(tokens, hash) in next.unread.iter().rev() {
+        for &(tokens, hash) in next.keys_not_read.iter().rev() {
             let Some(head) = rest.get(..tokens as usize) else { continue };
             if best.is_some_and(|(_, rows)| rows >= head.len()) {
                 break;
@@ -301,12 +302,12 @@ impl Catalog {
         best.map(|(hash, rows)| (named(hash), rows))
     }
 
-    fn entry(&mut self, id: ChunkId, stored: impl FnOnce() -> Stored) -> &mut Entry {
+    fn entry(&mut self, id: ChunkId, stored: impl FnOnce() -> StoredChunk) -> &mut Entry {
         let (continuations, entries) = (&mut self.continuations, &mut self.entries);
         entries.entry(id).or_insert_with(|| {
             let stored = stored();
             let parent = ChunkId { hash: stored.parent, ..id };
-            continuations.entry(parent).or_default().unread.insert((stored.tokens, id.hash));
+            continuations.entry(parent).or_default().keys_not_read.insert((stored.tokens, id.hash));
             Entry {
                 parent: stored.parent,
                 first_position: stored.first_position,
@@ -332,34 +333,34 @@ impl Catalog {
         })
     }
 
-    /// Files a chunk under its keys, now that they are known.
-    pub(crate) fn learn(&mut self, id: &ChunkId, keys: &Arc<[Key]>) {
+    /// Indexes a chunk by its keys, once they are known.
+    pub(crate) fn set_keys(&mut self, id: &ChunkId, keys: &Arc<[Key]>) {
         let Some(entry) = self.entries.get_mut(id) else { return };
         if entry.keys.is_some() || entry.tokens as usize != keys.len() {
             return;
         }
         entry.keys = Some(Arc::clone(keys));
         let next = self.continuations.entry(entry.parent_id(id)).or_default();
-        next.unread.remove(&(entry.tokens, id.hash));
-        next.known.insert(Arc::clone(keys), id.hash);
+        next.keys_not_read.remove(&(entry.tokens, id.hash));
+        next.by_keys.insert(Arc::clone(keys), id.hash);
     }
 
-    fn shelve(&mut self, place: Place, id: ChunkId, bytes: u64) {
-        let rank = self.rank_of(&id).expect("the caller has just entered it");
+    fn add_to_tier(&mut self, tier: TierKind, id: ChunkId, bytes: u64) {
+        let rank = self.rank_of(&id).expect("the entry was just added");
         let entry = &self.entries[&id];
-        let shelf = &mut self.shelves[place as usize];
-        shelf.insert(id, entry.parent_id(&id), bytes, rank);
+        let chunks = &mut self.tiers[tier as usize];
+        chunks.insert(id, entry.parent_id(&id), bytes, rank);
         if entry.pinned {
-            shelf.set_pinned(&id, true);
+            chunks.set_pinned(&id, true);
         }
         if id.group == Group::Full {
             self.rank(&id.in_group(Group::Window));
         }
     }
 
-    /// Forgets a chunk that no place has.
-    fn unlist(&mut self, id: &ChunkId) {
-        if self.places(id).next().is_some() {
+    /// Removes the entry of a chunk that no tier has.
+    fn remove_if_absent(&mut self, id: &ChunkId) {
+        if self.tiers_of(id).next().is_some() {
             return;
         }
         let Some(entry) = self.entries.remove(id) else { return };
@@ -368,13 +369,13 @@ impl Catalog {
         }
         let parent = entry.parent_id(id);
         let Some(next) = self.continuations.get_mut(&parent) else { return };
-        next.unread.remove(&(entry.tokens, id.hash));
+        next.keys_not_read.remove(&(entry.tokens, id.hash));
         if let Some(keys) = &entry.keys
-            && next.known.get(keys) == Some(&id.hash)
+            && next.by_keys.get(keys) == Some(&id.hash)
         {
-            next.known.remove(keys);
+            next.by_keys.remove(keys);
         }
-        if next.known.is_empty() && next.unread.is_empty() {
+        if next.by_keys.is_empty() && next.keys_not_read.is_empty() {
             self.continuations.remove(&parent);
         }
     }

@@ -1,8 +1,8 @@
-//! A chunk: the rows of up to 256 tokens, in the layers of one group, as they were computed.
+//! A chunk: the computed rows of up to 256 tokens, in the layers of one group.
 //!
-//! The payload holds sections one after the other, in the order of [`ChunkHead::sections`]: for each layer its keys, then its
-//! values. A section is whole KV pages of 64 slots: `[page][kv_head][slot][head_dim]`; slots after the last token are zero, so that
-//! nothing of another sequence is kept.
+//! The payload is the concatenation of the sections in [`ChunkHead::sections`]: for each layer its keys, then its
+//! values. A section consists of whole KV pages of 64 slots: `[page][kv_head][slot][head_dim]`. Slots after the last
+//! token are zero, so that no rows of another sequence are stored.
 
 use std::sync::Arc;
 
@@ -11,63 +11,63 @@ use cairn_gguf::DType;
 use crate::identity::{CHUNK_TOKENS, ChunkHash, Fingerprint};
 use crate::key::Key;
 
-/// Which layers a chunk holds.
+/// Layers whose rows a chunk contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Group {
-    /// Layers that attend to all positions: a prefix needs every chunk of it.
+    /// Layers that attend to all positions. A prefix needs every one of its chunks.
     Full,
-    /// Layers that attend to a window: a prefix needs only the last few chunks.
+    /// Layers that attend to a window. A prefix needs only its last chunks.
     Window,
 }
 
-/// A chunk's name.
+/// Id of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkId {
-    /// Whose rows.
+    /// Model and configuration.
     pub fingerprint: Fingerprint,
-    /// Of which tokens.
+    /// Tokens, including all preceding ones.
     pub hash: ChunkHash,
-    /// In which layers.
+    /// Layers.
     pub group: Group,
 }
 
 impl ChunkId {
-    /// The name of the same tokens' chunk in other layers.
+    /// Returns the id of the same tokens' chunk in other layers.
     pub(crate) fn in_group(self, group: Group) -> Self {
         Self { group, ..self }
     }
 }
 
-/// The arithmetic that computed rows: backend, kernel variant and revision, such as "cpu/avx512-vnni/3".
+/// Arithmetic that computed rows: backend, kernel variant and revision, such as "cpu/avx512-vnni/3".
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NumericClass(Arc<str>);
 
 impl NumericClass {
-    /// Bytes that a name may have.
+    /// Maximum length of a name.
     pub const MAX_BYTES: usize = 64;
 
-    /// A class of this name; none where the name is empty or too long to store.
+    /// Returns the class with this name, or `None` if the name is empty or too long.
     pub fn new(name: &str) -> Option<Self> {
         (1..=Self::MAX_BYTES).contains(&name.len()).then(|| Self(Arc::from(name)))
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// How rows are written.
+/// Element types of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowTypes {
-    /// Keys.
+    /// Type of keys.
     pub keys: DType,
-    /// Values.
+    /// Type of values.
     pub values: DType,
 }
 
 impl RowTypes {
-    /// The type of a section's rows.
+    /// Returns the type of a section's rows.
     pub const fn of(self, kind: SectionKind) -> DType {
         match kind {
             SectionKind::Keys => self.keys,
@@ -76,77 +76,77 @@ impl RowTypes {
     }
 }
 
-/// What else is to be known of a chunk.
+/// Other properties of a chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags {
-    /// Fewer than 256 tokens, the end of a sequence.
+    /// Fewer than 256 tokens: the end of a sequence.
     pub tail: bool,
-    /// Rows were rounded after they had been computed, so they serve only those who allow that.
+    /// The rows were rounded after computation. Only requests that accept this may use them.
     pub lossy: bool,
-    /// Rows were moved to other positions: they are of use in their own conversation only.
+    /// The rows were moved to other positions. Only their own sequence may use them.
     pub shifted: bool,
 }
 
-/// What a section holds.
+/// Content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SectionKind {
-    /// A layer's keys.
+    /// Keys of a layer.
     Keys,
-    /// A layer's values.
+    /// Values of a layer.
     Values,
 }
 
 /// One section of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SectionShape {
-    /// The layer, counted over all layers of the model.
+    /// Layer index, counted over all layers of the model.
     pub layer: u16,
     /// Keys or values.
     pub kind: SectionKind,
-    /// Bytes in the payload.
+    /// Size in the payload.
     pub bytes: u32,
 }
 
-/// All that is known of a chunk without its rows.
+/// Metadata of a chunk: everything except its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChunkHead {
-    /// Its name.
+    /// Id of the chunk.
     pub id: ChunkId,
-    /// The name of the chunk before it, or of the empty prefix.
+    /// Hash of the preceding chunk, or of the empty prefix.
     pub parent: ChunkHash,
-    /// Position of its first token: a multiple of 256.
+    /// Position of the first token: a multiple of 256.
     pub first_position: u64,
-    /// What stands at its positions: 1 to 256 keys.
+    /// Keys of the chunk's positions: 1 to 256.
     pub keys: Arc<[Key]>,
-    /// What computed it.
+    /// Arithmetic that computed the rows.
     pub class: NumericClass,
-    /// How its rows are written.
+    /// Element types of the rows.
     pub rows: RowTypes,
-    /// What else is to be known.
+    /// Other properties.
     pub flags: Flags,
-    /// When it was computed, in seconds since 1970. For expiry only.
+    /// Creation time, in seconds since 1970. Used only for expiry.
     pub created_unix_s: u64,
-    /// Its sections, in the payload's order.
+    /// Sections, in payload order.
     pub sections: Arc<[SectionShape]>,
 }
 
 impl ChunkHead {
-    /// Bytes of the payload.
+    /// Returns the size of the payload.
     pub fn payload_bytes(&self) -> u64 {
         self.sections.iter().map(|section| u64::from(section.bytes)).sum()
     }
 
-    /// Whether it has 256 tokens, so that others may follow it.
+    /// Returns whether the chunk has 256 tokens, so that others can follow it.
     pub fn is_whole(&self) -> bool {
         self.keys.len() == CHUNK_TOKENS
     }
 }
 
-/// A chunk with its rows. Cloning shares them.
+/// A chunk with its rows. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Chunk {
-    /// What it is.
+    /// Metadata.
     pub head: Arc<ChunkHead>,
-    /// Its rows: [`ChunkHead::payload_bytes`] bytes. A vector, since a long slice would have to be copied to be shared.
+    /// Rows: [`ChunkHead::payload_bytes`] bytes. A `Vec`, because converting it to `Arc<[u8]>` would copy it.
     pub payload: Arc<Vec<u8>>,
 }

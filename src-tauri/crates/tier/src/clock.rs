@@ -1,12 +1,12 @@
-//! Time, passed in: tests turn the hands of their own clock.
+//! Injected time, so that tests control it.
 
 use std::time::Duration;
 
-/// Tells the time. Both readings are cheap and never block.
+/// Source of time. Both methods are cheap and never block.
 pub trait Clock: Send + Sync {
-    /// Time since some fixed moment. Never goes back.
+    /// Time since a fixed moment. Monotonic.
     fn now(&self) -> Duration;
 
-    /// Seconds since 1970 by the wall clock, which may jump: for expiry and for the day only.
+    /// Wall-clock seconds since 1970. May jump, so it is used only for expiry and for the current day.
     fn unix_s(&self) -> u64;
 }

@@ -1,7 +1,8 @@
-//! What is kept of a prompt: which chunks, where, and how long a prefix of it they make.
+//! Lookup results: which chunks of a prompt are stored, in which tier, and how long a prefix they cover.
 //!
-//! Layers that attend to everything need all chunks from the first on; layers that attend to a window need only the last few. The
-//! longest prefix that both can serve is what may be brought back, or any shorter one that [`Coverage::longest`] gives.
+//! Layers with full attention need all chunks from the first. Layers with a window need only the last chunks. A
+//! restore may end at the longest prefix that both can serve, or at any shorter one that [`Coverage::longest_prefix`]
+//! returns.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -11,17 +12,17 @@ use crate::catalog::{Catalog, Entry};
 use crate::chunk::{ChunkId, Group, NumericClass};
 use crate::identity::{CHUNK_TOKENS, Chain, ChunkHash, Fingerprint, Namespace};
 use crate::key::Key;
-use crate::tier::{Place, Wanted};
+use crate::tier::{ChunkRequest, TierKind};
 
-/// What a chunk is taken to have, where nothing tells.
+/// Assumed chunk size if no chunk's size is known.
 const UNKNOWN_BYTES: u64 = 32 << 20;
 
-/// Which state a model keeps.
+/// Layer kinds of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// Whether layers attend to all positions.
+    /// Whether some layers attend to all positions.
     pub full: bool,
-    /// How far back the layers look that attend to a window, in tokens, where there are any.
+    /// Size of the longest attention window in tokens, if some layers have a window.
     pub window_tokens: Option<u64>,
 }
 
@@ -30,46 +31,48 @@ impl Groups {
     pub const FULL: Self = Self { full: true, window_tokens: None };
 }
 
-/// What a reader has of a prefix already.
+/// Rows of a prefix that a reader already has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Held {
-    /// Tokens from the first on of which it has the rows in layers that attend to all positions.
+pub struct ResidentRows {
+    /// Number of leading tokens whose rows of full-attention layers are present.
     pub tokens: usize,
-    /// Positions of which it has the rows in layers that attend to a window.
+    /// Positions whose rows of window layers are present.
     pub window: Range<usize>,
 }
 
-impl From<usize> for Held {
-    /// All rows of so many tokens.
+impl From<usize> for ResidentRows {
+    /// All rows of the first `tokens` tokens.
     fn from(tokens: usize) -> Self {
         Self { tokens, window: 0..tokens }
     }
 }
 
-/// What is looked up. Cloning shares the keys.
+/// A lookup key. Clones share the keys.
 #[derive(Clone, Debug)]
 pub struct Prefix {
-    /// Whose chunks.
+    /// Namespace of the chunks.
     pub namespace: Namespace,
-    /// Of which model, used in which way.
+    /// Model and configuration.
     pub fingerprint: Fingerprint,
-    /// What stands at each position that may be brought back. A prompt's last token is left out, since it must run to give logits.
+    /// Keys of the positions that may be restored. A prompt's last token is left out, since it must be computed to get
+    /// logits.
     pub keys: Arc<[Key]>,
-    /// The arithmetic that must have computed the rows; none where another's may be used.
+    /// Required arithmetic. `None` accepts any.
     pub class: Option<NumericClass>,
-    /// Whether rounded rows may be used.
-    pub lossy: bool,
-    /// Which state the model keeps.
+    /// Whether rounded rows are accepted.
+    pub allow_lossy: bool,
+    /// Layer kinds of the model.
     pub groups: Groups,
 }
 
 impl Prefix {
-    /// The chain of its chunks' names, at its beginning.
+    /// Returns the chain at the start of the prefix.
     pub fn chain(&self) -> Chain {
         Chain::new(&self.namespace, &self.fingerprint)
     }
 
-    /// The chain before each chunk, and after the last. All that a lookup has to hash, so it is made without a lock.
+    /// Returns the chain before each chunk, and after the last. A lookup hashes nothing else, so this runs before the
+    /// lock is taken.
     pub(crate) fn chains(&self) -> Vec<Chain> {
         let mut chain = self.chain();
         let mut chains = vec![chain.clone()];
@@ -81,48 +84,48 @@ impl Prefix {
     }
 }
 
-/// A chunk of a prefix, and how much of it is of use.
+/// A chunk to read, and the number of its rows to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Its name.
+pub struct RestoreStep {
+    /// Id of the chunk.
     pub id: ChunkId,
-    /// The name of the chunk before it.
+    /// Hash of the preceding chunk.
     pub parent: ChunkHash,
-    /// Position of its first token.
+    /// Position of the first token.
     pub first_position: u64,
-    /// Its first rows that are of use: fewer than it has where the request goes on differently.
+    /// Number of leading rows to use. Less than the chunk's length if the request diverges within the chunk.
     pub rows: usize,
-    /// The nearest place that has it.
-    pub place: Place,
-    /// Bytes of its rows, or none where that is not known before it has been read.
+    /// Fastest tier that has the chunk.
+    pub tier: TierKind,
+    /// Size of the rows, if known.
     pub bytes: Option<u64>,
 }
 
-/// See the module.
+/// Result of a lookup; see the module.
 #[derive(Clone, Debug)]
 pub struct Coverage {
     prefix: Prefix,
-    /// What need not be kept here, since the reader has it.
-    held: Held,
-    /// From the chunk on in which the reader's rows end, without a hole.
-    full: Vec<Step>,
-    /// By number of the chunk.
-    window: Vec<Option<Step>>,
+    /// Rows that need not be stored, since the reader has them.
+    held: ResidentRows,
+    /// Contiguous chunks, from the one in which the reader's rows end.
+    full: Vec<RestoreStep>,
+    /// Indexed by chunk number.
+    window: Vec<Option<RestoreStep>>,
     tokens: usize,
 }
 
 impl Coverage {
-    /// Looks a prefix up, whose `chains` are [`Prefix::chains`] and of which the reader has what is `held`. Places that are
-    /// `away` are not asked; `maybe` says whether a place may have a chunk that nobody listed.
+    /// Looks up a prefix. `chains` are [`Prefix::chains`], and the reader has the rows `held`. Unavailable tiers are
+    /// skipped. `may_contain` returns whether the remote tier may have a chunk that the catalog does not list.
     pub(crate) fn of(
         catalog: &Catalog,
         prefix: &Prefix,
         chains: &[Chain],
-        held: Held,
-        away: impl Fn(Place) -> bool,
-        maybe: impl Fn(&ChunkId) -> bool,
+        held: ResidentRows,
+        is_unavailable: impl Fn(TierKind) -> bool,
+        may_contain: impl Fn(&ChunkId) -> bool,
     ) -> Self {
-        let lookup = Lookup { catalog, prefix, away: &away, maybe: &maybe };
+        let lookup = ChunkLookup { catalog, prefix, is_unavailable: &is_unavailable, may_contain: &may_contain };
         let (mut full, mut window) = (Vec::new(), Vec::new());
         let mut contiguous = prefix.groups.full;
         let chunks = prefix.keys.len().div_ceil(CHUNK_TOKENS);
@@ -130,7 +133,8 @@ impl Coverage {
         for index in 0..chunks {
             let rest = &prefix.keys[index * CHUNK_TOKENS..];
             let whole = chains.get(index + 1).map(Chain::last);
-            let next = Next { index, rest: &rest[..rest.len().min(CHUNK_TOKENS)], before: &chains[index], whole };
+            let next =
+                ChunkPosition { index, rest: &rest[..rest.len().min(CHUNK_TOKENS)], before: &chains[index], whole };
             if contiguous && index * CHUNK_TOKENS >= base {
                 let step = lookup.step(Group::Full, &next);
                 contiguous = step.as_ref().is_some_and(|step| step.rows == CHUNK_TOKENS);
@@ -144,35 +148,35 @@ impl Coverage {
             }
         }
         let mut coverage = Self { prefix: prefix.clone(), held, full, window, tokens: 0 };
-        coverage.tokens = coverage.longest(usize::MAX);
+        coverage.tokens = coverage.longest_prefix(usize::MAX);
         coverage
     }
 
-    /// The longest prefix that can be brought back, in tokens.
+    /// Returns the length of the longest prefix that can be restored, in tokens.
     pub fn tokens(&self) -> usize {
         self.tokens
     }
 
-    /// As much of it as this machine has.
+    /// Drops the chunks that only the remote tier has.
     #[must_use]
-    pub fn near(mut self) -> Self {
-        let is_far = |step: &Step| step.place == Place::Remote;
+    pub fn without_remote(mut self) -> Self {
+        let is_far = |step: &RestoreStep| step.tier == TierKind::Remote;
         let near = self.full.iter().take_while(|step| !is_far(step)).count();
         self.full.truncate(near);
         for step in self.window.iter_mut().filter(|step| step.as_ref().is_some_and(is_far)) {
             *step = None;
         }
-        self.tokens = self.longest(usize::MAX);
+        self.tokens = self.longest_prefix(usize::MAX);
         self
     }
 
-    /// What was looked up.
+    /// Returns the lookup key.
     pub fn prefix(&self) -> &Prefix {
         &self.prefix
     }
 
-    /// The longest prefix of at most `limit` tokens that can be brought back.
-    pub fn longest(&self, limit: usize) -> usize {
+    /// Returns the length of the longest restorable prefix of at most `limit` tokens.
+    pub fn longest_prefix(&self, limit: usize) -> usize {
         let base = self.held.tokens / CHUNK_TOKENS * CHUNK_TOKENS;
         let full_rows = (base + self.full.iter().map(|step| step.rows).sum::<usize>()).max(self.held.tokens);
         let mut end =
@@ -180,8 +184,8 @@ impl Coverage {
         let Some(window_tokens) = self.prefix.groups.window_tokens else {
             return if self.prefix.groups.full { end } else { 0 };
         };
-        let kept = |index: usize| self.window.get(index).and_then(Option::as_ref).map_or(0, |step| step.rows);
-        let rows = |index: usize| kept(index).max(self.held_rows(index));
+        let stored_rows = |index: usize| self.window.get(index).and_then(Option::as_ref).map_or(0, |step| step.rows);
+        let rows = |index: usize| stored_rows(index).max(self.held_rows(index));
         while end > 0 {
             let last = (end - 1) / CHUNK_TOKENS;
             let reached = last * CHUNK_TOKENS + rows(last);
@@ -200,136 +204,140 @@ impl Coverage {
         0
     }
 
-    /// How many rows of a window's chunk the reader has, from the chunk's first on.
+    /// Returns how many leading rows of a window chunk the reader has.
     fn held_rows(&self, index: usize) -> usize {
         let (first, held) = (index * CHUNK_TOKENS, &self.held.window);
         if held.contains(&first) { held.end.min(first + CHUNK_TOKENS) - first } else { 0 }
     }
 
-    /// What must be read to have the positions `tokens`, in the order in which it is of use: of a chunk's positions, first the rows
-    /// of windows, since those of other layers make them known. Whatever the window sees from the end that the reader does not
-    /// have is part of it, before `tokens` too. The end must be one that [`Coverage::longest`] gave.
-    pub fn steps(&self, tokens: Range<usize>) -> Vec<Step> {
-        let in_use = |step: &Step, from: usize| {
+    /// Returns the chunks to read for the positions `tokens`, in the order of use. For equal positions the window
+    /// chunk comes first, because the full-attention chunk publishes the positions. Window chunks before `tokens` are
+    /// included if the window at the end reaches them and the reader lacks them. The end must be a value that
+    /// [`Coverage::longest_prefix`] returned.
+    pub fn steps(&self, tokens: Range<usize>) -> Vec<RestoreStep> {
+        let in_use = |step: &RestoreStep, from: usize| {
             let first = step.first_position as usize;
             first < tokens.end && first + step.rows > from && from < tokens.end
         };
-        let missing = |step: &Step| {
+        let missing = |step: &RestoreStep| {
             let first = step.first_position as usize;
             self.held_rows(first / CHUNK_TOKENS) < (tokens.end - first).min(CHUNK_TOKENS)
         };
-        let cut = |step: &Step| Step { rows: step.rows.min(tokens.end - step.first_position as usize), ..step.clone() };
+        let cut = |step: &RestoreStep| RestoreStep {
+            rows: step.rows.min(tokens.end - step.first_position as usize),
+            ..step.clone()
+        };
         let full = self.full.iter().filter(|step| in_use(step, tokens.start));
         let seen = self.prefix.groups.window_tokens.map_or(0, |window| first_in_window(tokens.end, window));
         let window = self.window.iter().flatten().filter(|step| in_use(step, seen) && missing(step));
-        let mut steps: Vec<Step> = full.chain(window).map(cut).collect();
+        let mut steps: Vec<RestoreStep> = full.chain(window).map(cut).collect();
         steps.sort_by_key(|step| (step.first_position, Reverse(step.id.group)));
         steps
     }
 
-    /// Bytes that must be read to have the positions `tokens`, by place in the order of [`Place`]. A chunk is read as a whole. Those
-    /// of unknown size are taken to be as large as the others.
+    /// Returns the bytes to read for the positions `tokens`, by tier in the order of [`TierKind`]. Chunks are read
+    /// whole. An unknown size is assumed to be the average of the others.
     pub fn bytes(&self, tokens: Range<usize>) -> [u64; 3] {
         let steps = self.steps(tokens);
-        let known = steps.iter().filter_map(|step| step.bytes);
-        let usual = known.clone().sum::<u64>().checked_div(known.count() as u64).unwrap_or(UNKNOWN_BYTES);
+        let sizes = steps.iter().filter_map(|step| step.bytes);
+        let usual = sizes.clone().sum::<u64>().checked_div(sizes.count() as u64).unwrap_or(UNKNOWN_BYTES);
         steps.iter().fold([0; 3], |mut sum, step| {
-            sum[step.place as usize] += step.bytes.unwrap_or(usual);
+            sum[step.tier as usize] += step.bytes.unwrap_or(usual);
             sum
         })
     }
 
-    /// How to ask for the chunk of one of its steps.
-    pub(crate) fn ask(&self, step: Step) -> Ask {
-        let Prefix { keys, class, lossy, .. } = &self.prefix;
+    /// Converts a step into a read request.
+    pub(crate) fn read_request(&self, step: RestoreStep) -> ReadRequest {
+        let Prefix { keys, class, allow_lossy: lossy, .. } = &self.prefix;
         let first = step.first_position as usize;
         let rows = first..first + step.rows;
-        Ask { step, keys: Arc::clone(keys), rows, class: class.clone(), lossy: *lossy }
+        ReadRequest { step, keys: Arc::clone(keys), rows, class: class.clone(), allow_lossy: *lossy }
     }
 }
 
-/// A chunk that is asked for.
+/// A request to read one chunk.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
-    pub(crate) step: Step,
+pub(crate) struct ReadRequest {
+    pub(crate) step: RestoreStep,
     pub(crate) keys: Arc<[Key]>,
-    /// Which of the keys are those of the step.
+    /// Range of the step's positions in `keys`.
     pub(crate) rows: Range<usize>,
     pub(crate) class: Option<NumericClass>,
-    pub(crate) lossy: bool,
+    pub(crate) allow_lossy: bool,
 }
 
-impl Ask {
-    /// What the chunk must be.
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
-        Wanted {
+impl ReadRequest {
+    /// Returns the identity that the chunk must have.
+    pub(crate) fn wanted(&self) -> ChunkRequest<'_> {
+        ChunkRequest {
             id: self.step.id,
             parent: self.step.parent,
             first_position: self.step.first_position,
             keys: &self.keys[self.rows.clone()],
             class: self.class.as_ref(),
-            lossy: self.lossy,
+            allow_lossy: self.allow_lossy,
         }
     }
 }
 
-/// The first position that a layer with this window still sees from position `end`.
+/// Returns the first position that a layer with this window sees from position `end`.
 fn first_in_window(end: usize, window_tokens: u64) -> usize {
     end.saturating_sub(usize::try_from(window_tokens).unwrap_or(usize::MAX))
 }
 
-struct Lookup<'a> {
+struct ChunkLookup<'a> {
     catalog: &'a Catalog,
     prefix: &'a Prefix,
-    away: &'a dyn Fn(Place) -> bool,
-    /// Whether a place may have a chunk that the catalog does not know.
-    maybe: &'a dyn Fn(&ChunkId) -> bool,
+    is_unavailable: &'a dyn Fn(TierKind) -> bool,
+    /// Whether the remote tier may have a chunk that the catalog does not list.
+    may_contain: &'a dyn Fn(&ChunkId) -> bool,
 }
 
-/// The next positions of a prefix.
-struct Next<'a> {
-    /// Number of the chunk.
+/// A position at a chunk border.
+struct ChunkPosition<'a> {
+    /// Chunk number.
     index: usize,
-    /// Keys from there on, at most a chunk's.
+    /// The next keys, at most one chunk.
     rest: &'a [Key],
-    /// Names what came before.
+    /// Chain of the preceding chunks.
     before: &'a Chain,
-    /// The name that a chunk of all these positions has, where they fill one.
+    /// Hash of the whole chunk of these keys, if they fill one.
     whole: Option<ChunkHash>,
 }
 
-impl Lookup<'_> {
-    /// The chunk for the next positions.
-    fn step(&self, group: Group, next: &Next<'_>) -> Option<Step> {
+impl ChunkLookup<'_> {
+    /// Finds the best chunk for the next positions.
+    fn step(&self, group: Group, next: &ChunkPosition<'_>) -> Option<RestoreStep> {
         let parent = ChunkId { fingerprint: self.prefix.fingerprint, hash: next.before.last(), group };
-        let found = |id, rows, place, bytes| Step {
+        let found = |id, rows, tier, bytes| RestoreStep {
             id,
             parent: parent.hash,
             first_position: (next.index * CHUNK_TOKENS) as u64,
             rows,
-            place,
+            tier,
             bytes,
         };
         if let Some(hash) = next.whole {
             let id = ChunkId { hash, ..parent };
             let entry = self.catalog.get(&id);
-            if let Some((entry, place)) = entry.and_then(|entry| Some((entry, self.place(&id, entry)?))) {
-                return Some(found(id, CHUNK_TOKENS, place, Some(entry.payload_bytes)));
+            if let Some((entry, tier)) = entry.and_then(|entry| Some((entry, self.nearest_tier(&id, entry)?))) {
+                return Some(found(id, CHUNK_TOKENS, tier, Some(entry.payload_bytes)));
             }
-            if entry.is_none() && (self.maybe)(&id) {
-                return Some(found(id, CHUNK_TOKENS, Place::Remote, None));
+            if entry.is_none() && (self.may_contain)(&id) {
+                return Some(found(id, CHUNK_TOKENS, TierKind::Remote, None));
             }
         }
-        let usable = |id: &ChunkId, entry: &Entry| self.place(id, entry).is_some();
+        let usable = |id: &ChunkId, entry: &Entry| self.nearest_tier(id, entry).is_some();
         let (id, rows) = self.catalog.nearest(&parent, next.before, next.rest, usable)?;
         let entry = self.catalog.get(&id)?;
-        Some(found(id, rows, self.place(&id, entry)?, Some(entry.payload_bytes)))
+        Some(found(id, rows, self.nearest_tier(&id, entry)?, Some(entry.payload_bytes)))
     }
 
-    /// The nearest place that can be asked for a chunk, where the request may use it.
-    fn place(&self, id: &ChunkId, entry: &Entry) -> Option<Place> {
-        let Prefix { class, lossy, .. } = self.prefix;
-        let serves = |place: &Place| !(self.away)(*place) && entry.serves(*place, class.as_ref(), *lossy);
-        self.catalog.places(id).find(serves)
+    /// Returns the fastest available tier whose copy the request may use.
+    fn nearest_tier(&self, id: &ChunkId, entry: &Entry) -> Option<TierKind> {
+        let Prefix { class, allow_lossy: lossy, .. } = self.prefix;
+        let serves = |tier: &TierKind| !(self.is_unavailable)(*tier) && entry.serves(*tier, class.as_ref(), *lossy);
+        self.catalog.tiers_of(id).find(serves)
     }
 }

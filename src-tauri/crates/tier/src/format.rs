@@ -1,26 +1,28 @@
-//! KVC1: a chunk as a file.
+//! KVC1: the file format of a chunk.
 //!
-//! A file is written once, under the chunk's name, and never changed. All numbers are little-endian; everything begins at a multiple
-//! of 4,096 bytes, so that it is read past the page cache into place, and one layer at a time from afar.
+//! A file is written once, under a name derived from the chunk's id, and never changed. All numbers are little-endian.
+//! Every part starts at a multiple of 4,096 bytes, so that it can be read with direct I/O, and layer by layer from a
+//! remote tier.
 //!
 //! ```text
-//! 0        header      4,096 bytes, see `header`: what the chunk is and whose, a digest of the table, and last a MAC over all of it
+//! 0        header      4,096 bytes, see `header`: metadata, installation id, digest of the table, MAC of the header
 //! 4096     table       one row of 40 bytes per section, see `table`, filled up with zeros
-//! ...      keys        what stands at the chunk's positions: section 0
+//! ...      keys        keys of the chunk's positions: section 0
 //! ...      rows        a section for each layer's K, then V; filled up with zeros
 //! end      trailer     4,096 bytes: zeros, "KVC1END\0", the file's length, and 16 bytes of the MAC
 //! ```
 //!
-//! The MAC's key comes from a secret of this installation, or of those who share a remote tier, so a file that anyone else made, or
-//! changed, is not read any further than its header. The table's digest is under the MAC, and each section's check is in the table:
-//! XXH3 where only accidents are to be feared, keyed BLAKE3 where the place belongs to others, and the tag of XChaCha20-Poly1305
-//! where sections are sealed. The trailer and the zeros between sections are compared too, so that no bit of a file goes unchecked.
+//! The MAC key is derived from a secret of this installation, or of the installations that share a remote tier. A file
+//! that another party made or changed is therefore rejected after its header. The MAC covers the table's digest, and
+//! the table contains each section's checksum: XXH3 if only accidental damage is expected, keyed BLAKE3 if others can
+//! write to the tier, and the XChaCha20-Poly1305 tag for encrypted sections. The trailer and the padding are compared
+//! too, so every bit of a file is verified.
 //!
-//! Several installations may keep files in one place. So a header says whose the file is, by an id that tells nothing else: what another
-//! installation wrote is not ours to judge. It is neither served nor damaged, and never removed.
+//! Several installations may share a folder or bucket. The header therefore contains an opaque installation id. Files
+//! of another installation are neither served, nor counted as damaged, nor removed.
 //!
-//! **Invariant:** bytes become a [`Chunk`] only if all of them are those that were written under that name. No input panics, and
-//! nothing is allocated for a file that is not ours, or more than its checked header says.
+//! **Invariant:** bytes become a [`Chunk`] only if they are exactly those that were written under that name. No input
+//! causes a panic. Nothing is allocated for a foreign file, and never more than a verified header declares.
 
 mod codec;
 mod header;
@@ -37,73 +39,73 @@ use crate::tier::Miss;
 
 pub use codec::{Packing, Workspace};
 pub use header::Header;
-pub use read::{Front, decode};
+pub use read::{Preamble, decode};
 pub use write::{Encoded, encode};
 
-/// The folder of files of this version of the format. Those of another version have their own, where nobody here looks.
+/// Folder of this version's files. Other versions use other folders, which are ignored.
 pub const VERSION_FOLDER: &str = "v1";
-/// What everything in a file is a multiple of.
+/// Alignment of every part of a file.
 pub const BLOCK_BYTES: usize = cairn_disk::BLOCK_BYTES;
-/// Bytes of a nonce.
+/// Size of a nonce.
 pub const NONCE_BYTES: usize = 24;
-/// The most sections a file may have: two for each of 2,047 layers. The deepest models have some 130 layers.
+/// Maximum number of sections: two for each of 2,047 layers. The deepest models have about 130 layers.
 const MAX_SECTIONS: usize = 4096;
-/// The most bytes of a section: 256 positions of 64 heads of 512 elements in `f32` are half of it.
+/// Maximum size of a section: twice 256 positions of 64 heads of 512 `f32` elements.
 const MAX_SECTION_BYTES: u32 = 64 << 20;
-/// The most bytes of a payload. A model of 70B with 8 heads of 128 in 80 layers has 80 MiB in `f16`.
+/// Maximum size of a payload. A 70B model with 8 heads of 128 in 80 layers needs 80 MiB in `f16`.
 const MAX_PAYLOAD_BYTES: u64 = 2 << 30;
 
-/// How sections are checked.
+/// Checksum of sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Check {
-    /// XXH3 of 128 bits: finds accidents, at the speed of memory.
+pub enum Checksum {
+    /// 128-bit XXH3: detects accidental damage at memory speed.
     Fast,
-    /// Keyed BLAKE3, 128 bits of it: finds what others did too.
+    /// Keyed BLAKE3, truncated to 128 bits: also detects manipulation.
     Keyed,
 }
 
-/// Bytes of the id that says whose a file is.
-const WHOSE_BYTES: usize = 16;
+/// Size of an installation id.
+const INSTALLATION_ID_BYTES: usize = 16;
 
-/// What files are made and checked with.
+/// Keys for writing and verifying files.
 #[derive(Clone)]
 pub struct FileKeys {
-    whose: [u8; WHOSE_BYTES],
+    installation_id: [u8; INSTALLATION_ID_BYTES],
     mac: [u8; 32],
     sections: [u8; 32],
     seal: Option<[u8; 32]>,
-    check: Check,
+    check: Checksum,
 }
 
 impl FileKeys {
-    /// Keys of a place that this namespace keeps its chunks in: that of the installation for its own disk, that of those who share it
-    /// for a remote one.
-    pub fn new(place: &Namespace) -> Self {
+    /// Derives the keys from the namespace of a tier: the installation's for its own disk, the shared one for a remote
+    /// tier.
+    pub fn new(namespace: &Namespace) -> Self {
         Self {
-            whose: whose(place),
-            mac: place.derive("kvc1 header"),
-            sections: place.derive("kvc1 sections"),
+            installation_id: installation_id(namespace),
+            mac: namespace.derive("kvc1 header"),
+            sections: namespace.derive("kvc1 sections"),
             seal: None,
-            check: Check::Fast,
+            check: Checksum::Fast,
         }
     }
 
-    /// Says of files that they are this home's, whatever they are sealed with. One that these keys did not make is then damaged where it
-    /// is the home's, because the home made it with keys that it has no more, and somebody else's otherwise.
+    /// Marks files as this installation's, whatever key encrypts them. A file that these keys did not write is then
+    /// damaged if it has this installation's id, because a lost key wrote it, and foreign otherwise.
     #[must_use]
-    pub fn of_home(self, home: &Namespace) -> Self {
-        Self { whose: whose(home), ..self }
+    pub fn with_installation(self, home: &Namespace) -> Self {
+        Self { installation_id: installation_id(home), ..self }
     }
 
-    /// Checks sections in this way, where they are not sealed.
+    /// Uses this checksum for unencrypted sections.
     #[must_use]
-    pub fn checked(self, check: Check) -> Self {
+    pub fn with_checksum(self, check: Checksum) -> Self {
         Self { check, ..self }
     }
 
-    /// Seals what is written with this key, and reads what was sealed with it.
+    /// Encrypts written files with this key, and decrypts files that it encrypted.
     #[must_use]
-    pub fn sealed(self, key: [u8; 32]) -> Self {
+    pub fn with_encryption(self, key: [u8; 32]) -> Self {
         Self { seal: Some(key), ..self }
     }
 }
@@ -114,12 +116,12 @@ impl std::fmt::Debug for FileKeys {
     }
 }
 
-/// The id of a home. Nothing follows from it, and only who has the home's secret can make it.
-fn whose(home: &Namespace) -> [u8; WHOSE_BYTES] {
+/// Id of an installation. It reveals nothing, and only the owner of the installation's secret can compute it.
+fn installation_id(home: &Namespace) -> [u8; INSTALLATION_ID_BYTES] {
     *home.derive("kvc whose").first_chunk().expect("a key has 32 bytes")
 }
 
-/// Why bytes are not a file that was written here.
+/// Reason why bytes are not a valid file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Damage(pub &'static str);
@@ -130,7 +132,7 @@ impl From<Damage> for Miss {
     }
 }
 
-/// The bytes up to the next block.
+/// Rounds up to a whole block.
 const fn padded(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES as u64)
 }

@@ -1,4 +1,4 @@
-//! Names of chunks: hashes over everything that decides what a chunk's rows are.
+//! Ids of chunks: hashes of everything that determines a chunk's rows.
 //!
 //! ```text
 //! fp  = BLAKE3(format revision, weights, shape and types of the state, RoPE, adapters)
@@ -6,37 +6,38 @@
 //! h_i = keyed BLAKE3(namespace key, h_(i-1), number of keys, keys)
 //! ```
 //!
-//! A chain makes a chunk's name stand for all tokens before it too. The namespace key comes from a secret of this installation, so
-//! that names tell nobody what was said, and one client's chunks are not another's. Context length, threads, slots and offloading
-//! decide nothing, so they are not in it.
+//! Because of the chain, a chunk's hash covers all preceding tokens. The namespace key is derived from a secret of
+//! this installation. Hashes therefore reveal no text, and namespaces share no chunks. Context length, threads, slots
+//! and offloading do not affect rows and are not hashed.
 //!
-//! **Invariant:** whoever stores and whoever looks up call the same functions, here.
+//! **Invariant:** storing and looking up use these same functions.
 
 use crate::key::Key;
 
-/// Revision of what a fingerprint covers and of how chunks are laid out. Raised with any change of either.
+/// Revision of the fingerprint's inputs and of the chunk layout. Raise it with any change of either.
 const REVISION: u32 = 2;
-/// Tokens of a whole chunk, which begins at a multiple of this.
+/// Tokens of a whole chunk. A chunk starts at a multiple of this.
 pub const CHUNK_TOKENS: usize = 256;
 
-/// What decides a model's weights: the SHA-256 of its blob, or another digest as strong.
+/// Digest of a model's weights: the SHA-256 of its blob, or an equally strong digest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct WeightsDigest(pub [u8; 32]);
 
-/// Everything but the tokens that decides what rows are. Chunks of different fingerprints have nothing in common.
+/// Digest of everything except tokens that determines a chunk's rows. Chunks of different fingerprints share nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// The fingerprint of these weights used in this way. `facts` are name and value of all else that decides rows: architecture,
-    /// heads and dimensions per layer, windows, RoPE frequencies, types of K and V, adapters. Order counts.
+    /// Computes the fingerprint of weights used in one way. `facts` are names and values of everything else that
+    /// determines rows: architecture, heads and dimensions per layer, windows, RoPE frequencies, K and V types,
+    /// adapters. Their order matters.
     pub fn new<'a>(weights: WeightsDigest, facts: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("cairn 2026-11 kv fingerprint");
         hasher.update(&REVISION.to_le_bytes());
         hasher.update(&weights.0);
         for (name, value) in facts {
             for part in [name.as_bytes(), value] {
-                // Lengths keep the borders of neighbours from moving.
+                // The lengths make the encoding unambiguous.
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part);
             }
@@ -44,24 +45,25 @@ impl Fingerprint {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// One that was stored.
+    /// Wraps stored bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 }
 
-/// Whose chunks: a profile, or an API key's. Two namespaces share nothing, even of the same tokens.
+/// Key of a set of chunks that requests may share, such as a profile or an API key. Two namespaces share nothing, even
+/// for equal tokens.
 #[derive(Clone)]
 pub struct Namespace([u8; 32]);
 
 impl Namespace {
-    /// The namespace of this name under a secret of at least 32 random bytes, which never leaves this installation (or is shared by
-    /// those who share a remote tier).
+    /// Derives the namespace `name` from a secret of at least 32 random bytes. The secret never leaves this
+    /// installation, or is known only to the installations that share a remote tier.
     pub fn new(secret: &[u8], name: &str) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("cairn 2026-11 kv namespace");
         hasher.update(&(secret.len() as u64).to_le_bytes());
@@ -70,13 +72,13 @@ impl Namespace {
         Self(*hasher.finalize().as_bytes())
     }
 
-    /// The namespace of this name inside of this one. It shares nothing with it, nor with those of other names.
+    /// Derives a nested namespace. It shares nothing with this one or with its siblings.
     #[must_use]
     pub fn within(&self, name: &str) -> Self {
         Self::new(&self.derive("namespace within"), name)
     }
 
-    /// A key for another use in this namespace, such as sealing what is stored.
+    /// Derives a key for another purpose, such as encrypting stored chunks.
     pub fn derive(&self, purpose: &str) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
         hasher.update(b"derive");
@@ -91,17 +93,17 @@ impl std::fmt::Debug for Namespace {
     }
 }
 
-/// A link of a chain: the name of a chunk, given all that came before it.
+/// Hash of a chunk and of all chunks before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChunkHash([u8; 32]);
 
 impl ChunkHash {
-    /// One that was stored.
+    /// Wraps stored bytes.
     pub const fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -109,11 +111,11 @@ impl ChunkHash {
 
 impl std::fmt::Display for ChunkHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(self.0))
     }
 }
 
-/// Names the chunks of one sequence, from its first token on.
+/// Computes the hashes of one sequence's chunks, from its first token.
 #[derive(Clone, Debug)]
 pub struct Chain {
     namespace: Namespace,
@@ -121,18 +123,18 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The chain of an empty sequence.
+    /// Returns the chain of an empty sequence.
     pub fn new(namespace: &Namespace, fingerprint: &Fingerprint) -> Self {
         let root = blake3::keyed_hash(&namespace.0, &fingerprint.0);
         Self { namespace: namespace.clone(), last: ChunkHash(*root.as_bytes()) }
     }
 
-    /// The name of what came last: the parent of the next chunk.
+    /// Returns the hash of the last chunk: the parent of the next one.
     pub fn last(&self) -> ChunkHash {
         self.last
     }
 
-    /// The name that a chunk of these keys has after the last one.
+    /// Returns the hash of a chunk with these keys after the last chunk.
     pub fn peek(&self, keys: &[Key]) -> ChunkHash {
         let mut hasher = blake3::Hasher::new_keyed(&self.namespace.0);
         hasher.update(&self.last.0);
@@ -143,7 +145,7 @@ impl Chain {
         ChunkHash(*hasher.finalize().as_bytes())
     }
 
-    /// Goes on by a chunk and returns its name.
+    /// Appends a chunk and returns its hash.
     pub fn push(&mut self, keys: &[Key]) -> ChunkHash {
         self.last = self.peek(keys);
         self.last
@@ -167,7 +169,7 @@ mod tests {
         chain.last()
     }
 
-    /// The chain of the test below, in a namespace within another.
+    /// Hash of the sequence of the test below, in a nested namespace.
     fn within(outer: &str, inner: &str) -> ChunkHash {
         let fingerprint = Fingerprint::new(WeightsDigest([1; 32]), [("arch", b"llama".as_slice())]);
         let mut chain = Chain::new(&Namespace::new(b"s", outer).within(inner), &fingerprint);
@@ -176,39 +178,35 @@ mod tests {
     }
 
     #[test]
-    fn a_name_depends_on_all_that_decides_the_rows() {
+    fn chunk_hash_covers_secret_namespace_weights_and_tokens() {
         let same = name(b"s", "me", 1, &[&[1, 2], &[3]]);
-        assert_eq!(same, name(b"s", "me", 1, &[&[1, 2], &[3]]), "the same facts give the same name");
+        assert_eq!(same, name(b"s", "me", 1, &[&[1, 2], &[3]]), "equal inputs give equal hashes");
         for (other, why) in [
             (name(b"t", "me", 1, &[&[1, 2], &[3]]), "another installation"),
             (name(b"s", "you", 1, &[&[1, 2], &[3]]), "another namespace"),
-            (within("me", "you"), "a namespace within"),
-            (within("me", "me"), "a namespace of the same name within"),
+            (within("me", "you"), "a nested namespace"),
+            (within("me", "me"), "a nested namespace of the same name"),
             (name(b"s", "me", 2, &[&[1, 2], &[3]]), "other weights"),
             (name(b"s", "me", 1, &[&[1, 2], &[4]]), "another token"),
-            (name(b"s", "me", 1, &[&[1], &[2, 3]]), "other borders"),
-            (name(b"s", "me", 1, &[&[7, 2], &[3]]), "another token before"),
-            (name(b"s", "me", 1, &[&[3]]), "nothing before"),
+            (name(b"s", "me", 1, &[&[1], &[2, 3]]), "other chunk borders"),
+            (name(b"s", "me", 1, &[&[7, 2], &[3]]), "another token in an earlier chunk"),
+            (name(b"s", "me", 1, &[&[3]]), "no earlier chunk"),
             (name(b"s", "me", 1, &[]), "the empty prefix"),
         ] {
-            assert_ne!(same, other, "{why} gives another name");
+            assert_ne!(same, other, "the hash changes with {why}");
         }
     }
 
     #[test]
-    fn borders_between_facts_do_not_move() {
+    fn fingerprint_separates_fact_names_from_values() {
         let weights = WeightsDigest([0; 32]);
         let one = Fingerprint::new(weights, [("ab", b"c".as_slice())]);
         let other = Fingerprint::new(weights, [("a", b"bc".as_slice())]);
-        assert_ne!(one, other, "name and value are told apart");
+        assert_ne!(one, other, "name and value are delimited");
     }
 
     #[test]
-    fn a_namespace_does_not_show_its_key() {
-        assert_eq!(
-            format!("{:?}", Namespace::new(b"secret", "me")),
-            "Namespace(secret)",
-            "nothing of the key is printed"
-        );
+    fn namespace_debug_hides_key() {
+        assert_eq!(format!("{:?}", Namespace::new(b"secret", "me")), "Namespace(secret)", "the key is not printed");
     }
 }

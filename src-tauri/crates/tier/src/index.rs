@@ -1,8 +1,8 @@
-//! What files do not tell of chunks: whose they are, how they were used, which are pinned, and which are to be removed.
+//! Persistent metadata that chunk files do not contain: owners, usage, pins, and pending deletions.
 //!
-//! A database beside the chunks. It can be thrown away: chunks are then nobody's, unpinned, and as old as they are. What must not be
-//! forgotten (an owner before a file is written, a deletion before it is done) is on the disk before this says so; uses are written in
-//! batches and may be lost.
+//! A database beside the chunks. It is disposable: without it chunks have no owners, no pins, and their creation time
+//! as last use. Writes that must survive a crash are durable when the call returns: an owner before its file is
+//! written, and a deletion before it is carried out. Uses are written in batches and may be lost.
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -14,43 +14,43 @@ use redb::{Database, DatabaseError, Durability, ReadableDatabase, ReadableTable,
 use crate::chunk::{ChunkId, Group};
 use crate::identity::{ChunkHash, Fingerprint};
 use crate::owner::Owner;
-use crate::tier::Place;
+use crate::tier::TierKind;
 
-/// The number rises with each change of what a row is; older tables are left alone and stay unread.
+/// Raise the number with each change of the row format. Tables with older numbers are ignored.
 const CHUNKS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("chunks 1");
-/// What was written to each place on one day: the day since 1970, and bytes.
+/// Bytes written to each tier on its last active day: the day since 1970, and the bytes.
 const WRITTEN: TableDefinition<'_, u8, (u64, u64)> = TableDefinition::new("written 1");
-/// Bytes of a row before its owners.
+/// Size of a row before its owners.
 const FIXED_BYTES: usize = 29;
 const PINNED: u8 = 1;
-const DOOMED: u8 = 2;
+const DELETED: u8 = 2;
 
-/// What is remembered of a chunk.
+/// Stored metadata of a chunk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct IndexRow {
     pub(crate) last_use_unix_s: u64,
     pub(crate) hits: u32,
     pub(crate) recompute: Duration,
     pub(crate) prefix_recompute: Duration,
     pub(crate) pinned: bool,
-    /// It was deleted: its file is to be removed wherever it is met.
-    pub(crate) doomed: bool,
+    /// The chunk was deleted. Its file must be removed wherever a scan finds it.
+    pub(crate) is_deleted: bool,
     pub(crate) owners: Vec<Owner>,
 }
 
-/// See the module.
+/// The index database; see the module.
 pub(crate) struct Index {
     database: Database,
 }
 
 impl Index {
-    /// Opens the index at `path`, and makes sure that all of it is what was written: whoever trips over a damaged one later may be a
-    /// thread that nobody can do without. A damaged one is replaced by an empty one.
+    /// Opens the index at `path` and verifies its integrity, because later errors could hit a thread that must not
+    /// fail. A damaged index is replaced by an empty one.
     ///
     /// # Errors
-    /// Where another process has it, or the disk does not give it: it stays for the next start then.
+    /// If another process uses the index, or the disk fails. The file is kept.
     pub(crate) fn open(path: &Path) -> Result<Self, redb::Error> {
-        // Owners' names are nobody else's business.
+        // Owners' names are private.
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(false);
         #[cfg(unix)]
@@ -68,8 +68,8 @@ impl Index {
         Ok(Self { database })
     }
 
-    /// All rows that can be read.
-    pub(crate) fn rows(&self) -> Result<HashMap<ChunkId, Row>, redb::Error> {
+    /// Returns all readable rows.
+    pub(crate) fn rows(&self) -> Result<HashMap<ChunkId, IndexRow>, redb::Error> {
         let read = self.database.begin_read()?;
         let table = match read.open_table(CHUNKS) {
             Ok(table) => table,
@@ -86,27 +86,27 @@ impl Index {
         Ok(rows)
     }
 
-    /// The day on which a place was last written to, and how many bytes that day.
-    pub(crate) fn written(&self, place: Place) -> Result<Option<(u64, u64)>, redb::Error> {
+    /// Returns the day on which a tier was last written to, and the bytes written that day.
+    pub(crate) fn written(&self, tier: TierKind) -> Result<Option<(u64, u64)>, redb::Error> {
         let read = self.database.begin_read()?;
         match read.open_table(WRITTEN) {
-            Ok(table) => Ok(table.get(place as u8)?.map(|row| row.value())),
+            Ok(table) => Ok(table.get(tier as u8)?.map(|row| row.value())),
             Err(redb::TableError::TableDoesNotExist(_)) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Writes how much was written to a place on a day; it is on the disk when this returns.
-    pub(crate) fn write_written(&self, place: Place, day: (u64, u64)) -> Result<(), redb::Error> {
+    /// Stores how many bytes were written to a tier on a day, durably.
+    pub(crate) fn write_written(&self, tier: TierKind, day: (u64, u64)) -> Result<(), redb::Error> {
         let write = self.database.begin_write()?;
-        drop(write.open_table(WRITTEN)?.insert(place as u8, day)?);
+        drop(write.open_table(WRITTEN)?.insert(tier as u8, day)?);
         Ok(write.commit()?)
     }
 
-    /// Writes rows, and removes those that are none. With `durable` they are on the disk when this returns.
+    /// Writes rows; `None` deletes the row. With `durable` the write is on disk when this returns.
     pub(crate) fn write<'a>(
         &self,
-        rows: impl IntoIterator<Item = (&'a ChunkId, Option<&'a Row>)>,
+        rows: impl IntoIterator<Item = (&'a ChunkId, Option<&'a IndexRow>)>,
         durable: bool,
     ) -> Result<(), redb::Error> {
         let mut write = self.database.begin_write()?;
@@ -125,7 +125,7 @@ impl Index {
     }
 }
 
-/// Whether a file is no index, or not one that this version reads.
+/// Returns whether the file is not a valid index of this version.
 fn is_damage(error: &DatabaseError) -> bool {
     match error {
         DatabaseError::Storage(StorageError::Io(error)) => {
@@ -155,23 +155,23 @@ fn parse_name(name: &[u8]) -> Option<ChunkId> {
     Some(ChunkId { fingerprint: Fingerprint::from_bytes(*fingerprint), hash: ChunkHash::from_bytes(*hash), group })
 }
 
-fn row_bytes(row: &Row) -> Vec<u8> {
+fn row_bytes(row: &IndexRow) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(FIXED_BYTES);
     bytes.extend(row.last_use_unix_s.to_le_bytes());
     bytes.extend(row.hits.to_le_bytes());
     for span in [row.recompute, row.prefix_recompute] {
         bytes.extend((span.as_micros() as u64).to_le_bytes());
     }
-    bytes.push(if row.pinned { PINNED } else { 0 } | if row.doomed { DOOMED } else { 0 });
+    bytes.push(if row.pinned { PINNED } else { 0 } | if row.is_deleted { DELETED } else { 0 });
     for owner in &row.owners {
-        // An owner's name has at most 128 bytes.
+        // The length fits into one byte: an owner's name has at most 128 bytes.
         bytes.push(owner.as_str().len() as u8);
         bytes.extend(owner.as_str().as_bytes());
     }
     bytes
 }
 
-fn parse_row(bytes: &[u8]) -> Option<Row> {
+fn parse_row(bytes: &[u8]) -> Option<IndexRow> {
     let (fixed, mut rest) = bytes.split_first_chunk::<FIXED_BYTES>()?;
     let (last_use, after) = fixed.split_first_chunk()?;
     let (hits, after) = after.split_first_chunk()?;
@@ -183,13 +183,13 @@ fn parse_row(bytes: &[u8]) -> Option<Row> {
         owners.push(Owner::new(std::str::from_utf8(owner).ok()?)?);
         rest = after;
     }
-    Some(Row {
+    Some(IndexRow {
         last_use_unix_s: u64::from_le_bytes(*last_use),
         hits: u32::from_le_bytes(*hits),
         recompute: Duration::from_micros(u64::from_le_bytes(*recompute)),
         prefix_recompute: Duration::from_micros(u64::from_le_bytes(*prefix_recompute)),
         pinned: flags[0] & PINNED != 0,
-        doomed: flags[0] & DOOMED != 0,
+        is_deleted: flags[0] & DELETED != 0,
         owners,
     })
 }
@@ -204,59 +204,59 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_back_and_what_is_no_index_is_replaced() {
-        let home = tempfile::tempdir().expect("a temporary folder");
+    fn index_keeps_rows_and_replaces_invalid_file() {
+        let home = tempfile::tempdir().expect("cannot create a temporary folder");
         let path = home.path().join("index.redb");
         std::fs::write(&path, b"this is no database").expect("writable");
-        let index = Index::open(&path).expect("it can be thrown away");
-        let row = Row {
+        let index = Index::open(&path).expect("an invalid index is replaced");
+        let row = IndexRow {
             last_use_unix_s: 1_800_000_000,
             hits: 3,
             recompute: Duration::from_millis(120),
             prefix_recompute: Duration::from_millis(700),
             pinned: true,
-            doomed: false,
+            is_deleted: false,
             owners: ["ann", "bob"].map(|name| Owner::new(name).expect("short")).into(),
         };
         let (one, two) = (id(1), id(2));
-        index.write([(&one, Some(&row)), (&two, Some(&Row::default()))], true).expect("writable");
+        index.write([(&one, Some(&row)), (&two, Some(&IndexRow::default()))], true).expect("writable");
         index.write([(&two, None)], false).expect("writable");
-        assert!(Index::open(&path).is_err(), "one process has it");
+        assert!(Index::open(&path).is_err(), "only one process can open the index");
         drop(index);
         let rows = Index::open(&path).and_then(|index| index.rows()).expect("readable");
-        assert_eq!(rows, HashMap::from([(one, row)]), "what was written, less what was removed");
+        assert_eq!(rows, HashMap::from([(one, row)]), "removed rows are gone, others are unchanged");
     }
 
     #[test]
-    fn rows_that_are_cut_are_none() {
-        let row = Row { owners: vec![Owner::new("ann").expect("short")], ..Row::default() };
+    fn truncated_row_does_not_parse() {
+        let row = IndexRow { owners: vec![Owner::new("ann").expect("short")], ..IndexRow::default() };
         let bytes = row_bytes(&row);
         assert_eq!(parse_row(&bytes), Some(row), "whole");
         for length in (0..bytes.len()).filter(|&length| length != FIXED_BYTES) {
-            assert_eq!(parse_row(&bytes[..length]), None, "cut to {length}");
+            assert_eq!(parse_row(&bytes[..length]), None, "truncated to {length} bytes");
         }
     }
 
-    /// An index with many rows, as a process leaves it that ends well.
+    /// An index with many rows, closed cleanly.
     fn filled(path: &Path) {
         let index = Index::open(path).expect("the folder is writable");
-        let row = Row { owners: vec![Owner::new("ann").expect("short")], ..Row::default() };
+        let row = IndexRow { owners: vec![Owner::new("ann").expect("short")], ..IndexRow::default() };
         let ids: Vec<ChunkId> = (0..=255).map(id).collect();
         index.write(ids.iter().map(|id| (id, Some(&row))), true).expect("writable");
     }
 
     #[test]
-    fn whatever_befalls_the_file_it_opens_and_can_be_written() {
-        let home = tempfile::tempdir().expect("a temporary folder");
+    fn index_opens_and_writes_after_any_corruption() {
+        let home = tempfile::tempdir().expect("cannot create a temporary folder");
         let path = home.path().join("index.redb");
         filled(&path);
-        let whole = std::fs::read(&path).expect("it is there");
+        let whole = std::fs::read(&path).expect("the index exists");
         let mut random = cairn_testkit::random::Random::new(5);
         let mut below = |most: usize| random.below(most as u64) as usize;
         for round in 0..120 {
             let mut bytes = whole.clone();
             match round % 4 {
-                // A few bits, anywhere or in the head; a page that was never written; an end that is missing.
+                // Flipped bits anywhere or in the header; an overwritten page; a truncated file.
                 0 => (0..8).for_each(|_| bytes[below(whole.len())] ^= 1 << below(8)),
                 1 => (0..4).for_each(|_| bytes[below(4096)] ^= 1 << below(8)),
                 2 => {
@@ -268,34 +268,37 @@ mod tests {
             std::fs::write(&path, &bytes).expect("writable");
             let index = Index::open(&path).unwrap_or_else(|error| panic!("round {round}: {error}"));
             let _ = index.rows();
-            let _ = index.written(Place::Ssd);
-            // What cannot be written is forgotten, but nobody falls over it.
-            let _ = index.write([(&id(1), Some(&Row::default())), (&id(77), None)], false);
-            let _ = index.write([(&id(2), Some(&Row::default()))], true);
-            let _ = index.write_written(Place::Ssd, (1, 2));
+            let _ = index.written(TierKind::Ssd);
+            // A write may fail, but must not panic.
+            let _ = index.write([(&id(1), Some(&IndexRow::default())), (&id(77), None)], false);
+            let _ = index.write([(&id(2), Some(&IndexRow::default()))], true);
+            let _ = index.write_written(TierKind::Ssd, (1, 2));
             drop(index);
             let again = Index::open(&path).unwrap_or_else(|error| panic!("round {round}, again: {error}"));
             again
-                .write([(&id(3), Some(&Row::default()))], true)
+                .write([(&id(3), Some(&IndexRow::default()))], true)
                 .unwrap_or_else(|error| panic!("round {round}: {error}"));
-            assert!(again.rows().is_ok_and(|rows| rows.contains_key(&id(3))), "round {round}: it remembers again");
+            assert!(
+                again.rows().is_ok_and(|rows| rows.contains_key(&id(3))),
+                "round {round}: the index is usable again"
+            );
         }
     }
 
     #[test]
-    fn it_does_not_grow_with_each_use() {
-        let home = tempfile::tempdir().expect("a temporary folder");
+    fn index_size_is_bounded_over_many_uses() {
+        let home = tempfile::tempdir().expect("cannot create a temporary folder");
         let path = home.path().join("index.redb");
         filled(&path);
-        let index = Index::open(&path).expect("it is there");
-        let size = || std::fs::metadata(&path).expect("it is there").len();
+        let index = Index::open(&path).expect("the index exists");
+        let size = || std::fs::metadata(&path).expect("the index exists").len();
         let before = size();
-        // What two days of reading are, with a use every minute.
+        // Two days of reading with a use every minute.
         for turn in 0..3000_u64 {
             let ids = [id(turn as u8), id((turn >> 3) as u8), id((turn * 7) as u8)];
-            let row = Row { last_use_unix_s: turn, ..Row::default() };
+            let row = IndexRow { last_use_unix_s: turn, ..IndexRow::default() };
             index.write(ids.iter().map(|id| (id, Some(&row))), false).expect("writable");
         }
-        assert!(size() <= 4 * before, "{} bytes, which were {before}", size());
+        assert!(size() <= 4 * before, "the index grew to {} bytes from {before}", size());
     }
 }

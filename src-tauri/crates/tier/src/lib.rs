@@ -1,17 +1,18 @@
-//! Computed KV state, kept so that no prefix is computed twice: not after an unload, a restart or a model swap.
+//! Cache of computed KV state. No prefix is computed twice, even across model unloads, restarts and model swaps.
 //!
-//! The unit is the [`Chunk`]: the rows of 256 tokens in all layers of one model. Its name is a keyed hash over everything that
-//! decides those rows, so chunks never change, and every index of them can be thrown away and built again. A [`Tier`] is a place
-//! that keeps chunks.
+//! The unit is the [`Chunk`]: the rows of 256 tokens in all layers of one model. Its id is a keyed hash of everything
+//! that determines those rows. Chunks are therefore immutable, and every index can be rebuilt. A [`Tier`] stores
+//! chunks.
 //!
-//! **Invariant:** a hit may change latency, never the answer. Any doubt (hash, tokens, checksum, geometry, position,
-//! arithmetic) is a miss, and what missed is computed again. Nothing here knows tensors, models, chats or HTTP.
+//! **Invariant:** a hit may change latency, never the answer. Any mismatch (hash, tokens, checksum, geometry,
+//! position, arithmetic) is a miss, and the rows are recomputed. This crate does not depend on tensors, models, chats
+//! or HTTP.
 //!
-//! The life of a prefix, which one process computes and another finds:
+//! Example: one process computes a prefix and stores it; another process restores it.
 //!
 //! ```
 //! # use std::{sync::Arc, time::{Duration, Instant}};
-//! # use cairn_tier::{*, tiers::Why};
+//! # use cairn_tier::{*, tiers::MissReason};
 //! # struct Wall(Instant);
 //! # impl Clock for Wall {
 //! #     fn now(&self) -> Duration { self.0.elapsed() }
@@ -25,12 +26,12 @@
 //! # let rows = RowTypes { keys: cairn_gguf::DType::F16, values: cairn_gguf::DType::F16 };
 //! let open = || -> Result<Tiers, Box<dyn std::error::Error>> {
 //!     let keys = FileKeys::new(&namespace);
-//!     let ssd = Ssd::open(Arc::new(cairn_disk::RealDisk), home.path(), keys, SsdOptions::default(), || [0; 24])?;
-//!     let ssd = Some(Lower::ssd(&Arc::new(ssd), 20 << 30, 0));
+//!     let ssd = SsdTier::open(Arc::new(cairn_disk::RealDisk), home.path(), keys, SsdOptions::default(), || [0; 24])?;
+//!     let ssd = Some(LowerTier::ssd(&Arc::new(ssd), 20 << 30, 0));
 //!     Ok(Tiers::open(Config { ssd, ..Config::new(4 << 30) }, Arc::new(Wall(Instant::now())))?)
 //! };
 //!
-//! // Somebody computed 600 tokens and their conversation is idle: the rows go down in chunks.
+//! // A conversation of 600 tokens is idle: its rows are written in chunks.
 //! let tiers = open()?;
 //! let mut chain = Chain::new(&namespace, &fingerprint);
 //! for (index, keys) in prompt.chunks(identity::CHUNK_TOKENS).enumerate() {
@@ -48,27 +49,27 @@
 //!     };
 //!     let chunk = Chunk { head: Arc::new(head), payload: Arc::new(vec![7; 4096]) };
 //!     let owner = Owner::new("chat-12");
-//!     tiers.store(Offer { chunk, why: StoreWhy::Idle, owner, recompute: Duration::from_secs(2) })?;
+//!     tiers.store(StoreRequest { chunk, reason: StoreReason::Idle, owner, recompute: Duration::from_secs(2) })?;
 //! }
 //! tiers.close(Duration::from_secs(2));
 //!
-//! // After a restart the prefix is found, as far as a request has it in common, and comes back from the disk.
+//! // After a restart the prefix is found and restored from disk.
 //! let tiers = open()?;
-//! assert!(tiers.settle(Duration::from_secs(10)), "the folder has been scanned");
-//! let prefix = Prefix { namespace, fingerprint, keys: prompt, class: Some(class), lossy: false, groups: Groups::FULL };
-//! let coverage = tiers.find(&prefix);
+//! assert!(tiers.wait_idle(Duration::from_secs(10)), "the folder is scanned");
+//! let prefix = Prefix { namespace, fingerprint, keys: prompt, class: Some(class), allow_lossy: false, groups: Groups::FULL };
+//! let coverage = tiers.lookup(&prefix);
 //! assert_eq!(coverage.tokens(), 600);
 //! let mut restoring = tiers.restore(&coverage, 0..600, Duration::from_secs(1));
 //! let mut tokens = 0;
 //! let end = loop {
 //!     match restoring.try_next() {
-//!         Next::Ready(restored) => tokens += restored.rows(),
-//!         Next::Waiting => std::thread::yield_now(),
-//!         Next::Ended(end) => break end,
+//!         RestorePoll::Ready(restored) => tokens += restored.rows(),
+//!         RestorePoll::Pending => std::thread::yield_now(),
+//!         RestorePoll::Ended(end) => break end,
 //!     }
 //! };
-//! assert_eq!((tokens, end), (600, End::Complete));
-//! assert_eq!(tiers.trace(&prefix).why, Why::Whole);
+//! assert_eq!((tokens, end), (600, RestoreEnd::Complete));
+//! assert_eq!(tiers.trace(&prefix).reason, MissReason::FullHit);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -79,6 +80,7 @@ pub mod chunk;
 mod clock;
 pub mod cost;
 mod coverage;
+mod eviction_set;
 pub mod format;
 pub mod identity;
 mod index;
@@ -86,25 +88,25 @@ mod key;
 mod owner;
 mod policy;
 pub mod remote;
-mod shelf;
 pub mod ssd;
 pub mod tier;
 pub mod tiers;
-mod worth;
+mod weighted_lru;
 
 pub use chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 pub use clock::Clock;
-pub use cost::{Candidate, Choice, Costs, Rates};
-pub use coverage::{Coverage, Groups, Held, Prefix, Step};
-pub use format::{Check, FileKeys, Packing};
+pub use cost::{Candidate, CostModel, ReadRates, RestorePlan};
+pub use coverage::{Coverage, Groups, Prefix, ResidentRows, RestoreStep};
+pub use format::{Checksum, FileKeys, Packing};
 pub use identity::{Chain, ChunkHash, Fingerprint, Namespace, WeightsDigest};
 pub use key::Key;
 pub use owner::Owner;
-pub use policy::Aged;
-pub use remote::{Bucket, Files, Folder, Remote, RemoteOptions};
-pub use ssd::{Ssd, SsdOptions};
-pub use tier::{Miss, Place, Stored, Tier, TierError, Wanted};
+pub use policy::{ChunkStats, EvictionPolicy, LeastRecentlyUsed};
+pub use remote::{Bucket, FileStore, RemoteOptions, RemoteTier, SharedFolder};
+pub use ssd::{SsdOptions, SsdTier};
+pub use tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
 pub use tiers::{
-    Answering, Config, End, Floor, Kept, Lower, Next, Offer, Refused, Restored, Restoring, StoreWhy, Tiers, Trace,
+    Config, GenerationGuard, LookupTrace, LowerTier, MinFreeSpace, Restore, RestoreEnd, RestorePoll, RestoredChunk,
+    StoreError, StoreOutcome, StoreReason, StoreRequest, Tiers,
 };
-pub use worth::{Facts, LeastRecent, Worth};
+pub use weighted_lru::WeightedLru;

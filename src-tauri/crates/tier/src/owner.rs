@@ -1,32 +1,32 @@
-//! Whose chunks: a chat or a client, by a name that means nothing here.
+//! Owners of chunks, such as a chat or a client.
 
 use std::borrow::Borrow;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Somebody who may ask that all that is only theirs be deleted. An opaque name.
+/// Opaque name of an owner. An owner can delete the chunks that no other owner shares.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Owner(Arc<str>);
 
 impl Owner {
-    /// Bytes that a name may have.
+    /// Maximum length of a name.
     pub const MAX_BYTES: usize = 128;
-    /// How many owners of one thing are remembered. Clients may name another one with each request, and what so many share is nobody's
-    /// own: it goes with the last of those.
-    pub const MOST: usize = 64;
+    /// Maximum number of owners of one chunk. A client may send a new owner with each request, so the number is
+    /// bounded. A chunk with this many owners is deleted together with the last of them.
+    pub const MAX_PER_CHUNK: usize = 64;
 
-    /// The owner of this name; none where the name is empty or too long to store.
+    /// Returns the owner with this name, or `None` if the name is empty or too long.
     pub fn new(name: &str) -> Option<Self> {
         (1..=Self::MAX_BYTES).contains(&name.len()).then(|| Self(Arc::from(name)))
     }
 
-    /// Becomes one of these owners, as long as there are not too many. Returns whether that is news.
-    pub fn join(&self, owners: &mut BTreeSet<Self>) -> bool {
-        owners.len() < Self::MOST && owners.insert(self.clone())
+    /// Adds this owner unless the set is full. Returns whether the set changed.
+    pub fn add_to(&self, owners: &mut BTreeSet<Self>) -> bool {
+        owners.len() < Self::MAX_PER_CHUNK && owners.insert(self.clone())
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,52 +1,66 @@
-//! What leaves a full place first: what was used longest ago, aged a little by what it is worth.
-//!
-//! Chunks leave in the order of their last use, leaves first. One that saves more time for its bytes, or was of use more often
-//! lately, counts as used a little later than it was: each doubling is worth [`LATER`] of a turnover of all that is kept, so chunks
-//! that were never used again go before their like that were. The lift is small on purpose: prompts of one person come back
-//! soon or not at all, and a frequency that weighs more keeps what was once loved over what is in use
-//! (`policy/tests.rs` measures it against plain recency and against the future).
-//!
-//! Ranks never change by the mere passing of time, since both sides of a comparison would age alike.
+//! Eviction policies: which chunk leaves a full tier first, and which chunks are written to a lower tier.
 
-#[cfg(test)]
-mod replay;
-#[cfg(test)]
-mod tests;
-#[cfg(test)]
-mod trace;
+use std::time::Duration;
 
-use crate::tier::Place;
-use crate::worth::{Facts, LeastRecent, Worth};
+use crate::tier::TierKind;
 
-/// What a doubling of worth counts for, as a part of the chunks that are kept.
-const LATER: f64 = 0.07;
-/// So few chunks are one long prompt or two, and recency alone decides what is left of them.
-const FEW: usize = 320;
-/// What computing again usually takes, in seconds per byte: 10 ms for a token of 128 KiB.
-const USUAL_S_PER_BYTE: f64 = 0.01 / (128.0 * 1024.0);
-/// Doublings that the saved time may count for, either way.
-const MOST: f64 = 8.0;
+/// Half-life of a hit's weight.
+const HALF_LIFE: Duration = Duration::from_secs(6 * 3600);
 
-/// See the module.
+/// Only reuse after this pause counts as a return: quick reuse usually belongs to one conversation that then ends.
+pub(crate) const RETURN_PAUSE: Duration = Duration::from_secs(30 * 60);
+
+/// Returns `warmth` after it decayed for some time.
+pub(crate) fn cooled(warmth: f64, after: Duration) -> f64 {
+    warmth * (-after.as_secs_f64() / HALF_LIFE.as_secs_f64()).exp2()
+}
+
+/// Usage statistics of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct ChunkStats {
+    /// Global use counter at the last use: higher means more recent. Unlike a clock it never goes back.
+    pub last_use: u64,
+    /// Time of the last use, by the injected clock.
+    pub last_use_at: Duration,
+    /// Number of restores and of uses in pages.
+    pub hits: u32,
+    /// Hits after a pause of at least half an hour.
+    pub returns: u32,
+    /// Decayed number of hits at the last use; the half-life is six hours.
+    pub warmth: f64,
+    /// Number of all stored chunks. A policy scales recency by it.
+    pub stored_chunks: usize,
+    /// Size of the rows.
+    pub bytes: u64,
+    /// Estimated time to recompute the rows.
+    pub recompute: Duration,
+    /// Whether the chunk has an owner, such as a chat or a client that may return.
+    pub owned: bool,
+    /// Whether the chunk is pinned.
+    pub pinned: bool,
+}
+
+/// Rates chunks. Called with a lock held, so implementations only compute.
+pub trait EvictionPolicy: Send + Sync {
+    /// Returns the eviction rank; the lowest rank is evicted first. Recomputed after each use. A chunk is never
+    /// evicted before the chunks that continue it.
+    fn rank(&self, stats: &ChunkStats) -> u64;
+
+    /// Returns whether a chunk that is idle or about to be evicted should be written to `tier`.
+    fn should_write(&self, stats: &ChunkStats, tier: TierKind) -> bool;
+}
+
+/// Plain LRU. A chunk without an owner is written only after a second use, so that one-shot prompts do not wear the
+/// disk.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Aged;
+pub struct LeastRecentlyUsed;
 
-impl Worth for Aged {
-    fn rank(&self, facts: &Facts) -> u64 {
-        let saved = facts.recompute.as_secs_f64() / facts.bytes.max(1) as f64 / USUAL_S_PER_BYTE;
-        // Where nobody knows what computing takes, it is the usual.
-        let saved = if saved > 0.0 { saved.log2().clamp(-MOST, MOST) } else { 0.0 };
-        let turnover = facts.kept.saturating_sub(FEW) as f64;
-        let lift = LATER * turnover * (saved + (1.0 + facts.warmth).log2());
-        facts.last_use.saturating_add_signed(lift as i64)
+impl EvictionPolicy for LeastRecentlyUsed {
+    fn rank(&self, stats: &ChunkStats) -> u64 {
+        stats.last_use
     }
 
-    /// A disk wears: most of what a conversation computes is used again within it, from RAM, and never afterwards. What lies on the
-    /// disk already has paid for that.
-    fn deserves(&self, facts: &Facts, place: Place) -> bool {
-        match place {
-            Place::Ssd => facts.returns > 0 || facts.owned || facts.pinned,
-            Place::Ram | Place::Remote => LeastRecent.deserves(facts, place),
-        }
+    fn should_write(&self, stats: &ChunkStats, _place: TierKind) -> bool {
+        stats.hits > 0 || stats.owned || stats.pinned
     }
 }

@@ -1,93 +1,98 @@
 //! The remote tier: a folder on a file server, or a bucket.
 //!
-//! The place belongs to others, too. It may be slow, hang for minutes, lose files, or be full of what strangers put there. So:
+//! The server is not trusted and not reliable: it may be slow, hang for minutes, lose files, or contain files of
+//! strangers. Therefore:
 //!
-//! * its files are sealed, and whatever is not what a holder of the same keys wrote under that name is a miss;
-//! * every call is made by one of a few threads of its own, has a deadline, and is given up then; nobody joins those threads;
-//! * after failures a breaker keeps calls away from it, at first for a minute; only scans, writes and removals try again, never a read
-//!   that somebody waits for;
-//! * what is there is known from a listing in memory, which scans refresh.
+//! * Files are encrypted. Any file that a holder of the same keys did not write under that name is a miss.
+//! * A few dedicated threads make all calls. Each call has a deadline after which it is abandoned. The threads are
+//!   never joined.
+//! * After failures a circuit breaker stops calls, at first for a minute. Only scans, writes and removals probe again,
+//!   never a read that a restore waits for.
+//! * The known files are listed in memory. Scans refresh the listing.
 //!
-//! Others may keep files of the same format there, under other names: those of an installation with another secret are left alone.
+//! Installations with another secret may store files in the same folder under other names. Their files are left
+//! untouched.
 //!
-//! Files have the format and the names of the SSD tier's, so that either can be copied to the other. A file is made complete and only
-//! where there is none of that name, so that many machines may share a place.
+//! Files have the format and names of the SSD tier, so they can be copied between the two. A file is created
+//! atomically and only if the name is free, so many machines may share a folder or bucket.
 //!
-//! **Invariant:** what [`Tier::load`] returns is what [`Tier::save`] was given under that name by a holder of the same keys, and no
-//! call takes much longer than the deadlines of [`RemoteOptions`].
+//! **Invariant:** [`Tier::load`] returns only what a holder of the same keys passed to [`Tier::save`] under that name.
+//! No call takes much longer than the timeouts of [`RemoteOptions`].
 
-mod breaker;
 mod bucket;
-mod crew;
-mod files;
+mod circuit_breaker;
+mod file_store;
 mod folder;
-mod names;
+mod listing;
+mod request_pool;
 mod scan;
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use self::breaker::Breaker;
-use self::crew::{Crew, Pending};
-use self::names::{Name, Names};
+use parking_lot::Mutex;
+
+use self::circuit_breaker::CircuitBreaker;
+use self::listing::{ChunkFileName, Listing};
+use self::request_pool::{PendingRequest, RequestPool};
 use self::scan::FRONT_BYTES;
 use crate::chunk::{Chunk, ChunkId};
 use crate::clock::Clock;
-use crate::format::{Check, FileKeys, Header, NONCE_BYTES, Packing, decode, encode};
+use crate::format::{Checksum, FileKeys, Header, NONCE_BYTES, Packing, decode, encode};
 use crate::identity::Namespace;
-use crate::tier::{Miss, Place, Stored, Tier, TierError, Wanted};
+use crate::tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
 
 pub use bucket::Bucket;
-pub use files::{Files, Listed};
-pub use folder::Folder;
+pub use file_store::{FileEntry, FileStore};
+pub use folder::SharedFolder;
 
-/// How a remote place is used.
+/// Options of a remote tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteOptions {
-    /// How rows are stored.
+    /// Compression of rows.
     pub packing: Packing,
-    /// How long a call may take that moves next to nothing.
-    pub answer: Duration,
-    /// What is added for a call that moves bytes: as long as they take at this rate.
-    pub bytes_per_s: u64,
-    /// How long a listing may take.
-    pub list: Duration,
-    /// How old a listing may be. Scans in between tell what is known.
-    pub relist: Duration,
+    /// Timeout of a call that transfers next to nothing.
+    pub response_timeout: Duration,
+    /// Minimum transfer rate. It extends the timeout of calls that transfer bytes.
+    pub min_bytes_per_s: u64,
+    /// Timeout of a listing.
+    pub list_timeout: Duration,
+    /// Minimum time between listings. Scans in between use the last one.
+    pub list_interval: Duration,
 }
 
 impl Default for RemoteOptions {
     fn default() -> Self {
         Self {
             packing: Packing::default(),
-            answer: Duration::from_secs(5),
-            bytes_per_s: 4 << 20,
-            list: Duration::from_secs(60),
-            relist: Duration::from_secs(300),
+            response_timeout: Duration::from_secs(5),
+            min_bytes_per_s: 4 << 20,
+            list_timeout: Duration::from_secs(60),
+            list_interval: Duration::from_secs(300),
         }
     }
 }
 
-/// Whether a call may be the one that finds out if a place that failed is back.
+/// Whether a call may probe a server that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Try {
-    Yes,
-    No,
+enum Probe {
+    Allowed,
+    Forbidden,
 }
 
-/// See the module.
-pub struct Remote {
-    files: Arc<dyn Files>,
-    crew: Crew,
-    breaker: Breaker,
-    names: Names,
-    /// See [`Tier::heard_at`].
-    heard_at_ns: Arc<AtomicU64>,
-    /// When the names were listed. Held while they are.
+/// The remote tier; see the module.
+pub struct RemoteTier {
+    files: Arc<dyn FileStore>,
+    pool: RequestPool,
+    breaker: CircuitBreaker,
+    names: Listing,
+    /// See [`Tier::last_response_at`].
+    last_response_ns: Arc<AtomicU64>,
+    /// Time of the last listing. Locked during a listing.
     listed_at: Mutex<Option<Duration>>,
     keys: FileKeys,
     options: RemoteOptions,
@@ -95,29 +100,29 @@ pub struct Remote {
     clock: Arc<dyn Clock>,
 }
 
-impl Remote {
-    /// Uses a place through threads of its own. Nothing is asked of it yet. `nonce` gives random bytes, other ones each time, on every
-    /// machine that shares the place.
+impl RemoteTier {
+    /// Opens a remote tier with its own threads. Makes no call yet. `nonce` must return unique random bytes, also
+    /// across the machines that share the tier.
     ///
     /// # Errors
-    /// Where the system gives no threads, or the machine's bytes are in the other order.
+    /// If no threads can be created, or the machine is big-endian.
     pub fn open(
-        files: Arc<dyn Files>,
+        files: Arc<dyn FileStore>,
         keys: FileKeys,
         options: RemoteOptions,
         clock: Arc<dyn Clock>,
         nonce: impl Fn() -> [u8; NONCE_BYTES] + Send + Sync + 'static,
     ) -> Result<Self, TierError> {
         if cfg!(target_endian = "big") {
-            return Err(TierError::Failed("chunks are kept on little-endian machines only".to_owned()));
+            return Err(TierError::Failed("chunks are supported only on little-endian machines".to_owned()));
         }
-        let crew = Crew::new(files.threads()).map_err(|error| TierError::Failed(error.to_string()))?;
+        let pool = RequestPool::new(files.threads()).map_err(|error| TierError::Failed(error.to_string()))?;
         Ok(Self {
-            crew,
+            pool,
             files,
-            breaker: Breaker::default(),
-            names: Names::default(),
-            heard_at_ns: Arc::default(),
+            breaker: CircuitBreaker::default(),
+            names: Listing::default(),
+            last_response_ns: Arc::default(),
             listed_at: Mutex::default(),
             keys,
             options,
@@ -126,42 +131,45 @@ impl Remote {
         })
     }
 
-    /// The keys of a place that everyone who has this namespace's secret shares: sealed, and checked against malice. Files that are not
-    /// sealed are made with [`FileKeys::new`] and [`Check::Keyed`].
-    pub fn keys(place: &Namespace) -> FileKeys {
-        FileKeys::new(place).checked(Check::Keyed).sealed(place.derive("kvc1 seal"))
+    /// Derives the keys for a namespace that several installations share: encrypted, with keyed checksums. For
+    /// unencrypted files use [`FileKeys::new`] with [`Checksum::Keyed`].
+    pub fn keys(namespace: &Namespace) -> FileKeys {
+        FileKeys::new(namespace).with_checksum(Checksum::Keyed).with_encryption(namespace.derive("kvc1 seal"))
     }
 
-    /// Whether it is called at all. Not after it failed, until it has been tried again.
+    /// Returns whether calls are made. After failures no calls are made until a probe succeeds.
     pub fn is_up(&self) -> bool {
         self.breaker.is_closed()
     }
 
-    /// How long a call may take that moves so many bytes.
-    fn within(&self, bytes: u64) -> Duration {
-        self.options.answer + Duration::from_millis(bytes.saturating_mul(1000) / self.options.bytes_per_s.max(1))
+    /// Returns the timeout of a call that transfers this many bytes.
+    fn timeout(&self, bytes: u64) -> Duration {
+        self.options.response_timeout
+            + Duration::from_millis(bytes.saturating_mul(1000) / self.options.min_bytes_per_s.max(1))
     }
 
-    /// Has the place called. Every call that is begun is to be ended.
+    /// Starts a call. Every started call must be finished with `end`.
     fn begin<T: Send + 'static>(
         &self,
-        may_try: Try,
+        may_try: Probe,
         within: Duration,
-        call: impl FnOnce(&dyn Files) -> Result<T, TierError> + Send + 'static,
-    ) -> Result<Pending<T>, TierError> {
-        if !self.breaker.admits(self.clock.now(), may_try == Try::Yes) {
-            return Err(TierError::Away("the remote place failed, and is left alone for a while".to_owned()));
+        call: impl FnOnce(&dyn FileStore) -> Result<T, TierError> + Send + 'static,
+    ) -> Result<PendingRequest<T>, TierError> {
+        if !self.breaker.admits(self.clock.now(), may_try == Probe::Allowed) {
+            return Err(TierError::Unavailable(
+                "the remote tier failed recently and is not called for a while".to_owned(),
+            ));
         }
         let files = Arc::clone(&self.files);
-        self.crew
+        self.pool
             .begin(within, move || call(files.as_ref()))
             .inspect_err(|_| self.breaker.note(self.clock.now(), false))
     }
 
-    /// What a call gave.
-    fn end<T>(&self, call: Pending<T>) -> Result<T, TierError> {
+    /// Waits for a call and records its result.
+    fn end<T>(&self, call: PendingRequest<T>) -> Result<T, TierError> {
         let result = call.wait();
-        // A place that is full answers.
+        // A full server responds, so it counts as a success.
         let went_well = matches!(result, Ok(_) | Err(TierError::Full(_)));
         self.breaker.note(self.clock.now(), went_well);
         result
@@ -169,16 +177,16 @@ impl Remote {
 
     fn ask<T: Send + 'static>(
         &self,
-        may_try: Try,
+        may_try: Probe,
         within: Duration,
-        call: impl FnOnce(&dyn Files) -> Result<T, TierError> + Send + 'static,
+        call: impl FnOnce(&dyn FileStore) -> Result<T, TierError> + Send + 'static,
     ) -> Result<T, TierError> {
         self.end(self.begin(may_try, within, call)?)
     }
 
-    fn read(&self, may_try: Try, name: &Name, part: std::ops::Range<u64>) -> Result<Vec<u8>, Miss> {
-        let (path, within) = (name.path(), self.within(part.end - part.start));
-        let (heard, clock) = (Arc::clone(&self.heard_at_ns), Arc::clone(&self.clock));
+    fn read(&self, may_try: Probe, name: &ChunkFileName, part: std::ops::Range<u64>) -> Result<Vec<u8>, Miss> {
+        let (path, within) = (name.path(), self.timeout(part.end - part.start));
+        let (heard, clock) = (Arc::clone(&self.last_response_ns), Arc::clone(&self.clock));
         let heard = move || heard.store(clock.now().as_nanos() as u64, Ordering::Relaxed);
         let read = self.ask(may_try, within, move |files| files.read(&path, part, within, &heard))?;
         read.ok_or_else(|| {
@@ -187,62 +195,62 @@ impl Remote {
         })
     }
 
-    /// The file under a name, all of it if it is ours. No more is read than a header says that was checked.
-    fn read_file(&self, name: &Name) -> Result<Vec<u8>, Miss> {
+    /// Reads a whole file. Reads no more than the size in a verified header.
+    fn read_file(&self, name: &ChunkFileName) -> Result<Vec<u8>, Miss> {
         if let Some(bytes) = self.names.file_bytes(name) {
-            return self.read(Try::No, name, 0..bytes);
+            return self.read(Probe::Forbidden, name, 0..bytes);
         }
-        let mut file = self.read(Try::No, name, 0..FRONT_BYTES)?;
+        let mut file = self.read(Probe::Forbidden, name, 0..FRONT_BYTES)?;
         let bytes = scan::header(&file, name, &self.keys)?.file_bytes;
         let have = file.len() as u64;
         if have < bytes.min(FRONT_BYTES) {
-            return Err(Miss::Damaged("it has another length"));
+            return Err(Miss::Damaged("the file has another length than its header says"));
         }
         if have < bytes {
-            file.append(&mut self.read(Try::No, name, have..bytes)?);
+            file.append(&mut self.read(Probe::Forbidden, name, have..bytes)?);
         }
         file.truncate(bytes as usize);
         Ok(file)
     }
 
-    /// What is there under this chunk's name, if those who could use the chunk can use it.
-    fn as_good(&self, name: &Name, header: &Header) -> Result<Option<Header>, TierError> {
-        let there = match self.read(Try::Yes, name, 0..FRONT_BYTES) {
+    /// Returns the header of the stored file if it serves every request that the new chunk would serve.
+    fn equivalent_file(&self, name: &ChunkFileName, header: &Header) -> Result<Option<Header>, TierError> {
+        let existing = match self.read(Probe::Allowed, name, 0..FRONT_BYTES) {
             Ok(front) => scan::header(&front, name, &self.keys).ok(),
             Err(Miss::Tier(error)) => return Err(error),
             Err(_) => None,
         };
-        let serves = |there: &Header| {
-            there.id == header.id && there.class == header.class && (header.flags.lossy || !there.flags.lossy)
+        let serves = |existing: &Header| {
+            existing.id == header.id && existing.class == header.class && (header.flags.lossy || !existing.flags.lossy)
         };
-        Ok(there.filter(serves))
+        Ok(existing.filter(serves))
     }
 
-    /// A name for what has to lie somewhere while it is written.
+    /// Returns a random name for a temporary file.
     fn draft(&self) -> String {
-        (self.nonce)().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode((self.nonce)())
     }
 }
 
-impl Tier for Remote {
-    fn place(&self) -> Place {
-        Place::Remote
+impl Tier for RemoteTier {
+    fn kind(&self) -> TierKind {
+        TierKind::Remote
     }
 
-    fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
+    fn scan(&self, each: &mut dyn FnMut(StoredChunk)) -> Result<(), TierError> {
         scan::scan(self, each)
     }
 
-    fn may_hold(&self, id: &ChunkId) -> bool {
-        self.breaker.is_closed() && self.names.may_hold(&Name::of(id))
+    fn may_contain(&self, id: &ChunkId) -> bool {
+        self.breaker.is_closed() && self.names.may_contain(&ChunkFileName::of(id))
     }
 
-    fn heard_at(&self) -> Option<Duration> {
-        Some(Duration::from_nanos(self.heard_at_ns.load(Ordering::Relaxed)))
+    fn last_response_at(&self) -> Option<Duration> {
+        Some(Duration::from_nanos(self.last_response_ns.load(Ordering::Relaxed)))
     }
 
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
-        let name = Name::of(&wanted.id);
+    fn load(&self, wanted: &ChunkRequest<'_>) -> Result<Chunk, Miss> {
+        let name = ChunkFileName::of(&wanted.id);
         let loaded = self.read_file(&name).and_then(|file| decode(&file, &self.keys, wanted));
         if let Err(Miss::Damaged(_) | Miss::Foreign) = loaded {
             self.names.spoil(name);
@@ -250,39 +258,39 @@ impl Tier for Remote {
         loaded
     }
 
-    fn save(&self, chunk: &Chunk) -> Result<Stored, TierError> {
-        let name = Name::of(&chunk.head.id);
+    fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
+        let name = ChunkFileName::of(&chunk.head.id);
         let encoded = encode(chunk, self.options.packing, &self.keys, (self.nonce)())?;
         let header = encoded.header().clone();
-        let kept = |header: &Header| {
+        let record_saved = |header: &Header| {
             let stored = header.stored(header.file_bytes);
-            let stored = Stored { keys: Some(Arc::clone(&chunk.head.keys)), ..stored };
+            let stored = StoredChunk { keys: Some(Arc::clone(&chunk.head.keys)), ..stored };
             self.names.wrote(name, stored.clone());
             stored
         };
-        let within = self.within(header.file_bytes);
-        // Nothing is sent where it is known to be there.
+        let within = self.timeout(header.file_bytes);
+        // A file that is known to exist is not sent again.
         if !self.names.is_listed(&name) {
             let (path, file, draft) = (name.path(), encoded.to_vec(), self.draft());
-            if self.ask(Try::Yes, within, move |files| files.create(&path, file, &draft, within))? {
-                return Ok(kept(&header));
+            if self.ask(Probe::Allowed, within, move |files| files.create(&path, file, &draft, within))? {
+                return Ok(record_saved(&header));
             }
         }
-        // Of a file that is spoiled further on, the head may be right.
+        // The header of a damaged file may be intact.
         if !self.names.is_spoiled(&name)
-            && let Some(there) = self.as_good(&name, &header)?
+            && let Some(existing) = self.equivalent_file(&name, &header)?
         {
-            return Ok(kept(&there));
+            return Ok(record_saved(&existing));
         }
         let (path, file, draft) = (name.path(), encoded.to_vec(), self.draft());
-        self.ask(Try::Yes, within, move |files| files.replace(&path, file, &draft, within))?;
-        Ok(kept(&header))
+        self.ask(Probe::Allowed, within, move |files| files.replace(&path, file, &draft, within))?;
+        Ok(record_saved(&header))
     }
 
     fn remove(&self, id: &ChunkId) -> Result<(), TierError> {
-        let name = Name::of(id);
-        let (path, within) = (name.path(), self.options.answer);
-        self.ask(Try::Yes, within, move |files| files.remove(&path, within))?;
+        let name = ChunkFileName::of(id);
+        let (path, within) = (name.path(), self.options.response_timeout);
+        self.ask(Probe::Allowed, within, move |files| files.remove(&path, within))?;
         self.names.forget(&name);
         Ok(())
     }

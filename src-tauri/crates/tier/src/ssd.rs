@@ -1,25 +1,25 @@
-//! The SSD tier: a folder with a file per chunk.
+//! The SSD tier: a folder with one file per chunk.
 //!
 //! ```text
 //! <root>/owner.lock                      held by the process that may remove files
 //! <root>/v1/<16 hex of the fingerprint>/<first 2 hex of the hash>/<32 hex of the hash>.<full|window>.kvc
-//! <root>/v1/drafts/                      files that are being written; locked by whoever writes them
-//! <root>/v1/bad/                         at most 3 damaged files, for people to look at
+//! <root>/v1/drafts/                      files that are being written; locked by their writer
+//! <root>/v1/bad/                         quarantine: at most 3 damaged files
 //! ```
 //!
-//! The files are the truth: there is nothing else to keep in step with them. A file is written under a passing name and renamed, so
-//! that a name leads to all of a chunk or to none of it; whether it reached the disk is left to the system, because a file says
-//! itself whether it is whole, and one that is not is a miss. Removing is synced, because people who delete mean it.
+//! The files are the only source of truth. A file is written as a draft and renamed, so a name refers to a complete
+//! chunk. Writes are not synced: a file that is incomplete after a power cut fails verification and is a miss.
+//! Removals are synced, because users rely on deletion.
 //!
-//! The first process to come is the owner. Others are guests: they read and add, and never remove. Files are read and written past
-//! the page cache, several pieces at a time.
+//! The first process to open the folder is its owner. Other processes are guests: they read and add files but never
+//! remove them. Reads and writes use direct I/O, with several pieces in flight.
 //!
-//! Several installations may use one folder, each with its own names and keys. What another one wrote, as its header says, is as if it
-//! were not there: it is not told of, not counted, not checked and not removed, by its owner either. Only what must stay free on the
-//! disk is common to all.
+//! Several installations may share one folder, each with its own names and keys. Files whose header has another
+//! installation's id are ignored: not reported, counted, verified or removed, not even by the owner. Only the free
+//! space on the disk is common.
 //!
-//! **Invariant:** what [`Tier::load`] returns is what [`Tier::save`] was given under that name by a holder of the same keys. Whatever
-//! else lies there is a miss.
+//! **Invariant:** [`Tier::load`] returns only what a holder of the same keys passed to [`Tier::save`] under that name.
+//! Everything else is a miss.
 
 mod fsck;
 mod layout;
@@ -31,29 +31,30 @@ mod scan;
 mod tests;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use cairn_disk::{Disk, Lock};
+use parking_lot::Mutex;
 
 use crate::chunk::{Chunk, ChunkId};
 use crate::format::{FileKeys, NONCE_BYTES, Packing};
-use crate::tier::{Miss, Place, Stored, Tier, TierError, Wanted};
+use crate::tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
 
-pub use fsck::Report;
+pub use fsck::FsckReport;
 use layout::Layout;
-use load::Work;
+use load::IoBuffers;
 
-/// Damaged files that are kept.
+/// Maximum number of quarantined files.
 const MAX_ASIDE: usize = 3;
 
-/// How a folder is used.
+/// Options of an SSD tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SsdOptions {
-    /// Whether a chunk is on the disk once it is saved. Otherwise a power cut may take those of the last half minute.
+    /// Whether a saved chunk is synced to disk. Otherwise a power cut may lose the chunks of the last half minute.
     pub durable: bool,
-    /// How rows are stored.
+    /// Compression of rows.
     pub packing: Packing,
-    /// Pieces of a file that are read at once: a disk is fast when it has several things to do.
+    /// Number of pieces of a file that are read concurrently. Disks are faster with several requests in flight.
     pub threads: usize,
 }
 
@@ -63,8 +64,8 @@ impl Default for SsdOptions {
     }
 }
 
-/// See the module.
-pub struct Ssd {
+/// The SSD tier; see the module.
+pub struct SsdTier {
     disk: Arc<dyn Disk>,
     layout: Layout,
     keys: FileKeys,
@@ -72,21 +73,20 @@ pub struct Ssd {
     options: SsdOptions,
     packing: Mutex<Packing>,
     owner: Mutex<Option<Lock>>,
-    /// Memory for reading and writing, kept for the next time.
-    work: Mutex<Vec<Work>>,
-    /// What is known of files that were looked at.
-    heads: Mutex<scan::Heads>,
-    /// Held while damaged files are counted and moved.
+    /// Buffers for reuse.
+    work: Mutex<Vec<IoBuffers>>,
+    /// State of files that were read before.
+    heads: Mutex<scan::FileCache>,
+    /// Locked while damaged files are counted and moved.
     aside: Mutex<()>,
 }
 
-impl Ssd {
-    /// Opens the folder at `root`, which is made where there is none, and takes it over unless another process has it. Files that
-    /// dead processes left half written are removed. `nonce` gives random bytes, other ones each time; they are used where the keys
-    /// seal.
+impl SsdTier {
+    /// Opens the folder at `root`, creates it if missing, and becomes its owner unless another process is. Removes
+    /// abandoned drafts. `nonce` must return unique random bytes; they are used if the keys encrypt.
     ///
     /// # Errors
-    /// Where it cannot be made or written to.
+    /// If the folder cannot be created or written.
     pub fn open(
         disk: Arc<dyn Disk>,
         root: &Path,
@@ -95,7 +95,7 @@ impl Ssd {
         nonce: impl Fn() -> [u8; NONCE_BYTES] + Send + Sync + 'static,
     ) -> Result<Self, TierError> {
         if cfg!(target_endian = "big") {
-            return Err(TierError::Failed("chunks are kept on little-endian machines only".to_owned()));
+            return Err(TierError::Failed("chunks are supported only on little-endian machines".to_owned()));
         }
         let layout = Layout::new(root);
         for folder in [layout.drafts(), layout.bad()] {
@@ -113,64 +113,64 @@ impl Ssd {
             heads: Mutex::default(),
             aside: Mutex::default(),
         };
-        ssd.try_own();
-        // One that cannot be removed takes room, and stands in nobody's way.
-        let _ = ssd.disk.remove_dead_drafts(&ssd.layout.drafts());
+        ssd.try_acquire_ownership();
+        // A draft that cannot be removed only wastes space.
+        let _ = ssd.disk.remove_stale_temp_files(&ssd.layout.drafts());
         Ok(ssd)
     }
 
-    /// Takes the folder over if no other process has it, and says whether this one has it now.
-    pub fn try_own(&self) -> bool {
-        let mut owner = locked(&self.owner);
+    /// Becomes the owner if no other process is. Returns whether this process is the owner.
+    pub fn try_acquire_ownership(&self) -> bool {
+        let mut owner = self.owner.lock();
         if owner.is_none() {
-            // Where there are no locks, as on some network file systems, nobody may remove what another may be using.
-            *owner = Lock::try_take(&self.layout.owner_lock()).ok();
+            // Without file locks (some network file systems) no process may remove files.
+            *owner = Lock::try_acquire(&self.layout.owner_lock()).ok();
         }
         owner.is_some()
     }
 
-    /// Whether this process may remove files.
+    /// Returns whether this process may remove files.
     pub fn is_owner(&self) -> bool {
-        locked(&self.owner).is_some()
+        self.owner.lock().is_some()
     }
 
-    /// Stores rows in this way from now on.
+    /// Changes the compression of chunks that are saved from now on.
     pub fn set_packing(&self, packing: Packing) {
-        *locked(&self.packing) = packing;
+        *self.packing.lock() = packing;
     }
 
-    /// Room that is left on the file system.
+    /// Returns the free space of the file system.
     ///
     /// # Errors
-    /// Whatever the system says.
+    /// If the system does not report it.
     pub fn free_bytes(&self) -> Result<u64, TierError> {
         Ok(self.disk.free_bytes(&self.layout.version())?)
     }
 
-    /// Room that chunks take, whichever process of this installation put them there. A file is looked into once, so that it can be asked
-    /// before each write. What other installations keep does not count.
+    /// Returns the disk space of all chunks of this installation, from all processes. Each file is opened only once,
+    /// so this is cheap enough to call before each write.
     ///
     /// # Errors
-    /// Where the folder cannot be listed.
-    pub fn taken_bytes(&self) -> Result<u64, TierError> {
-        scan::taken_bytes(self)
+    /// If the folder cannot be listed.
+    pub fn used_bytes(&self) -> Result<u64, TierError> {
+        scan::used_bytes(self)
     }
 
-    /// The damaged files that were put aside.
-    pub fn aside(&self) -> Vec<PathBuf> {
+    /// Returns the quarantined files.
+    pub fn quarantined_files(&self) -> Vec<PathBuf> {
         scan::files_in(&self.layout.bad())
     }
 
-    /// Removes every chunk of this installation and everything that was put aside. Once this returns, none of it comes back after a power cut.
+    /// Removes all chunks of this installation and all quarantined files, durably.
     ///
     /// # Errors
-    /// Where something may still be there.
+    /// If a file may still be there.
     pub fn clear(&self) -> Result<(), TierError> {
         self.must_own()?;
         for folder in scan::folders_of_chunks(&self.layout)?.into_iter().chain([self.layout.bad()]) {
             let mut files = scan::files_in(&folder);
             if folder != self.layout.bad() {
-                files.retain(|file| !scan::same(file).is_some_and(|same| scan::is_foreign(self, file, same)));
+                files.retain(|file| !scan::stamp(file).is_some_and(|stamp| scan::is_foreign(self, file, stamp)));
             }
             for file in &files {
                 self.remove_file(file)?;
@@ -183,10 +183,10 @@ impl Ssd {
     }
 
     fn must_own(&self) -> Result<(), TierError> {
-        if self.is_owner() { Ok(()) } else { Err(TierError::Failed("another process has the folder".to_owned())) }
+        if self.is_owner() { Ok(()) } else { Err(TierError::Failed("another process owns the folder".to_owned())) }
     }
 
-    /// Removes a file and says whether it was there.
+    /// Removes a file. Returns whether it existed.
     fn remove_file(&self, path: &Path) -> Result<bool, TierError> {
         match self.disk.remove(path) {
             Ok(()) => Ok(true),
@@ -195,16 +195,16 @@ impl Ssd {
         }
     }
 
-    /// Moves a damaged file to where nobody looks for chunks. A guest leaves it to the owner.
-    fn put_aside(&self, path: &Path) {
+    /// Moves a damaged file to the quarantine folder. Only the owner does this.
+    fn quarantine(&self, path: &Path) {
         if !self.is_owner() {
             return;
         }
-        let _held = locked(&self.aside);
-        let mut aside = self.aside();
+        let _held = self.aside.lock();
+        let mut aside = self.quarantined_files();
         aside.sort_by_key(|path| std::fs::metadata(path).and_then(|found| found.modified()).ok());
         while aside.len() >= MAX_ASIDE {
-            // What cannot be moved or removed stays, and is a miss each time.
+            // A file that can be neither moved nor removed stays, and is a miss each time.
             let _ = self.disk.remove(&aside.remove(0));
         }
         if self.disk.rename(path, &self.layout.aside(path)).is_err() {
@@ -213,21 +213,21 @@ impl Ssd {
     }
 }
 
-impl Tier for Ssd {
-    fn place(&self) -> Place {
-        Place::Ssd
+impl Tier for SsdTier {
+    fn kind(&self) -> TierKind {
+        TierKind::Ssd
     }
 
-    fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
+    fn scan(&self, each: &mut dyn FnMut(StoredChunk)) -> Result<(), TierError> {
         scan::scan(self, each)
     }
 
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
+    fn load(&self, wanted: &ChunkRequest<'_>) -> Result<Chunk, Miss> {
         load::load(self, wanted)
     }
 
-    fn save(&self, chunk: &Chunk) -> Result<Stored, TierError> {
-        save::save(self, chunk).map(|stored| Stored { keys: Some(Arc::clone(&chunk.head.keys)), ..stored })
+    fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
+        save::save(self, chunk).map(|stored| StoredChunk { keys: Some(Arc::clone(&chunk.head.keys)), ..stored })
     }
 
     fn remove(&self, id: &ChunkId) -> Result<(), TierError> {
@@ -235,14 +235,9 @@ impl Tier for Ssd {
         let path = self.layout.file(id);
         for path in [self.layout.aside(&path), path] {
             if self.remove_file(&path)? {
-                self.disk.sync_folder(path.parent().expect("files lie in folders"))?;
+                self.disk.sync_folder(path.parent().expect("chunk files have a parent folder"))?;
             }
         }
         Ok(())
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing is left half done while one of these is held.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

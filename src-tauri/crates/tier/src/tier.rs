@@ -1,6 +1,6 @@
-//! A tier: a place that keeps chunks.
+//! The [`Tier`] trait: a store of chunks.
 //!
-//! Calls block, so they are made on threads that nobody who computes waits for.
+//! Calls block, so they run on worker threads, never on a thread that computes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::chunk::{Chunk, ChunkHead, ChunkId, Flags, NumericClass};
 use crate::identity::ChunkHash;
 use crate::key::Key;
 
-/// Where chunks are kept, nearest first.
+/// Kind of a tier, fastest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
+pub enum TierKind {
     /// Host memory.
     Ram,
     /// A folder on this machine.
     Ssd,
-    /// A folder or a bucket elsewhere.
+    /// A folder on a file server, or a bucket.
     Remote,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for TierKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ram => "RAM",
@@ -31,135 +31,138 @@ impl fmt::Display for Place {
     }
 }
 
-/// What a tier knows of a chunk without reading its rows.
+/// Metadata of a stored chunk, known without reading its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stored {
-    /// Its name.
+pub struct StoredChunk {
+    /// Id of the chunk.
     pub id: ChunkId,
-    /// The name of the chunk before it.
+    /// Hash of the preceding chunk.
     pub parent: ChunkHash,
-    /// Position of its first token.
+    /// Position of the first token.
     pub first_position: u64,
-    /// Its tokens.
+    /// Number of tokens.
     pub tokens: u32,
-    /// Bytes that it takes there, as the place counts them (whole disk blocks).
+    /// Bytes used in the tier, in the tier's unit (whole disk blocks).
     pub bytes: u64,
-    /// What computed it.
+    /// Arithmetic that computed the rows.
     pub class: NumericClass,
-    /// What else is to be known.
+    /// Other properties.
     pub flags: Flags,
-    /// When it was computed, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created_unix_s: u64,
-    /// What stands at its positions, where that was read too. Without it only a request for all of them finds the chunk.
+    /// Keys of the chunk's positions, if they were read. Without keys, only a request for all positions finds the
+    /// chunk.
     pub keys: Option<Arc<[Key]>>,
 }
 
-/// What a chunk must be for its reader; anything else is a miss.
+/// Identity that a loaded chunk must have. Any difference is a miss.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
-    /// Its name.
+pub struct ChunkRequest<'a> {
+    /// Id of the chunk.
     pub id: ChunkId,
-    /// The name of the chunk before it.
+    /// Hash of the preceding chunk.
     pub parent: ChunkHash,
-    /// Position of its first token.
+    /// Position of the first token.
     pub first_position: u64,
-    /// What its first positions must be. A chunk that goes on differently is as good: the reader uses its first rows.
+    /// Keys of the first positions. A chunk that diverges after these keys is accepted; the reader uses its first
+    /// rows.
     pub keys: &'a [Key],
-    /// The arithmetic that must have computed it; none where another's results may be used.
+    /// Required arithmetic. `None` accepts any.
     pub class: Option<&'a NumericClass>,
-    /// Whether rounded rows may be used.
-    pub lossy: bool,
+    /// Whether rounded rows are accepted.
+    pub allow_lossy: bool,
 }
 
-impl Wanted<'_> {
-    /// Whether this chunk is it, as far as its head tells.
+impl ChunkRequest<'_> {
+    /// Compares the request with a chunk's head.
     ///
     /// # Errors
-    /// What is different.
+    /// [`Miss::Mismatch`] with the first difference.
     pub fn check(&self, head: &ChunkHead) -> Result<(), Miss> {
         let differs = [
-            (head.id != self.id, "it is another chunk"),
-            (head.parent != self.parent, "it follows another chunk"),
-            (head.first_position != self.first_position, "it stands at other positions"),
-            (!head.keys.starts_with(self.keys), "it has other tokens"),
-            (self.class.is_some_and(|class| *class != head.class), "another arithmetic computed it"),
-            (head.flags.lossy && !self.lossy, "its rows were rounded"),
+            (head.id != self.id, "the chunk has another id"),
+            (head.parent != self.parent, "the chunk follows another chunk"),
+            (head.first_position != self.first_position, "the chunk has other positions"),
+            (!head.keys.starts_with(self.keys), "the chunk has other tokens"),
+            (self.class.is_some_and(|class| *class != head.class), "the chunk was computed by another arithmetic"),
+            (head.flags.lossy && !self.allow_lossy, "the chunk's rows are rounded"),
         ];
-        differs.iter().find(|(differs, _)| *differs).map_or(Ok(()), |(_, what)| Err(Miss::Other(what)))
+        differs.iter().find(|(differs, _)| *differs).map_or(Ok(()), |(_, what)| Err(Miss::Mismatch(what)))
     }
 }
 
-/// Why there is no chunk.
+/// Reason why a tier returned no chunk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Miss {
-    /// It is not there.
-    #[error("not there")]
+    /// The tier has no such chunk.
+    #[error("the chunk is not stored")]
     Absent,
-    /// What is there is whole, but not what was asked for.
+    /// The stored chunk is intact but does not match the request.
     #[error("{0}")]
-    Other(&'static str),
-    /// What is there is another installation's, and is left alone.
-    #[error("another installation keeps it")]
+    Mismatch(&'static str),
+    /// The file belongs to another installation. It is left untouched.
+    #[error("the file belongs to another installation")]
     Foreign,
-    /// What is there is damaged, and was put aside.
-    #[error("damaged: {0}")]
+    /// The stored chunk is damaged and was quarantined.
+    #[error("the chunk is damaged: {0}")]
     Damaged(&'static str),
     /// The tier could not be read.
     #[error(transparent)]
     Tier(#[from] TierError),
 }
 
-/// Why a tier failed.
+/// Reason why a call to a tier failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TierError {
-    /// No room, by the disk or by a quota.
-    #[error("no space is left: {0}")]
+    /// No space left on the disk, or a quota is exhausted.
+    #[error("no space left: {0}")]
     Full(String),
-    /// Whatever else the system or the other side said.
+    /// Any other error of the system or the server.
     #[error("{0}")]
     Failed(String),
     /// It did not answer in time, or has not been asked because it did not before.
     #[error("{0}")]
-    Away(String),
+    Unavailable(String),
 }
 
 /// See the module.
 pub trait Tier: Send + Sync {
-    /// Which it is.
-    fn place(&self) -> Place;
+    /// Returns which tier this is.
+    fn kind(&self) -> TierKind;
 
-    /// Tells of every chunk that is there, whoever put it there.
+    /// Passes every stored chunk to `each`, including chunks of other processes.
     ///
     /// # Errors
-    /// Where the place as a whole cannot be read. Chunks that cannot be are left out.
-    fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError>;
+    /// If the tier cannot be listed. Unreadable chunks are skipped.
+    fn scan(&self, each: &mut dyn FnMut(StoredChunk)) -> Result<(), TierError>;
 
-    /// Whether a chunk may be there that no scan told of. Answered from memory, since who computes waits for it.
-    fn may_hold(&self, _id: &ChunkId) -> bool {
+    /// Returns whether a chunk that no scan reported may be stored. Reads only memory, because a computing thread
+    /// waits for the answer.
+    fn may_contain(&self, _id: &ChunkId) -> bool {
         false
     }
 
-    /// When the place last answered a read, if only with its first bytes, by the tiers' clock. None where it cannot keep anybody waiting
-    /// for that.
-    fn heard_at(&self) -> Option<Duration> {
+    /// Time of the last response to a read (its first bytes count), by the tiers' clock. `None` for a tier that always
+    /// responds quickly.
+    fn last_response_at(&self) -> Option<Duration> {
         None
     }
 
-    /// Reads a chunk and makes sure that it is the wanted one, to the last byte.
+    /// Reads a chunk and verifies every byte.
     ///
     /// # Errors
-    /// Why there is none.
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss>;
+    /// The reason for the miss.
+    fn load(&self, wanted: &ChunkRequest<'_>) -> Result<Chunk, Miss>;
 
-    /// Keeps a chunk. One that is there already stays as it is.
+    /// Stores a chunk. An equivalent stored chunk is kept.
     ///
     /// # Errors
-    /// Why it is not kept; nothing of it is then to be seen.
-    fn save(&self, chunk: &Chunk) -> Result<Stored, TierError>;
+    /// If the chunk was not stored. No partial chunk is visible then.
+    fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError>;
 
-    /// Forgets a chunk; one that is not there is as good. Once this returns it does not come back after a power cut.
+    /// Deletes a chunk; succeeds if it is not stored. The deletion is durable when this returns.
     ///
     /// # Errors
-    /// Where it may still be there.
+    /// If the chunk may still be stored.
     fn remove(&self, id: &ChunkId) -> Result<(), TierError>;
 }

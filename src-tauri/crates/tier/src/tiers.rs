@@ -1,156 +1,169 @@
-//! All tiers of a daemon: what computed state is kept, where, for how long, and how it comes back.
+//! All tiers of a daemon: which chunks are stored where, for how long, and how they are restored.
 //!
-//! It outlives loaded models, so a model that is unloaded finds its chunks again. [`Tiers::find`], [`Tiers::restore`],
-//! [`Tiers::store`] and [`Restoring::try_next`] only look at memory and are made for a thread that computes: the lock behind them is
-//! never held across a read or a write. Each place below RAM has a thread that writes and removes (its hand) and a few that
-//! read; one more keeps RAM within its budget.
+//! The tiers outlive loaded models, so a model finds its chunks again after an unload. [`Tiers::lookup`],
+//! [`Tiers::restore`], [`Tiers::store`] and [`Restore::try_next`] access only memory and are made for a computing
+//! thread: no I/O happens while their lock is held. Each tier below RAM has one thread that writes and removes, and a
+//! few that read. One more thread keeps RAM within its budget.
 //!
 //! ```text
-//! store -> RAM -> queue -> SSD -> remote        find -> Coverage -> restore -> try_next ... try_next -> End
+//! store -> RAM -> queue -> SSD -> remote        find -> Coverage -> restore -> try_next ... try_next -> RestoreEnd
 //! ```
 //!
-//! **Invariants:** rows leave this module only as [`Restored`], which is made by comparing a chunk with what was asked for. A
-//! restore yields its chunks in order, each once, and its end says why. No place ever holds more than its budget.
+//! **Invariants:** rows leave this module only as [`RestoredChunk`], which is made by comparing a chunk with the
+//! request. A restore yields its chunks in order, each once, and its end has a reason. No tier ever exceeds its
+//! budget.
 
-mod ahead;
-mod aside;
-mod forget;
-mod hand;
-mod keep;
-mod queue;
-mod read;
-mod remember;
+mod background;
+mod commands;
+mod cost_model;
+mod lower;
+mod persist;
+mod prefetch;
+mod ram;
+mod restore;
 mod state;
 mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 mod trace;
-mod weigh;
+mod writer;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::catalog::LOWER;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::catalog::LOWER_TIERS;
 use crate::chunk::{Chunk, ChunkHead, ChunkId};
 use crate::clock::Clock;
-use crate::coverage::{Coverage, Held, Prefix};
+use crate::coverage::{Coverage, Prefix, ResidentRows};
 use crate::identity::CHUNK_TOKENS;
 use crate::index::Index;
 use crate::owner::Owner;
-use crate::policy::Aged;
-use crate::remote::Remote;
-use crate::ssd::Ssd;
-use crate::tier::{Place, Tier};
-use crate::worth::Worth;
+use crate::policy::EvictionPolicy;
+use crate::remote::RemoteTier;
+use crate::ssd::SsdTier;
+use crate::tier::{Tier, TierKind};
+use crate::weighted_lru::WeightedLru;
 
-pub use self::forget::{Context, Deleted, PinError};
-pub use self::read::{End, Next, Restored, Restoring};
+pub use self::commands::{Deletion, PinError, StoredPrefix};
+pub use self::restore::{Restore, RestoreEnd, RestorePoll, RestoredChunk};
 use self::state::State;
-pub use self::status::{Dropped, Ends, Event, Flow, Gone, Health, PlaceStatus, Status};
-pub use self::trace::{Trace, Why};
+pub use self::status::{DroppedWrites, Event, Health, RemovalReason, RestoreCounts, Status, TierCounters, TierStatus};
+pub use self::trace::{LookupTrace, MissReason};
 
-/// How long a shutdown may take to write what is only in RAM.
+/// Default time limit for writing unsaved chunks at shutdown.
 pub const FLUSH: Duration = Duration::from_secs(2);
-/// How often threads without work look at the clock.
+/// How often idle threads check the clock.
 const TICK: Duration = Duration::from_millis(100);
-/// Threads that read from each place below RAM: as many as a restore has chunks ahead, so that the place is busy while one of them
-/// makes room for its rows.
-const READERS: usize = 4;
+/// Reader threads per tier below RAM. As many as a restore reads ahead, so that the tier stays busy while one of them
+/// allocates memory.
+const READERS_PER_TIER: usize = 4;
 
-/// A place below RAM, and what it may be used for.
+/// A tier below RAM, with its limits.
 #[derive(Clone)]
-pub struct Lower {
-    /// The place.
+pub struct LowerTier {
+    /// The tier.
     pub tier: Arc<dyn Tier>,
-    /// Bytes that it may hold, as the place counts them.
+    /// Maximum size, in the tier's unit.
     pub budget_bytes: u64,
-    /// What must stay free around it, where that is known.
-    pub floor: Option<Floor>,
-    /// Bytes that may be written to it on one day (UTC), to spare the disk.
-    pub daily_bytes: Option<u64>,
-    /// Whether this process may evict from it; where another owns it, this one only reads and adds. Asked at each scan. May block.
-    pub owns: Arc<dyn Fn() -> bool + Send + Sync>,
-    /// How often to look for what other processes changed.
-    pub rescan: Option<Duration>,
-    /// Bytes that all processes' chunks take there now, where others may add some; none where that cannot be told. Asked before a
-    /// write. May block.
-    pub taken: Option<Arc<dyn Fn() -> Option<u64> + Send + Sync>>,
+    /// Minimum free space around the tier, if it can be determined.
+    pub min_free: Option<MinFreeSpace>,
+    /// Maximum bytes written per day (UTC), to spare the disk.
+    pub daily_write_bytes: Option<u64>,
+    /// Returns whether this process may evict. Otherwise it only reads and adds chunks. Called at each scan; may
+    /// block.
+    pub is_owner: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// How often to scan for changes of other processes.
+    pub rescan_interval: Option<Duration>,
+    /// Returns the current size of all processes' chunks, if other processes may add chunks. Called before a write;
+    /// may block.
+    pub used_bytes: Option<Arc<dyn Fn() -> Option<u64> + Send + Sync>>,
 }
 
-impl Lower {
-    /// A place of our own without other limits than its budget.
+impl LowerTier {
+    /// A tier that no other process uses, limited only by its budget.
     pub fn new(tier: Arc<dyn Tier>, budget_bytes: u64) -> Self {
-        Self { tier, budget_bytes, floor: None, daily_bytes: None, owns: Arc::new(|| true), rescan: None, taken: None }
+        Self {
+            tier,
+            budget_bytes,
+            min_free: None,
+            daily_write_bytes: None,
+            is_owner: Arc::new(|| true),
+            rescan_interval: None,
+            used_bytes: None,
+        }
     }
 
-    /// A folder that other processes may use too.
-    pub fn ssd(ssd: &Arc<Ssd>, budget_bytes: u64, floor_bytes: u64) -> Self {
+    /// An SSD folder that other processes may use too.
+    pub fn ssd(ssd: &Arc<SsdTier>, budget_bytes: u64, floor_bytes: u64) -> Self {
         const RESCAN: Duration = Duration::from_secs(30);
         let (room, lock, all) = (Arc::clone(ssd), Arc::clone(ssd), Arc::clone(ssd));
         Self {
-            floor: Some(Floor { bytes: floor_bytes, free: Arc::new(move || room.free_bytes().ok()) }),
-            owns: Arc::new(move || lock.try_own()),
-            rescan: Some(RESCAN),
-            taken: Some(Arc::new(move || all.taken_bytes().ok())),
+            min_free: Some(MinFreeSpace { bytes: floor_bytes, free: Arc::new(move || room.free_bytes().ok()) }),
+            is_owner: Arc::new(move || lock.try_acquire_ownership()),
+            rescan_interval: Some(RESCAN),
+            used_bytes: Some(Arc::new(move || all.used_bytes().ok())),
             ..Self::new(Arc::clone(ssd) as _, budget_bytes)
         }
     }
 
-    /// A folder or a bucket elsewhere. Only where it is `ours` alone are chunks evicted from it; others keep to the budget by writing
-    /// no more.
-    pub fn remote(remote: &Arc<Remote>, budget_bytes: u64, ours: bool) -> Self {
-        // Also how soon a place that is back is noticed.
+    /// A remote tier. Chunks are evicted from it only if it is `ours` alone; otherwise this process just stops writing
+    /// when the budget is used.
+    pub fn remote(remote: &Arc<RemoteTier>, budget_bytes: u64, ours: bool) -> Self {
+        // This is also the delay until a recovered server is noticed.
         const RESCAN: Duration = Duration::from_secs(60);
         let tier: Arc<dyn Tier> = Arc::clone(remote) as _;
-        Self { owns: Arc::new(move || ours), rescan: Some(RESCAN), ..Self::new(tier, budget_bytes) }
+        Self { is_owner: Arc::new(move || ours), rescan_interval: Some(RESCAN), ..Self::new(tier, budget_bytes) }
     }
 }
 
-/// Space that is left to others.
+/// Disk space that must stay free.
 #[derive(Clone)]
-pub struct Floor {
-    /// Bytes that stay free.
+pub struct MinFreeSpace {
+    /// Minimum free space.
     pub bytes: u64,
-    /// Bytes that are free now; none where that cannot be told, and then nothing is written. May block.
+    /// Returns the current free space; without it nothing is written. May block.
     pub free: Arc<dyn Fn() -> Option<u64> + Send + Sync>,
 }
 
-/// What [`Tiers::open`] needs.
+/// Configuration of [`Tiers::open`].
 pub struct Config {
-    /// Bytes that RAM may hold. With none, only what waits to be written is held.
+    /// Budget of RAM. With 0, RAM holds only chunks that wait to be written.
     pub ram_bytes: u64,
-    /// Bytes that may wait to be written to one place.
+    /// Maximum size of a write queue.
     pub queue_bytes: u64,
-    /// A folder on this machine.
-    pub ssd: Option<Lower>,
-    /// A folder or a bucket elsewhere.
-    pub remote: Option<Lower>,
-    /// Where owners, uses and pins are remembered, where chunks below RAM are kept. One process at a time can have it.
-    pub index: Option<PathBuf>,
-    /// Prefixes shorter than this are not written below RAM.
+    /// The SSD tier.
+    pub ssd: Option<LowerTier>,
+    /// The remote tier.
+    pub remote: Option<LowerTier>,
+    /// Database of owners, usage and pins of the chunks below RAM. Only one process can open it.
+    pub index_path: Option<PathBuf>,
+    /// Shorter prefixes are not written below RAM.
     pub min_tokens: u64,
-    /// Prefixes that take less than this to compute are not written below RAM, where that is known.
+    /// Prefixes that are faster to compute are not written below RAM, if their time is known.
     pub min_recompute: Duration,
-    /// Bytes that may be written to a place on one day (UTC) as soon as a conversation pauses or goes on, so that it outlives a
-    /// crash. Then, and for short prompts that came once, a chunk must have come back after a long pause. None sets no limit.
-    pub early_bytes: Option<u64>,
-    /// Whether chunks are brought back, and written below RAM, only where that is quicker than computing them. Proofs and tests want
-    /// all that is kept, however cheap.
-    pub weigh: bool,
-    /// Chunks unused for longer are forgotten.
+    /// Maximum bytes per day (UTC) that are written as soon as a conversation pauses or continues, so that it survives
+    /// a crash. Beyond that, and for one-shot prompts, a chunk is written only if it was reused after a long pause.
+    /// `None` means no limit.
+    pub early_write_bytes: Option<u64>,
+    /// Whether chunks are restored, and written below RAM, only if that is faster than computing them. Some tests and
+    /// benchmarks disable it.
+    pub use_cost_model: bool,
+    /// Chunks that were unused for longer are deleted.
     pub ttl: Option<Duration>,
-    /// Whether rounded rows may be used: only where somebody asked for them to be rounded.
-    pub lossy: bool,
-    /// What a chunk is worth.
-    pub worth: Arc<dyn Worth>,
+    /// Whether rounded rows may be used, which the user must have enabled.
+    pub allow_lossy: bool,
+    /// The eviction policy.
+    pub eviction_policy: Arc<dyn EvictionPolicy>,
 }
 
 impl Config {
-    /// RAM only.
+    /// A configuration with RAM only.
     pub fn new(ram_bytes: u64) -> Self {
         const QUEUE_BYTES: u64 = 256 << 20;
         Self {
@@ -158,138 +171,138 @@ impl Config {
             queue_bytes: if ram_bytes == 0 { QUEUE_BYTES } else { QUEUE_BYTES.min(ram_bytes / 4) },
             ssd: None,
             remote: None,
-            index: None,
+            index_path: None,
             min_tokens: 512,
             min_recompute: Duration::from_millis(150),
-            early_bytes: None,
-            weigh: true,
+            early_write_bytes: None,
+            use_cost_model: true,
             ttl: Some(Duration::from_secs(30 * 24 * 3600)),
-            lossy: false,
-            worth: Arc::new(Aged),
+            allow_lossy: false,
+            eviction_policy: Arc::new(WeightedLru),
         }
     }
 
-    fn lower(&self, place: Place) -> Option<&Lower> {
-        match place {
-            Place::Ram => None,
-            Place::Ssd => self.ssd.as_ref(),
-            Place::Remote => self.remote.as_ref(),
+    fn lower(&self, tier: TierKind) -> Option<&LowerTier> {
+        match tier {
+            TierKind::Ram => None,
+            TierKind::Ssd => self.ssd.as_ref(),
+            TierKind::Remote => self.remote.as_ref(),
         }
     }
 }
 
 /// Why a chunk is stored now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StoreWhy {
-    /// Its prefix is used a second time: written down at once.
+pub enum StoreReason {
+    /// Its prefix is used a second time: written at once.
     Reused,
-    /// Its conversation has been idle: written down at once.
+    /// Its conversation is idle: written at once.
     Idle,
-    /// Its pages are needed for something else.
+    /// Its pages are needed for other sequences.
     Evicted,
-    /// Its model is unloaded.
+    /// Its model is being unloaded.
     Unload,
 }
 
-/// A chunk to keep.
+/// A chunk to store.
 #[derive(Clone, Debug)]
-pub struct Offer {
+pub struct StoreRequest {
     /// The chunk.
     pub chunk: Chunk,
-    /// Why now.
-    pub why: StoreWhy,
-    /// Whose it is, where somebody may ask for it to be deleted.
+    /// Why it is stored now.
+    pub reason: StoreReason,
+    /// Owner, if the chunk has one.
     pub owner: Option<Owner>,
-    /// What computing it again would take.
+    /// Estimated time to recompute the chunk.
     pub recompute: Duration,
 }
 
-/// What became of an offer.
+/// Result of storing a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// It is in RAM, and waits to be written where that is due.
-    New,
-    /// Some place had it already.
-    Already,
+pub enum StoreOutcome {
+    /// The chunk is in RAM, and will be written if it is due.
+    Stored,
+    /// A tier already had the chunk.
+    AlreadyStored,
 }
 
-/// Why an offer was not kept. Nothing is lost but time.
+/// Reason why a chunk was not stored. Only time is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
-    /// RAM is full for the moment; room is being made.
-    #[error("the RAM tier is full for the moment")]
+pub enum StoreError {
+    /// RAM is full at the moment; eviction has started.
+    #[error("the RAM tier is full at the moment")]
     Full,
-    /// It is larger than the RAM tier.
+    /// The chunk is larger than the RAM tier.
     #[error("the chunk does not fit into the RAM tier")]
     TooLarge,
-    /// The chunk contradicts itself.
-    #[error("the chunk contradicts itself: {0}")]
+    /// The chunk is inconsistent.
+    #[error("the chunk is inconsistent: {0}")]
     Malformed(&'static str),
-    /// The tiers are being closed.
-    #[error("the tiers are closed")]
+    /// The tiers are shutting down.
+    #[error("the tiers are shut down")]
     Closed,
 }
 
-/// What threads share.
+/// State shared by all threads.
 struct Inner {
     config: Config,
     clock: Arc<dyn Clock>,
     index: Option<Index>,
     state: Mutex<State>,
-    /// Told when there is something to do.
+    /// Notified when there is work.
     work: Condvar,
-    /// Told when something was done.
+    /// Notified when work was done.
     done: Condvar,
-    /// Set by a refused offer, so that RAM is trimmed.
-    ram_wanted: AtomicBool,
-    /// See [`Tiers::pause`].
+    /// Set when a chunk is rejected, so that RAM is trimmed.
+    ram_trim_requested: AtomicBool,
+    /// See [`Tiers::set_paused`].
     paused: AtomicBool,
-    /// See [`Tiers::answering`].
-    answering: AtomicUsize,
+    /// See [`Tiers::begin_generation`].
+    active_generations: AtomicUsize,
 }
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panics while holding the lock: what tiers do runs without it")
+        self.state.lock()
     }
 
-    /// Waits for work, but at most until the next look at the clock.
-    fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.work.wait_timeout(state, TICK).expect("as in lock").0
+    /// Waits for work, at most until the next check of the clock.
+    fn wait(&self, state: &mut MutexGuard<'_, State>) {
+        self.work.wait_for(state, TICK);
     }
 }
 
-/// As long as this lives, somebody computes an answer.
-pub struct Answering(Arc<Inner>);
+/// While this exists, an answer is being generated.
+pub struct GenerationGuard(Arc<Inner>);
 
-impl std::fmt::Debug for Answering {
+impl std::fmt::Debug for GenerationGuard {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answering").finish_non_exhaustive()
+        f.debug_struct("GenerationGuard").finish_non_exhaustive()
     }
 }
 
-impl Drop for Answering {
+impl Drop for GenerationGuard {
     fn drop(&mut self) {
-        self.0.answering.fetch_sub(1, Ordering::Relaxed);
+        self.0.active_generations.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// See the module.
+/// The tiers; see the module.
 pub struct Tiers {
     inner: Arc<Inner>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Tiers {
-    /// Opens the tiers and begins to look what is in them; what a place has is found as soon as it has been scanned.
+    /// Opens the tiers and starts to scan them. A tier's chunks are found once it was scanned.
     ///
     /// # Errors
-    /// Where the system gives no threads.
+    /// If no threads can be created.
     pub fn open(config: Config, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
-        let (index, remembered) = remember::open(&config);
-        let mut state = State::new(&config, remembered);
+        let (index, unscanned_rows) = persist::open(&config);
+        let mut state = State::new(&config, unscanned_rows);
         if let Some(index) = &index {
-            state.recall_days(index);
+            state.load_daily_writes(index);
         }
         let inner = Arc::new(Inner {
             config,
@@ -298,139 +311,139 @@ impl Tiers {
             state: Mutex::new(state),
             work: Condvar::new(),
             done: Condvar::new(),
-            ram_wanted: AtomicBool::new(false),
+            ram_trim_requested: AtomicBool::new(false),
             paused: AtomicBool::new(false),
-            answering: AtomicUsize::new(0),
+            active_generations: AtomicUsize::new(0),
         });
         let tiers = Self { inner, threads: Mutex::default() };
-        tiers.start("tier-keeper".to_owned(), keep::run)?;
-        for place in LOWER.into_iter().filter(|&place| tiers.inner.config.lower(place).is_some()) {
-            tiers.start(format!("tier-{place}-write"), move |inner| hand::run(inner, place))?;
-            for _ in 0..READERS {
-                tiers.start(format!("tier-{place}-read"), move |inner| read::run(inner, place))?;
+        tiers.start("tier-keeper".to_owned(), ram::run)?;
+        for tier in LOWER_TIERS.into_iter().filter(|&tier| tiers.inner.config.lower(tier).is_some()) {
+            tiers.start(format!("tier-{tier}-write"), move |inner| writer::run(inner, tier))?;
+            for _ in 0..READERS_PER_TIER {
+                tiers.start(format!("tier-{tier}-read"), move |inner| restore::run(inner, tier))?;
             }
         }
         Ok(tiers)
     }
 
-    /// What is kept of a prefix. Touches nothing but memory.
-    pub fn find(&self, prefix: &Prefix) -> Coverage {
-        self.find_after(prefix, Held::default())
+    /// Looks up a prefix. Accesses only memory.
+    pub fn lookup(&self, prefix: &Prefix) -> Coverage {
+        self.lookup_after(prefix, ResidentRows::default())
     }
 
-    /// As [`Tiers::find`], for a reader who has some of it: the first so many tokens, or what [`Held`] says. That need not be kept
-    /// here.
-    pub fn find_after(&self, prefix: &Prefix, held: impl Into<Held>) -> Coverage {
+    /// As [`Tiers::lookup`], for a reader that has some rows already. Those need not be stored.
+    pub fn lookup_after(&self, prefix: &Prefix, held: impl Into<ResidentRows>) -> Coverage {
         let chains = prefix.chains();
         let state = self.inner.lock();
         let now = self.inner.clock.now();
-        let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_away(Place::Remote, now));
-        // What is being removed is there, but not for anybody.
-        let leaving: HashSet<ChunkId> = state.hand(Place::Remote).leaving().collect();
-        let maybe = |id: &ChunkId| !leaving.contains(id) && remote.is_some_and(|lower| lower.tier.may_hold(id));
-        Coverage::of(&state.catalog, prefix, &chains, held.into(), |place| state.is_away(place, now), maybe)
+        let remote = self.inner.config.remote.as_ref().filter(|_| !state.is_unavailable(TierKind::Remote, now));
+        // Chunks that are being removed are not found.
+        let leaving: HashSet<ChunkId> = state.lower(TierKind::Remote).pending_removals().collect();
+        let maybe = |id: &ChunkId| !leaving.contains(id) && remote.is_some_and(|lower| lower.tier.may_contain(id));
+        Coverage::of(&state.catalog, prefix, &chains, held.into(), |tier| state.is_unavailable(tier, now), maybe)
     }
 
-    /// Begins to bring back the rows of these positions, whose end [`Coverage::longest`] gave. What has not arrived after `within` is
-    /// given up. Dropping the result cancels.
-    pub fn restore(&self, coverage: &Coverage, tokens: std::ops::Range<usize>, within: Duration) -> Restoring {
-        Restoring::begin(&self.inner, coverage, tokens, within)
+    /// Starts to restore the rows of these positions, whose end [`Coverage::longest_prefix`] returned. The rest is
+    /// abandoned after `within`. Dropping the result cancels the restore.
+    pub fn restore(&self, coverage: &Coverage, tokens: std::ops::Range<usize>, within: Duration) -> Restore {
+        Restore::begin(&self.inner, coverage, tokens, within)
     }
 
-    /// Notes that rows of a prefix were used where they still lay, so that what is kept of them counts as used.
+    /// Records that rows of a prefix were used from pages, so that the stored chunks count as used.
     pub fn touch(&self, coverage: &Coverage) {
         let steps = coverage.steps(0..coverage.tokens());
         let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
         let mut state = self.inner.lock();
-        // The last first, so that a prefix is never older than what continues it.
+        // Last chunk first, so that a prefix is never older than its continuation.
         for step in steps.iter().rev() {
-            state.used(&self.inner.config, &step.id, now, unix_s, true);
+            state.record_use(&self.inner.config, &step.id, now, unix_s, true);
         }
         drop(state);
         self.inner.work.notify_all();
     }
 
-    /// Whether a chunk is kept in some place.
-    pub fn holds(&self, id: &ChunkId) -> bool {
-        self.inner.lock().catalog.places(id).next().is_some()
+    /// Returns whether a tier has the chunk.
+    pub fn contains(&self, id: &ChunkId) -> bool {
+        self.inner.lock().catalog.tiers_of(id).next().is_some()
     }
 
-    /// Whether rounded rows may be used.
-    pub fn takes_lossy(&self) -> bool {
-        self.inner.config.lossy
+    /// Returns whether rounded rows may be used.
+    pub fn allows_lossy(&self) -> bool {
+        self.inner.config.allow_lossy
     }
 
-    /// What tells the time here.
+    /// Returns the clock.
     pub fn clock(&self) -> &dyn Clock {
         self.inner.clock.as_ref()
     }
 
-    /// Has nobody copy rows for these tiers, and nothing written below RAM, until they are let go on. What is kept can be had all
-    /// the while.
-    pub fn pause(&self, paused: bool) {
+    /// Pauses or resumes storing: while paused, [`Tiers::has_room`] returns `false` and nothing is written below RAM.
+    /// Lookups and restores continue.
+    pub fn set_paused(&self, paused: bool) {
         self.inner.paused.store(paused, Ordering::Relaxed);
         self.inner.work.notify_all();
     }
 
-    /// Has what is kept written only in time that nobody else wants, as long as not too much waits and the result lives.
-    pub fn answering(&self) -> Answering {
-        self.inner.answering.fetch_add(1, Ordering::Relaxed);
-        Answering(Arc::clone(&self.inner))
+    /// Lowers the priority of writes while the returned guard exists, unless the write queue is nearly full.
+    pub fn begin_generation(&self) -> GenerationGuard {
+        self.inner.active_generations.fetch_add(1, Ordering::Relaxed);
+        GenerationGuard(Arc::clone(&self.inner))
     }
 
-    /// Whether a chunk of this many bytes would be kept now, so that nobody copies rows in vain.
+    /// Returns whether a chunk of this size would be stored now, so that callers copy no rows in vain.
     pub fn has_room(&self, bytes: u64) -> bool {
         !self.inner.paused.load(Ordering::Relaxed) && self.inner.lock().ram_fits(&self.inner.config, bytes)
     }
 
-    /// Whether what is to be written down soon may be offered: else much waits to be written already, and what comes on top of it
-    /// could be dropped from the queue.
-    pub fn keeps_up(&self) -> bool {
+    /// Returns whether non-urgent chunks may be stored. Otherwise the write queue is half full, and more chunks could
+    /// be dropped from it.
+    pub fn has_write_capacity(&self) -> bool {
         let state = self.inner.lock();
-        let waiting = |place| state.hand(place).queue.bytes();
-        let writable = |place| state.hand(place).is_writable(self.inner.clock.now());
-        state.below_ram().is_none_or(|place| waiting(place) <= self.inner.config.queue_bytes / 2 || !writable(place))
+        let waiting = |tier| state.lower(tier).queue.bytes();
+        let writable = |tier| state.lower(tier).is_writable(self.inner.clock.now());
+        state
+            .first_lower_tier()
+            .is_none_or(|tier| waiting(tier) <= self.inner.config.queue_bytes / 2 || !writable(tier))
     }
 
-    /// Keeps a chunk. Never blocks: it is put into RAM, and written below by others when that is due.
+    /// Stores a chunk. Never blocks: the chunk goes to RAM, and other threads write it below RAM if it is due.
     ///
     /// # Errors
-    /// Why it is not kept.
-    pub fn store(&self, offer: Offer) -> Result<Kept, Refused> {
+    /// The reason why the chunk is not stored.
+    pub fn store(&self, offer: StoreRequest) -> Result<StoreOutcome, StoreError> {
         check(&offer.chunk)?;
         let (now, unix_s) = (self.inner.clock.now(), self.inner.clock.unix_s());
         let mut state = self.inner.lock();
         let result = state.store(&self.inner.config, offer, now, unix_s);
         drop(state);
-        if result == Err(Refused::Full) {
-            self.inner.ram_wanted.store(true, Ordering::Relaxed);
+        if result == Err(StoreError::Full) {
+            self.inner.ram_trim_requested.store(true, Ordering::Relaxed);
         }
         self.inner.work.notify_all();
         result
     }
 
-    /// Gives a place this budget from now on; what is too much leaves it soon.
-    pub fn set_budget(&self, place: Place, bytes: u64) {
-        self.inner.lock().catalog.set_budget(place, bytes);
+    /// Changes a tier's budget. Excess chunks are evicted soon.
+    pub fn set_budget(&self, tier: TierKind, bytes: u64) {
+        self.inner.lock().catalog.set_budget(tier, bytes);
         self.inner.work.notify_all();
     }
 
-    /// Waits until every place has been scanned once and all that is due has been written, for at most this long. Returns whether it
-    /// came to that.
-    pub fn settle(&self, within: Duration) -> bool {
-        let state = self.inner.lock();
+    /// Waits until every tier was scanned and all due chunks are written, at most for `within`. Returns whether that
+    /// happened.
+    pub fn wait_idle(&self, within: Duration) -> bool {
+        let mut state = self.inner.lock();
         self.inner.work.notify_all();
-        let settled = self.inner.done.wait_timeout_while(state, within, |state| !state.is_settled());
-        !settled.expect("as in lock").1.timed_out()
+        !self.inner.done.wait_while_for(&mut state, |state| !state.is_settled(), within).timed_out()
     }
 
-    /// Writes what is only in RAM, the most wanted first, and ends all threads, in at most this time. What is still being read or
-    /// written then is left behind.
+    /// Writes the chunks that only RAM has, best first, and ends all threads, at most for `within`. Reads and writes
+    /// that are still running are abandoned.
     pub fn close(self, within: Duration) {
         self.shut_down(within);
     }
 
-    /// As [`Tiers::close`], for whoever shares the tiers: from then on, nothing is kept and nothing is found.
+    /// As [`Tiers::close`], for shared tiers: afterwards nothing is stored or found.
     pub fn shut_down(&self, within: Duration) {
         let mut state = self.inner.lock();
         if state.closing.is_some() {
@@ -438,17 +451,16 @@ impl Tiers {
         }
         state.begin_close(&self.inner.config, self.inner.clock.now());
         self.inner.work.notify_all();
-        let waited = self.inner.done.wait_timeout_while(state, within, |state| state.threads > 0);
-        let mut state = waited.expect("as in lock").0;
-        state.closing = Some(state::Closing::Now);
+        self.inner.done.wait_while_for(&mut state, |state| state.threads > 0, within);
+        state.closing = Some(state::ShutdownPhase::Now);
         let all_left = state.threads == 0;
         drop(state);
         self.inner.work.notify_all();
         self.inner.write_index(true);
-        self.inner.write_days();
-        let threads = std::mem::take(&mut *self.threads.lock().expect("as in lock"));
+        self.inner.write_daily_totals();
+        let threads = std::mem::take(&mut *self.threads.lock());
         if all_left {
-            // They have nothing left to do but end, and to let go of the places.
+            // All threads have finished, so joining them does not block.
             threads.into_iter().for_each(|thread| drop(thread.join()));
         }
     }
@@ -463,7 +475,7 @@ impl Tiers {
         });
         match started {
             Ok(thread) => {
-                self.threads.lock().expect("as in lock").push(thread);
+                self.threads.lock().push(thread);
                 Ok(())
             }
             Err(error) => {
@@ -480,20 +492,20 @@ impl Drop for Tiers {
     }
 }
 
-/// Calls a tier; none where it panics, so that its thread lives on.
-fn calmly<T>(call: impl FnOnce() -> T) -> Option<T> {
+/// Calls a tier and converts a panic into `None`, so that the thread survives.
+fn catch_panic<T>(call: impl FnOnce() -> T) -> Option<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).ok()
 }
 
-/// Makes sure that a chunk is whole in itself.
-fn check(chunk: &Chunk) -> Result<(), Refused> {
+/// Verifies that a chunk is consistent.
+fn check(chunk: &Chunk) -> Result<(), StoreError> {
     let ChunkHead { keys, first_position, flags, .. } = chunk.head.as_ref();
     let whole = keys.len() == CHUNK_TOKENS;
-    let facts = [
-        ((1..=CHUNK_TOKENS).contains(&keys.len()), "it has no tokens, or too many"),
-        (whole != flags.tail, "only a tail is not whole"),
-        (first_position % CHUNK_TOKENS as u64 == 0, "it begins between two chunks"),
-        (chunk.head.payload_bytes() == chunk.payload.len() as u64, "its sections are not its payload"),
+    let stats = [
+        ((1..=CHUNK_TOKENS).contains(&keys.len()), "it has no tokens or too many"),
+        (whole != flags.tail, "a chunk that is not a tail must have 256 tokens"),
+        (first_position % CHUNK_TOKENS as u64 == 0, "its first position is not a multiple of 256"),
+        (chunk.head.payload_bytes() == chunk.payload.len() as u64, "its sections do not match its payload"),
     ];
-    facts.iter().find(|(holds, _)| !holds).map_or(Ok(()), |&(_, why)| Err(Refused::Malformed(why)))
+    stats.iter().find(|(holds, _)| !holds).map_or(Ok(()), |&(_, why)| Err(StoreError::Malformed(why)))
 }

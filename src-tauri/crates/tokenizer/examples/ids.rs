@@ -1,13 +1,13 @@
-//! What the tokenizer of a GGUF file makes of texts: for each line of the input, a text as JSON, one line with the ids as plain
-//! text, with special tokens read, with those and BOS and EOS, and the text that the first ids decode to.
-//! `tests/differential.py` holds this against other implementations.
+//! Prints the ids of texts. Each input line is a text as a JSON string. Each output line has the ids of plain text,
+//! with special tokens parsed, with BOS and EOS added too, and the text decoded from the first ids.
+//! `tests/differential.py` compares this with other implementations.
 //!
 //! `cargo run --release -p cairn-tokenizer --example ids FILE.gguf < texts.jsonl`
 
 use std::io::{BufRead, BufWriter, Write};
 
 use cairn_gguf::Gguf;
-use cairn_tokenizer::{Special, Tokenizer};
+use cairn_tokenizer::{EncodeOptions, Tokenizer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("name a GGUF file")?;
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut out = BufWriter::new(std::io::stdout().lock());
     for line in std::io::stdin().lock().lines() {
         let text: String = serde_json::from_str(&line?)?;
-        let ids = |add, parse| tokenizer.encode(&text, Special { add, parse });
+        let ids = |add, parse| tokenizer.encode(&text, EncodeOptions { add_special: add, parse_special: parse });
         let plain = ids(false, false);
         let decoded = tokenizer.decode(&plain);
         writeln!(out, "{}", serde_json::json!([plain, ids(false, true), ids(true, true), decoded]))?;

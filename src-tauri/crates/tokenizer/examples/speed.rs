@@ -1,4 +1,4 @@
-//! How many megabytes of text a tokenizer turns into ids in a second on one core, whole and in parts of 4 KiB.
+//! Measures encoding in megabytes per second on one core, for whole texts and for parts of 4 KiB, and decoding.
 //!
 //! `cargo run --release -p cairn-tokenizer --example speed FILE.gguf TEXT...`
 
@@ -6,9 +6,9 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use cairn_gguf::Gguf;
-use cairn_tokenizer::{Special, Tokenizer};
+use cairn_tokenizer::{EncodeOptions, Tokenizer};
 
-/// Of each item the best of this many rounds counts: a shared machine only ever makes one slower.
+/// Rounds per item. The fastest one is used, because other load on the machine only slows it down.
 const ROUNDS: usize = 7;
 const PART_BYTES: usize = 4096;
 
@@ -23,12 +23,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for path in args {
         let text = std::fs::read_to_string(&path)?;
         let parts = parts(&text);
-        let ids = tokenizer.encode(&text, Special::default());
+        let ids = tokenizer.encode(&text, EncodeOptions::default());
         let megabytes = text.len() as f64 / 1e6;
-        let whole =
-            megabytes / best_seconds(&[&text], |text| drop(black_box(tokenizer.encode(text, Special::default()))));
+        let whole = megabytes
+            / best_seconds(&[&text], |text| drop(black_box(tokenizer.encode(text, EncodeOptions::default()))));
         let in_parts =
-            megabytes / best_seconds(&parts, |part| drop(black_box(tokenizer.encode(part, Special::default()))));
+            megabytes / best_seconds(&parts, |part| drop(black_box(tokenizer.encode(part, EncodeOptions::default()))));
         let decode = ids.len() as f64 / 1e6 / best_seconds(&[&ids], |ids| drop(black_box(tokenizer.decode(ids))));
         let density = text.len() as f64 / ids.len().max(1) as f64;
         println!("{whole:12.1} {in_parts:12.1} {density:12.2} {decode:14.1}  {path}");
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The text in parts of about [`PART_BYTES`], cut between characters.
+/// Splits the text into parts of about [`PART_BYTES`] at character boundaries.
 fn parts(text: &str) -> Vec<&str> {
     let (mut parts, mut rest) = (Vec::new(), text);
     while !rest.is_empty() {
@@ -47,7 +47,7 @@ fn parts(text: &str) -> Vec<&str> {
     parts
 }
 
-/// The time that the work takes on all items: of each item the best round, so that what interrupts one spoils no other.
+/// Returns the total time of the fastest rounds of all items.
 fn best_seconds<T: ?Sized>(items: &[&T], work: impl Fn(&T)) -> f64 {
     let mut best = vec![f64::INFINITY; items.len()];
     for _ in 0..ROUNDS {

@@ -1,16 +1,16 @@
-//! How SentencePiece writes blanks: as `▁` (U+2581), so that pieces and merges are plain text without white space.
+//! SentencePiece's form of blanks: `▁` (U+2581), so that pieces and merges contain no white space.
 
 use std::ops::Range;
 
-/// The character that stands for a blank.
+/// The character that replaces a blank.
 pub(crate) const BLANK: char = '\u{2581}';
 
-/// Appends `text` with its blanks written as [`BLANK`].
+/// Appends `text` with blanks replaced by [`BLANK`].
 pub(crate) fn escape(text: &str, into: &mut String) {
     into.extend(text.chars().map(|letter| if letter == ' ' { BLANK } else { letter }));
 }
 
-/// Appends the bytes of a token's text with each [`BLANK`] turned back.
+/// Appends the bytes of a token's text with each [`BLANK`] replaced by a blank.
 pub(crate) fn unescape(text: &str, into: &mut Vec<u8>) {
     for part in text.split_inclusive(BLANK) {
         match part.strip_suffix(BLANK) {
@@ -23,29 +23,29 @@ pub(crate) fn unescape(text: &str, into: &mut Vec<u8>) {
     }
 }
 
-/// The characters after which `text` goes on with a [`BLANK`]. Where no piece of a vocabulary has a character so, a text may be
-/// cut behind it without changing what is merged: nothing reaches over such a place.
+/// Returns the characters of `text` that precede a [`BLANK`]. If no piece of a vocabulary has a character before a
+/// blank, a text can be split after this character without changing the result of merging.
 pub(crate) fn before_blanks(text: &str) -> impl Iterator<Item = char> {
     let after = text.chars().skip(1);
     text.chars().zip(after).filter(|&(letter, next)| next == BLANK && letter != BLANK).map(|(letter, _)| letter)
 }
 
-/// Where texts may be cut into words, each of which begins with blanks.
+/// Splitter into words that begin with blanks.
 #[derive(Debug)]
 pub(crate) struct Words {
-    /// Characters that belong together with a blank behind them, ascending.
+    /// Characters that a piece joins with a following blank, ascending.
     joined: Vec<char>,
 }
 
 impl Words {
-    /// Cuts before each run of blanks, except behind these characters.
+    /// Creates a splitter that cuts before each run of blanks, except after the characters in `joined`.
     pub(crate) fn new(mut joined: Vec<char>) -> Words {
         joined.sort_unstable();
         joined.dedup();
         Words { joined }
     }
 
-    /// Cuts `text`, which starts at `offset` of what the caller counts in.
+    /// Splits `text` and adds `offset` to all positions.
     pub(crate) fn cut(&self, text: &str, offset: usize, emit: &mut impl FnMut(Range<usize>)) {
         let (mut start, mut end) = (0, 0);
         while end < text.len() {
@@ -83,17 +83,17 @@ mod tests {
     }
 
     #[test]
-    fn escaping_and_back() {
+    fn escape_and_unescape_round_trip() {
         let mut escaped = String::new();
         escape(" a  b ", &mut escaped);
-        assert_eq!(escaped, "▁a▁▁b▁", "each blank has its sign");
+        assert_eq!(escaped, "▁a▁▁b▁", "each blank is replaced");
         let mut bytes = Vec::new();
         unescape(&escaped, &mut bytes);
-        assert_eq!(bytes, b" a  b ", "and back");
+        assert_eq!(bytes, b" a  b ", "blanks are restored");
     }
 
     #[test]
-    fn characters_before_blanks() {
+    fn before_blanks_lists_characters() {
         for (text, wanted) in [("", ""), ("▁", ""), ("▁▁ab", ""), ("a▁", "a"), ("▁a▁▁b▁c", "ab")] {
             assert_eq!(before_blanks(text).collect::<String>(), wanted, "{text:?}");
         }

@@ -1,30 +1,31 @@
-//! Byte-pair merging: a word starts as single bytes, and the best-ranked neighbouring pair is joined until no pair has a rank
-//! (Sennrich et al. 2016, arXiv:1508.07909, on bytes as in GPT-2). Some vocabularies start from characters instead, and spell
-//! those that they lack as bytes, `<0xAB>`.
+//! Byte-pair merging: a word starts as single bytes, and the best-ranked adjacent pair is joined until no pair has a
+//! rank (Sennrich et al. 2016, arXiv:1508.07909, on bytes as in GPT-2). Some vocabularies start from characters
+//! instead, and encode unknown characters as bytes, `<0xAB>`.
 //!
-//! **Invariant:** of pairs with the same rank the leftmost is joined first, for short and long words alike, so both ways of
-//! merging give the same ids. Symbols are numbered apart from tokens, because a merge may build a symbol that is no token.
+//! **Invariant:** of pairs with the same rank the leftmost is joined first, for short and long words. So both
+//! algorithms give the same ids. Symbols have their own numbers, because a merge may build a symbol that is not a
+//! token.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::alphabet;
 use crate::blanks::BLANK;
+use crate::char_symbols::{CharSymbols, CrossingMerges};
 use crate::error::Error;
-use crate::letters::{Borders, Letters};
 use crate::pairs::{Merge, NO_MERGE, NO_RANK, Pairs, pair};
 use crate::vocab::{Vocab, byte_name};
 
 /// No symbol, no token, no rank.
 const NONE: u32 = u32::MAX;
 
-/// Words of at most this many symbols are merged by looking through all pairs each time, which beats a heap up to here.
+/// Words of at most this many symbols are merged by linear search, which is faster than a heap up to this length.
 const SHORT_SYMBOLS: usize = 64;
 
-/// This bit and the code of a character that is no symbol. No merge has such a symbol.
+/// This bit plus a code point marks a character without a symbol. No merge has such a symbol.
 const FOREIGN: u32 = 1 << 31;
 
-/// What a word is cut into before anything is joined.
+/// The units that a word is split into before merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Start {
     /// Bytes, which the vocabulary writes in its own alphabet.
@@ -37,32 +38,32 @@ pub(crate) enum Start {
 #[derive(Debug)]
 pub(crate) struct Merges {
     start: Start,
-    /// The symbol that each byte starts as, or is spelled as.
+    /// Symbol of each byte.
     bytes: Vec<u32>,
-    /// The symbol that each character starts as, or is joined to before anything else.
-    letters: Letters,
-    borders: Borders,
-    /// The token that each symbol is, or none.
+    /// Symbol of each character that starts as one, or whose bytes are joined first.
+    char_symbols: CharSymbols,
+    crossing_merges: CrossingMerges,
+    /// Token of each symbol, or [`NONE`].
     tokens: Vec<u32>,
-    /// The texts of the symbols that are no tokens, which come after all others.
+    /// Texts of the symbols without a token, which have the highest numbers.
     texts: Vec<String>,
     pairs: Pairs,
-    /// The merges of two bytes, which each word begins with, without a hash: by the first byte times 256 plus the second.
+    /// Merges of two bytes, indexed by the first byte times 256 plus the second.
     byte_pairs: Vec<Merge>,
 }
 
-/// Room for merging, kept between words.
+/// Buffers for merging, reused for all words.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     symbols: Vec<u32>,
-    /// The merge of each symbol with the next, in two lists, so that the least rank is found several at a time.
+    /// Merge of each symbol with the next. Ranks have their own list, so that the search for the minimum is vectorised.
     ranks: Vec<u32>,
     joined: Vec<u32>,
     chain: Vec<Link>,
     queue: BinaryHeap<Reverse<Candidate>>,
 }
 
-/// A symbol of a long word, in a chain from which joined symbols drop out.
+/// Symbol of a long word, in a linked list.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     symbol: u32,
@@ -70,7 +71,7 @@ struct Link {
     after: u32,
 }
 
-/// A pair that may be joined, ordered by rank, then from the left.
+/// Candidate pair, ordered by rank, then by position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u32,
@@ -81,22 +82,22 @@ struct Candidate {
 }
 
 impl Merges {
-    /// Reads the merges; parts and results that are no tokens become symbols of their own.
+    /// Reads the merges. Parts and results that are not tokens get their own symbols.
     pub(crate) fn build(vocab: &Vocab, start: Start) -> Result<Merges, Error> {
         if vocab.merges.is_empty() {
             return Err(Error::NoMerges);
         }
-        // Later tokens win where two have the same text.
+        // Of two tokens with the same text, the later one wins.
         let mut symbols: HashMap<&str, u32> = HashMap::with_capacity(vocab.tokens.len());
         symbols.extend(vocab.tokens.iter().map(String::as_str).zip(0..));
         let tokens: Vec<u32> = (0..).take(vocab.tokens.len()).collect();
 
-        // Symbols beyond the vocabulary own their text, so they have a table of their own.
+        // Symbols outside the vocabulary own their text, so they have a separate table.
         let mut extra: HashMap<String, u32> = HashMap::new();
         let mut texts: Vec<String> = Vec::new();
         let mut symbol = |text: &str| {
-            if let Some(&known) = symbols.get(text).or_else(|| extra.get(text)) {
-                return known;
+            if let Some(&symbol) = symbols.get(text).or_else(|| extra.get(text)) {
+                return symbol;
             }
             let new = (tokens.len() + texts.len()) as u32;
             texts.push(text.to_owned());
@@ -123,21 +124,21 @@ impl Merges {
         let byte_pairs = byte_pairs.into_iter().map(|(left, right)| pairs.find(left, right)).collect();
         let mut tokens = tokens;
         tokens.resize(tokens.len() + texts.len(), NONE);
-        let (letters, borders) = (Letters::new(), Borders::default());
-        let mut merges = Merges { start, bytes, letters, borders, tokens, texts, pairs, byte_pairs };
+        let (char_symbols, crossing_merges) = (CharSymbols::new(), CrossingMerges::default());
+        let mut merges = Merges { start, bytes, char_symbols, crossing_merges, tokens, texts, pairs, byte_pairs };
         match start {
-            Start::Bytes => merges.find_letters(vocab),
+            Start::Bytes => merges.find_char_symbols(vocab),
             Start::Characters => {
                 let all = vocab.tokens.iter().chain(&merges.texts).zip(0..);
                 let letters = all.filter_map(|(text, symbol)| Some((only_character(text)?, symbol)));
-                letters.for_each(|(letter, symbol)| merges.letters.insert(letter, symbol));
+                letters.for_each(|(letter, symbol)| merges.char_symbols.insert(letter, symbol));
             }
         }
         Ok(merges)
     }
 
-    /// Notes the characters whose bytes are joined to one symbol, and the merges that cross the borders of characters.
-    fn find_letters(&mut self, vocab: &Vocab) {
+    /// Finds the characters whose bytes join to one symbol, and the merges that cross character boundaries.
+    fn find_char_symbols(&mut self, vocab: &Vocab) {
         let mut scratch = Scratch::default();
         let (mut left, mut right) = (Vec::new(), Vec::new());
         for text in &vocab.tokens {
@@ -147,7 +148,7 @@ impl Merges {
             self.start_as_bytes(&left, &mut scratch);
             self.join_short(&mut scratch);
             if let &[symbol] = scratch.symbols.as_slice() {
-                self.letters.insert(letter, symbol);
+                self.char_symbols.insert(letter, symbol);
             }
         }
         for merge in &vocab.merges {
@@ -156,21 +157,21 @@ impl Merges {
             right.clear();
             alphabet::bytes_of(one, &mut left);
             alphabet::bytes_of(other, &mut right);
-            self.borders.add(&left, &right);
+            self.crossing_merges.add(&left, &right);
         }
     }
 
     /// Appends the tokens of one word.
     pub(crate) fn encode(&self, word: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) {
         match self.start {
-            Start::Bytes if word.is_ascii() || !self.start_as_letters(word, scratch) => {
+            Start::Bytes if word.is_ascii() || !self.start_as_chars(word, scratch) => {
                 self.start_as_bytes(word.as_bytes(), scratch);
             }
             Start::Bytes => {}
             Start::Characters => {
                 scratch.symbols.clear();
                 let symbols =
-                    word.chars().map(|letter| self.letters.find(letter).unwrap_or(FOREIGN | u32::from(letter)));
+                    word.chars().map(|letter| self.char_symbols.find(letter).unwrap_or(FOREIGN | u32::from(letter)));
                 scratch.symbols.extend(symbols);
                 self.rank(scratch);
             }
@@ -188,7 +189,7 @@ impl Merges {
         }
     }
 
-    /// The symbols of the bytes of a word, with their ranks.
+    /// Sets the symbols of a word's bytes, and their ranks.
     fn start_as_bytes(&self, word: &[u8], scratch: &mut Scratch) {
         let Scratch { symbols, ranks, joined, .. } = scratch;
         symbols.clear();
@@ -202,12 +203,12 @@ impl Merges {
         }
     }
 
-    /// The symbols of the characters of a word, with their ranks; false when it must start as bytes.
-    fn start_as_letters(&self, word: &str, scratch: &mut Scratch) -> bool {
+    /// Sets the symbols of a word's characters, and their ranks. Returns false if the word must start as bytes.
+    fn start_as_chars(&self, word: &str, scratch: &mut Scratch) -> bool {
         scratch.symbols.clear();
         for (at, letter) in word.char_indices() {
-            match self.letters.find(letter) {
-                Some(symbol) if !self.borders.crossed(word.as_bytes(), at) => scratch.symbols.push(symbol),
+            match self.char_symbols.find(letter) {
+                Some(symbol) if !self.crossing_merges.crossed(word.as_bytes(), at) => scratch.symbols.push(symbol),
                 _ => return false,
             }
         }
@@ -215,7 +216,7 @@ impl Merges {
         true
     }
 
-    /// Looks up the merges of all neighbours.
+    /// Looks up the merges of all adjacent symbols.
     fn rank(&self, scratch: &mut Scratch) {
         let Scratch { symbols, ranks, joined, .. } = scratch;
         ranks.clear();
@@ -227,8 +228,7 @@ impl Merges {
         }
     }
 
-    /// Appends the tokens of the bytes of a symbol that is no token. A vocabulary that lacks those as well cannot say it, and it
-    /// is left out.
+    /// Appends the byte tokens of a symbol that is not a token. Bytes without a token are dropped.
     #[cold]
     fn spell(&self, symbol: u32, ids: &mut Vec<u32>) {
         let mut letter = [0; 4];
@@ -246,7 +246,8 @@ impl Merges {
         ids.extend(tokens.filter(|&&token| token != NONE));
     }
 
-    /// Joins in place, looking for the best pair anew after each join; `ranks[i]` is for symbols i and i + 1.
+    /// Joins in place, with a linear search for the best pair after each join. `ranks[i]` belongs to symbols i and i +
+    /// 1.
     fn join_short(&self, scratch: &mut Scratch) {
         let Scratch { symbols, ranks, joined, .. } = scratch;
         loop {
@@ -269,7 +270,8 @@ impl Merges {
         }
     }
 
-    /// Joins with a queue of candidates. A candidate is stale when either of its symbols has changed since it was queued.
+    /// Joins with a queue of candidates. A candidate is stale when either of its symbols has changed since it was
+    /// queued.
     fn join_long(&self, scratch: &mut Scratch) {
         let Scratch { symbols, ranks, joined, chain, queue } = scratch;
         let Ok(count) = u32::try_from(symbols.len()) else { return };
@@ -301,9 +303,9 @@ impl Merges {
                 }
             }
         };
-        while let Some(Reverse(Candidate { left, right, pair: wanted, joined, .. })) = queue.pop() {
+        while let Some(Reverse(Candidate { left, right, pair: expected, joined, .. })) = queue.pop() {
             let (Some(&first), Some(&second)) = (chain.get(left as usize), chain.get(right as usize)) else { continue };
-            if first.symbol == NONE || second.symbol == NONE || pair(first.symbol, second.symbol) != wanted {
+            if first.symbol == NONE || second.symbol == NONE || pair(first.symbol, second.symbol) != expected {
                 continue;
             }
             if let Some(link) = chain.get_mut(left as usize) {
@@ -323,13 +325,13 @@ impl Merges {
     }
 }
 
-/// The characters after which a merge takes a blank, in SentencePiece's writing.
+/// Returns the characters that a merge joins with a following blank, written as `▁`.
 pub(crate) fn before_blanks(merges: &[String]) -> Vec<char> {
     let joins = merges.iter().filter_map(|merge| parts(merge)).filter(|(_, right)| right.starts_with(BLANK));
     joins.filter_map(|(left, _)| left.chars().next_back()).filter(|&letter| letter != BLANK).collect()
 }
 
-/// The tokens `<0xAB>` by their byte, or none.
+/// Returns the token `<0xAB>` of each byte, or [`NONE`].
 fn spelled_bytes(vocab: &Vocab) -> Vec<u32> {
     let mut bytes = vec![NONE; 256];
     for (id, text) in (0..).zip(&vocab.tokens) {
@@ -340,13 +342,13 @@ fn spelled_bytes(vocab: &Vocab) -> Vec<u32> {
     bytes
 }
 
-/// The character that a text consists of.
+/// Returns the only character of a text.
 fn only_character(text: &str) -> Option<char> {
     let mut letters = text.chars();
     letters.next().filter(|_| letters.next().is_none())
 }
 
-/// The two parts of a merge. The first character may itself be a blank, so the separator is looked for after it.
+/// Splits a merge into its parts. The first character may be a blank, so the search for the separator starts after it.
 fn parts(merge: &str) -> Option<(&str, &str)> {
     let first = merge.chars().next()?.len_utf8();
     let at = first + merge.get(first..)?.find(' ')?;

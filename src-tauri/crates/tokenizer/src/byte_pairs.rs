@@ -1,5 +1,5 @@
-//! Byte-pair vocabularies as a whole, `gpt2` and `gemma4` in files: a text is cut into words by the pre-tokenizer that the file
-//! names, and each word is merged by itself.
+//! Byte-pair tokenizers, `gpt2` and `gemma4` in files: the pre-tokenizer of the file splits a text into words, and each
+//! word is merged separately.
 
 use std::borrow::Cow;
 
@@ -8,30 +8,30 @@ use crate::bpe::{Merges, Scratch, Start, before_blanks};
 use crate::error::Error;
 use crate::pieces::{Index, Pieces};
 use crate::pre::{PreTokenizer, WholeWords};
-use crate::recent::Recent;
-use crate::vocab::{Kind, Vocab};
+use crate::recent_words::RecentWords;
+use crate::vocab::{TokenKind, Vocab};
 
-/// Merges, and how words are made for them.
+/// Byte-pair tokenizer: pre-tokenizer and merges.
 #[derive(Debug)]
 pub(crate) struct BytePairs {
     pre: PreTokenizer,
     merges: Merges,
-    whole_words: Option<Whole>,
-    /// Where lines may be cut into words, when blanks are written as `▁`.
+    whole_words: Option<WholeWordIndex>,
+    /// Splitter of lines into words, if blanks are written as `▁`.
     words: Option<Words>,
 }
 
-/// Words that are tokens as they stand.
+/// Index of words that are tokens without merging.
 #[derive(Debug)]
-struct Whole {
+struct WholeWordIndex {
     texts: Pieces,
     index: Index,
 }
 
 impl BytePairs {
     /// Reads the merges for the pre-tokenizer of that name.
-    pub(crate) fn build(vocab: &Vocab, kinds: &[Kind], pre: &str) -> Result<BytePairs, Error> {
-        let pre = PreTokenizer::named(pre)?;
+    pub(crate) fn build(vocab: &Vocab, kinds: &[TokenKind], pre: &str) -> Result<BytePairs, Error> {
+        let pre = PreTokenizer::from_name(pre)?;
         let merges = Merges::build(vocab, pre.start)?;
         let whole_words = (pre.whole_words != WholeWords::None).then(|| {
             let mut texts = Pieces::default();
@@ -41,23 +41,23 @@ impl BytePairs {
                     Start::Characters => bytes.extend_from_slice(text.as_bytes()),
                 });
             }
-            let is_word = |id: u32| kinds.get(id as usize) == Some(&Kind::Normal);
+            let is_word = |id: u32| kinds.get(id as usize) == Some(&TokenKind::Normal);
             let index = Index::build(&texts, |id| {
                 let line_feeds = texts.get(id).iter().all(|&byte| byte == b'\n');
                 is_word(id) && (pre.whole_words == WholeWords::All || line_feeds)
             });
-            Whole { texts, index }
+            WholeWordIndex { texts, index }
         });
         let words = (pre.start == Start::Characters).then(|| Words::new(before_blanks(&vocab.merges)));
         Ok(BytePairs { pre, merges, whole_words, words })
     }
 
-    /// Whether BOS is usual where the file does not say.
-    pub(crate) fn usual_bos(&self) -> bool {
+    /// Returns whether to add BOS if the file has no flag.
+    pub(crate) fn default_add_bos(&self) -> bool {
         self.pre.add_bos
     }
 
-    /// What words start as, which is how tokens are written.
+    /// Returns the initial units of words, which determine the form of token texts.
     pub(crate) fn start(&self) -> Start {
         self.pre.start
     }
@@ -71,7 +71,7 @@ impl BytePairs {
             text = Cow::Owned(escaped);
         }
         let mut scratch = Scratch::default();
-        let mut recent = Recent::for_text(&text);
+        let mut recent = RecentWords::for_text(&text);
         let mut word = |range: std::ops::Range<usize>| {
             let word = text.get(range).unwrap_or_default();
             recent.ids_of(word.as_bytes(), ids, |ids| {

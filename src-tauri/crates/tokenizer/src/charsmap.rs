@@ -1,14 +1,14 @@
-//! The normalisation that a Unigram vocabulary brings along, `tokenizer.ggml.precompiled_charsmap`: text that begins with one of
-//! its keys gets a replacement instead.
+//! Normalisation table of a Unigram vocabulary, `tokenizer.ggml.precompiled_charsmap`: it maps keys in a text to
+//! replacements.
 //!
-//! The bytes are SentencePiece's (`src/normalizer.cc` there): a little-endian length, a double-array trie of that many bytes as
-//! darts-clone writes it, and NUL-terminated replacements. A unit of the trie is 32 bits:
+//! The bytes are SentencePiece's (`src/normalizer.cc` there): a little-endian length, a double-array trie of that many
+//! bytes as darts-clone writes it, and NUL-terminated replacements. A unit of the trie is 32 bits:
 //!
 //! ```text
-//!  bit 31       value flag: the rest is a place in the replacements
+//!  bit 31       value flag: the rest is an offset in the replacements
 //!  bits 10-30   offset to the children, shifted left by 8 more when bit 9 is set
-//!  bit 8        a value hangs below this unit
-//!  bits 0-7     the byte that leads here
+//!  bit 8        this unit has a value
+//!  bits 0-7     byte of the edge to this unit
 //! ```
 
 use crate::error::Error;
@@ -29,7 +29,7 @@ impl Unit {
         (self.0 >> 10) << ((self.0 & (1 << 9)) >> 6)
     }
 
-    /// The byte that leads here; a value unit equals no byte.
+    /// The byte of the edge to this unit. A value unit equals no byte.
     fn label(self) -> u32 {
         self.0 & (1 << 31 | 0xFF)
     }
@@ -44,33 +44,34 @@ impl Unit {
 }
 
 impl Charsmap {
-    /// Reads the table; nothing when there are no bytes.
+    /// Reads the table. Returns `None` if there are no bytes.
     pub(crate) fn build(bytes: &[u8]) -> Result<Option<Charsmap>, Error> {
         if bytes.is_empty() {
             return Ok(None);
         }
         let bad = |reason| Error::Charsmap { reason };
-        let (length, rest) = bytes.split_first_chunk::<4>().ok_or_else(|| bad("it ends within its length"))?;
+        let (length, rest) =
+            bytes.split_first_chunk::<4>().ok_or_else(|| bad("the table is shorter than its length field"))?;
         let length = u32::from_le_bytes(*length) as usize;
         let (trie, replacements) =
-            rest.split_at_checked(length).ok_or_else(|| bad("its trie reaches beyond its end"))?;
+            rest.split_at_checked(length).ok_or_else(|| bad("the trie is longer than the table"))?;
         let (units, odd) = trie.as_chunks::<4>();
         if units.is_empty() || !odd.is_empty() {
-            return Err(bad("its trie is not a number of 32-bit units"));
+            return Err(bad("the trie does not consist of 32-bit units"));
         }
         if replacements.last() != Some(&0) {
-            return Err(bad("its last replacement has no end"));
+            return Err(bad("the last replacement is not terminated"));
         }
         let units = units.iter().map(|unit| u32::from_le_bytes(*unit)).collect();
         Ok(Some(Charsmap { units, replacements: replacements.to_vec() }))
     }
 
-    /// The longest key that `text` begins with: its length, at least 1, and its replacement.
+    /// Returns the length and the replacement of the longest key at the start of `text`. The length is at least 1.
     pub(crate) fn replace(&self, text: &[u8]) -> Option<(usize, &[u8])> {
         let mut place = self.unit(0)?.offset();
         let mut found = None;
         for (length, &byte) in (1..).zip(text) {
-            // NUL is no key: its children would be the values.
+            // NUL is not a key: its children would be the values.
             if byte == 0 {
                 break;
             }
@@ -122,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_key_counts() {
+    fn longest_key_is_replaced() {
         check("A", Some((1, b"a")));
         check("AAB", Some((1, b"a")));
         check("ABA", Some((2, b"")));
@@ -132,29 +133,29 @@ mod tests {
     }
 
     #[test]
-    fn broken_tables_are_refused() {
+    fn invalid_tables_are_refused() {
         let refused = |bytes: &[u8]| Charsmap::build(bytes).err().map(|error| error.to_string());
         let whole = table();
         for (bytes, part) in [
-            (&whole[..3], "within its length"),
-            (&whole[..100], "beyond its end"),
-            (&whole[..whole.len() - 3], "no end"),
+            (&whole[..3], "length field"),
+            (&whole[..100], "longer than the table"),
+            (&whole[..whole.len() - 3], "not terminated"),
             (&[1, 0, 0, 0, 9, 0], "32-bit units"),
             (&[0, 0, 0, 0, 0], "32-bit units"),
         ] {
-            let words = refused(bytes).expect("it is refused");
-            assert!(words.contains(part) && words.contains("precompiled_charsmap"), "{words}");
+            let error = refused(bytes).expect("the table is invalid");
+            assert!(error.contains(part) && error.contains("precompiled_charsmap"), "{error}");
         }
-        assert!(Charsmap::build(&[]).is_ok_and(|map| map.is_none()), "no table is no error");
+        assert!(Charsmap::build(&[]).is_ok_and(|map| map.is_none()), "an empty table is valid");
     }
 
     #[test]
-    fn wild_offsets_lead_nowhere() {
+    fn invalid_offsets_do_not_panic() {
         for unit in [u32::MAX, 1 << 31, 1 << 9 | 0x7FFF << 10, 0x1FF] {
             let mut bytes = 4_u32.to_le_bytes().to_vec();
             bytes.extend(unit.to_le_bytes());
             bytes.push(0);
-            let map = Charsmap::build(&bytes).expect("sound so far").expect("not empty");
+            let map = Charsmap::build(&bytes).expect("the header is valid").expect("not empty");
             for byte in 0..=255 {
                 assert!(map.replace(&[byte, byte]).is_none_or(|(length, _)| length <= 2), "{unit:#x}");
             }

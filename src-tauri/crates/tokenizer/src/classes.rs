@@ -1,15 +1,15 @@
-//! Unicode classes of characters, as far as splitting text into words needs them.
+//! Unicode classes of characters for splitting text into words.
 //!
-//! The ranges come from `regex-syntax`, so hand-written splitters and regular expressions cannot disagree about a character.
-//! They are spread once into pages of 256 characters, equal pages shared; a look-up is then two reads.
+//! The ranges come from `regex-syntax`, so that hand-written splitters and regular expressions agree on every
+//! character. They are expanded once to pages of 256 characters. Equal pages are shared; a lookup takes two reads.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use regex_syntax::hir::{Class as HirClass, HirKind};
 
-/// The class of a character: `Space` is `\s` (White_Space), the others are general categories. `Control` is Cc, Cf and Co, as
-/// far as it is no white space; `Other` is what is not assigned.
+/// Class of a character. `Space` is `\s` (White_Space), the others are general categories. `Control` is Cc, Cf and Co
+/// without white space; `Other` is unassigned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Class {
     Other,
@@ -25,14 +25,14 @@ pub(crate) enum Class {
 const PAGE: usize = 256;
 
 struct Classes {
-    /// Which page each block of 256 characters uses.
+    /// Page of each block of 256 characters.
     page_of: Vec<u16>,
     pages: Vec<[Class; PAGE]>,
 }
 
 static CLASSES: LazyLock<Classes> = LazyLock::new(Classes::build);
 
-/// The class of `letter`.
+/// Returns the class of `letter`.
 #[inline]
 pub(crate) fn class_of(letter: char) -> Class {
     CLASSES.of(letter)
@@ -65,11 +65,11 @@ impl Classes {
                 }
             }
         }
-        let mut known: HashMap<[Class; PAGE], u16> = HashMap::new();
+        let mut page_numbers: HashMap<[Class; PAGE], u16> = HashMap::new();
         let mut classes = Classes { page_of: Vec::new(), pages: Vec::new() };
         for (page, _) in all.as_chunks::<PAGE>().0.iter().zip(0_u16..) {
             let next = u16::try_from(classes.pages.len()).unwrap_or(u16::MAX);
-            let place = *known.entry(*page).or_insert(next);
+            let place = *page_numbers.entry(*page).or_insert(next);
             if place == next {
                 classes.pages.push(*page);
             }
@@ -79,7 +79,7 @@ impl Classes {
     }
 }
 
-/// The ranges of a pattern that is one class of characters.
+/// Returns the ranges of a pattern that is one character class.
 fn ranges(pattern: &str) -> Vec<(char, char)> {
     let hir = regex_syntax::parse(pattern).expect("the patterns above are valid");
     match hir.kind() {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_each() {
+    fn each_class_has_an_example() {
         let wanted = [
             ('a', Class::Letter),
             ('漢', Class::Letter),

@@ -1,33 +1,34 @@
-//! Ids back to text, as they come: bytes of a token may end within a character, and half a character is never shown.
+//! Streaming decoder from ids to text. A token may end inside a character; only complete characters are emitted.
 
 use std::ops::Deref;
 
 use crate::Tokenizer;
 
-/// Turns ids into text one by one. `T` is how the tokenizer is held: `&Tokenizer`, or an `Arc<Tokenizer>` to keep it.
+/// Decodes ids one by one. `T` is `&Tokenizer`, or `Arc<Tokenizer>` for an owned decoder.
 ///
-/// **Invariant:** what `push` gave so far followed by `finish` equals [`Tokenizer::decode`] of the same ids for a decoder at the
-/// start of a text; one that goes on from other text gives the blank in front as well, as that is real there.
+/// **Invariant:** for a decoder at the start of a text, the concatenated results of `push` and `finish` equal
+/// [`Tokenizer::decode`] of the same ids. A decoder that continues other text keeps the leading blank, which belongs to
+/// the text.
 #[derive(Debug, Clone)]
 pub struct Decoder<T> {
     tokenizer: T,
     utf8: Utf8Stream,
-    /// Whether the next piece may begin with a blank that was added.
+    /// Whether the next piece may begin with an added blank.
     at_start: bool,
 }
 
 impl<T: Deref<Target = Tokenizer>> Decoder<T> {
-    /// A decoder of ids that go on from text that is there, as the answer to a prompt does.
+    /// Creates a decoder for ids that continue existing text, such as the answer to a prompt.
     pub fn new(tokenizer: T) -> Self {
         Decoder { tokenizer, utf8: Utf8Stream::default(), at_start: false }
     }
 
-    /// A decoder at the start of a text.
+    /// Creates a decoder for the start of a text.
     pub fn at_start(tokenizer: T) -> Self {
-        Decoder { at_start: tokenizer.adds_blank, ..Decoder::new(tokenizer) }
+        Decoder { at_start: tokenizer.adds_space, ..Decoder::new(tokenizer) }
     }
 
-    /// The text that became certain with `id`; empty when the token is a control token, or ends within a character.
+    /// Returns the text completed by `id`. Empty for a control token, or if the token ends inside a character.
     pub fn push(&mut self, id: u32) -> String {
         let mut text = String::new();
         let mut piece = self.tokenizer.piece(id);
@@ -39,7 +40,7 @@ impl<T: Deref<Target = Tokenizer>> Decoder<T> {
         text
     }
 
-    /// What is left: a cut-off character becomes U+FFFD.
+    /// Returns the rest. An incomplete character becomes U+FFFD.
     pub fn finish(mut self) -> String {
         let mut text = String::new();
         self.utf8.finish(&mut text);
@@ -47,10 +48,10 @@ impl<T: Deref<Target = Tokenizer>> Decoder<T> {
     }
 }
 
-/// Decodes UTF-8 that arrives in parts; bytes that cannot be UTF-8 become U+FFFD at once, as `String::from_utf8_lossy` does.
+/// Streaming UTF-8 decoder. Invalid bytes become U+FFFD, as in `String::from_utf8_lossy`.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Utf8Stream {
-    /// The beginning of a character, at most three bytes.
+    /// The start of an incomplete character, at most three bytes.
     pending: Vec<u8>,
 }
 
@@ -99,30 +100,30 @@ mod tests {
         let mut text = String::new();
         for part in parts {
             stream.push(part, &mut text);
-            assert!(stream.pending.len() < 4, "more than the start of one character is held back: {parts:?}");
+            assert!(stream.pending.len() < 4, "more than one incomplete character is buffered: {parts:?}");
         }
         stream.finish(&mut text);
         assert_eq!(text, String::from_utf8_lossy(&parts.concat()), "{parts:?}");
     }
 
     #[test]
-    fn a_character_in_parts() {
+    fn split_character_is_emitted_when_complete() {
         let mut stream = Utf8Stream::default();
         let mut text = String::new();
         stream.push(&[b'a', 0xF0, 0x9F], &mut text);
-        assert_eq!(text, "a", "half a character is not shown");
+        assert_eq!(text, "a", "an incomplete character is buffered");
         stream.push(&[0xA6, 0x99], &mut text);
-        assert_eq!(text, "a🦙", "the whole one is");
+        assert_eq!(text, "a🦙", "the complete character is emitted");
     }
 
     proptest! {
         #[test]
-        fn any_bytes_in_any_parts(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6), 0..12)) {
+        fn random_bytes_in_random_parts_decode_lossily(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..6), 0..12)) {
             check(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>());
         }
 
         #[test]
-        fn text_cut_anywhere(text in any::<String>(), size in 1..5_usize) {
+        fn text_split_at_any_byte_decodes(text in any::<String>(), size in 1..5_usize) {
             check(&text.as_bytes().chunks(size).collect::<Vec<_>>());
         }
     }

@@ -1,6 +1,6 @@
-//! Why a vocabulary cannot become a tokenizer. Encoding and decoding themselves cannot fail.
+//! Errors of loading a vocabulary. Encoding and decoding cannot fail.
 
-/// A vocabulary that this crate refuses, with the fact that made it refuse.
+/// Reasons why a vocabulary is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A key of the metadata is missing or has another type.
@@ -14,8 +14,8 @@ pub enum Error {
         /// The name in the file.
         model: String,
     },
-    /// `tokenizer.ggml.pre` names no row of the pre-tokenizer table. Guessing would give subtly wrong ids.
-    #[error("`tokenizer.ggml.pre`: {pre:?} is not a known pre-tokenizer")]
+    /// `tokenizer.ggml.pre` is not in the pre-tokenizer table. Guessing would give subtly wrong ids.
+    #[error("`tokenizer.ggml.pre`: {pre:?} is not a supported pre-tokenizer")]
     UnknownPreTokenizer {
         /// The name in the file.
         pre: String,
@@ -25,32 +25,32 @@ pub enum Error {
     Pattern {
         /// The row's name.
         pre: String,
-        /// What the expression compiler said.
+        /// Message of the regex compiler.
         reason: String,
     },
-    /// The list of special tokens cannot be searched for.
+    /// The automaton of the special tokens cannot be built.
     #[error("special tokens cannot be indexed: {reason}")]
     SpecialTokens {
-        /// What the automaton's builder said.
+        /// Message of the automaton's builder.
         reason: String,
     },
     /// The vocabulary has no tokens.
     #[error("`tokenizer.ggml.tokens` is empty")]
     NoTokens,
-    /// Byte-pair encoding without merges would give one token per byte.
+    /// The vocabulary has no merges, which would give one token per byte.
     #[error("`tokenizer.ggml.merges` is missing or empty")]
     NoMerges,
-    /// Counts beyond what a token id can hold.
+    /// The vocabulary is too large.
     #[error("`tokenizer.ggml.tokens` has {tokens} entries and `tokenizer.ggml.merges` {merges}, more than {limit}")]
     TooLarge {
         /// Tokens in the file.
         tokens: usize,
         /// Merges in the file.
         merges: usize,
-        /// The most that is accepted of each.
+        /// Maximum of each.
         limit: usize,
     },
-    /// Token types are given, but fewer than there are tokens.
+    /// There are fewer token types than tokens.
     #[error("`tokenizer.ggml.token_type` has {types} entries for {tokens} tokens")]
     TypeCount {
         /// Token types in the file.
@@ -58,7 +58,7 @@ pub enum Error {
         /// Tokens in the file.
         tokens: usize,
     },
-    /// Scores are missing, or there is not one for each token.
+    /// There are fewer scores than tokens.
     #[error("`tokenizer.ggml.scores` has {scores} entries for {tokens} tokens")]
     ScoreCount {
         /// Scores in the file.
@@ -66,13 +66,13 @@ pub enum Error {
         /// Tokens in the file.
         tokens: usize,
     },
-    /// The normalisation table is broken.
+    /// The normalisation table is invalid.
     #[error("`tokenizer.ggml.precompiled_charsmap`: {reason}")]
     Charsmap {
-        /// What does not fit.
+        /// What is invalid.
         reason: &'static str,
     },
-    /// A merge is not two parts with a blank between.
+    /// A merge does not consist of two parts with a space between.
     #[error("`tokenizer.ggml.merges`: entry {index} is not two parts: {merge:?}")]
     Merge {
         /// Position in the list of merges.
@@ -80,7 +80,7 @@ pub enum Error {
         /// The text in the file.
         merge: String,
     },
-    /// A special token's id lies outside the vocabulary.
+    /// A special token's id is outside the vocabulary.
     #[error("`tokenizer.ggml.{role}_token_id`: {id} is outside the vocabulary of {tokens}")]
     IdOutOfRange {
         /// `bos`, `eos` and the like, as the key spells it.

@@ -1,17 +1,17 @@
-//! What each kind of tokenizer takes for granted where the file is silent: special ids and what is added around a text.
+//! Special ids and flags of a vocabulary, with defaults for each kind of tokenizer.
 //!
-//! The values are those of the models that gave the kinds their names (Llama 2, BERT, T5); an id that lies beyond the vocabulary
-//! is no id. Byte-pair vocabularies have no such model, so their files must say what they mean.
+//! The defaults are those of the first models of each kind (Llama 2, BERT, T5). An id outside the vocabulary is
+//! ignored. Byte-pair vocabularies have no defaults, so their files must set all ids.
 
 use crate::vocab::Vocab;
 
-/// The settled ids and flags of a vocabulary.
+/// Resolved ids and flags of a vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Flags {
     pub(crate) bos: Option<u32>,
     pub(crate) eos: Option<u32>,
     pub(crate) unknown: Option<u32>,
-    /// What ends a text for an embedding model.
+    /// Ends a text for an embedding model.
     pub(crate) separator: Option<u32>,
     pub(crate) add_bos: bool,
     pub(crate) add_eos: bool,
@@ -23,11 +23,11 @@ impl Flags {
     /// SentencePiece BPE, as in Llama 2.
     pub(crate) fn sentence_piece(vocab: &Vocab) -> Flags {
         let ids = Defaults { bos: Some(1), eos: Some(2), unknown: Some(0), separator: None };
-        let add = Flags { add_bos: true, add_space_prefix: true, ..NOTHING };
-        ids.settle(vocab, add)
+        let add = Flags { add_bos: true, add_space_prefix: true, ..NONE };
+        ids.resolve(vocab, add)
     }
 
-    /// WordPiece, as in BERT: a text always stands between CLS and SEP, whatever a file's flags say, as in llama.cpp.
+    /// WordPiece, as in BERT: CLS and SEP are always added, whatever the file's flags are, as in llama.cpp.
     pub(crate) fn word_piece(vocab: &Vocab) -> Flags {
         let ids = Defaults { bos: vocab.class.or(Some(101)), eos: None, unknown: Some(100), separator: Some(102) };
         Flags {
@@ -35,24 +35,24 @@ impl Flags {
             add_eos: false,
             add_separator: true,
             add_space_prefix: false,
-            ..ids.settle(vocab, NOTHING)
+            ..ids.resolve(vocab, NONE)
         }
     }
 
     /// Unigram, as in T5.
     pub(crate) fn unigram(vocab: &Vocab) -> Flags {
         let ids = Defaults { bos: None, eos: Some(1), unknown: Some(2), separator: None };
-        ids.settle(vocab, Flags { add_eos: true, ..NOTHING })
+        ids.resolve(vocab, Flags { add_eos: true, ..NONE })
     }
 
-    /// Byte pairs; the pre-tokenizer says whether BOS is usual.
+    /// Byte pairs; the pre-tokenizer determines the default of `add_bos`.
     pub(crate) fn byte_pairs(vocab: &Vocab, add_bos: bool) -> Flags {
         let ids = Defaults { bos: None, eos: None, unknown: None, separator: None };
-        ids.settle(vocab, Flags { add_bos, ..NOTHING })
+        ids.resolve(vocab, Flags { add_bos, ..NONE })
     }
 }
 
-const NOTHING: Flags = Flags {
+const NONE: Flags = Flags {
     bos: None,
     eos: None,
     unknown: None,
@@ -63,7 +63,7 @@ const NOTHING: Flags = Flags {
     add_space_prefix: false,
 };
 
-/// Ids that count when the file has none.
+/// Ids used if the file has none.
 struct Defaults {
     bos: Option<u32>,
     eos: Option<u32>,
@@ -72,9 +72,9 @@ struct Defaults {
 }
 
 impl Defaults {
-    fn settle(self, vocab: &Vocab, add: Flags) -> Flags {
+    fn resolve(self, vocab: &Vocab, add: Flags) -> Flags {
         let or =
-            |given: Option<u32>, usual: Option<u32>| given.or(usual.filter(|&id| (id as usize) < vocab.tokens.len()));
+            |id: Option<u32>, default: Option<u32>| id.or(default.filter(|&id| (id as usize) < vocab.tokens.len()));
         Flags {
             bos: or(vocab.bos, self.bos),
             eos: or(vocab.eos, self.eos),
@@ -92,16 +92,16 @@ impl Defaults {
 mod tests {
     use super::*;
 
-    fn check(settle: fn(&Vocab) -> Flags, tokens: usize, change: fn(&mut Vocab), wanted: Flags) {
+    fn check(resolve: fn(&Vocab) -> Flags, tokens: usize, change: fn(&mut Vocab), wanted: Flags) {
         let mut vocab = Vocab { tokens: vec![String::new(); tokens], ..Vocab::default() };
         change(&mut vocab);
-        assert_eq!(settle(&vocab), wanted, "{vocab:?}");
+        assert_eq!(resolve(&vocab), wanted, "{vocab:?}");
     }
 
     #[test]
-    fn silence_means_the_first_model_of_the_kind() {
+    fn missing_keys_use_defaults_of_the_kind() {
         let llama =
-            Flags { bos: Some(1), eos: Some(2), unknown: Some(0), add_bos: true, add_space_prefix: true, ..NOTHING };
+            Flags { bos: Some(1), eos: Some(2), unknown: Some(0), add_bos: true, add_space_prefix: true, ..NONE };
         check(Flags::sentence_piece, 32_000, |_| {}, llama);
         check(Flags::sentence_piece, 2, |_| {}, Flags { eos: None, ..llama });
         let bert = Flags {
@@ -110,24 +110,24 @@ mod tests {
             separator: Some(102),
             add_bos: true,
             add_separator: true,
-            ..NOTHING
+            ..NONE
         };
         check(Flags::word_piece, 30_522, |_| {}, bert);
-        check(Flags::unigram, 32_100, |_| {}, Flags { eos: Some(1), unknown: Some(2), add_eos: true, ..NOTHING });
-        check(|vocab| Flags::byte_pairs(vocab, true), 50_000, |_| {}, Flags { add_bos: true, ..NOTHING });
+        check(Flags::unigram, 32_100, |_| {}, Flags { eos: Some(1), unknown: Some(2), add_eos: true, ..NONE });
+        check(|vocab| Flags::byte_pairs(vocab, true), 50_000, |_| {}, Flags { add_bos: true, ..NONE });
     }
 
     #[test]
-    fn what_a_file_says_counts() {
-        let said = |vocab: &mut Vocab| {
+    fn keys_of_the_file_override_defaults() {
+        let keys = |vocab: &mut Vocab| {
             (vocab.bos, vocab.eos, vocab.unknown) = (Some(5), Some(6), Some(7));
             (vocab.add_bos, vocab.add_eos, vocab.add_space_prefix) = (Some(false), Some(true), Some(false));
         };
-        let wanted = Flags { bos: Some(5), eos: Some(6), unknown: Some(7), add_eos: true, ..NOTHING };
-        check(Flags::sentence_piece, 10, said, wanted);
-        check(Flags::unigram, 10, said, wanted);
+        let wanted = Flags { bos: Some(5), eos: Some(6), unknown: Some(7), add_eos: true, ..NONE };
+        check(Flags::sentence_piece, 10, keys, wanted);
+        check(Flags::unigram, 10, keys, wanted);
         let class = |vocab: &mut Vocab| (vocab.class, vocab.add_bos) = (Some(3), Some(false));
-        let bert = Flags { bos: Some(3), add_bos: true, add_separator: true, ..NOTHING };
+        let bert = Flags { bos: Some(3), add_bos: true, add_separator: true, ..NONE };
         check(Flags::word_piece, 10, class, bert);
     }
 }

@@ -1,25 +1,25 @@
-//! A fast hash of short byte strings and of pairs: multiplications of 64 by 64 bits with the halves of the product folded together,
-//! the scheme of wyhash (github.com/wangyi-fudan/wyhash). Tables that hold what a file brought take a random seed, so that a file
-//! cannot be made to collide.
+//! A fast hash of short byte strings and of pairs: multiplications of 64 by 64 bits with the halves of the product
+//! folded together, the scheme of wyhash (github.com/wangyi-fudan/wyhash). Tables with content of a file use a random
+//! seed, so that a file cannot force collisions.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// Odd numbers with as many ones as zeros.
+/// Odd numbers with equally many ones and zeros.
 const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
 const END: u64 = 0xD6E8_FEB8_6659_FD93;
 
-/// A seed that no file can know.
+/// Returns a seed that is different in each process.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().hash_one(0)
 }
 
-/// The hash of a number.
+/// Hashes a number.
 #[inline]
 pub(crate) fn of_number(number: u64, seed: u64) -> u64 {
     fold(number ^ seed, MIX)
 }
 
-/// The hash of bytes.
+/// Hashes bytes.
 #[inline]
 pub(crate) fn of_bytes(bytes: &[u8], seed: u64) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -40,7 +40,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn hashes_spread() {
+    fn hashes_of_similar_inputs_differ() {
         let texts: Vec<String> = (0..20_000).map(|n| format!("{n}{}", "x".repeat(n % 19))).collect();
         let hashes: HashSet<u64> = texts.iter().map(|text| of_bytes(text.as_bytes(), 1) >> 24).collect();
         assert!(hashes.len() > 19_990, "{} different of {}", hashes.len(), texts.len());
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_and_the_length_count() {
+    fn hash_depends_on_seed_and_length() {
         assert_ne!(of_bytes(b"a", 1), of_bytes(b"a", 2), "the seed");
         assert_ne!(of_bytes(b"a", 1), of_bytes(b"a\0", 1), "the length");
         assert_ne!(of_number(5, 1), of_number(5, 2), "the seed, for numbers");

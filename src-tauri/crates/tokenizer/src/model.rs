@@ -1,5 +1,5 @@
-//! The kinds of tokenizers, by `tokenizer.ggml.model`: each turns a part of the input that holds no special tokens into ids, and
-//! says which bytes its tokens stand for.
+//! The kinds of tokenizers, by `tokenizer.ggml.model`. Each encodes a part of the input without special tokens, and
+//! converts its tokens to bytes.
 
 use crate::alphabet;
 use crate::blanks;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::flags::Flags;
 use crate::spm::SentencePiece;
 use crate::unigram::Unigram;
-use crate::vocab::{Kind, Vocab, byte_name};
+use crate::vocab::{TokenKind, Vocab, byte_name};
 use crate::wordpiece::WordPiece;
 
 /// A tokenizer of one kind.
@@ -22,14 +22,14 @@ pub(crate) enum Model {
 }
 
 impl Model {
-    /// Makes the kind that the file names, and settles its flags.
-    pub(crate) fn build(vocab: &Vocab, kinds: &[Kind]) -> Result<(Model, Flags), Error> {
+    /// Creates the kind that the file names, and resolves its flags.
+    pub(crate) fn build(vocab: &Vocab, kinds: &[TokenKind]) -> Result<(Model, Flags), Error> {
         match vocab.model.as_str() {
             "gpt2" => {
                 let model = BytePairs::build(vocab, kinds, &vocab.pre)?;
-                let mut flags = Flags::byte_pairs(vocab, model.usual_bos());
-                // Files made before the flag was written right say that Gemma 4 takes no BOS; it always does.
-                flags.add_bos |= model.start() == Start::Characters && model.usual_bos();
+                let mut flags = Flags::byte_pairs(vocab, model.default_add_bos());
+                // Older files wrongly have `add_bos_token` false for Gemma 4, which always needs BOS.
+                flags.add_bos |= model.start() == Start::Characters && model.default_add_bos();
                 Ok((Model::BytePairs(Box::new(model)), flags))
             }
             "gemma4" => {
@@ -57,35 +57,39 @@ impl Model {
         }
     }
 
-    /// Appends the ids of a part of the input; `fresh` when nothing or a special token stands in front of it.
-    pub(crate) fn encode(&self, part: &str, fresh: bool, ids: &mut Vec<u32>) {
+    /// Appends the ids of a part of the input. `at_start`: the part begins the input or follows a special token.
+    pub(crate) fn encode(&self, part: &str, at_start: bool, ids: &mut Vec<u32>) {
         match self {
             Model::BytePairs(model) => model.encode(part, ids),
-            Model::SentencePiece(model) => model.encode(part, fresh, ids),
+            Model::SentencePiece(model) => model.encode(part, at_start, ids),
             Model::WordPiece(model) => model.encode(part, ids),
             Model::Unigram(model) => model.encode(part, ids),
         }
     }
 
-    /// Appends the bytes that a token of this text and kind stands for.
-    pub(crate) fn piece(&self, text: &str, kind: Kind, bytes: &mut Vec<u8>) {
+    /// Appends the bytes of a token with this text and kind.
+    pub(crate) fn piece(&self, text: &str, kind: TokenKind, bytes: &mut Vec<u8>) {
         match kind {
-            Kind::Normal => match self {
+            TokenKind::Normal => match self {
                 Model::BytePairs(model) if model.start() == Start::Bytes => alphabet::bytes_of(text, bytes),
                 _ => blanks::unescape(text, bytes),
             },
-            Kind::Byte => match byte_name(text) {
+            TokenKind::Byte => match byte_name(text) {
                 Some(byte) => bytes.push(byte),
                 None => bytes.extend_from_slice(text.as_bytes()),
             },
-            Kind::Control | Kind::Marker | Kind::Unknown | Kind::Unused | Kind::UserDefined => {
+            TokenKind::Control
+            | TokenKind::Marker
+            | TokenKind::Unknown
+            | TokenKind::Unused
+            | TokenKind::UserDefined => {
                 bytes.extend_from_slice(text.as_bytes());
             }
         }
     }
 
-    /// Whether the first word of a text gets a blank that is not in the text.
-    pub(crate) fn adds_blank(&self, flags: &Flags) -> bool {
+    /// Returns whether encoding adds a blank at the start of a text.
+    pub(crate) fn adds_space(&self, flags: &Flags) -> bool {
         match self {
             Model::BytePairs(_) => false,
             Model::WordPiece(_) => true,

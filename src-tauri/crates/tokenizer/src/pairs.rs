@@ -1,15 +1,14 @@
-//! The merges of a vocabulary by the pair that they join: a hash table with open addressing, so that a look-up is one read from
-//! memory in most cases.
+//! Hash table of merges by pair, with open addressing: most lookups take one memory read.
 
 use crate::hash;
 
-/// No merge has this rank.
+/// Rank of [`NO_MERGE`].
 pub(crate) const NO_RANK: u32 = i32::MAX.cast_unsigned();
 
-/// What joining two symbols gives.
+/// Result of joining two symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Merge {
-    /// The place in the list of merges, below [`NO_RANK`]; the lowest goes first.
+    /// Index in the list of merges, below [`NO_RANK`]. The lowest is joined first.
     pub(crate) rank: u32,
     pub(crate) joined: u32,
 }
@@ -31,13 +30,13 @@ pub(crate) struct Pairs {
 }
 
 impl Pairs {
-    /// Room for `count` merges.
+    /// Creates a table with room for `count` merges.
     pub(crate) fn with_capacity(count: usize) -> Pairs {
         let size = (count + count / 3 + 1).next_power_of_two().max(4);
         Pairs { slots: vec![Slot { pair: 0, merge: NO_MERGE }; size], seed: hash::random_seed() }
     }
 
-    /// Adds a merge unless the pair has one; no more than there is room for.
+    /// Adds a merge unless the pair has one. The caller adds at most `count`.
     pub(crate) fn add(&mut self, left: u32, right: u32, merge: Merge) {
         let pair = pair(left, right);
         let place = self.place(pair);
@@ -48,13 +47,13 @@ impl Pairs {
         }
     }
 
-    /// The merge of a pair, or [`NO_MERGE`].
+    /// Returns the merge of a pair, or [`NO_MERGE`].
     #[inline]
     pub(crate) fn find(&self, left: u32, right: u32) -> Merge {
         self.slots.get(self.place(pair(left, right))).map_or(NO_MERGE, |slot| slot.merge)
     }
 
-    /// The slot that holds the pair, or the empty one where it belongs. There always is one.
+    /// Returns the slot of the pair, or the empty slot for it. The table always has an empty slot.
     #[inline]
     fn place(&self, pair: u64) -> usize {
         let mask = self.slots.len() - 1;
@@ -69,7 +68,7 @@ impl Pairs {
     }
 }
 
-/// Two symbols in one number.
+/// Packs two symbols into one number.
 #[inline]
 pub(crate) fn pair(left: u32, right: u32) -> u64 {
     u64::from(left) << 32 | u64::from(right)
@@ -80,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_what_was_added() {
+    fn added_merges_are_found() {
         let mut pairs = Pairs::with_capacity(1000);
         for n in 0..1000 {
             pairs.add(n % 40, n / 40, Merge { rank: n, joined: n + 7 });
@@ -88,13 +87,9 @@ mod tests {
         pairs.add(0, 0, Merge { rank: 5, joined: 5 });
         for n in 0..1000 {
             let found = pairs.find(n % 40, n / 40);
-            assert_eq!(found, Merge { rank: n, joined: n + 7 }, "pair {n}; the first of two equal pairs stays");
+            assert_eq!(found, Merge { rank: n, joined: n + 7 }, "pair {n}; the first of two equal pairs wins");
         }
         assert_eq!(pairs.find(40, 0), NO_MERGE, "no such pair");
-        assert_eq!(
-            Pairs::with_capacity(0).find(0, 0),
-            NO_MERGE,
-            "an empty table holds nothing, not even the pair 0, 0"
-        );
+        assert_eq!(Pairs::with_capacity(0).find(0, 0), NO_MERGE, "an empty table has no pair 0, 0");
     }
 }

@@ -1,8 +1,8 @@
-//! Pre-tokenizers: how text is cut into words before byte pairs are merged inside each of them.
+//! Pre-tokenizers: they split text into words before byte pairs are merged inside each word.
 //!
-//! A row of [`ROWS`] is a list of steps. Each step cuts every piece that the steps before it left: what it matches becomes a
-//! piece of its own, and so does what lies between two matches. The patterns are those that the models' own `tokenizer.json`
-//! files publish; the frequent ones are also written by hand in [`scan`], several times faster and held equal by its tests.
+//! A row of [`ROWS`] is a list of steps. Each step splits every piece of the previous step into its matches and the
+//! text between them. The patterns are those of the models' `tokenizer.json` files. The most frequent ones have
+//! hand-written splitters in [`scan`], which are several times faster; tests compare them with the patterns.
 
 mod scan;
 
@@ -15,28 +15,28 @@ use crate::bpe::Start;
 use crate::error::Error;
 use scan::{Contractions, Style};
 
-/// One cut of a row.
+/// One step of a row.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     /// A pattern whose matches become pieces.
     Pattern(&'static str),
-    /// A splitter written by hand, which covers the text without gaps.
+    /// A hand-written splitter, which covers the text without gaps.
     Scan(Style),
 }
 
-/// A pre-tokenizer as `tokenizer.ggml.pre` names it.
+/// Definition of a pre-tokenizer.
 #[derive(Debug)]
 struct Row {
     names: &'static [&'static str],
     steps: &'static [Step],
     whole_words: WholeWords,
-    /// What `add_bos_token` is taken for when the file does not say.
+    /// Default of `add_bos_token`.
     add_bos: bool,
-    /// What words start as; where they start as characters, blanks are written as `▁`.
+    /// Initial units of words. For characters, blanks are written as `▁`.
     start: Start,
 }
 
-/// Which words are the token of the same text, even where merging would not arrive at it.
+/// Words that map to the token of the same text without merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WholeWords {
     None,
@@ -55,7 +55,7 @@ const LINE_BREAK: Step = Step::Pattern(r"[\r\n]");
 const CJK_OLD: Step = Step::Pattern(r"[\u{4E00}-\u{9FA5}\u{800}-\u{4E00}\u{AC00}-\u{D7FF}]+");
 const CJK_AND_KANA: Step = Step::Pattern(r"[\u{4E00}-\u{9FA5}\u{3040}-\u{309F}\u{30A0}-\u{30FF}]+");
 
-/// Letters of alphabets with case, as DeepSeek LLM lists them.
+/// CharSymbols of alphabets with case, as DeepSeek LLM lists them.
 const CASED_WORD: &str = concat!(
     r"\s?[",
     r"A-Za-z\u{B5}\u{C0}-\u{D6}\u{D8}-\u{F6}\u{F8}-\u{1BA}\u{1BC}-\u{1BF}\u{1C4}-\u{293}\u{295}-\u{2AF}",
@@ -86,11 +86,11 @@ const GPT_4O: Step = Step::Pattern(
 const YOUTU: Step = Step::Pattern(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// Kimi K2 keeps runs of Chinese characters apart from other letters.
+/// Kimi K2 splits runs of Chinese characters from other letters.
 const KIMI: Step = Step::Pattern(
     r"\p{Han}+|[^\r\n\p{L}\p{N}]?[[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]*[[\p{Ll}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]+[[\p{Ll}\p{Lm}\p{Lo}\p{M}]&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// Llama 3's pattern with runs of blanks cut into powers of two.
+/// Llama 3's pattern with runs of blanks split into powers of two.
 const JAIS2: Step = Step::Pattern(
     r"(?:'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD])|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s",
 );
@@ -105,7 +105,7 @@ const SPARK: Step = Step::Pattern(
     "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\r\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\r\n]\
      |\\s+(?!\\S)|\\s+",
 );
-/// East and South-East Asian scripts, which Trinity keeps apart.
+/// East and South-East Asian scripts, which Trinity splits off.
 const ASIAN: Step = Step::Pattern(concat!(
     r"[\u{4E00}-\u{9FFF}\u{3400}-\u{4DBF}\u{F900}-\u{FAFF}\u{3040}-\u{309F}\u{30A0}-\u{30FF}\u{FF65}-\u{FF9F}\u{2F00}-\u{2FDF}",
     r"\u{E00}-\u{E7F}\u{E80}-\u{EFF}\u{1780}-\u{17FF}\u{1000}-\u{109F}\u{AA60}-\u{AA7F}\u{A9E0}-\u{A9FF}\u{AC00}-\u{D7AF}",
@@ -113,22 +113,22 @@ const ASIAN: Step = Step::Pattern(concat!(
 ));
 const BLOOM: Step = Step::Pattern(r" ?[^(\s|.,!?\u{2026}\u{3002}\u{FF0C}\u{3001}\u{964}\u{6D4}\u{60C})]+");
 
-/// A row with the usual flags: merges decide, no BOS unless the file asks for one.
+/// A row with the default flags: no whole words, no BOS by default.
 const fn row(names: &'static [&'static str], steps: &'static [Step]) -> Row {
     Row { names, steps, whole_words: WholeWords::None, add_bos: false, start: Start::Bytes }
 }
 
-/// The same where a word that is a token stays whole.
+/// A row where a word that is a token is not merged.
 const fn whole(names: &'static [&'static str], steps: &'static [Step], add_bos: bool) -> Row {
     Row { names, steps, whole_words: WholeWords::All, add_bos, start: Start::Bytes }
 }
 
-/// Merges over whole lines, in SentencePiece's writing.
+/// A row that merges whole lines, with blanks written as `▁`.
 const fn lines(names: &'static [&'static str], whole_words: WholeWords, add_bos: bool) -> Row {
     Row { names, steps: &[LINES], whole_words, add_bos, start: Start::Characters }
 }
 
-/// Every pre-tokenizer that is known, by the names that converters write.
+/// All supported pre-tokenizers, by the names that converters write.
 const ROWS: &[Row] = &[
     row(
         &["", "default"],
@@ -245,45 +245,45 @@ const ROWS: &[Row] = &[
     row(&["viking"], &[BLOOM, DIGIT]),
 ];
 
-/// A step that is ready to run.
+/// A compiled step.
 #[derive(Debug)]
-enum Cut {
+enum CompiledStep {
     Pattern(Box<Regex>),
     Scan(Style),
 }
 
-/// A row of the table with its patterns compiled.
+/// Compiled row of the table.
 #[derive(Debug)]
 pub(crate) struct PreTokenizer {
-    cuts: Vec<Cut>,
+    steps: Vec<CompiledStep>,
     pub(crate) whole_words: WholeWords,
     pub(crate) add_bos: bool,
     pub(crate) start: Start,
 }
 
 impl PreTokenizer {
-    /// The pre-tokenizer that `name` stands for; an empty name is the default of files older than the key.
-    pub(crate) fn named(name: &str) -> Result<PreTokenizer, Error> {
+    /// Compiles the pre-tokenizer `name`. An empty name means the default of files without the key.
+    pub(crate) fn from_name(name: &str) -> Result<PreTokenizer, Error> {
         let unknown = || Error::UnknownPreTokenizer { pre: name.to_owned() };
         let row = ROWS.iter().find(|row| row.names.contains(&name)).ok_or_else(unknown)?;
-        let cuts = row.steps.iter().map(|&step| match step {
-            Step::Scan(style) => Ok(Cut::Scan(style)),
-            Step::Pattern(pattern) => compile(name, pattern).map(|regex| Cut::Pattern(Box::new(regex))),
+        let steps = row.steps.iter().map(|&step| match step {
+            Step::Scan(style) => Ok(CompiledStep::Scan(style)),
+            Step::Pattern(pattern) => compile(name, pattern).map(|regex| CompiledStep::Pattern(Box::new(regex))),
         });
         let &Row { whole_words, add_bos, start, .. } = row;
-        Ok(PreTokenizer { cuts: cuts.collect::<Result<_, _>>()?, whole_words, add_bos, start })
+        Ok(PreTokenizer { steps: steps.collect::<Result<_, _>>()?, whole_words, add_bos, start })
     }
 
-    /// Calls `word` with each word's place in `text`, in order and without gaps.
+    /// Calls `word` with the range of each word in `text`, in order and without gaps.
     pub(crate) fn words(&self, text: &str, mut word: impl FnMut(Range<usize>)) {
-        if let [Cut::Scan(style)] = self.cuts.as_slice() {
+        if let [CompiledStep::Scan(style)] = self.steps.as_slice() {
             return style.pieces(text, 0, &mut word);
         }
         let mut pieces: Vec<Range<usize>> = iter::once(0..text.len()).collect();
-        for cut in &self.cuts {
+        for step in &self.steps {
             let mut finer = Vec::with_capacity(pieces.len());
             for piece in pieces {
-                cut.pieces(text, piece, &mut |range| finer.push(range));
+                step.pieces(text, piece, &mut |range| finer.push(range));
             }
             pieces = finer;
         }
@@ -291,15 +291,15 @@ impl PreTokenizer {
     }
 }
 
-impl Cut {
-    /// Cuts one piece of `text` into finer ones.
+impl CompiledStep {
+    /// Splits one piece of `text`.
     fn pieces(&self, text: &str, piece: Range<usize>, emit: &mut impl FnMut(Range<usize>)) {
         let Some(inside) = text.get(piece.clone()) else { return };
         match self {
-            Cut::Scan(style) => style.pieces(inside, piece.start, emit),
-            Cut::Pattern(regex) => {
+            CompiledStep::Scan(style) => style.pieces(inside, piece.start, emit),
+            CompiledStep::Pattern(regex) => {
                 let mut done = piece.start;
-                // A pattern that gives up (its step limit is hit) leaves the rest in one piece: worse ids, but no text is lost.
+                // If a pattern exceeds its step limit, the rest becomes one piece: worse ids, but no text is lost.
                 for found in regex.find_iter(inside).map_while(Result::ok) {
                     let (start, end) = (piece.start + found.start(), piece.start + found.end());
                     if start > done {

@@ -1,18 +1,18 @@
-//! SentencePiece BPE: a text starts as characters, and the neighbours whose joined text is the piece with the best score are
-//! joined until no neighbours make a piece (Kudo and Richardson 2018, arXiv:1808.06226). Characters that are no piece are spelled
-//! as bytes, `<0xAB>`, where the vocabulary has those, else they become the unknown token.
+//! SentencePiece BPE: a text starts as characters, and the adjacent pair whose joined text has the best score is joined
+//! until no pair is a piece (Kudo and Richardson 2018, arXiv:1808.06226). Characters that are not a piece become byte
+//! tokens, `<0xAB>`, if the vocabulary has them, else the unknown token.
 //!
-//! Blanks are written as `▁`, and a text that begins the input or follows a special token gets one in front, if the file says so.
-//! Control tokens and bytes are never the result of joining: what a user typed stays text.
+//! Blanks are written as `▁`. If the file's flag is set, a text at the start of the input or after a special token gets
+//! a leading blank. Joining never creates control or byte tokens, so user input stays text.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::blanks::{self, Words};
 use crate::pieces::{Index, Pieces};
-use crate::recent::Recent;
+use crate::recent_words::RecentWords;
 use crate::trie::LONGEST_BYTES;
-use crate::vocab::{Kind, Vocab, byte_name};
+use crate::vocab::{TokenKind, Vocab, byte_name};
 
 /// No piece, no neighbour.
 const NONE: u32 = u32::MAX;
@@ -20,12 +20,12 @@ const NONE: u32 = u32::MAX;
 /// A vocabulary of scored pieces.
 #[derive(Debug)]
 pub(crate) struct SentencePiece {
-    /// The texts as they lie in the file, with `▁` for blanks.
+    /// Token texts of the file, with `▁` for blanks.
     texts: Pieces,
     index: Index,
-    /// The order of the scores, by id.
+    /// Rank of the score, by id.
     ranks: Vec<u32>,
-    /// The token of each byte, or none.
+    /// Token of each byte, or [`NONE`].
     bytes: Vec<u32>,
     unknown: Option<u32>,
     space_prefix: bool,
@@ -33,29 +33,29 @@ pub(crate) struct SentencePiece {
     words: Words,
 }
 
-/// A piece of the text, in a chain from which joined pieces drop out.
+/// Piece of the text, in a linked list.
 #[derive(Debug, Clone, Copy)]
 struct Link {
     start: u32,
-    /// Equal to `start` once it has been joined to the one before.
+    /// Equal to `start` after the piece was joined to the previous one.
     end: u32,
     id: u32,
     before: u32,
     after: u32,
 }
 
-/// Two neighbours that may be joined; the greatest is the best score, then the leftmost.
+/// Candidate pair. The greatest has the best score, then the leftmost position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u32,
     left: Reverse<u32>,
     right: u32,
-    /// Where the joined piece ends, by which a stale candidate is told.
+    /// End of the joined piece. A different end marks a stale candidate.
     end: u32,
     id: u32,
 }
 
-/// Room for joining, kept between words.
+/// Buffers for joining, reused for all words.
 #[derive(Default)]
 struct Scratch {
     chain: Vec<Link>,
@@ -63,27 +63,27 @@ struct Scratch {
 }
 
 impl SentencePiece {
-    /// Takes the pieces over; the scores have been counted.
-    pub(crate) fn build(vocab: &Vocab, kinds: &[Kind], unknown: Option<u32>, space_prefix: bool) -> SentencePiece {
+    /// Builds the tokenizer. The caller has checked the number of scores.
+    pub(crate) fn build(vocab: &Vocab, kinds: &[TokenKind], unknown: Option<u32>, space_prefix: bool) -> SentencePiece {
         let mut texts = Pieces::default();
         for text in &vocab.tokens {
             texts.push(|bytes| bytes.extend_from_slice(text.as_bytes()));
         }
-        let joins = |id: u32| {
+        let is_joinable = |id: u32| {
             let kind = kinds.get(id as usize);
-            matches!(kind, Some(Kind::Normal | Kind::UserDefined | Kind::Unused))
+            matches!(kind, Some(TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused))
                 && texts.get(id).len() <= LONGEST_BYTES
         };
-        let index = Index::build(&texts, joins);
+        let index = Index::build(&texts, is_joinable);
         let mut bytes = vec![NONE; 256];
         for ((id, text), kind) in (0..).zip(&vocab.tokens).zip(kinds) {
-            if *kind == Kind::Byte
+            if *kind == TokenKind::Byte
                 && let Some(place) = byte_name(text).and_then(|byte| bytes.get_mut(usize::from(byte)))
             {
                 *place = id;
             }
         }
-        let joined = || (0..).zip(&vocab.tokens).filter(|&(id, _)| joins(id)).map(|(_, text)| text.as_str());
+        let joined = || (0..).zip(&vocab.tokens).filter(|&(id, _)| is_joinable(id)).map(|(_, text)| text.as_str());
         SentencePiece {
             ranks: vocab.scores.iter().map(|&score| rank(score)).collect(),
             bytes,
@@ -96,29 +96,29 @@ impl SentencePiece {
         }
     }
 
-    /// Appends the ids of a part of the input; `fresh` when nothing or a special token stands in front of it.
-    pub(crate) fn encode(&self, part: &str, fresh: bool, ids: &mut Vec<u32>) {
+    /// Appends the ids of a part of the input. `at_start`: the part begins the input or follows a special token.
+    pub(crate) fn encode(&self, part: &str, at_start: bool, ids: &mut Vec<u32>) {
         let mut text = String::with_capacity(part.len() + part.len() / 2 + 3);
-        if self.space_prefix && fresh {
+        if self.space_prefix && at_start {
             text.push(blanks::BLANK);
         }
         blanks::escape(part, &mut text);
         let mut scratch = Scratch::default();
-        let mut recent = Recent::for_text(&text);
+        let mut recent = RecentWords::for_text(&text);
         self.words.cut(&text, 0, &mut |range| {
             let word = text.get(range).unwrap_or_default();
             recent.ids_of(word.as_bytes(), ids, |ids| self.join(word, &mut scratch, ids));
         });
     }
 
-    /// The piece that `text` is from `start` to `end`.
+    /// Returns the piece that equals `text[start..end]`.
     fn find(&self, text: &str, start: u32, end: u32) -> Option<u32> {
         let piece = text.as_bytes().get(start as usize..end as usize)?;
         if piece.len() > self.longest_bytes { None } else { self.index.find(&self.texts, piece) }
     }
 
     fn join(&self, text: &str, scratch: &mut Scratch, ids: &mut Vec<u32>) {
-        // Places are 32 bits wide, as ids are; no prompt comes near 4 GiB.
+        // Positions have 32 bits. Prompts are far below 4 GiB.
         if u32::try_from(text.len()).is_err() {
             return;
         }
@@ -167,7 +167,7 @@ impl SentencePiece {
         }
     }
 
-    /// Appends the bytes of a character that is no piece, or the unknown token once for a run of such characters.
+    /// Appends the byte tokens of a character without a piece, or one unknown token for a run of such characters.
     fn spell(&self, letter: &str, ids: &mut Vec<u32>) {
         let start = ids.len();
         for byte in letter.bytes() {
@@ -185,7 +185,7 @@ impl SentencePiece {
     }
 }
 
-/// A score as a number that orders in the same way; what is no number comes last.
+/// Maps a score to an integer with the same order. NaN is the lowest.
 fn rank(score: f32) -> u32 {
     if score.is_nan() {
         return 0;

@@ -1,32 +1,32 @@
-//! White space that a special token takes away around itself. Files do not say so; the vocabularies that do are known by name.
+//! White space that special tokens strip. Files have no key for this; the vocabularies are recognised by name.
 
 use crate::vocab::Vocab;
 
-/// Which side's white space goes.
+/// Sides whose white space is stripped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Strip {
     pub(crate) left: bool,
     pub(crate) right: bool,
 }
 
-/// Pre-tokenizers whose `<mask>` takes the blank in front of it.
+/// Pre-tokenizers whose `<mask>` strips preceding white space.
 const MASK_BY_PRE: [&str; 3] = ["jina-v2-de", "jina-v2-es", "jina-v2-code"];
-/// Architectures of which the same holds.
+/// Architectures whose `<mask>` strips preceding white space.
 const MASK_BY_ARCHITECTURE: [&str; 2] = ["nomic-bert-moe", "jina-bert-v3"];
-/// The special tokens of Phi-3 that keep what follows them; all others take the white space.
+/// Special tokens of Phi-3 that do not strip following white space. All others do.
 const PHI_3_KEEPS: [&str; 3] = ["<unk>", "<s>", "<|endoftext|>"];
 
-/// What the special tokens of a vocabulary do.
+/// Rule of a vocabulary for its special tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StripRule {
     Nothing,
-    /// The token of this text takes the white space in front of it.
+    /// The token of this text strips preceding white space.
     Mask(&'static str),
     Phi3,
 }
 
 impl StripRule {
-    pub(crate) fn of(vocab: &Vocab) -> StripRule {
+    pub(crate) fn for_vocab(vocab: &Vocab) -> StripRule {
         let name = vocab.name.to_lowercase();
         let masks = MASK_BY_PRE.iter().any(|pre| vocab.pre.contains(pre))
             || MASK_BY_ARCHITECTURE.iter().any(|architecture| vocab.architecture.contains(architecture));
@@ -41,7 +41,7 @@ impl StripRule {
         }
     }
 
-    /// What the special token `text` does.
+    /// Returns the sides that the special token `text` strips.
     pub(crate) fn strip(self, text: &str) -> Strip {
         match self {
             StripRule::Nothing => Strip::default(),
@@ -51,7 +51,7 @@ impl StripRule {
     }
 }
 
-/// White space as the C library's `isspace` has it.
+/// White space as in C's `isspace`.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
 }
@@ -61,12 +61,12 @@ mod tests {
     use super::*;
 
     fn check(vocab: Vocab, text: &str, left: bool, right: bool) {
-        let got = StripRule::of(&vocab).strip(text);
+        let got = StripRule::for_vocab(&vocab).strip(text);
         assert_eq!(got, Strip { left, right }, "{text:?} of {vocab:?}");
     }
 
     #[test]
-    fn vocabularies_by_name() {
+    fn strip_rule_follows_vocabulary_name() {
         let phi = || Vocab { name: "Phi3 mini".to_owned(), ..Vocab::default() };
         check(phi(), "<|end|>", false, true);
         check(phi(), "<s>", false, false);

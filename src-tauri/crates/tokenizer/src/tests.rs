@@ -31,18 +31,18 @@ fn small(pre: &str) -> Vocab {
 }
 
 fn tokenizer(pre: &str) -> Tokenizer {
-    Tokenizer::new(small(pre)).expect("the small vocabulary is sound")
+    Tokenizer::new(small(pre)).expect("the small vocabulary is valid")
 }
 
-const PLAIN: Special = Special { add: false, parse: false };
-const FULL: Special = Special { add: true, parse: true };
+const PLAIN: EncodeOptions = EncodeOptions { add_special: false, parse_special: false };
+const FULL: EncodeOptions = EncodeOptions { add_special: true, parse_special: true };
 
-fn check(pre: &str, text: &str, special: Special, wanted: &[u32]) {
+fn check(pre: &str, text: &str, special: EncodeOptions, wanted: &[u32]) {
     assert_eq!(tokenizer(pre).encode(text, special), wanted, "{text:?} with {pre:?}, {special:?}");
 }
 
 #[test]
-fn merges_make_words() {
+fn merges_join_bytes_to_words() {
     check("gpt-2", "hello", PLAIN, &[259]);
     check("gpt-2", " hello", PLAIN, &[32, 259]);
     check("gpt-2", "heo", PLAIN, &[256, 111]);
@@ -51,53 +51,53 @@ fn merges_make_words() {
 }
 
 #[test]
-fn a_whole_word_may_be_a_token_without_merges() {
+fn whole_word_is_a_token_without_merges() {
     check("llama-bpe", " hello", PLAIN, &[260]);
 }
 
 #[test]
-fn special_tokens_are_read_only_when_asked_for() {
-    check("gpt-2", "<|im_end|>", Special { add: false, parse: true }, &[262]);
+fn control_tokens_are_parsed_only_on_request() {
+    check("gpt-2", "<|im_end|>", EncodeOptions { add_special: false, parse_special: true }, &[262]);
     let as_text: Vec<u32> = "<|im_end|>".bytes().map(u32::from).collect();
     check("gpt-2", "<|im_end|>", PLAIN, &as_text);
     check("gpt-2", "a\n\nb", PLAIN, &[97, 263, 98]);
 }
 
 #[test]
-fn bos_and_eos_follow_the_flags() {
+fn bos_and_eos_are_added_by_flags() {
     check("gpt-2", "hello", FULL, &[259]);
     check("llama-bpe", "hello", FULL, &[261, 259]);
     let both = Vocab { add_bos: Some(true), add_eos: Some(true), ..small("gpt-2") };
     let ids = Tokenizer::new(both).expect("sound").encode("", FULL);
-    assert_eq!(ids, [261, 262], "an empty text still gets both");
+    assert_eq!(ids, [261, 262], "an empty text gets both");
     let neither = Vocab { add_bos: Some(true), bos: None, ..small("gpt-2") };
     let neither = Tokenizer::new(neither).expect("sound");
-    assert_eq!(neither.encode("", FULL), Vec::<u32>::new(), "a flag without a token adds nothing");
-    assert!(!neither.adds_bos(), "and says so");
+    assert_eq!(neither.encode("", FULL), Vec::<u32>::new(), "a flag without a token is ignored");
+    assert!(!neither.adds_bos(), "`adds_bos` is false");
 }
 
 #[test]
 fn control_tokens_are_not_shown() {
     let tokenizer = tokenizer("gpt-2");
-    assert_eq!(tokenizer.decode(&[261, 259, 263, 264, 262, 9999]), "hello\n\n", "only text shows");
-    assert_eq!(tokenizer.piece_with_special(262), b"<|im_end|>", "unless asked for");
-    assert!(tokenizer.is_end(262) && tokenizer.is_control(262), "the end of a turn ends");
-    assert!(!tokenizer.is_end(261) && !tokenizer.is_end(9999), "nothing else does");
+    assert_eq!(tokenizer.decode(&[261, 259, 263, 264, 262, 9999]), "hello\n\n", "only text is shown");
+    assert_eq!(tokenizer.piece_with_special(262), b"<|im_end|>", "names on request");
+    assert!(tokenizer.is_end(262) && tokenizer.is_control(262), "the end of a turn ends a generation");
+    assert!(!tokenizer.is_end(261) && !tokenizer.is_end(9999), "other tokens do not");
     assert_eq!(tokenizer.vocab_size(), 265, "every token counts");
 }
 
 #[test]
-fn half_a_character_is_held_back() {
+fn decoder_buffers_incomplete_character() {
     let tokenizer = Arc::new(tokenizer("gpt-2"));
     let mut decoder = Decoder::new(Arc::clone(&tokenizer));
     assert_eq!(decoder.push(0xC3), "", "the first half of é");
-    assert_eq!(decoder.push(0xA9), "é", "and the second");
-    assert_eq!(decoder.push(0xC3), "", "a half that is never completed");
-    assert_eq!(decoder.finish(), "\u{FFFD}", "is replaced at the end");
+    assert_eq!(decoder.push(0xA9), "é", "the second half");
+    assert_eq!(decoder.push(0xC3), "", "a half that is not completed");
+    assert_eq!(decoder.finish(), "\u{FFFD}", "is replaced on finish");
 }
 
 #[test]
-fn unsound_vocabularies_are_refused() {
+fn invalid_vocabularies_are_refused() {
     let refused = |change: fn(&mut Vocab)| {
         let mut vocab = small("gpt-2");
         change(&mut vocab);
@@ -121,10 +121,10 @@ fn unsound_vocabularies_are_refused() {
 }
 
 #[test]
-fn a_file_becomes_a_vocabulary() {
+fn vocabulary_is_read_from_metadata() {
     let mut metadata = Metadata::new();
     let missing = Vocab::from_metadata(&metadata).map_err(|error| error.to_string());
-    assert!(missing.is_err_and(|words| words.contains("tokenizer.ggml.model")), "the missing key is named");
+    assert!(missing.is_err_and(|error| error.contains("tokenizer.ggml.model")), "the error names the missing key");
     let vocab = small("qwen2");
     metadata.set("tokenizer.ggml.model", vocab.model.clone());
     metadata.set("tokenizer.ggml.pre", vocab.pre.clone());
@@ -133,24 +133,24 @@ fn a_file_becomes_a_vocabulary() {
     metadata.set("tokenizer.ggml.token_type", vocab.types.clone());
     metadata.set("tokenizer.ggml.bos_token_id", 261_u32);
     metadata.set("tokenizer.ggml.eos_token_id", 262_u32);
-    assert_eq!(Vocab::from_metadata(&metadata), Ok(vocab.clone()), "every key arrives in its field");
+    assert_eq!(Vocab::from_metadata(&metadata), Ok(vocab.clone()), "each key sets its field");
     metadata.set("tokenizer.ggml.fim_pad_token_id", 264_u32);
     metadata.set("tokenizer.ggml.add_bos_token", true);
     let read = Vocab::from_metadata(&metadata).expect("still sound");
-    assert_eq!(read, Vocab { ends: vec![264], add_bos: Some(true), ..vocab }, "and so do the optional ones");
-    assert!(Tokenizer::from_metadata(&metadata).is_ok_and(|made| made.is_end(264)), "the named end ends");
+    assert_eq!(read, Vocab { end_ids: vec![264], add_bos: Some(true), ..vocab }, "optional keys set their fields");
+    assert!(Tokenizer::from_metadata(&metadata).is_ok_and(|made| made.is_end(264)), "the id ends a generation");
 }
 
 #[test]
 fn long_words_take_linear_time() {
     let tokenizer = tokenizer("gpt-2");
     let text = "hello".repeat(200_000);
-    assert_eq!(tokenizer.encode(&text, PLAIN).len(), 200_000, "a megabyte without a blank");
+    assert_eq!(tokenizer.encode(&text, PLAIN).len(), 200_000, "1 MB without a blank");
 }
 
 proptest! {
     #[test]
-    fn decoding_undoes_encoding(text in any::<String>(), repeats in 1..40_usize) {
+    fn decode_inverts_encode(text in any::<String>(), repeats in 1..40_usize) {
         let text = text.repeat(repeats);
         for pre in ["gpt-2", "llama-bpe", "qwen2", "deepseek-llm", "falcon"] {
             let tokenizer = tokenizer(pre);
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn any_ids_decode_the_same_in_parts(ids in prop::collection::vec(0..300_u32, 0..50)) {
+    fn streaming_decode_equals_decode(ids in prop::collection::vec(0..300_u32, 0..50)) {
         let tokenizer = tokenizer("gpt-2");
         let mut decoder = tokenizer.decoder();
         let mut text: String = ids.iter().map(|&id| decoder.push(id)).collect();
@@ -169,7 +169,7 @@ proptest! {
     }
 
     #[test]
-    fn any_vocabulary_is_taken_or_refused(
+    fn random_vocabulary_never_panics(
         tokens in prop::collection::vec(any::<String>(), 0..12),
         merges in prop::collection::vec("[a-c ]{0,4}", 0..6),
         types in prop::collection::vec(-1..8_i32, 0..12),

@@ -1,26 +1,26 @@
-//! A prefix tree over token texts: which tokens does a text begin with?
+//! Prefix tree over token texts.
 //!
-//! Nodes lie in one array, breadth first, so the children of a node are neighbours, ordered by their byte. The tree has at most
-//! as many nodes as the texts have bytes. Texts longer than [`LONGEST_BYTES`] are left out: a walk from every place of a text
-//! would take time in the product of the lengths.
+//! Nodes are stored in one array, breadth first, so the children of a node are adjacent and ordered by byte. The tree
+//! has at most as many nodes as the texts have bytes. Texts longer than [`LONGEST_BYTES`] are skipped, because lookups
+//! at every position of a text take time proportional to the product of the lengths.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The longest text that is looked for, several times the longest in published vocabularies.
+/// Maximum size of a text, several times the longest in published vocabularies.
 pub(crate) const LONGEST_BYTES: usize = 1024;
 
 /// No token ends here.
 const NONE: u32 = u32::MAX;
 
-/// A place in the tree.
+/// Node of the tree.
 #[derive(Debug, Clone, Copy)]
 struct Node {
     /// The first child.
     children: u32,
-    /// How many children there are, at most 256.
+    /// Number of children, at most 256.
     count: u16,
-    /// The last byte on the way here.
+    /// Byte of the edge to this node.
     byte: u8,
     token: u32,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Trie {
 }
 
 impl Trie {
-    /// Builds the tree; of equal texts the one given last counts, and empty ones do not.
+    /// Builds the tree. Of equal texts the last one wins. Empty texts are skipped.
     pub(crate) fn build<'a>(texts: impl Iterator<Item = (&'a [u8], u32)>) -> Trie {
         let wanted = texts.filter(|(text, _)| !text.is_empty() && text.len() <= LONGEST_BYTES);
         let mut texts: Vec<(&[u8], u32)> = wanted.collect();
         texts.sort_by_key(|&(text, _)| text);
         let root = Node { children: 0, count: 0, byte: 0, token: NONE };
         let mut trie = Trie { nodes: vec![root] };
-        // Each entry is a node, the texts that lead through it, and the length of the way to it.
+        // Each entry is a node, the range of texts below it, and its depth.
         let mut open: VecDeque<(usize, Range<usize>, usize)> = VecDeque::from([(0, 0..texts.len(), 0)]);
         while let Some((node, mut range, depth)) = open.pop_front() {
             let children = trie.nodes.len();
@@ -66,7 +66,7 @@ impl Trie {
         trie
     }
 
-    /// Calls `found` with the length and id of each token that `text` begins with, shortest first.
+    /// Calls `found` with the length and id of each token that is a prefix of `text`, shortest first.
     pub(crate) fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, u32)) {
         let mut node = self.nodes.first();
         for (length, &byte) in (1..).zip(text) {
@@ -79,7 +79,7 @@ impl Trie {
         }
     }
 
-    /// The longest token that `text` begins with.
+    /// Returns the longest token that is a prefix of `text`.
     pub(crate) fn longest(&self, text: &[u8]) -> Option<(usize, u32)> {
         let mut longest = None;
         self.prefixes(text, |length, id| longest = Some((length, id)));
@@ -104,7 +104,7 @@ mod tests {
         let mut got = Vec::new();
         trie.prefixes(text.as_bytes(), |length, id| got.push((length, id)));
         let begins = |length: usize| text.as_bytes().get(..length);
-        let last = |prefix: &[u8]| texts.iter().rposition(|known| known.as_bytes() == prefix);
+        let last = |prefix: &[u8]| texts.iter().rposition(|text| text.as_bytes() == prefix);
         let wanted: Vec<(usize, u32)> =
             (1..=text.len()).filter_map(|length| Some((length, last(begins(length)?)? as u32))).collect();
         assert_eq!(got, wanted, "{texts:?} in front of {text:?}");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_by_length() {
+    fn prefixes_are_found_shortest_first() {
         let texts = ["a", "ab", "abc", "b", "", "ab", "é", "éa"];
         for text in ["", "a", "abcd", "ba", "c", "éa", "é\u{301}"] {
             check(&texts, text);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn endless_tokens_are_not_looked_for() {
+    fn too_long_tokens_are_skipped() {
         let long = "a".repeat(LONGEST_BYTES + 1);
         let trie = Trie::build([(long.as_bytes(), 7), (b"a".as_slice(), 1)].into_iter());
         assert_eq!(trie.longest(long.as_bytes()), Some((1, 1)), "only the short one is there");
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_to_looking_at_each(texts in prop::collection::vec("[abé]{0,4}", 0..20), text in "[abcé]{0,8}") {
+        fn prefixes_equal_linear_search(texts in prop::collection::vec("[abé]{0,4}", 0..20), text in "[abcé]{0,8}") {
             check(&texts.iter().map(String::as_str).collect::<Vec<_>>(), &text);
         }
     }

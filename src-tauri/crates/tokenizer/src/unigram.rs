@@ -1,24 +1,24 @@
-//! Unigram: of all ways to cut a text into pieces, the one with the greatest sum of scores (Kudo 2018, arXiv:1804.10959). The
-//! search goes over the places of the text once (Viterbi); a character that no piece covers costs ten more than the worst piece,
-//! and a run of such characters is one unknown token. Where two ways have the same sum, the one found first stays.
+//! Unigram: the segmentation of a text with the greatest sum of scores (Kudo 2018, arXiv:1804.10959), by a Viterbi
+//! search. A character without a piece scores ten less than the worst piece, and a run of such characters is one
+//! unknown token. Of two paths with the same sum, the first one wins.
 //!
-//! Before that, the text is normalised: replacements of the vocabulary's table (`charsmap`), blanks written as `▁`, runs of
-//! blanks merged into one if the file says so.
+//! Before that, the text is normalised: by the vocabulary's table (`charsmap`), blanks are written as `▁`, and runs of
+//! blanks are merged if the file's flag is set.
 
 use crate::blanks::BLANK;
 use crate::charsmap::Charsmap;
 use crate::error::Error;
 use crate::trie::Trie;
-use crate::vocab::{Kind, Vocab};
+use crate::vocab::{TokenKind, Vocab};
 
-/// How much worse than the worst piece an unknown character is.
+/// Difference between the worst piece and an unknown character.
 const UNKNOWN_PENALTY: f32 = 10.0;
 
 /// A vocabulary of scored pieces, and how its texts are normalised.
 #[derive(Debug)]
 pub(crate) struct Unigram {
     trie: Trie,
-    /// By id; a user-defined piece costs nothing. Sums are in double precision, as SentencePiece's are.
+    /// Scores by token id. User-defined tokens score 0. Sums use double precision, as in SentencePiece.
     scores: Vec<f64>,
     unknown: Option<u32>,
     unknown_score: f64,
@@ -27,21 +27,21 @@ pub(crate) struct Unigram {
     merge_spaces: bool,
 }
 
-/// The best way found so far to a place of the text.
+/// Best path to a position of the text.
 #[derive(Debug, Clone, Copy)]
-struct Way {
+struct Path {
     score: f64,
-    /// Where its last piece starts.
+    /// Start of its last piece.
     start: usize,
-    /// Its last piece, or none for an unknown character.
+    /// Its last piece; `None` for an unknown character.
     id: Option<u32>,
 }
 
 impl Unigram {
-    /// Takes the pieces over; the scores have been counted.
+    /// Builds the tokenizer. The caller has checked the number of scores.
     pub(crate) fn build(
         vocab: &Vocab,
-        kinds: &[Kind],
+        kinds: &[TokenKind],
         unknown: Option<u32>,
         space_prefix: bool,
     ) -> Result<Unigram, Error> {
@@ -52,12 +52,14 @@ impl Unigram {
                 .zip(kinds)
                 .map(|(((id, text), score), kind)| (id, text, *score, *kind))
         };
-        let worst = named().filter(|named| named.3 == Kind::Normal).fold(f32::MAX, |worst, named| worst.min(named.2));
-        let pieces = named().filter(|named| matches!(named.3, Kind::Normal | Kind::UserDefined | Kind::Unused));
+        let worst =
+            named().filter(|named| named.3 == TokenKind::Normal).fold(f32::MAX, |worst, named| worst.min(named.2));
+        let pieces =
+            named().filter(|named| matches!(named.3, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused));
         Ok(Unigram {
             trie: Trie::build(pieces.map(|(id, text, ..)| (text.as_bytes(), id))),
             scores: named()
-                .map(|(_, _, score, kind)| if kind == Kind::UserDefined { 0.0 } else { f64::from(score) })
+                .map(|(_, _, score, kind)| if kind == TokenKind::UserDefined { 0.0 } else { f64::from(score) })
                 .collect(),
             unknown,
             unknown_score: f64::from(worst - UNKNOWN_PENALTY),
@@ -72,40 +74,40 @@ impl Unigram {
         let text = self.normalise(text.as_bytes());
         let from = ids.len();
         let mut place = text.len();
-        let ways = self.ways(&text);
+        let best_paths = self.best_paths(&text);
         let mut after_unknown = false;
         while place > 0 {
-            let Some(way) = ways.get(place) else { break };
-            match way.id {
+            let Some(path) = best_paths.get(place) else { break };
+            match path.id {
                 Some(id) => ids.push(id),
                 None if after_unknown => {}
                 None => ids.extend(self.unknown),
             }
-            after_unknown = way.id.is_none();
-            place = way.start;
+            after_unknown = path.id.is_none();
+            place = path.start;
         }
         if let Some(new) = ids.get_mut(from..) {
             new.reverse();
         }
     }
 
-    /// The best way to each place of the text. A place that none leads to, as scores that are no numbers allow, counts as one
-    /// unknown run from the start.
-    fn ways(&self, text: &[u8]) -> Vec<Way> {
-        let mut ways = vec![Way { score: f64::NEG_INFINITY, start: 0, id: None }; text.len() + 1];
-        if let Some(first) = ways.first_mut() {
+    /// Returns the best path to each position of the text. Positions without a path, which NaN scores can cause, count
+    /// as one unknown run from the start.
+    fn best_paths(&self, text: &[u8]) -> Vec<Path> {
+        let mut best_paths = vec![Path { score: f64::NEG_INFINITY, start: 0, id: None }; text.len() + 1];
+        if let Some(first) = best_paths.first_mut() {
             first.score = 0.0;
         }
         let mut place = 0;
         while let Some(rest) = text.get(place..).filter(|rest| !rest.is_empty()) {
-            let score = ways.get(place).map_or(0.0, |way| way.score);
+            let score = best_paths.get(place).map_or(0.0, |path| path.score);
             let letter = letter_bytes(rest);
             let mut covered = false;
             let mut offer = |end: usize, score: f64, id: Option<u32>| {
-                if let Some(way) = ways.get_mut(end)
-                    && score > way.score
+                if let Some(path) = best_paths.get_mut(end)
+                    && score > path.score
                 {
-                    *way = Way { score, start: place, id };
+                    *path = Path { score, start: place, id };
                 }
             };
             self.trie.prefixes(rest, |length, id| {
@@ -118,7 +120,7 @@ impl Unigram {
             }
             place += letter;
         }
-        ways
+        best_paths
     }
 
     fn normalise(&self, text: &[u8]) -> Vec<u8> {
@@ -158,7 +160,7 @@ impl Unigram {
     }
 }
 
-/// How many bytes the character at the front has, by its first byte: replacements need not be UTF-8.
+/// Returns the length of the first character by its first byte. Replacements may be invalid UTF-8.
 fn letter_bytes(rest: &[u8]) -> usize {
     let wanted = match rest.first() {
         Some(0xF0..) => 4,

@@ -1,14 +1,14 @@
-//! A vocabulary as it lies in a file, before anything is derived from it. Key names and type numbers are those of the GGUF
-//! specification, section "Tokenizer" (github.com/ggml-org/ggml/blob/master/docs/gguf.md).
+//! The vocabulary of a file. Key names and type numbers are those of the GGUF specification, section "Tokenizer"
+//! (github.com/ggml-org/ggml/blob/master/docs/gguf.md).
 
 use cairn_gguf::{Array, Metadata, Value};
 
 use crate::error::Error;
 
-/// The most tokens, and the most merges, that are accepted: ten times the largest vocabulary published so far.
+/// Maximum number of tokens, and of merges: ten times the largest published vocabulary.
 pub const MAX_ENTRIES: usize = 4 << 20;
 
-/// What a GGUF file says about its tokenizer; every list may be empty where the model needs none.
+/// Tokenizer metadata of a GGUF file. Lists that the model does not need may be empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Vocab {
     /// `tokenizer.ggml.model`: the kind of tokenizer.
@@ -38,7 +38,7 @@ pub struct Vocab {
     /// `tokenizer.ggml.cls_token_id`.
     pub class: Option<u32>,
     /// Further ids that end a generation: `eom_token_id`, `fim_pad_token_id`, `fim_rep_token_id`, `fim_sep_token_id`.
-    pub ends: Vec<u32>,
+    pub end_ids: Vec<u32>,
     /// `tokenizer.ggml.add_bos_token`.
     pub add_bos: Option<bool>,
     /// `tokenizer.ggml.add_eos_token`.
@@ -51,68 +51,68 @@ pub struct Vocab {
     pub lowercase: Option<bool>,
     /// `tokenizer.ggml.normalizer.strip_accents`.
     pub strip_accents: Option<bool>,
-    /// `general.name`, by which some vocabularies are known to strip white space around special tokens.
+    /// `general.name`, which identifies vocabularies that strip white space around special tokens.
     pub name: String,
-    /// `general.architecture`, for the same.
+    /// `general.architecture`, for the same purpose.
     pub architecture: String,
 }
 
-/// What a token is, from its number in `tokenizer.ggml.token_type`.
+/// Kind of a token, from its number in `tokenizer.ggml.token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     /// Text; the only kind that merging may produce.
     Normal,
-    /// Stands for what the vocabulary cannot say.
+    /// Replaces text that the vocabulary cannot encode.
     Unknown,
     /// Structure, never shown: begin, end, roles.
     Control,
-    /// Structure that is shown, because what reads the answer looks for it. Found by name, see `ends`.
+    /// Structure that is shown, because the parser of the answer needs it. Found by name, see `end_tokens`.
     Marker,
-    /// Text that is always one token, whatever surrounds it.
+    /// Text that is always one token, in any context.
     UserDefined,
-    /// Fills the table up to a round size.
+    /// Padding of the table.
     Unused,
-    /// One byte, spelled `<0xAB>`.
+    /// One byte, named `<0xAB>`.
     Byte,
 }
 
-impl Kind {
-    fn of(number: i32) -> Kind {
+impl TokenKind {
+    fn from_number(number: i32) -> TokenKind {
         match number {
-            2 => Kind::Unknown,
-            3 => Kind::Control,
-            4 => Kind::UserDefined,
-            5 => Kind::Unused,
-            6 => Kind::Byte,
+            2 => TokenKind::Unknown,
+            3 => TokenKind::Control,
+            4 => TokenKind::UserDefined,
+            5 => TokenKind::Unused,
+            6 => TokenKind::Byte,
             // 0 is "undefined" in the specification; the text is still text.
-            _ => Kind::Normal,
+            _ => TokenKind::Normal,
         }
     }
 }
 
-/// The byte that a token spelled `<0xAB>` stands for.
+/// Returns the byte of a token named `<0xAB>`.
 pub(crate) fn byte_name(text: &str) -> Option<u8> {
     let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
     let hexadecimal = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u8::from_str_radix(digits, 16).ok().filter(|_| hexadecimal)
 }
 
-/// Keys, beside those with a field of their own, whose ids end a generation.
+/// Further keys whose ids end a generation.
 const END_KEYS: [&str; 4] = ["eom", "fim_pad", "fim_rep", "fim_sep"];
 
 const SCORES: &str = "tokenizer.ggml.scores";
 const CHARSMAP: &str = "tokenizer.ggml.precompiled_charsmap";
 
 impl Vocab {
-    /// The vocabulary that a file's metadata holds.
+    /// Reads the vocabulary from a file's metadata.
     ///
     /// # Errors
-    /// When model or tokens are missing, or a key has another type than the specification gives it.
+    /// When model or tokens are missing, or a key has a type that differs from the specification.
     pub fn from_metadata(metadata: &Metadata) -> Result<Vocab, Error> {
         let id = |role: &str| metadata.u32(&format!("tokenizer.ggml.{role}_token_id"));
         let flag = |name: &str| metadata.bool(&format!("tokenizer.ggml.{name}"));
         let text = |key: &str| Ok::<_, Error>(metadata.str(key)?.unwrap_or_default().to_owned());
-        let ends = END_KEYS.into_iter().filter_map(|role| id(role).transpose()).collect::<Result<_, _>>()?;
+        let end_ids = END_KEYS.into_iter().filter_map(|role| id(role).transpose()).collect::<Result<_, _>>()?;
         Ok(Vocab {
             model: metadata.required_str("tokenizer.ggml.model")?.to_owned(),
             pre: text("tokenizer.ggml.pre")?,
@@ -127,7 +127,7 @@ impl Vocab {
             unknown: id("unknown")?,
             separator: id("seperator")?,
             class: id("cls")?,
-            ends,
+            end_ids,
             add_bos: flag("add_bos_token")?,
             add_eos: flag("add_eos_token")?,
             add_space_prefix: flag("add_space_prefix")?,
@@ -139,8 +139,8 @@ impl Vocab {
         })
     }
 
-    /// The kinds by id, after checking that counts and ids fit together.
-    pub(crate) fn kinds(&self) -> Result<Vec<Kind>, Error> {
+    /// Checks counts and ids, and returns the kinds by id.
+    pub(crate) fn kinds(&self) -> Result<Vec<TokenKind>, Error> {
         let tokens = self.tokens.len();
         if tokens == 0 {
             return Err(Error::NoTokens);
@@ -148,7 +148,7 @@ impl Vocab {
         if tokens > MAX_ENTRIES || self.merges.len() > MAX_ENTRIES {
             return Err(Error::TooLarge { tokens, merges: self.merges.len(), limit: MAX_ENTRIES });
         }
-        // More types than tokens are harmless: tables are padded to a round size in one place and not in the other.
+        // More types than tokens are harmless: some files pad only one of the tables.
         if !self.types.is_empty() && self.types.len() < tokens {
             return Err(Error::TypeCount { types: self.types.len(), tokens });
         }
@@ -160,25 +160,26 @@ impl Vocab {
             ("seperator", self.separator),
             ("cls", self.class),
         ];
-        let ends = self.ends.iter().map(|&id| ("eom or fim", Some(id)));
-        for (role, id) in named.into_iter().chain(ends) {
+        let end_ids = self.end_ids.iter().map(|&id| ("eom or fim", Some(id)));
+        for (role, id) in named.into_iter().chain(end_ids) {
             if let Some(id) = id.filter(|&id| id as usize >= tokens) {
                 return Err(Error::IdOutOfRange { role, id, tokens });
             }
         }
-        let mut kinds: Vec<Kind> = self.types.iter().take(tokens).map(|&number| Kind::of(number)).collect();
-        kinds.resize(tokens, Kind::Normal);
+        let mut kinds: Vec<TokenKind> =
+            self.types.iter().take(tokens).map(|&number| TokenKind::from_number(number)).collect();
+        kinds.resize(tokens, TokenKind::Normal);
         Ok(kinds)
     }
 
-    /// Checks that each token has a score, for the models that cannot do without.
+    /// Checks that each token has a score, for models that require it.
     pub(crate) fn check_scores(&self) -> Result<(), Error> {
         let (scores, tokens) = (self.scores.len(), self.tokens.len());
         if scores < tokens { Err(Error::ScoreCount { scores, tokens }) } else { Ok(()) }
     }
 }
 
-/// The scores; some converters write them as integers.
+/// Reads the scores; some converters write them as integers.
 fn scores(metadata: &Metadata) -> Result<Vec<f32>, Error> {
     match metadata.get(SCORES) {
         Some(Value::Array(Array::I32(scores))) => Ok(scores.iter().map(|&score| score as f32).collect()),
@@ -186,7 +187,7 @@ fn scores(metadata: &Metadata) -> Result<Vec<f32>, Error> {
     }
 }
 
-/// The bytes of the normalisation table, which are signed in some files.
+/// Reads the normalisation table, whose bytes are signed in some files.
 fn charsmap(metadata: &Metadata) -> Result<Vec<u8>, Error> {
     match metadata.get(CHARSMAP) {
         None => Ok(Vec::new()),

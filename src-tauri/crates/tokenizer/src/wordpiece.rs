@@ -1,21 +1,21 @@
-//! WordPiece: each word is cut into the longest pieces from its front on; a word that cannot be cut so is the unknown token
+//! WordPiece: each word is split greedily into the longest pieces; a word that cannot be split is the unknown token
 //! (Devlin et al. 2019, arXiv:1810.04805; BERT's published `tokenization.py`).
 //!
-//! In a GGUF file the first piece of a word begins with `▁` and the others are plain, where BERT's own vocabularies write plain
-//! and `##`. A vocabulary that was converted without that step is recognised by its `##` pieces and read as BERT writes it.
+//! In a GGUF file the first piece of a word begins with `▁` and the others have no mark; BERT's own vocabularies mark
+//! the others with `##`. A vocabulary that was converted without this step is recognised by its `##` pieces.
 //!
-//! Words are made as llama.cpp makes them: accents go, letters become small (both unless the file says otherwise), control
-//! characters go, and each punctuation mark and each Chinese character is a word. Of a decomposed character only the first part
-//! stays; for Hangul, that is less than BERT itself keeps, but the ids equal those that GGUF files are used with.
+//! Words are split as in llama.cpp: accents are removed, letters are lowercased (both by default), control characters
+//! are removed, and each punctuation mark and Chinese character is a word. Only the first part of a decomposed
+//! character is kept; for Hangul this differs from BERT, but the ids equal those of llama.cpp.
 
 use icu_normalizer::properties::{CanonicalDecompositionBorrowed, Decomposed};
 
 use crate::blanks::BLANK;
 use crate::classes::{Class, class_of};
 use crate::trie::Trie;
-use crate::vocab::{Kind, Vocab};
+use crate::vocab::{TokenKind, Vocab};
 
-/// Pieces of words.
+/// WordPiece tokenizer.
 #[derive(Debug)]
 pub(crate) struct WordPiece {
     trie: Trie,
@@ -23,14 +23,14 @@ pub(crate) struct WordPiece {
     rules: Rules,
 }
 
-/// What happens to letters before they are looked up.
+/// Normalisation of characters before the lookup.
 #[derive(Debug, Clone, Copy)]
 struct Rules {
     lowercase: bool,
     strip_accents: bool,
 }
 
-/// The Chinese characters that BERT sets apart, as its reference code lists them; the fifth block begins at U+2B920 there.
+/// Chinese characters in BERT's reference code, where the fifth block begins at U+2B920.
 const CHINESE: [(char, char); 8] = [
     ('\u{4E00}', '\u{9FFF}'),
     ('\u{3400}', '\u{4DBF}'),
@@ -43,10 +43,11 @@ const CHINESE: [(char, char); 8] = [
 ];
 
 impl WordPiece {
-    pub(crate) fn build(vocab: &Vocab, kinds: &[Kind], unknown: Option<u32>) -> WordPiece {
+    pub(crate) fn build(vocab: &Vocab, kinds: &[TokenKind], unknown: Option<u32>) -> WordPiece {
         let pieces = || {
             let named = (0_u32..).zip(&vocab.tokens).zip(kinds);
-            let text = named.filter(|(_, kind)| matches!(kind, Kind::Normal | Kind::UserDefined | Kind::Unused));
+            let text = named
+                .filter(|(_, kind)| matches!(kind, TokenKind::Normal | TokenKind::UserDefined | TokenKind::Unused));
             text.map(|((id, text), _)| (id, text.as_str()))
         };
         let as_published =
@@ -88,7 +89,7 @@ impl WordPiece {
 }
 
 impl Rules {
-    /// Calls `word` with each word of `text`, written in small letters without accents and with a `▁` in front.
+    /// Calls `word` with each normalised word of `text`, with a leading `▁`.
     fn words(self, text: &str, mut word: impl FnMut(&str)) {
         let mut buffer = String::from(BLANK);
         let mut finish = |buffer: &mut String| {
@@ -107,7 +108,7 @@ impl Rules {
             if class == Class::Control || letter == '\u{FFFD}' || self.strip_accents && class == Class::Mark {
                 continue;
             }
-            // The first character of what Unicode maps to is its simple mapping, which is what BERT's vocabularies are made with.
+            // BERT's vocabularies use the simple case mapping, which is the first character of the full mapping.
             let small = if self.lowercase { letter.to_lowercase().next().unwrap_or(letter) } else { letter };
             let ascii_symbol = class == Class::Symbol && letter.is_ascii();
             if class == Class::Punctuation || ascii_symbol || is_chinese(letter) {
@@ -122,7 +123,7 @@ impl Rules {
     }
 }
 
-/// The first character of the canonical decomposition, which is the letter without its accents.
+/// Returns the first character of the canonical decomposition: the letter without accents.
 fn first_part(letter: char) -> char {
     if letter < '\u{C0}' {
         return letter;
@@ -154,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn words_by_the_rules() {
+    fn words_are_normalised_by_rules() {
         let uncased = Rules { lowercase: true, strip_accents: true };
         check_words(uncased, " Héllo,\tWORLD!\u{a0}x\r\n", &["hello", ",", "world", "!", "x"]);
         check_words(uncased, "a漢字b ǖ\u{200b}\u{0}Å e\u{301}", &["a", "漢", "字", "b", "ua", "e"]);
@@ -167,14 +168,14 @@ mod tests {
 
     fn check(tokens: &[&str], text: &str, wanted: &[u32]) {
         let vocab = Vocab { tokens: tokens.iter().map(|&token| token.to_owned()).collect(), ..Vocab::default() };
-        let kinds = vocab.kinds().expect("the vocabulary is sound");
+        let kinds = vocab.kinds().expect("the vocabulary is valid");
         let mut ids = Vec::new();
         WordPiece::build(&vocab, &kinds, Some(0)).encode(text, &mut ids);
         assert_eq!(ids, wanted, "{text:?} with {tokens:?}");
     }
 
     #[test]
-    fn the_longest_piece_first() {
+    fn longest_piece_is_taken_first() {
         let converted = ["[UNK]", "▁un", "▁u", "aff", "able", "a", "▁,"];
         let published = ["[UNK]", "un", "u", "##aff", "##able", "##a", ","];
         for tokens in [converted, published] {

@@ -1,23 +1,23 @@
-//! Ids against those that the models' publishers' own tokenizers give, for every vocabulary that this machine has in llama.cpp's
-//! test format: inputs each followed by a marker line in `.inp`, one line of ids for each in `.out`. Prints a table:
+//! Compares ids with those of the publishers' tokenizers, for every vocabulary on this machine in llama.cpp's test
+//! format: inputs, each followed by a marker line, in `.inp`, and one line of ids for each in `.out`. Prints a table:
 //!
 //! `cargo test -p cairn-tokenizer --test conformance -- --nocapture`
 //!
-//! The data belongs to its publishers and is not part of this repository. It is looked for in `CAIRN_CONFORMANCE`, else in
-//! `shared/conformance` of a folder above; and in the folder `CAIRN_LLAMA_CPP`, else in the source of llama.cpp that
-//! `cargo xtask bench` unpacks. What is not there is skipped, and the table says so.
+//! The data is not part of this repository. The test looks in `CAIRN_CONFORMANCE`, else in `shared/conformance` of a
+//! parent folder, and in the folder `CAIRN_LLAMA_CPP`, else in the source of llama.cpp that `cargo xtask bench`
+//! unpacks. Missing data is skipped with a message.
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use cairn_gguf::Gguf;
-use cairn_tokenizer::{Special, Tokenizer, Vocab};
+use cairn_tokenizer::{EncodeOptions, Tokenizer, Vocab};
 
 const MARKER: &str = "\n__ggml_vocab_test__\n";
 
-/// A folder that a variable names, or the first of some others that is there.
-#[expect(clippy::disallowed_methods, reason = "the place of data outside the repository is given by the environment")]
+/// Returns the folder that the variable names, else the first existing one of `others`.
+#[expect(clippy::disallowed_methods, reason = "the environment names the folder of data outside the repository")]
 fn folder(variable: &str, others: impl Iterator<Item = PathBuf>) -> Option<PathBuf> {
     let named = std::env::var_os(variable).map(PathBuf::from);
     let found = named.into_iter().chain(others).find(|folder| folder.is_dir());
@@ -32,7 +32,7 @@ fn conformance() -> Option<PathBuf> {
     folder("CAIRN_CONFORMANCE", above)
 }
 
-/// The vocabularies in the source of llama.cpp, which lies in the build folder when it was needed there.
+/// Returns the folder of vocabularies in the source of llama.cpp, which `cargo xtask bench` puts into the build folder.
 fn llama_cpp() -> Option<PathBuf> {
     let build = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(|target| target.join("llama-bench"));
     let sources = build.and_then(|build| fs::read_dir(build).ok()).into_iter().flatten().flatten();
@@ -57,11 +57,11 @@ fn read(path: &Path) -> String {
 struct Counts {
     equal: usize,
     different: usize,
-    /// Why the vocabulary is not read at all.
+    /// Why the vocabulary was rejected.
     refused: Option<String>,
 }
 
-/// Holds a tokenizer against inputs and ids, and its decoder against the inputs where encoding loses nothing.
+/// Compares the ids of the inputs, and the decoded text if encoding is lossless.
 fn check(name: &str, tokenizer: &Tokenizer, lossless: bool, inputs: &str, ids: &str) -> Counts {
     let ids = ids.lines().map(|line| line.split_whitespace().map(|id| id.parse().expect("ids are numbers")).collect());
     let wanted: Vec<Vec<u32>> = ids.collect();
@@ -69,7 +69,7 @@ fn check(name: &str, tokenizer: &Tokenizer, lossless: bool, inputs: &str, ids: &
     assert_eq!(inputs.len(), wanted.len(), "{name}: an input for each line of ids");
     let mut counts = Counts::default();
     for (input, wanted) in inputs.iter().zip(&wanted) {
-        let got = tokenizer.encode(input, Special { add: false, parse: false });
+        let got = tokenizer.encode(input, EncodeOptions { add_special: false, parse_special: false });
         if got == *wanted {
             counts.equal += 1;
         } else {
@@ -81,13 +81,13 @@ fn check(name: &str, tokenizer: &Tokenizer, lossless: bool, inputs: &str, ids: &
     counts
 }
 
-/// The row of a vocabulary in a GGUF file; nothing to compare with is no difference.
+/// Returns the row of a vocabulary in a GGUF file. Without recorded ids the counts are 0.
 fn row(path: &Path) -> Counts {
     let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
     let bytes = fs::read(path).unwrap_or_else(|error| panic!("{name}: {error}"));
     let file = Gguf::parse(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
     let read_vocab = Vocab::from_metadata(file.metadata());
-    // WordPiece and Unigram normalise, so text does not come back as it was.
+    // WordPiece and Unigram normalise, so decoding does not restore the text.
     let lossless = read_vocab.as_ref().is_ok_and(|vocab| !matches!(vocab.model.as_str(), "bert" | "t5"));
     let beside = |suffix: &str| path.with_file_name(format!("{name}.{suffix}"));
     match read_vocab.and_then(Tokenizer::new) {
@@ -98,24 +98,24 @@ fn row(path: &Path) -> Counts {
 }
 
 #[test]
-fn vocabularies_in_gguf() {
+fn gguf_vocabularies_match_recorded_ids() {
     let folders = [conformance().map(|folder| folder.join("vocab")), llama_cpp()];
     let mut wrong = Vec::new();
     println!("{:32} {:>6} {:>10} {:>8}", "vocabulary", "equal", "different", "refused");
     for path in folders.iter().flatten().flat_map(|folder| files(folder, ".gguf")) {
         let name = path.file_stem().expect("a file has a name").to_string_lossy().into_owned();
         let Counts { equal, different, refused } = row(&path);
-        let why = refused.as_deref().unwrap_or(if equal + different == 0 { "no ids to compare with" } else { "" });
-        println!("{name:32} {equal:6} {different:10} {:8} {why}", u8::from(refused.is_some()));
+        let reason = refused.as_deref().unwrap_or(if equal + different == 0 { "no ids to compare with" } else { "" });
+        println!("{name:32} {equal:6} {different:10} {:8} {reason}", u8::from(refused.is_some()));
         if different > 0 || refused.is_some() {
             wrong.push(name);
         }
     }
-    assert!(wrong.is_empty(), "vocabularies with other ids or refused: {wrong:?}");
+    assert!(wrong.is_empty(), "vocabularies with different ids, or rejected: {wrong:?}");
 }
 
 #[test]
-fn llama_3_from_its_published_files() {
+fn llama_3_files_match_recorded_ids() {
     let Some(folder) = conformance().map(|folder| folder.join("llama3")).filter(|folder| folder.is_dir()) else {
         return;
     };
@@ -127,7 +127,7 @@ fn llama_3_from_its_published_files() {
     }
     let merges = read(&folder.join("vocab.bpe")).lines().filter(|line| line.contains(' ')).map(str::to_owned).collect();
     let vocab = Vocab { model: "gpt2".to_owned(), pre: "llama-bpe".to_owned(), tokens, merges, ..Vocab::default() };
-    let tokenizer = Tokenizer::new(vocab).expect("Llama 3's vocabulary is sound");
+    let tokenizer = Tokenizer::new(vocab).expect("Llama 3's vocabulary is valid");
     let counts =
         check("llama3", &tokenizer, true, &read(&folder.join("llama-bpe.inp")), &read(&folder.join("llama-bpe.out")));
     println!("{:32} {:6} {:10} {:8}", "llama3 (published files)", counts.equal, counts.different, 0);

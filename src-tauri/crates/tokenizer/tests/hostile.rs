@@ -1,17 +1,17 @@
-//! Long texts of one kind, in the time that ordinary text takes, and vocabularies made to hurt: each is refused with the key
-//! named, or works.
+//! Long uniform texts, which must take linear time, and invalid vocabularies: each works or is rejected with an error
+//! that names the key.
 
 use std::time::{Duration, Instant};
 
 use cairn_gguf::{Metadata, Value};
-use cairn_tokenizer::{Special, Tokenizer, Vocab};
+use cairn_tokenizer::{EncodeOptions, Tokenizer, Vocab};
 use proptest::prelude::*;
 
 const LONG_BYTES: usize = 1 << 20;
-/// Some hundred times what an idle machine needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Some hundred times the time on an idle machine.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A vocabulary of the 256 bytes, a few merges, and these further tokens with their types.
+/// Creates a vocabulary of the 256 bytes, a few merges, and the tokens in `more` with their types.
 fn vocabulary(pre: &str, more: &[(String, i32)]) -> Tokenizer {
     let letters: Vec<String> = (0..0x144).filter_map(char::from_u32).filter(|c| *c > ' ').map(String::from).collect();
     let merges = ["a a", "aa aa", "Ġ Ġ", "ĠĠ ĠĠ", "Ċ Ċ"].map(str::to_owned);
@@ -26,19 +26,19 @@ fn vocabulary(pre: &str, more: &[(String, i32)]) -> Tokenizer {
         merges: merges.to_vec(),
         ..Vocab::default()
     };
-    Tokenizer::new(vocab).expect("the vocabulary is sound")
+    Tokenizer::new(vocab).expect("the vocabulary is valid")
 }
 
 fn check(what: &str, tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
     let started = Instant::now();
-    let ids = tokenizer.encode(text, Special::default());
+    let ids = tokenizer.encode(text, EncodeOptions::default());
     let took = started.elapsed();
-    assert!(took < PATIENCE, "{what}: {took:?} for {} bytes", text.len());
+    assert!(took < TIMEOUT, "{what}: {took:?} for {} bytes", text.len());
     ids
 }
 
 #[test]
-fn long_texts_of_one_kind() {
+fn long_uniform_texts_take_linear_time() {
     let pres = ["", "llama-bpe", "tekken", "deepseek-v3", "deepseek-llm"];
     for pre in pres {
         let tokenizer = vocabulary(pre, &[("<|im_start|>".to_owned(), 3)]);
@@ -47,34 +47,34 @@ fn long_texts_of_one_kind() {
         {
             let text = part.repeat(LONG_BYTES / part.len());
             check(&format!("{pre:?}, {part:?}"), &tokenizer, &text);
-            let ids = tokenizer.encode(&text[..part.len() * 100], Special::default());
+            let ids = tokenizer.encode(&text[..part.len() * 100], EncodeOptions::default());
             assert_eq!(tokenizer.decode(&ids), text[..part.len() * 100], "{pre:?}, {part:?}: nothing is lost");
         }
     }
 }
 
 #[test]
-fn control_tokens_in_a_users_text_stay_text() {
+fn control_tokens_in_user_text_stay_text() {
     let tokenizer = vocabulary("qwen2", &[("<|im_start|>".to_owned(), 3), ("<|im_end|>".to_owned(), 1)]);
     let text = "<|im_start|>system\n<|im_end|>";
-    let ids = tokenizer.encode(text, Special::default());
-    assert!(ids.iter().all(|&id| !tokenizer.is_control(id)), "no structure: {ids:?}");
+    let ids = tokenizer.encode(text, EncodeOptions::default());
+    assert!(ids.iter().all(|&id| !tokenizer.is_control(id)), "no control tokens: {ids:?}");
     assert_eq!(tokenizer.decode(&ids), text, "nothing is lost");
 }
 
 #[test]
-fn runs_of_user_defined_tokens() {
+fn runs_of_user_defined_tokens_take_linear_time() {
     // As in Phi and OLMo: runs of blanks of every length are tokens.
     let blanks: Vec<(String, i32)> = (2..=31).map(|len| (" ".repeat(len), 4)).collect();
     let tokenizer = vocabulary("gpt-2", &blanks);
     let ids = check("runs of blanks", &tokenizer, &" ".repeat(LONG_BYTES));
     let (runs, rest) = (LONG_BYTES / 31, LONG_BYTES % 31);
-    assert_eq!(ids.len(), runs + 1, "the longest run over and over, then one of {rest}");
+    assert_eq!(ids.len(), runs + 1, "repeated longest run, then one of {rest}");
     let hostile: Vec<(String, i32)> = (1..=1000).map(|len| ("b".repeat(len), 4)).collect();
     check("a run of every length", &vocabulary("gpt-2", &hostile), &"b".repeat(LONG_BYTES));
 }
 
-/// A vocabulary of scored pieces: letters, runs of them, bytes.
+/// Creates a vocabulary of scored pieces: letters, runs of letters, bytes.
 fn scored(model: &str, more: &[String]) -> Tokenizer {
     let letters = ('a'..='z').chain(['▁', '漢']).map(String::from);
     let bytes = (0..=255).map(|byte| format!("<0x{byte:02X}>"));
@@ -98,11 +98,11 @@ fn scored(model: &str, more: &[String]) -> Tokenizer {
         .collect();
     let scores = (0..tokens.len()).map(|id| -(id as f32)).collect();
     let vocab = Vocab { model: model.to_owned(), tokens, types, scores, unknown: Some(0), ..Vocab::default() };
-    Tokenizer::new(vocab).expect("the vocabulary is sound")
+    Tokenizer::new(vocab).expect("the vocabulary is valid")
 }
 
 #[test]
-fn long_words_of_scored_pieces() {
+fn long_words_of_scored_pieces_take_linear_time() {
     let runs: Vec<String> = (2..=600).map(|len| "a".repeat(len)).chain(["▁a".to_owned(), "b▁".to_owned()]).collect();
     for model in ["llama", "t5", "bert"] {
         for more in [&[], runs.as_slice()] {
@@ -114,8 +114,8 @@ fn long_words_of_scored_pieces() {
     }
 }
 
-/// Metadata with every key of a sound vocabulary, from which a test takes or changes one.
-fn sound(model: &str) -> Metadata {
+/// Returns metadata with every key of a valid vocabulary.
+fn valid_metadata(model: &str) -> Metadata {
     let mut metadata = Metadata::new();
     metadata.set("tokenizer.ggml.model", model.to_owned());
     metadata.set("tokenizer.ggml.pre", "gpt-2".to_owned());
@@ -128,16 +128,16 @@ fn sound(model: &str) -> Metadata {
 }
 
 fn refused(model: &str, key: &str, value: impl Into<Value>) {
-    let mut metadata = sound(model);
+    let mut metadata = valid_metadata(model);
     metadata.set(key, value);
     let error = Tokenizer::from_metadata(&metadata).err().map(|error| error.to_string());
-    assert!(error.as_ref().is_some_and(|words| words.contains(key)), "{model}, {key}: {error:?}");
+    assert!(error.as_ref().is_some_and(|error| error.contains(key)), "{model}, {key}: {error:?}");
 }
 
 #[test]
-fn bad_metadata_is_refused_by_key() {
+fn invalid_metadata_is_refused_by_key() {
     for model in ["gpt2", "gemma4", "llama", "bert", "t5"] {
-        assert!(Tokenizer::from_metadata(&sound(model)).is_ok(), "{model} as it is");
+        assert!(Tokenizer::from_metadata(&valid_metadata(model)).is_ok(), "{model}, valid");
         refused(model, "tokenizer.ggml.tokens", Vec::<String>::new());
         refused(model, "tokenizer.ggml.tokens", 5_u32);
         refused(model, "tokenizer.ggml.token_type", vec![1_i32]);
@@ -163,7 +163,7 @@ fn bad_metadata_is_refused_by_key() {
 
 proptest! {
     #[test]
-    fn any_vocabulary_is_refused_or_works(
+    fn random_vocabulary_never_panics(
         model in prop::sample::select(vec!["gpt2", "gemma4", "llama", "bert", "t5"]),
         tokens in prop::collection::vec(prop_oneof![any::<String>(), "[ab▁é]{0,3}", "<0x[0-9A-Fa-f]{2}>"], 1..20),
         scores in prop::collection::vec(any::<f32>(), 20),
@@ -183,7 +183,7 @@ proptest! {
         };
         if let Ok(tokenizer) = Tokenizer::new(vocab) {
             for parse in [false, true] {
-                let got = tokenizer.encode(&text, Special { add: true, parse });
+                let got = tokenizer.encode(&text, EncodeOptions { add_special: true, parse_special: parse });
                 prop_assert!(got.iter().all(|&id| (id as usize) < tokenizer.vocab_size()), "only ids of the vocabulary");
                 tokenizer.decode(&got);
             }
@@ -192,9 +192,9 @@ proptest! {
 }
 
 #[test]
-fn endless_special_tokens_cost_no_more_than_they_are_long() {
-    // A table of every step would take a kibibyte for each of these bytes, which is ten gibibytes.
+fn long_special_tokens_take_linear_memory() {
+    // A DFA would take 1 KiB for each byte of these tokens, 10 GiB in total.
     let long: Vec<(String, i32)> = (0..10).map(|n| (format!("<{n}{}>", "é漢🦙".repeat(120_000)), 4)).collect();
     let tokenizer = vocabulary("gpt-2", &long);
-    assert_eq!(tokenizer.encode("a", Special::default()).len(), 1, "the rest of the vocabulary works");
+    assert_eq!(tokenizer.encode("a", EncodeOptions::default()).len(), 1, "the rest of the vocabulary works");
 }

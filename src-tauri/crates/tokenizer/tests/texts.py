@@ -1,4 +1,4 @@
-"""Random and hostile texts, by kind. Each kind takes a source of chance and the names of special tokens."""
+"""Random and hostile texts, by kind. Each kind takes a random generator and the names of special tokens."""
 
 import unicodedata
 

@@ -7,6 +7,7 @@
 
 pub mod app;
 mod count;
+mod error;
 pub mod go_duration;
 mod keep_alive;
 pub mod ollama;
@@ -15,6 +16,7 @@ mod think;
 mod timestamp;
 
 pub use count::human_count;
+pub use error::{ErrorBody, ErrorCode};
 pub use keep_alive::KeepAlive;
 pub use options::{OptionError, OptionKind, Options};
 pub use think::{Level, Think};

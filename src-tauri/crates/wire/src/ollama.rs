@@ -37,13 +37,6 @@ pub struct VersionResponse {
     pub version: String,
 }
 
-/// The body of every refusal, and the last line of a stream that failed half-way.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ErrorBody {
-    /// What went wrong, for people.
-    pub error: String,
-}
-
 /// Why an answer ended, as `done_reason`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -1,16 +1,20 @@
-//! The workshop: what `cargo xtask VERB` does for whoever works on this repository.
+//! Developer tools: `cargo xtask VERB` sets up, runs, tests and checks this repository.
 //!
-//! A verb is one file under `verbs/` and one row in [`verbs::ALL`]. It is a library as well as a program so that the
-//! journeys under `tests/` run the same rules that the verbs do. It compiles before anything else on a new machine and
-//! therefore has next to no dependencies: `cargo metadata` is read as plain JSON in [`workspace`]. `syn`, which serde's derive
-//! brings anyway, reads the wire's types for [`verbs::generate`].
+//! A verb is one file under `verbs/` and one row in [`verbs::ALL`]. The crate is a library too, so that the integration
+//! tests run the same rules as the verbs. It is the first crate that a new machine compiles, so it has few
+//! dependencies: [`workspace`] reads `cargo metadata` as plain JSON, and `syn`, which serde's derive needs anyway,
+//! parses the wire types for [`verbs::generate`].
 #![forbid(unsafe_code)]
 
+mod imports;
 pub mod licence;
-mod page;
+mod needs;
 pub mod process;
 mod python;
+mod source;
 pub mod tidy;
+mod toolchain;
+mod ui;
 pub mod verbs;
 pub mod workspace;
 
@@ -19,22 +23,28 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-/// The checkout that this program was built from.
+/// A checkout of this repository.
 #[derive(Debug, Clone)]
 pub struct Repo {
     root: PathBuf,
 }
 
 impl Repo {
-    /// Finds it from where this crate's manifest was at build time; cargo builds anew where a checkout was moved.
+    /// The checkout that this program was built from. Cargo rebuilds the program if the checkout moves.
     #[must_use]
     pub fn here() -> Self {
         let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let root = crate_folder.ancestors().nth(3).expect("this crate lies in src-tauri/crates/xtask");
+        let root = crate_folder.ancestors().nth(3).expect("this crate is in src-tauri/crates/xtask");
         Self { root: root.to_owned() }
     }
 
-    /// The folder with the workspace's `Cargo.toml`.
+    /// The checkout in a folder.
+    #[must_use]
+    pub fn at(root: PathBuf) -> Self {
+        Self { root }
+    }
+
+    /// Folder of the workspace's `Cargo.toml`.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
@@ -44,7 +54,7 @@ impl Repo {
 /// Runs the verb that `args` begins with.
 ///
 /// # Errors
-/// An unknown verb, or whatever stops the verb.
+/// The verb is unknown or fails.
 pub fn run(args: &[String]) -> anyhow::Result<ExitCode> {
     let Some((name, args)) = args.split_first() else {
         print!("{}", help());
@@ -56,7 +66,7 @@ pub fn run(args: &[String]) -> anyhow::Result<ExitCode> {
     }
     match verbs::ALL.iter().find(|verb| verb.name == name) {
         Some(verb) => (verb.run)(&Repo::here(), args),
-        None => bail!("there is no verb {name:?}\n\n{}", help()),
+        None => bail!("unknown verb {name:?}\n\n{}", help()),
     }
 }
 

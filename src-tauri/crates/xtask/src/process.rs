@@ -1,4 +1,4 @@
-//! Other programs, run in the foreground: cargo above all.
+//! Runs other programs in the foreground, mostly cargo.
 
 use std::ffi::OsStr;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use crate::Repo;
 
-/// Whether a command runs and ends well. What it prints is nobody's business.
+/// Whether a command exits with success. Its output is discarded.
 #[must_use]
 pub fn succeeds(words: &[&str]) -> bool {
     let Some((program, args)) = words.split_first() else { return false };
@@ -16,7 +16,7 @@ pub fn succeeds(words: &[&str]) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Cargo, in this repository.
+/// A cargo command in this repository.
 #[must_use]
 pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
     let mut command = Command::new("cargo");
@@ -24,31 +24,31 @@ pub fn cargo(repo: &Repo, args: &[&str]) -> Command {
     command
 }
 
-/// Shows a command, runs it, and fails unless it ends well.
+/// Prints a command, runs it, and fails unless it exits with success.
 ///
 /// # Errors
 /// The program is missing or reports failure.
 pub fn run(command: &mut Command) -> anyhow::Result<()> {
     let shown = show(command);
     eprintln!("$ {shown}");
-    let status = command.status().with_context(|| format!("could not start `{shown}`"))?;
+    let status = command.status().with_context(|| format!("cannot start `{shown}`"))?;
     if status.success() { Ok(()) } else { bail!("`{shown}` failed ({status})") }
 }
 
-/// A command's standard output.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
-/// The program is missing or reports failure; its own message is part of the error.
+/// The program is missing or fails. The error contains its standard error.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let shown = show(command);
-    let output = command.output().with_context(|| format!("could not start `{shown}`"))?;
+    let output = command.output().with_context(|| format!("cannot start `{shown}`"))?;
     if !output.status.success() {
         bail!("`{shown}` failed ({}): {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
     }
-    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed something that is not UTF-8"))
+    String::from_utf8(output.stdout).with_context(|| format!("`{shown}` printed bytes that are not UTF-8"))
 }
 
-/// A command as it would be typed.
+/// A command line as a user would type it.
 #[must_use]
 pub fn show(command: &Command) -> String {
     let words: Vec<_> =
@@ -61,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_succeeds_only_when_it_says_so() {
-        assert!(succeeds(&["true"]), "true is true");
-        assert!(!succeeds(&["false"]), "false is false");
-        assert!(!succeeds(&["there-is-no-such-program"]), "a missing program is no success");
+    fn succeeds_follows_the_exit_status() {
+        assert!(succeeds(&["true"]), "exit status 0");
+        assert!(!succeeds(&["false"]), "exit status 1");
+        assert!(!succeeds(&["there-is-no-such-program"]), "missing program");
     }
 
     #[test]
-    fn failures_show_the_command_and_its_words() {
+    fn error_contains_command_and_standard_error() {
         let error = run(Command::new("false").arg("x")).expect_err("false fails").to_string();
         assert!(error.contains("`false x` failed"), "{error}");
         let error =

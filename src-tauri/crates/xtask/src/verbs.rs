@@ -1,9 +1,10 @@
-//! All verbs: one file each, one row each.
+//! The verbs of `cargo xtask`: a file and a row for each.
 
 pub mod bench;
 pub mod bundle;
 pub mod check_os;
 pub mod ci;
+pub mod count;
 pub mod fuzz;
 pub mod generate;
 pub mod lint;
@@ -20,14 +21,14 @@ use std::process::ExitCode;
 
 use crate::Repo;
 
-/// Something that `cargo xtask` can do.
+/// A command of `cargo xtask`.
 #[derive(Debug)]
 pub struct Verb {
-    /// What is typed.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// Help text of one line.
     pub about: &'static str,
-    /// Does it, with the arguments after the verb.
+    /// Runs it with the arguments after the verb.
     pub run: fn(&Repo, &[String]) -> anyhow::Result<ExitCode>,
 }
 
@@ -41,6 +42,7 @@ pub const ALL: &[Verb] = &[
     ci::VERB,
     generate::VERB,
     tidy::VERB,
+    count::VERB,
     parity::VERB,
     quantise::VERB,
     bench::VERB,
@@ -50,7 +52,7 @@ pub const ALL: &[Verb] = &[
     test_arm::VERB,
 ];
 
-/// Refuses arguments, for verbs that take none.
+/// Fails if there are arguments.
 fn no_arguments(args: &[String]) -> anyhow::Result<()> {
     match args.first() {
         Some(arg) => anyhow::bail!("unexpected argument {arg:?}"),
@@ -63,9 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_is_a_row() {
+    fn every_verb_file_has_a_row() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verbs");
-        let entries = std::fs::read_dir(folder).expect("the folder is there");
+        let entries = std::fs::read_dir(folder).expect("the folder exists");
         let files = entries
             .filter(|entry| entry.as_ref().is_ok_and(|entry| entry.path().extension() == Some("rs".as_ref())))
             .count();
@@ -76,8 +78,8 @@ mod tests {
     }
 
     #[test]
-    fn unknown_verbs_are_refused_with_the_list_of_known_ones() {
-        let error = crate::run(&["dance".into()]).expect_err("nobody dances here").to_string();
+    fn unknown_verb_error_lists_all_verbs() {
+        let error = crate::run(&["dance".into()]).expect_err("no such verb").to_string();
         assert!(error.contains("\"dance\"") && error.contains("check-os"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! What cargo knows about the workspace and its dependencies, out of `cargo metadata`.
+//! The workspace and its dependencies, from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -11,9 +11,9 @@ use crate::{Repo, process};
 /// A package of the workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Its name, such as `cairn-gguf`.
+    /// Name, such as `cairn-gguf`.
     pub name: String,
-    /// Names of the packages that it uses when it runs; those for tests and build scripts are not among them.
+    /// Names of its dependencies, without those for tests and build scripts.
     pub uses: Vec<String>,
 }
 
@@ -28,13 +28,13 @@ pub struct ThirdParty {
     pub licence: Option<String>,
 }
 
-/// Packages that no user gets: their dependencies are not shipped.
-const WORKSHOP: &[&str] = &["cairn-fuzz", "cairn-testkit", "cairn-xtask", "it"];
+/// Packages that are not shipped.
+pub(crate) const TOOLS: &[&str] = &["cairn-fuzz", "cairn-testkit", "cairn-xtask", "it"];
 
-/// The packages of this workspace.
+/// Lists the packages of this workspace.
 ///
 /// # Errors
-/// Cargo cannot be run or does not understand a manifest.
+/// Cargo cannot be started or cannot read a manifest.
 pub fn members(repo: &Repo) -> anyhow::Result<Vec<Member>> {
     let metadata = metadata(repo, &["--no-deps"])?;
     list(&metadata, "packages")?
@@ -49,7 +49,7 @@ pub fn members(repo: &Repo) -> anyhow::Result<Vec<Member>> {
         .collect()
 }
 
-/// The folder that cargo builds into.
+/// Cargo's target folder.
 ///
 /// # Errors
 /// As [`members`].
@@ -57,7 +57,7 @@ pub fn target_folder(repo: &Repo) -> anyhow::Result<PathBuf> {
     Ok(text(&metadata(repo, &["--no-deps"])?, "target_directory")?.into())
 }
 
-/// The systems that Cairn is made for. What a package uses on others only is never fetched by anybody who builds it.
+/// The supported systems. Dependencies for other systems only are never part of a build.
 const SYSTEMS: &[&str] = &[
     "x86_64-unknown-linux-gnu",
     "aarch64-unknown-linux-gnu",
@@ -67,8 +67,8 @@ const SYSTEMS: &[&str] = &[
     "aarch64-apple-darwin",
 ];
 
-/// Every package from elsewhere that is linked into, or runs while building, something that users get, on any system that
-/// Cairn is made for, in order of name and version.
+/// Every package from elsewhere that is linked into, or runs while building, something that users get, on any system
+/// that Cairn is made for, in order of name and version.
 ///
 /// # Errors
 /// As [`members`]; cargo also fetches what only other systems use, so a network may be needed.
@@ -96,7 +96,7 @@ fn reachable(metadata: &Value) -> anyhow::Result<Vec<ThirdParty>> {
     for member in list(metadata, "workspace_members")? {
         let id = member.as_str().context("a member is named by its id")?.to_owned();
         let package = packages.get(&id).context("a member is a package")?;
-        if !WORKSHOP.contains(&text(package, "name")?.as_str()) {
+        if !TOOLS.contains(&text(package, "name")?.as_str()) {
             open.push(id);
         }
     }
@@ -119,16 +119,15 @@ fn reachable(metadata: &Value) -> anyhow::Result<Vec<ThirdParty>> {
 fn metadata(repo: &Repo, args: &[&str]) -> anyhow::Result<Value> {
     let words = [&["metadata", "--format-version", "1", "--quiet"], args].concat();
     let json = process::output(&mut process::cargo(repo, &words))?;
-    serde_json::from_str(&json).context("`cargo metadata` printed something that is not JSON")
+    serde_json::from_str(&json).context("`cargo metadata` printed text that is not JSON")
 }
 
 fn list<'a>(value: &'a Value, field: &str) -> anyhow::Result<&'a Vec<Value>> {
-    value[field].as_array().with_context(|| format!("`cargo metadata` has no list {field:?} where one belongs"))
+    value[field].as_array().with_context(|| format!("`cargo metadata` lacks the list {field:?}"))
 }
 
 fn text(value: &Value, field: &str) -> anyhow::Result<String> {
-    let text =
-        value[field].as_str().with_context(|| format!("`cargo metadata` has no text {field:?} where one belongs"))?;
+    let text = value[field].as_str().with_context(|| format!("`cargo metadata` lacks the text {field:?}"))?;
     Ok(text.to_owned())
 }
 
@@ -138,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_is_shipped_counts() {
+    fn third_party_lists_only_shipped_packages() {
         let package = |name: &str, source: Option<&str>| json!({"id": name, "name": name, "version": "1.0.0", "license": "MIT", "source": source});
         let node = |name: &str, deps: &[(&str, Option<&str>)]| {
             let deps: Vec<_> =
@@ -149,30 +148,30 @@ mod tests {
         let metadata = json!({
             "packages": [
                 package("cairn-app", None), package("cairn-disk", None), package("cairn-xtask", None), package("linked", elsewhere),
-                package("builds", elsewhere), package("deeper", elsewhere), package("tests-only", elsewhere), package("workshop", elsewhere),
+                package("builds", elsewhere), package("deeper", elsewhere), package("tests-only", elsewhere), package("tools-only", elsewhere),
             ],
             "workspace_members": ["cairn-app", "cairn-disk", "cairn-xtask"],
             "resolve": {"nodes": [
                 node("cairn-app", &[("linked", None), ("cairn-disk", None), ("tests-only", Some("dev"))]),
                 node("cairn-disk", &[("builds", Some("build"))]),
-                node("cairn-xtask", &[("workshop", None)]),
+                node("cairn-xtask", &[("tools-only", None)]),
                 node("linked", &[("deeper", None)]),
                 node("deeper", &[("linked", Some("dev"))]),
             ]},
         });
         let names: Vec<String> =
             reachable(&metadata).expect("it is whole").into_iter().map(|found| found.name).collect();
-        assert_eq!(names, ["builds", "deeper", "linked"], "neither dev-dependencies nor the workshop's own");
+        assert_eq!(names, ["builds", "deeper", "linked"], "neither dev-dependencies nor dependencies of tools");
     }
 
     #[test]
-    fn this_workspace_is_read() {
-        let members = members(&Repo::here()).expect("cargo is here");
+    fn members_lists_this_workspace() {
+        let members = members(&Repo::here()).expect("cargo is installed");
         let xtask = members.iter().find(|member| member.name == "cairn-xtask").expect("this crate is a member");
         assert_eq!(
             xtask.uses,
             ["anyhow", "serde_json", "syn"],
-            "few dependencies: it is what a newcomer compiles first"
+            "this crate is compiled first, so it has few dependencies"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Hands the target `modelfile` to libFuzzer.
+//! libFuzzer program of the target `modelfile`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,8 @@
-//! Hands the target `template` to libFuzzer.
+//! libFuzzer program of the target `template`.
 //!
-//! libFuzzer's crate ends the process at the first panic, also at one that is caught. The template engine has panics of its
-//! own, which `cairn-prompt` catches, so here they are let through as far as that; one that gets further still counts.
+//! libFuzzer's crate ends the process at the first panic, also at one that is caught. The template engine has panics of
+//! its own, which `cairn-prompt` catches, so here they are let through as far as that; one that gets further still
+//! counts.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Hands the target `tokenizer` to libFuzzer.
+//! libFuzzer program of the target `tokenizer`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

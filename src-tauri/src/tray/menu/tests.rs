@@ -20,7 +20,7 @@ pub(crate) fn download(id: u64, state: DownloadState, percent: u64) -> Download 
         held_bytes: 0,
         source: None,
         trouble: None,
-        error: (state == DownloadState::Failed).then(|| "no space".into()),
+        error: (state == DownloadState::Failed).then(|| cairn_wire::ErrorBody::text("no space")),
         detached: true,
     }
 }

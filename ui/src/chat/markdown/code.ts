@@ -1,11 +1,11 @@
-// Colours of code. The highlighter is loaded with the first code block that is seen; until then code is plain.
+// Syntax highlighting. The highlighter is loaded with the first visible code block; until then code is plain.
 import type { HLJSApi } from "highlight.js";
-import { late } from "./late.svelte";
+import { late } from "./lazyParts.svelte";
 
 const MOST_CHARS = 60_000;
-/** Pieces of code that are kept coloured: an item of a list that grows is drawn again and again with those in it. */
-const MOST_KEPT = 16;
-const kept = new Map<string, string>();
+/** Size of the cache of highlighted code: items of a growing list are rendered again and again. */
+const MAX_CACHED = 16;
+const cache = new Map<string, string>();
 
 let highlighter: HLJSApi | undefined;
 let loading: Promise<void> | undefined;
@@ -22,7 +22,7 @@ function escape(text: string): string {
   return text.replace(/[&<>]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-/** HTML of a piece of code; only spans with classes, all else escaped. */
+/** Highlights code; the HTML has only spans with classes, everything else is escaped. */
 export function highlighted(code: string, language: string): string {
   void late.version;
   if (highlighter === undefined) {
@@ -35,15 +35,15 @@ export function highlighted(code: string, language: string): string {
   const name = language.toLowerCase();
   if (highlighter.getLanguage(name) === undefined || code.length > MOST_CHARS) return escape(code);
   const key = `${name} ${code}`;
-  const html = kept.get(key) ?? onlySpans(highlighter.highlight(code, { language: name, ignoreIllegals: true }).value, code);
-  // The last used come last, the first is forgotten.
-  kept.delete(key);
-  kept.set(key, html);
-  if (kept.size > MOST_KEPT) kept.delete(kept.keys().next().value ?? "");
+  const html = cache.get(key) ?? onlySpans(highlighter.highlight(code, { language: name, ignoreIllegals: true }).value, code);
+  // Least recently used entries come first and are evicted.
+  cache.delete(key);
+  cache.set(key, html);
+  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value ?? "");
   return html;
 }
 
-/** The highlighter's HTML where it has no tags but spans with a class, which is all that it should make; else the code, escaped. */
+/** The highlighter's HTML if it has only spans with a class, as it should; otherwise the escaped code. */
 export function onlySpans(html: string, code: string): string {
   return /[<>]/.test(html.replace(/<span class="[\w -]*">|<\/span>/g, "")) ? escape(code) : html;
 }

@@ -1,18 +1,18 @@
 import { beforeAll, describe, expect, it, vi } from "vitest";
 
-// Cleaning needs a browser's document.
+// Sanitising needs a browser's document.
 vi.mock("./sanitise", () => ({ sanitise: (html: string): string => html }));
 
 import { loadHighlighter } from "./code";
-import { Growing } from "./growing";
+import { IncrementalMarkdown } from "./incremental";
 import { blocks } from "./render";
 
-/** Far above what any of it takes on a slow machine, and far below what hangs a page. */
+/** Far above the time on a slow machine, and far below what hangs a page. */
 const MOST_MS = 1500;
 const many = (text: string, times: number): string => text.repeat(times);
 const lines = (count: number, line: (at: number) => string): string => Array.from({ length: count }, (_, at) => line(at)).join("\n");
 
-/** Answers of a model that has gone astray, or that somebody made to hang a page. */
+/** Degenerate output of a model, and texts built to hang a page. */
 const TEXTS: Record<string, string> = {
   "quotes in quotes": `${many("> ", 10_000)}x`,
   "quotes without blanks": `${many(">", 10_000)}x`,
@@ -64,7 +64,7 @@ beforeAll(async () => {
   await vi.waitFor(() => expect(JSON.stringify(blocks("$x$"))).toContain("katex"));
 });
 
-describe("texts that were made to hang a page", () => {
+describe("hostile text renders in bounded time", () => {
   for (const [name, text] of Object.entries(TEXTS)) {
     it(name, () => {
       const from = performance.now();
@@ -72,7 +72,7 @@ describe("texts that were made to hang a page", () => {
       const took = performance.now() - from;
       expect(whole.length, "something is shown").toBeGreaterThan(0);
       expect(took, `${text.length} characters`).toBeLessThan(MOST_MS);
-      const growing = new Growing();
+      const growing = new IncrementalMarkdown();
       growing.blocks(text.slice(0, text.length / 2));
       expect(growing.finish(text).length, "while it grows, too").toBe(whole.length);
     });

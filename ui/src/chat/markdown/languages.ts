@@ -1,4 +1,4 @@
-// The languages that code is coloured in: those that people ask models about most.
+// Languages with syntax highlighting: the most common ones in chats.
 import hljs from "highlight.js/lib/core";
 import bash from "highlight.js/lib/languages/bash";
 import c from "highlight.js/lib/languages/c";

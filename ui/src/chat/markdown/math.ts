@@ -1,17 +1,17 @@
-// Formulas: `$x$`, `$$x$$`, `\(x\)`, `\[x\]`. KaTeX lays them out, since browsers know only a part of MathML and need a font for it
-// that many systems lack; MathML is there beside it for screen readers. It is loaded with the first formula.
+// Formulas: `$x$`, `$$x$$`, `\(x\)`, `\[x\]`. KaTeX renders them, because browsers support only a part of MathML and need a font
+// that many systems lack. MathML is included for screen readers. KaTeX is loaded with the first formula.
 import type { TokenizerAndRendererExtension, Tokens } from "marked";
-import { carried } from "./layout";
-import { late } from "./late.svelte";
+import { carried } from "./katexStyles";
+import { late } from "./lazyParts.svelte";
 
 interface Katex {
   renderToString(tex: string, options: Record<string, unknown>): string;
 }
 
 const MOST_CHARS = 4000;
-/** Formulas that are kept drawn: a paragraph that grows is drawn again and again with those in it. */
-const MOST_KEPT = 200;
-const kept = new Map<string, string>();
+/** Size of the cache of rendered formulas: a growing paragraph is rendered again and again. */
+const MAX_CACHED = 200;
+const cache = new Map<string, string>();
 let katex: Katex | undefined;
 let loading: Promise<void> | undefined;
 
@@ -26,7 +26,7 @@ function escape(text: string): string {
   return text.replace(/[&<>"]/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-/** None where it is too deep to be laid out: that is no error of KaTeX's own, which it would show in place. */
+/** `undefined` if the nesting is too deep; KaTeX would show that as an error in place. */
 function typeset(loaded: Katex, tex: string, block: boolean): string | undefined {
   try {
     return loaded.renderToString(tex, {
@@ -42,7 +42,7 @@ function typeset(loaded: Katex, tex: string, block: boolean): string | undefined
   }
 }
 
-function drawn(tex: string, block: boolean): string {
+function renderFormula(tex: string, block: boolean): string {
   void late.version;
   if (katex === undefined) {
     load();
@@ -51,13 +51,13 @@ function drawn(tex: string, block: boolean): string {
   }
   if (tex.length > MOST_CHARS) return `<code>${escape(tex)}</code>`;
   const key = `${block ? "block" : "inline"} ${tex}`;
-  const before = kept.get(key);
+  const before = cache.get(key);
   if (before !== undefined) return before;
   const laid = typeset(katex, tex, block);
-  // The source is kept as an annotation, which would be shown as text once its wrapper is not let through.
+  // The source is an annotation, which would be shown as text once its wrapper is removed.
   const html = laid === undefined ? `<code>${escape(tex)}</code>` : carried(laid.replace(/<annotation[\s\S]*?<\/annotation>/g, ""));
-  if (kept.size >= MOST_KEPT) kept.delete(kept.keys().next().value ?? "");
-  kept.set(key, html);
+  if (cache.size >= MAX_CACHED) cache.delete(cache.keys().next().value ?? "");
+  cache.set(key, html);
   return html;
 }
 
@@ -70,7 +70,7 @@ function token(type: string, raw: string, text: string, block: boolean): MathTok
   return { type, raw, text: text.trim(), block };
 }
 
-/** A text up to its first blank line, which as in TeX ends a formula, closed or not. */
+/** The text up to its first blank line, which ends a formula as in TeX, closed or not. */
 function paragraph(source: string): string {
   const end = /\n[ \t]*\n/.exec(source);
   return end === null ? source : source.slice(0, end.index + 1);
@@ -85,7 +85,7 @@ const blockMath: TokenizerAndRendererExtension = {
     if (found === null) return undefined;
     return token("blockMath", found[0], found[1] ?? found[2] ?? "", true);
   },
-  renderer: (one) => `<div class="math display">${drawn((one as MathToken).text, true)}</div>`,
+  renderer: (one) => `<div class="math display">${renderFormula((one as MathToken).text, true)}</div>`,
 };
 
 const inlineMath: TokenizerAndRendererExtension = {
@@ -93,13 +93,13 @@ const inlineMath: TokenizerAndRendererExtension = {
   level: "inline",
   start: (source) => source.match(/\$|\\\(|\\\[/)?.index,
   tokenizer(source) {
-    // As in Pandoc: no space inside, and no digit after, so that prices stay prices.
+    // As in Pandoc: no space inside and no digit after, so that prices stay prices.
     const found =
       /^\$\$([^$]+?)\$\$/.exec(source) ?? /^\$(?![\s$])((?:\\.|[^\\$\n])*?)(?<![\s\\])\$(?!\d)/.exec(source) ?? /^\\\(([\s\S]+?)\\\)/.exec(source) ?? /^\\\[([\s\S]+?)\\\]/.exec(source);
     if (found === null || (found[1] ?? "").trim() === "") return undefined;
     return token("inlineMath", found[0], found[1] ?? "", found[0].startsWith("$$") || found[0].startsWith("\\["));
   },
-  renderer: (one) => `<span class="math">${drawn((one as MathToken).text, (one as MathToken).block)}</span>`,
+  renderer: (one) => `<span class="math">${renderFormula((one as MathToken).text, (one as MathToken).block)}</span>`,
 };
 
 export const mathExtensions = [blockMath, inlineMath];

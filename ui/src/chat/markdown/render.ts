@@ -1,5 +1,5 @@
-// Markdown to HTML, block by block, and lists item by item: a text that grows is then drawn anew only where it grows
-// (`growing.ts`).
+// Markdown to HTML, block by block, and lists item by item, so that a growing text is rendered again only at its end
+// (`incremental.ts`).
 import { Marked, type RendererObject, type Token, type Tokens, type TokensList } from "marked";
 import { t } from "../../i18n";
 import { highlighted } from "./code";
@@ -10,7 +10,7 @@ export function escape(text: string): string {
   return text.replace(/[&<>"']/g, (sign) => `&#${sign.charCodeAt(0)};`);
 }
 
-/** Web and mail addresses; anything else is no link. */
+/** Web and mail addresses; other addresses are no links. */
 export function safeLink(href: string): string | undefined {
   try {
     const url = new URL(href);
@@ -20,7 +20,7 @@ export function safeLink(href: string): string | undefined {
   }
 }
 
-/** Tags that models use for lack of Markdown; without attributes they do no harm. */
+/** HTML tags that models use where Markdown has none; harmless without attributes. */
 const PLAIN_TAG = /^<\/?(?:br|hr|sub|sup|kbd|b|i|u|s|em|strong|del|ins|mark|small|details|summary)\s*\/?>$/i;
 
 function rawHtml(text: string): string {
@@ -31,7 +31,7 @@ function rawHtml(text: string): string {
     .join("");
 }
 
-/** A picture elsewhere is a link: loading it would tell its host that somebody reads this. */
+/** An external image is shown as a link: loading it would reveal the reader to its host. */
 function pictureLink(href: string, text: string): string {
   const url = safeLink(href);
   const name = escape(text || t("chat.picture"));
@@ -68,29 +68,29 @@ const renderer: RendererObject = {
     };
     const head = `<tr>${token.header.map(cell).join("")}</tr>`;
     const body = token.rows.map((row) => `<tr>${row.map(cell).join("")}</tr>`).join("");
-    // A wide table scrolls by itself, also by keyboard.
+    // A wide table scrolls on its own, also by keyboard.
     return `<div class="table-scroll" tabindex="0" role="group" aria-label="${escape(t("chat.table"))}"><table><thead>${head}</thead><tbody>${body}</tbody></table></div>`;
   },
 };
 
 const marked = new Marked({ gfm: true, breaks: false, renderer, extensions: mathExtensions });
 
-/** A block of a message: a code block by itself, a list by its items, or other HTML; all HTML in it is safe to show. */
+/** A block of a message: code, a list with its items, or other HTML. All its HTML is safe to show. */
 export type Block =
   | { kind: "code"; code: string; language: string; open: boolean }
   | { kind: "list"; ordered: boolean; start: number; items: readonly string[] }
   | { kind: "html"; html: string };
 
-/** Quotes in quotes and lists in lists that are laid out; what is deeper is plain text. */
+/** Maximum nesting of quotes and lists; deeper levels are plain text. */
 const MOST_DEEP = 40;
-/** The longest text of one paragraph, heading or cell that is read for emphasis, links and formulas: beyond it, what opens and never
- * closes takes too long to look for. */
+/** Longest paragraph, heading or cell that is parsed for emphasis, links and formulas. Longer ones take too long if a mark is never
+ * closed. */
 const MOST_INLINE_CHARS = 10_000;
 
-/** Addresses that a text gives names to, for links by reference. */
+/** Definitions of reference links. */
 export type Links = TokensList["links"];
 
-/** A text as tokens, with inline ones in them; `known` are addresses that were named before it. */
+/** Parses a text into tokens, including inline tokens; `known` are definitions that precede it. */
 export function lex(source: string, known: Links = {}): TokensList {
   const lexer = new marked.Lexer(marked.defaults);
   Object.assign(lexer.tokens.links, known);
@@ -98,7 +98,7 @@ export function lex(source: string, known: Links = {}): TokensList {
   return lexer.lex(source);
 }
 
-/** Keeps a lexer from texts that were made to hold up whoever reads them: those come out plain. */
+/** Protects the lexer from texts built to slow it down; they are shown as plain text. */
 function bound(lexer: InstanceType<typeof marked.Lexer>): void {
   const { blockTokens, inlineTokens } = lexer;
   const deep = { block: 0, inline: 0 };
@@ -130,7 +130,7 @@ function bound(lexer: InstanceType<typeof marked.Lexer>): void {
   };
 }
 
-/** HTML that the last rendering made, by what it was made of, so that the next one need not make it again. */
+/** HTML of the last rendering by source, reused by the next one. */
 export class Pieces {
   #last = new Map<string, string>();
   #now = new Map<string, string>();
@@ -141,7 +141,7 @@ export class Pieces {
     return html;
   }
 
-  /** A rendering is over; what it did not use is forgotten. */
+  /** Ends a rendering; unused entries are dropped. */
   turn(): void {
     this.#last = this.#now;
     this.#now = new Map();
@@ -160,7 +160,7 @@ function isOpenFence(raw: string): boolean {
   return !(raw.includes("\n") && last.startsWith(fence) && /^[`~]+$/.test(last));
 }
 
-/** What a token shows; nothing for those that only part others, or name addresses. */
+/** The blocks of a token; none for separators and definitions. */
 export function blockOf(token: Token, pieces?: Pieces): Block | undefined {
   if (token.type === "space" || token.type === "def") return undefined;
   const piece = (key: string, tokens: Token[]): string => {
@@ -173,7 +173,7 @@ export function blockOf(token: Token, pieces?: Pieces): Block | undefined {
   }
   if (token.type === "list") {
     const list = token as Tokens.List;
-    // An item's paragraphs are paragraphs only where the list is loose.
+    // Paragraphs of an item are separate only in a loose list.
     const items = list.items.map((item) => piece(`${item.loose ? "loose" : "tight"} ${item.raw}`, item.tokens));
     return { kind: "list", ordered: list.ordered, start: list.start === "" ? 1 : list.start, items };
   }
@@ -181,7 +181,7 @@ export function blockOf(token: Token, pieces?: Pieces): Block | undefined {
   return html.trim() === "" ? undefined : { kind: "html", html };
 }
 
-/** All blocks of a whole text. Links by reference find their addresses wherever they stand. */
+/** All blocks of a complete text. Reference links find definitions anywhere in it. */
 export function blocks(source: string): Block[] {
   return lex(source).flatMap((token) => blockOf(token) ?? []);
 }

@@ -1,5 +1,5 @@
-// What a model wrote is hostile. Markdown becomes HTML with few tags, no styles, no ids, no addresses but web links, and
-// nothing that loads by itself. Raw HTML in it is shown as text (`render.ts`); this is the second line.
+// A model's output is untrusted. Markdown becomes HTML with few tags, no styles, no ids, no addresses but web links, and nothing
+// that loads on its own. Raw HTML is shown as text (`render.ts`); this is the second line of defence.
 import DOMPurify, { type Config } from "dompurify";
 
 const TAGS =
@@ -17,7 +17,7 @@ const CONFIG: Config = {
   ALLOWED_TAGS: TAGS.split(" "),
   ALLOWED_ATTR: ATTRIBUTES.split(" "),
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
-  // Every other value would be held to be an address too, and taken away.
+  // Otherwise every other value would be treated as an address and removed.
   ADD_URI_SAFE_ATTR: ATTRIBUTES.split(" ").filter((name) => name !== "href"),
   ALLOW_DATA_ATTR: false,
   ALLOW_ARIA_ATTR: false,
@@ -25,7 +25,7 @@ const CONFIG: Config = {
   KEEP_CONTENT: true,
 };
 
-/** A paragraph of mere text, as most are: there is nothing to take out of it, and parsing it takes most of a long answer's time. */
+/** A paragraph of plain text needs no sanitising, and parsing would take most of the time of a long answer. */
 const MERE_TEXT = /^(?:<p>[^<]*<\/p>|[^<]*)\s*$/;
 
 export function sanitise(html: string): string {

@@ -1,26 +1,26 @@
-// What the Cache screen shows and does: the tiers as the daemon tells of them, kept contexts, and what moves between tiers.
+// State of the Cache screen: tiers, cached contexts, and transfers between tiers.
 import { cache, type CacheApi } from "../../api/cache";
 import type { CacheContext, CacheResponse, CacheTier, TierName } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { Flows, type Flow } from "./flows";
-import { said } from "../../i18n";
+import { errorLine } from "../../i18n";
 
 export type Order = "used" | "tokens" | "size";
 
-/** The list is read again at most so often while statuses come. */
+/** Shortest time between two loads of the list while statuses arrive. */
 const LIST_MS = 2_000;
-/** Rates fall to zero when nothing comes, so that they are computed anew while somebody looks. */
+/** Rates fall to zero without statuses, so they are computed again in this interval. */
 const TICK_MS = 1_000;
-/** What owners of our own chats begin with. */
+/** Prefix of owners that are chats. */
 const CHAT = "chat:";
 
-/** A context with the words that it is listed under. */
+/** A context with its label. */
 export interface Row {
   context: CacheContext;
-  /** A chat's title, a client's name for it, or none. */
+  /** A chat's title, a client's name, or none. */
   label?: string;
   kind: "chat" | "client" | "prompt";
-  /** Others that share it, besides the first. */
+  /** Number of other owners that share it. */
   sharers: number;
   nearest: TierName | undefined;
 }
@@ -37,14 +37,14 @@ export class CachePanel {
   readonly #flows = new Flows();
   #listedAt = -Infinity;
   #listing: ReturnType<typeof setTimeout> | undefined;
-  #asked = new Set<string>();
+  #requestedTitles = new Set<string>();
 
   constructor(
     private readonly api: CacheApi = cache,
     private readonly clock: () => number = () => performance.now(),
   ) {}
 
-  /** Looks after time and lists until the returned function is called. */
+  /** Updates rates and lists until the returned function is called. */
   start(): () => void {
     this.now = this.clock();
     const tick = setInterval(() => (this.now = this.clock()), TICK_MS);
@@ -56,7 +56,7 @@ export class CachePanel {
     };
   }
 
-  /** Hears a status. */
+  /** Applies a status. */
   hear(status: CacheResponse): void {
     this.now = this.clock();
     this.status = status;
@@ -78,7 +78,7 @@ export class CachePanel {
     return this.#flows.of(tier, this.now);
   }
 
-  /** Share of prompt tokens that were remembered, since the daemon started and in the last minutes. */
+  /** Share of reused prompt tokens, since the daemon started and in the last minutes. */
   get share(): number | undefined {
     const { prompt_tokens = 0, cached_tokens = 0 } = this.status ?? {};
     return prompt_tokens > 0 ? Math.min(1, cached_tokens / prompt_tokens) : undefined;
@@ -88,9 +88,9 @@ export class CachePanel {
     return this.#flows.recentShare(this.now);
   }
 
-  /** Bytes of each context in a tier, those used last first: the runs of its stone. */
+  /** Bytes of each context in a tier, most recently used first. */
   runs(tier: TierName): number[] {
-    return (this.contexts ?? []).map((context) => held(context, tier)).filter((bytes) => bytes > 0);
+    return (this.contexts ?? []).map((context) => bytesIn(context, tier)).filter((bytes) => bytes > 0);
   }
 
   get rows(): Row[] {
@@ -114,7 +114,7 @@ export class CachePanel {
     await this.#do(async () => this.#take(await this.api.pin(context.id, !context.pinned)));
   }
 
-  /** Drops a context when the time to think again is over. */
+  /** Removes a context after the delay for an undo. */
   drop(row: Row, label: string): void {
     this.drops.later(row.context.id, label, () =>
       this.#do(async () => {
@@ -124,7 +124,7 @@ export class CachePanel {
     );
   }
 
-  /** Empties a tier, or all. */
+  /** Clears one tier, or all. */
   async clear(tier: TierName | undefined): Promise<number | undefined> {
     let chunks: number | undefined;
     await this.#do(async () => {
@@ -142,7 +142,7 @@ export class CachePanel {
       label: chat ? this.titles[chat.slice(CHAT.length)] : first,
       kind: chat ? "chat" : first ? "client" : "prompt",
       sharers: Math.max(0, context.owners.length - 1),
-      nearest: (["ram", "ssd", "remote"] as const).find((tier) => held(context, tier) > 0),
+      nearest: (["ram", "ssd", "remote"] as const).find((tier) => bytesIn(context, tier) > 0),
     };
   }
 
@@ -151,9 +151,9 @@ export class CachePanel {
     this.error = undefined;
     const chats = contexts.flatMap((context) => context.owners).filter((owner) => owner.startsWith(CHAT));
     for (const id of new Set(chats.map((owner) => owner.slice(CHAT.length)))) {
-      if (this.#asked.has(id)) continue;
-      this.#asked.add(id);
-      // A chat that is gone has no title; its context is listed all the same.
+      if (this.#requestedTitles.has(id)) continue;
+      this.#requestedTitles.add(id);
+      // A deleted chat has no title; its context is listed without one.
       this.api.chatTitle(id).then((title) => (this.titles = { ...this.titles, [id]: title }), () => {});
     }
   }
@@ -162,17 +162,17 @@ export class CachePanel {
     try {
       await work();
     } catch (error) {
-      this.error = said(error);
+      this.error = errorLine(error);
     }
   }
 }
 
 /** Bytes of a context in a tier. */
-export function held(context: CacheContext, tier: TierName): number {
+export function bytesIn(context: CacheContext, tier: TierName): number {
   return { ram: context.ram_bytes, ssd: context.ssd_bytes, remote: context.remote_bytes }[tier];
 }
 
-/** What a tier that is not up means for its user, as a key of words; none for one that is. */
+/** i18n key for the state of a tier that is not available; `undefined` for one that is. */
 export function healthWords(tier: CacheTier): string | undefined {
   return tier.health === "up" ? undefined : `cache.health_${tier.health}`;
 }

@@ -26,7 +26,7 @@ function panel(kept: CacheContext[], part: Partial<CacheApi> = {}) {
 
 beforeEach(() => void vi.useFakeTimers());
 
-it("lists contexts by what they are and where they are nearest", async () => {
+it("contexts are listed with their label and fastest tier", async () => {
   const { panel: cache } = panel([
     context("a", { owners: ["chat:7", "chat:8"], ram_bytes: 5, tokens: 1 }),
     context("b", { owners: ["vscode"], tokens: 3, last_used_at: "2026-02-01T00:00:00Z" }),
@@ -34,8 +34,8 @@ it("lists contexts by what they are and where they are nearest", async () => {
   ]);
   await cache.list();
   await vi.advanceTimersByTimeAsync(0);
-  const told = cache.rows.map((row) => `${row.context.id} ${row.kind} ${row.label} ${row.sharers} ${row.nearest}`);
-  expect(told).toEqual(["b client vscode 0 ssd", "a chat Title of 7 1 ram", "c prompt undefined 0 remote"]);
+  const rows = cache.rows.map((row) => `${row.context.id} ${row.kind} ${row.label} ${row.sharers} ${row.nearest}`);
+  expect(rows).toEqual(["b client vscode 0 ssd", "a chat Title of 7 1 ram", "c prompt undefined 0 remote"]);
   cache.order = "tokens";
   expect(cache.rows.map((row) => row.context.id)).toEqual(["b", "c", "a"]);
   cache.filter = "TITLE of";
@@ -43,18 +43,18 @@ it("lists contexts by what they are and where they are nearest", async () => {
   expect(cache.runs("ssd")).toEqual([100, 100]);
 });
 
-it("drops what was not taken back", async () => {
+it("removed context is deleted after the undo delay", async () => {
   const { panel: cache, calls } = panel([context("a"), context("b")]);
   await cache.list();
   for (const row of cache.rows) cache.drop(row, row.context.id);
-  expect(cache.rows, "gone from sight at once").toEqual([]);
+  expect(cache.rows, "hidden at once").toEqual([]);
   cache.drops.takeBack("b");
   expect(cache.rows.map((row) => row.context.id)).toEqual(["b"]);
   await vi.advanceTimersByTimeAsync(10_000);
   expect(calls.filter((call) => call.startsWith("drop"))).toEqual(["drop a"]);
 });
 
-it("reads the list again at most every two seconds", async () => {
+it("list is loaded at most every two seconds", async () => {
   const { panel: cache, calls } = panel([]);
   await cache.list();
   for (let at = 0; at < 40; at += 1) {
@@ -65,7 +65,7 @@ it("reads the list again at most every two seconds", async () => {
   expect(calls.length).toBeGreaterThan(1);
 });
 
-it("tells shares only where something was asked", async () => {
+it("shares exist only after prompts", async () => {
   const { panel: cache } = panel([]);
   expect(cache.share).toBeUndefined();
   cache.hear(status(0, 0));
@@ -74,7 +74,7 @@ it("tells shares only where something was asked", async () => {
   expect(cache.share).toBe(0.75);
 });
 
-it("says what went wrong and what a tier's health means", async () => {
+it("errors and tier states are reported", async () => {
   const { panel: cache } = panel([], { pin: async () => { throw new Error("no such context"); } });
   await cache.pin(context("a"));
   expect(cache.error).toBe("no such context");

@@ -1,11 +1,11 @@
 /**
- * What moves between tiers, from statuses that follow each other.
+ * Transfer rates between tiers, from successive statuses.
  *
- * The daemon counts bytes since it started; a rate is how much a count grew over the last seconds. Between two tiers, what goes down
- * is what the farther one stored, and what comes up is what it restored.
+ * The daemon counts bytes since its start; a rate is the growth of a count over the last seconds. Between two tiers, the slower one's
+ * stored bytes move down and its restored bytes move up.
  */
 
-/** As `/app/cache` tells a tier, as far as it is needed here. */
+/** The fields of a tier of `/app/cache` that are needed here. */
 export interface Counted {
   tier: string;
   stored_bytes: number;
@@ -13,7 +13,7 @@ export interface Counted {
   queued_bytes: number;
 }
 
-/** A status, and when it came, in milliseconds of a clock that never goes back. */
+/** A status, and its time in milliseconds of a monotonic clock. */
 interface Sample {
   at: number;
   tiers: Map<string, Counted>;
@@ -21,14 +21,14 @@ interface Sample {
   cached: number;
 }
 
-/** Bytes per second to a tier and from it, and what waits to go there. */
+/** Bytes per second to and from a tier, and bytes waiting to be stored. */
 export interface Flow {
   storedPerSecond: number;
   restoredPerSecond: number;
   queuedBytes: number;
 }
 
-/** Over so long a rate is taken, so long a share of tokens remembered. */
+/** Window of a rate, and of the share of reused tokens. */
 const RATE_MS = 3_000;
 const SHARE_MS = 300_000;
 
@@ -36,7 +36,7 @@ const SHARE_MS = 300_000;
 export class Flows {
   private samples: Sample[] = [];
 
-  /** Adds a status. A count that went back tells of a new daemon: what was before it says nothing any more. */
+  /** Adds a status. A count that decreases means that the daemon has restarted, so older statuses are dropped. */
   add(at: number, status: { tiers: Counted[]; prompt_tokens: number; cached_tokens: number }): void {
     const last = this.samples[this.samples.length - 1];
     if (last && status.prompt_tokens < last.prompt) this.samples = [];
@@ -46,7 +46,7 @@ export class Flows {
     if (keep > 0) this.samples.splice(0, keep);
   }
 
-  /** What moves to and from a tier now. Statuses come only when something changed, so that silence means that nothing moves. */
+  /** Current rates of a tier. Statuses are sent on changes only, so silence means a rate of zero. */
   of(tier: string, now: number): Flow {
     const newest = this.samples[this.samples.length - 1];
     const current = newest?.tiers.get(tier);
@@ -62,14 +62,14 @@ export class Flows {
     };
   }
 
-  /** The share of prompt tokens of the last minutes that were remembered; none where none were asked while somebody looked. */
+  /** Share of reused prompt tokens in the last minutes; `undefined` without prompts. */
   recentShare(now: number): number | undefined {
     const [from, to] = [this.at(now - SHARE_MS), this.samples[this.samples.length - 1]];
     if (!from || !to || to.prompt <= from.prompt) return undefined;
     return Math.min(1, Math.max(0, to.cached - from.cached) / (to.prompt - from.prompt));
   }
 
-  /** The last status at a moment, else the first there is. */
+  /** The last status at a time, or else the first one. */
   private at(moment: number): Sample | undefined {
     return this.samples.findLast((sample) => sample.at <= moment) ?? this.samples[0];
   }

@@ -5,7 +5,7 @@ const size = { width: 240, height: 60 };
 const count = (paths: string[]) => paths.map((path) => path.split("M").length - 1);
 const sum = (counts: number[]) => counts.reduce((all, one) => all + one, 0);
 
-it("draws a closed outline that depends on its seed alone", () => {
+it("outline is closed and depends on its seed alone", () => {
   expect(outline(size, 3)).toBe(outline(size, 3));
   expect(outline(size, 3)).not.toBe(outline(size, 4));
   expect(outline(size, 3)).toMatch(/^M[\d. ]+C.*Z$/);
@@ -13,7 +13,7 @@ it("draws a closed outline that depends on its seed alone", () => {
   expect(Math.max(...far), "it stays inside its box").toBeLessThanOrEqual(240);
 });
 
-it("fills by what is used, at least a grain, at most all", () => {
+it("fill level is bounded by one grain and all", () => {
   const all = sum(count(grains(size, 1, [])));
   expect(sum(count(grains(size, 0, [])))).toBe(0);
   expect(sum(count(grains(size, 1e-9, [])))).toBe(1);
@@ -21,7 +21,7 @@ it("fills by what is used, at least a grain, at most all", () => {
   expect(sum(count(grains(size, 7, [])))).toBe(all);
 });
 
-it("gives neighbouring contexts different shades, by their length", () => {
+it("neighbouring contexts have different shades", () => {
   const [first, second, third] = count(grains(size, 1, [2, 1, 1]));
   const all = sum(count(grains(size, 1, [])));
   expect(first).toBe(Math.round(all / 2));

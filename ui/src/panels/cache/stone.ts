@@ -1,23 +1,23 @@
 /**
- * The shape of a tier on the screen: a stone whose left part is full of grains.
+ * Drawing of a tier: a stone that is filled with grains from the left.
  *
- * The outline is a superellipse with a slow wobble, always the same for the same seed, so that a stone keeps its face. Grains fill
- * it column by column up to `used / budget`; a run of one shade is one kept context.
+ * The outline is a superellipse with a slow wobble that depends on the seed alone. Grains fill it column by column up to
+ * `used / budget`; a run of one shade is one cached context.
  */
 
-/** Width, height and cell of a stone, in units of its view box. */
+/** Size of the view box and of a cell. */
 export interface StoneSize {
   width: number;
   height: number;
 }
 
-/** A grain's side, and the distance from one to the next. */
+/** Size and spacing of grains. */
 const GRAIN = 6.1;
 const STEP = 7;
-/** Shades that runs take in turn, so that neighbours differ. */
+/** Number of shades; neighbouring runs differ. */
 export const SHADES = 4;
 
-/** A small generator of numbers in 0..1 that depend on the seed alone. */
+/** Pseudo-random numbers in 0..1 that depend on the seed alone. */
 function numbers(seed: number): () => number {
   let state = (seed * 2654435761) >>> 0 || 1;
   return () => {
@@ -39,13 +39,13 @@ export function outline({ width, height }: StoneSize, seed: number): string {
     const angle = (at / count) * 2 * Math.PI;
     const [c, s] = [Math.cos(angle), Math.sin(angle)];
     const bulge = 1 - 0.02 * (1 + Math.sin(2 * angle + phase1)) - 0.018 * (1 + Math.sin(3 * angle + phase2));
-    // Between an ellipse and a box with round corners: flatter below, where it lies on the next one.
+    // Between an ellipse and a rounded box: flatter at the bottom.
     const exponent = s > 0 ? 2.5 : 2.1;
     const [x, y] = [Math.sign(c) * Math.abs(c) ** (2 / exponent), Math.sign(s) * Math.abs(s) ** (2 / exponent)];
     return [width / 2 + rx * bulge * (x + lean * y), height / 2 + ry * bulge * y] as const;
   });
   const at = (index: number) => points[(index + count) % count] as readonly [number, number];
-  // Catmull-Rom through the points, written as cubic curves.
+  // Catmull-Rom spline through the points, as cubic Béziers.
   const curves = points.map((_, index) => {
     const [a, b, c, d] = [at(index - 1), at(index), at(index + 1), at(index + 2)];
     const one = [b[0] + (c[0] - a[0]) / 6, b[1] + (c[1] - a[1]) / 6];
@@ -55,12 +55,12 @@ export function outline({ width, height }: StoneSize, seed: number): string {
   return `M${at(0).map((value) => value.toFixed(1)).join(" ")}${curves.join("")}Z`;
 }
 
-/** One path for each shade: the grains of a tier that is so full, its contexts being so long. */
+/** One path per shade: grains for a fill level and lengths of contexts. */
 export function grains({ width, height }: StoneSize, fraction: number, runs: number[]): string[] {
   const paths = Array.from({ length: SHADES }, () => "");
   if (fraction <= 0) return paths;
   const [columns, rows] = [Math.floor((width - 1) / STEP), Math.ceil((height + 2) / STEP)];
-  // Whatever is there is seen, were it a single grain: the first column that lies inside the outline at half its height.
+  // A non-empty tier shows one grain at least: in the first column inside the outline at half height.
   const [first, full] = [1, Math.min(1, fraction)];
   const filled = Math.max(1, Math.round((columns - first) * rows * full));
   const ends = shares(runs, filled);
@@ -68,7 +68,7 @@ export function grains({ width, height }: StoneSize, fraction: number, runs: num
   for (let index = 0; index < filled; index += 1) {
     while (run < ends.length - 1 && index >= (ends[run] as number)) run += 1;
     const column = first + Math.floor(index / rows);
-    // A short last column sits in the middle, where the outline does not hide it.
+    // A short last column is centred, where the outline does not hide it.
     const inLast = filled - Math.floor(index / rows) * rows;
     const offset = inLast < rows ? Math.floor((rows - inLast) / 2) : 0;
     const row = (index % rows) + offset;
@@ -77,7 +77,7 @@ export function grains({ width, height }: StoneSize, fraction: number, runs: num
   return paths;
 }
 
-/** Where each run ends, of so many grains; runs too short for a grain go together with the next. */
+/** Ends of runs in grains; runs too short for a grain are merged with the next. */
 function shares(runs: number[], filled: number): number[] {
   const total = runs.reduce((sum, run) => sum + run, 0);
   if (total <= 0) return [filled];

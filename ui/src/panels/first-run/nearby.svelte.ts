@@ -1,12 +1,12 @@
-// A computer on the network that has models: found, or named by the person, and joined by a code that it shows. What comes from
-// there is checked like anything else, and it is asked first.
+// Another computer on the network with models: found, or entered by the user, and joined by a code that it shows. It is used as
+// the first source of downloads, which are verified as usual.
 import { Attempt } from "../../api/attempt.svelte";
 import { mirror, type FoundMachine, type MirrorApi, type MirrorResponse } from "../../api/mirror";
 
 export class Nearby extends Attempt {
   address = $state("");
   code = $state("");
-  asking = $state(false);
+  isEditing = $state(false);
   #now = $state.raw<MirrorResponse | undefined>(undefined);
 
   constructor(private readonly api: Pick<MirrorApi, "now" | "join"> = mirror) {
@@ -17,36 +17,36 @@ export class Nearby extends Attempt {
     this.#now = await this.api.now().catch(() => undefined);
   }
 
-  /** Whether it is known what is there; without that nothing is offered. */
-  get known(): boolean {
+  /** Whether the status is known; otherwise nothing is offered. */
+  get isAvailable(): boolean {
     return this.#now !== undefined;
   }
 
-  /** Names of those that are asked first. */
+  /** Names of the joined computers. */
   get joined(): string[] {
     return (this.#now?.joined ?? []).map((one) => one.label);
   }
 
-  /** One that was found and has not been joined. */
+  /** A computer that was found and has not joined. */
   get found(): FoundMachine | undefined {
     return this.#now?.nearby.find((one) => !one.joined && !one.dropped);
   }
 
-  ask(): void {
+  edit(): void {
     if (this.address === "" && this.found) this.address = this.found.address;
-    this.asking = true;
+    this.isEditing = true;
   }
 
   get ready(): boolean {
     return this.address.trim() !== "" && this.code.trim() !== "";
   }
 
-  /** True when it was let in. */
+  /** Joins the computer; returns whether it was accepted. */
   async join(): Promise<boolean> {
     const address = this.address.trim();
     return this.ready && this.attempt(async () => {
       this.#now = await this.api.join(/^\w+:\/\//.test(address) ? address : `http://${address}`, this.code.trim());
-      this.asking = false;
+      this.isEditing = false;
     });
   }
 }

@@ -6,10 +6,10 @@ const check = (memory: HardwareMemory, expected: string[]) => {
   const parts = memoryParts(memory);
   expect(parts.map((part) => `${part.id} ${part.bytes}`)).toEqual(expected);
   const sum = parts.reduce((all, part) => all + part.bytes, 0);
-  expect(sum, "the parts are the whole").toBe(memory.limit_bytes ?? memory.total_bytes);
+  expect(sum, "the parts add up").toBe(memory.limit_bytes ?? memory.total_bytes);
 };
 
-it("adds up to the whole", () => {
+it("parts add up to the total", () => {
   check(
     { total_bytes: 100, available_bytes: 60, ours_bytes: 30, ours_mapped_bytes: 10, kept_bytes: 5 },
     ["weights 10", "kept 5", "work 15", "others 20", "free 50"],
@@ -18,11 +18,11 @@ it("adds up to the whole", () => {
   check({ total_bytes: 100, limit_bytes: 50, available_bytes: 70, kept_bytes: 0 }, ["free 50"]);
 });
 
-it("never counts more of ours than is taken", () => {
+it("Cairn's parts never exceed the used memory", () => {
   check({ total_bytes: 100, available_bytes: 95, ours_bytes: 50, ours_mapped_bytes: 10, kept_bytes: 40 }, ["weights 10", "kept 5", "free 85"]);
 });
 
-it("knows a disk's fullness only where the system tells", () => {
+it("used share of a disk is known only with its size", () => {
   expect(diskParts({ holds: "cache", path: "/", total_bytes: 10, free_bytes: 4 })).toEqual({ usedBytes: 6, totalBytes: 10 });
   expect(diskParts({ holds: "cache", path: "/", free_bytes: 4 })).toBeUndefined();
 });

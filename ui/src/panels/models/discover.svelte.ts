@@ -1,14 +1,15 @@
-// Search for models to pull. Nobody outside is asked before somebody searches: until then our own catalogue is shown.
+// Search for models to pull. Until the user searches, only the built-in catalogue is shown and no host is contacted.
 import { downloads, type DownloadsApi } from "../../api/downloads";
+import { maxDefaultBytes } from "../../api/hardware";
 import type { DiscoveredModel, DiscoveredVariant } from "../../api/types";
 import { judge, type Fit, type Room } from "./fit";
 import { readPasted } from "./paste";
 import { named, type Role } from "./quants";
-import { said } from "../../i18n";
+import { errorLine } from "../../i18n";
 
 export type Sort = "found" | "popular" | "small";
 
-/** A model on a card, and the variant that is chosen of it. */
+/** A model card with its chosen variant. */
 export interface Card {
   model: DiscoveredModel;
   choices: { role: Role; variant: DiscoveredVariant }[];
@@ -22,48 +23,53 @@ export class Discover {
   trouble = $state<string | undefined>(undefined);
   error = $state<string | undefined>(undefined);
   busy = $state(false);
-  /** What was searched for last; empty while the catalogue is shown. */
+  /** The last query; empty while the catalogue is shown. */
   searched = $state("");
   fitsFirst = $state(true);
   task = $state("");
   sort = $state<Sort>("found");
   room = $state.raw<Room | undefined>(undefined);
   contextTokens = $state(4096);
-  /** What the disk of the library has left, where that is known. */
+  /** Free space on the library's disk, where known. */
   freeBytes = $state<number | undefined>(undefined);
-  /** Chosen variants, by the title of their model. */
+  /** Chosen variants by the title of their model. */
   chosen = $state.raw<Record<string, string>>({});
-  /** Names that were asked for a moment ago and are not in the queue yet. */
-  asked = $state.raw<readonly string[]>([]);
-  /** The name that a link brought: it is one, whatever it looks like. */
+  /** Names that were requested and are not in the queue yet. */
+  requested = $state.raw<readonly string[]>([]);
+  /** The model name of a followed link. */
   #linked = $state("");
   #abort: AbortController | undefined;
 
   constructor(private readonly api: DownloadsApi = downloads) {}
 
-  /** Shows what pulling this name would ask of whom. Anybody can write a link, so no more is done. */
+  /** Shows the model of a link. Links are untrusted, so nothing is downloaded. */
   follow(name: string): void {
     this.words = name;
     this.#linked = name;
   }
 
-  /** The name that was pasted, where it is one. */
+  /** The pasted model name, if the text is one. */
   get pasted(): string | undefined {
     if (this.#linked !== "" && this.words === this.#linked) return this.#linked;
     const read = readPasted(this.words);
     return read.kind === "name" ? read.name : undefined;
   }
 
-  /** Shows the catalogue that comes with Cairn. */
+  /** Shows the built-in catalogue. */
   catalogue(): Promise<void> {
     return this.#ask("", true);
   }
 
-  /** Searches for the words everywhere. */
+  /** Searches everywhere for the words. */
   search(): Promise<void> {
     const words = this.words.trim();
     if (this.pasted !== undefined) return Promise.resolve();
     return this.#ask(words, words === "");
+  }
+
+  /** Whether only the built-in catalogue answered. */
+  get offline(): boolean {
+    return this.trouble !== undefined && !(this.found ?? []).some((model) => model.from === "hugging_face");
   }
 
   get tasks(): string[] {
@@ -90,31 +96,32 @@ export class Discover {
     return judge(variant.size, {}, this.contextTokens, this.room);
   }
 
-  /** Whether the disk has room for it; what is not known is no hindrance. */
+  /** Whether the disk has enough space, as far as known. */
   hasRoom(variant: DiscoveredVariant): boolean {
     return this.freeBytes === undefined || variant.size <= this.freeBytes;
   }
 
-  /** Puts a model into the queue. */
+  /** Adds a model to the queue. */
   async pull(name: string): Promise<boolean> {
-    this.asked = [...this.asked, name];
+    this.requested = [...this.requested, name];
     try {
       await this.api.add(name);
       this.error = undefined;
       return true;
     } catch (error) {
-      this.error = said(error);
+      this.error = errorLine(error);
       return false;
     } finally {
-      this.asked = this.asked.filter((one) => one !== name);
+      this.requested = this.requested.filter((one) => one !== name);
     }
   }
 
   #card(model: DiscoveredModel): Card {
     const choices = named(model.variants);
     const wanted = this.chosen[model.title];
-    const fitting = choices.filter(({ variant }) => this.judge(variant).verdict === "fits");
-    const best = (fitting.findLast(({ variant }) => this.hasRoom(variant)) ?? fitting.at(-1))?.variant;
+    const limit = maxDefaultBytes(this.room);
+    const suitable = choices.filter(({ variant }) => variant.size <= limit);
+    const best = (suitable.findLast(({ variant }) => this.hasRoom(variant)) ?? suitable.at(-1))?.variant;
     const chosen = model.variants.find((variant) => variant.name === wanted) ?? best ?? choices[0]?.variant ?? model.variants[0];
     return { model, choices, chosen, fit: chosen && this.judge(chosen) };
   }
@@ -134,7 +141,7 @@ export class Discover {
       if (!this.tasks.includes(this.task)) this.task = "";
     } catch (error) {
       if (abort.signal.aborted) return;
-      this.error = said(error);
+      this.error = errorLine(error);
     } finally {
       if (this.#abort === abort) this.busy = false;
     }

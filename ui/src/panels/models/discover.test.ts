@@ -20,7 +20,7 @@ function discover(models: DiscoveredModel[], part: Partial<DownloadsApi> = {}) {
   return { calls, discover: new Discover(api) };
 }
 
-it("asks nobody outside before words are searched for", async () => {
+it("no host is contacted before a search", async () => {
   const { calls, discover: search } = discover([]);
   await search.catalogue();
   search.words = "  ";
@@ -33,29 +33,32 @@ it("asks nobody outside before words are searched for", async () => {
   expect(search.pasted).toBe("qwen3:0.6b");
 });
 
-it("takes what a link brings for a name, until other words are typed", async () => {
+it("name from a link is kept until other words are typed", async () => {
   const { calls, discover: search } = discover([]);
   search.follow("qwen3:8b");
   expect(search.pasted).toBe("qwen3:8b");
   await search.search();
-  expect(calls, "following a link asks for nothing and pulls nothing").toEqual([]);
+  expect(calls, "following a link requests and pulls nothing").toEqual([]);
   search.words = "qwen3";
   expect(search.pasted).toBeUndefined();
 });
 
-it("chooses the best that fits, and what fits goes first", async () => {
+it("default variant is the largest for the total memory, and fitting models come first", async () => {
   const { discover: search } = discover([model("huge", [900, 950, 990]), model("mixed", [40, 60, 300]), model("odd", [])]);
   await search.catalogue();
-  search.room = { totalBytes: 500, availableBytes: 100 };
+  search.room = { totalBytes: 100, availableBytes: 100 };
   expect(search.cards.map((card) => `${card.model.title} ${card.chosen?.name} ${card.fit?.verdict}`)).toEqual([
     "mixed mixed:1 fits",
     "odd undefined undefined",
     "huge huge:0 too_big",
   ]);
+  search.room = { totalBytes: 100, availableBytes: 10 };
+  expect(search.cards[0]?.chosen?.name, "free memory does not change the default").toBe("mixed:1");
   search.freeBytes = 50;
-  expect(search.cards[0]?.chosen?.name, "the best that the disk has room for").toBe("mixed:0");
+  expect(search.cards[0]?.chosen?.name, "the largest that the disk has room for").toBe("mixed:0");
   search.freeBytes = 10;
-  expect(search.cards[0]?.chosen?.name, "with room for none, what is short is said of the best").toBe("mixed:1");
+  expect(search.cards[0]?.chosen?.name, "with room for none, the missing space is shown for the largest").toBe("mixed:1");
+  search.room = { totalBytes: 500, availableBytes: 100 };
   search.choose("mixed", "mixed:2");
   expect(search.cards[0]?.fit?.verdict).toBe("slow");
   search.fitsFirst = false;
@@ -63,7 +66,18 @@ it("chooses the best that fits, and what fits goes first", async () => {
   expect(search.cards.map((card) => card.model.title)).toEqual(["mixed", "huge", "odd"]);
 });
 
-it("filters by task, and says what went wrong", async () => {
+it("default variant is at most 8 GB without a GPU", async () => {
+  const { discover: search } = discover([model("sizes", [5e9, 8e9, 20e9]), model("only-big", [43e9])]);
+  await search.catalogue();
+  const chosen = () => search.cards.map((card) => card.chosen?.size);
+  expect(chosen(), "before the memory is known").toEqual([8e9, 43e9]);
+  search.room = { totalBytes: 512e9, availableBytes: 400e9, hasGpu: false };
+  expect(chosen(), "an only variant stays").toEqual([8e9, 43e9]);
+  search.room = { totalBytes: 512e9, availableBytes: 400e9, hasGpu: true };
+  expect(chosen()).toEqual([20e9, 43e9]);
+});
+
+it("cards are filtered by task, and errors are reported", async () => {
   const { discover: search } = discover([model("a", [1], { tasks: ["code"] }), model("b", [1])], {
     add: async () => { throw new Error("no such model"); },
   });

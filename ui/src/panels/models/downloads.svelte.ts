@@ -1,9 +1,9 @@
-// The queue of downloads: what is on its way, from where and how fast, and what its user wants of it.
+// State of the download queue: progress, sources, and actions.
 import { downloads, type DownloadsApi } from "../../api/downloads";
 import type { Download, DownloadsResponse } from "../../api/types";
-import { said } from "../../i18n";
+import { errorLine } from "../../i18n";
 
-/** A host that bytes come from, and how many. */
+/** A host with its speed. */
 export interface Source {
   host: string;
   bytesPerSecond: number;
@@ -17,12 +17,12 @@ export class Downloads {
 
   constructor(private readonly api: DownloadsApi = downloads) {}
 
-  /** What is on its way, in its order. */
+  /** Unfinished downloads, in order. */
   get queue(): Download[] {
     return (this.status?.downloads ?? []).filter((one) => one.state !== "done" && !(one.state === "stopped"));
   }
 
-  /** What is done, and what was stopped and is kept. */
+  /** Finished downloads, and stopped ones whose data is kept. */
   get past(): Download[] {
     return (this.status?.downloads ?? []).filter((one) => one.state === "done" || one.state === "stopped");
   }
@@ -35,18 +35,18 @@ export class Downloads {
     return this.queue.reduce((sum, one) => sum + (one.state === "running" ? one.bytes_per_second : 0), 0);
   }
 
-  /** Bytes that the whole queue still needs. */
+  /** Bytes left to download in the queue. */
   get missingBytes(): number {
     return this.queue.reduce((sum, one) => sum + Math.max(0, one.total - one.completed), 0);
   }
 
-  /** Hosts that bytes come from now, the one that gives most first. */
+  /** Active hosts, the fastest first. */
   get sources(): Source[] {
     const byHost = new Map<string, Source>();
     for (const { source, state, bytes_per_second, model } of this.queue) {
       if (!source || state !== "running") continue;
-      const known = byHost.get(source) ?? { host: source, bytesPerSecond: 0, models: [] };
-      byHost.set(source, { ...known, bytesPerSecond: known.bytesPerSecond + bytes_per_second, models: [...known.models, model] });
+      const entry = byHost.get(source) ?? { host: source, bytesPerSecond: 0, models: [] };
+      byHost.set(source, { ...entry, bytesPerSecond: entry.bytesPerSecond + bytes_per_second, models: [...entry.models, model] });
     }
     return [...byHost.values()].sort((a, b) => b.bytesPerSecond - a.bytesPerSecond);
   }
@@ -55,7 +55,7 @@ export class Downloads {
     this.status = status;
   }
 
-  /** All bytes are here and their digest is computed; the model is there a moment later. */
+  /** Whether all bytes have arrived and are being verified. */
   checking(download: Download): boolean {
     return download.state === "running" && download.total > 0 && download.completed >= download.total;
   }
@@ -74,13 +74,13 @@ export class Downloads {
     for (const one of this.queue.filter((one) => one.state === "paused")) await this.resume(one);
   }
 
-  /** Moves a download before or behind its neighbours in the queue. */
+  /** Moves a download by one place in the queue. */
   async move(one: Download, steps: number): Promise<void> {
     const to = this.queue[this.queue.indexOf(one) + steps];
     if (to) await this.place(one, to);
   }
 
-  /** Gives a download the place of another one. */
+  /** Moves a download to the place of another one. */
   async place(one: Download, other: Download): Promise<void> {
     const position = (this.status?.downloads ?? []).indexOf(other);
     if (position >= 0 && one.id !== other.id) await this.#act(one.id, () => this.api.move(one.id, position));
@@ -92,7 +92,7 @@ export class Downloads {
       this.status = await work();
       this.error = undefined;
     } catch (error) {
-      this.error = said(error);
+      this.error = errorLine(error);
     } finally {
       this.busy = this.busy.filter((one) => one !== id);
     }

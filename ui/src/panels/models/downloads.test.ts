@@ -21,14 +21,14 @@ function downloads(list: Download[]) {
   return { calls, queue };
 }
 
-it("tells apart what is on its way, done and kept", () => {
+it("downloads are split into active, done and stopped", () => {
   const { queue } = downloads([
     download(1, "running", { bytes_per_second: 30, source: "nas" }),
     download(2, "done"),
     download(3, "queued"),
     download(4, "stopped"),
     download(5, "running", { bytes_per_second: 50, source: "registry.ollama.ai" }),
-    download(6, "failed", { error: "no such model" }),
+    download(6, "failed", { error: { error: "no such model" } }),
   ]);
   expect(queue.queue.map((one) => one.id)).toEqual([1, 3, 5, 6]);
   expect(queue.past.map((one) => one.id)).toEqual([2, 4]);
@@ -37,23 +37,23 @@ it("tells apart what is on its way, done and kept", () => {
   expect(queue.sources.map((one) => `${one.host} ${one.bytesPerSecond}`)).toEqual(["registry.ollama.ai 50", "nas 30"]);
 });
 
-it("knows when only the check is left", () => {
+it("complete download is shown as verifying", () => {
   const { queue } = downloads([]);
   expect(queue.checking(download(1, "running", { completed: 100 }))).toBe(true);
-  expect(queue.checking(download(1, "running", { total: 0, completed: 0 })), "its manifest is not here").toBe(false);
+  expect(queue.checking(download(1, "running", { total: 0, completed: 0 })), "its manifest has not arrived").toBe(false);
   expect(queue.checking(download(1, "done", { completed: 100 }))).toBe(false);
 });
 
-it("moves among all, whatever is between", async () => {
+it("position counts all downloads", async () => {
   const { queue, calls } = downloads([download(1, "running"), download(2, "done"), download(3, "queued"), download(4, "paused")]);
   const [first, second, third] = queue.queue;
   await queue.move(third!, -1);
   await queue.move(first!, -1);
   await queue.place(second!, first!);
-  expect(calls, "a place counts all downloads; the first cannot go further").toEqual(["move 4 2", "move 3 0"]);
+  expect(calls, "the first one cannot move up").toEqual(["move 4 2", "move 3 0"]);
 });
 
-it("pauses all that run, resumes all that are paused", async () => {
+it("pause all and resume all affect every matching download", async () => {
   const { queue, calls } = downloads([download(1, "running"), download(2, "queued"), download(3, "paused")]);
   await queue.pauseAll();
   await queue.resumeAll();

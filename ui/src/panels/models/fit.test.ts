@@ -4,26 +4,26 @@ import { contextBytes, judge, shapeOf } from "./fit";
 const GIB = 2 ** 30;
 const shape = { layers: 32, kvHeads: 8, keyLength: 128, valueLength: 128 };
 
-describe("the sum behind a badge", () => {
+describe("memory need", () => {
   it("is 128 KiB a token for 32 layers of 8 heads of 128 in f16", () => {
     expect(contextBytes(shape, 1)).toBe(128 * 1024);
-    expect(contextBytes({ layers: 32 }, 1), "without heads nobody knows").toBeUndefined();
+    expect(contextBytes({ layers: 32 }, 1), "unknown without the number of heads").toBeUndefined();
   });
 
   const check = (weights: number, tokens: number, total: number, free: number, verdict: string, short: number) => {
     const fit = judge(weights, shape, tokens, { totalBytes: total, availableBytes: free });
     expect(fit.verdict, `${weights} and ${tokens} tokens in ${free} of ${total}`).toBe(verdict);
-    expect(fit.shortBytes, "what is missing").toBe(short);
+    expect(fit.shortBytes, "missing bytes").toBe(short);
   };
 
-  it("says the daemon's three cases", () => {
+  it("has a verdict for each of the daemon's cases", () => {
     check(4 * GIB, 8192, 16 * GIB, 5 * GIB, "fits", 0);
     check(4 * GIB, 16384, 16 * GIB, 5 * GIB, "slow", GIB);
     check(20 * GIB, 8192, 16 * GIB, 5 * GIB, "too_big", 5 * GIB);
     check(0, 8192, 16 * GIB, 5 * GIB, "unknown", 0);
   });
 
-  it("reads the shape from a file's keys", () => {
+  it("shape is read from a file's keys", () => {
     const info = {
       "general.architecture": "llama",
       "llama.block_count": 16,
@@ -32,6 +32,6 @@ describe("the sum behind a badge", () => {
       "llama.embedding_length": 2048,
     };
     expect(shapeOf(info)).toEqual({ layers: 16, kvHeads: 8, keyLength: 64, valueLength: 64 });
-    expect(shapeOf({}), "a file that says nothing").toEqual({});
+    expect(shapeOf({}), "a file without metadata").toEqual({});
   });
 });

@@ -1,12 +1,16 @@
 /**
- * Whether a model fits into this computer's memory, and the sum behind that.
+ * Whether a model fits into this computer's memory.
  *
- * The daemon refuses a model whose weights, context and work need more than is free, unless somebody insists; then parts of the
- * file are read from the disk again and again. The three words are these three cases. The weights are what the file is long, the
- * context is what its shape says; both are upper bounds, since a model may keep less for some layers.
+ * The daemon refuses a model whose weights, context and work space exceed the free memory, unless the load is forced; then parts of
+ * the file are read from disk repeatedly. The verdicts are these three cases. Weights are the file's size, the context follows from
+ * the model's shape; both are upper bounds, since some layers cache less.
  */
 
-/** What a model's file says of its shape; absent numbers are unknown. */
+import type { Room } from "../../api/hardware";
+
+export type { Room };
+
+/** Shape of a model; absent numbers are unknown. */
 export interface Shape {
   layers?: number;
   kvHeads?: number;
@@ -14,43 +18,37 @@ export interface Shape {
   valueLength?: number;
 }
 
-/** What this computer has, in bytes. */
-export interface Room {
-  totalBytes: number;
-  availableBytes: number;
-}
-
 export type Verdict = "fits" | "slow" | "too_big" | "loaded" | "unknown";
 
-/** The verdict and its sum. */
+/** A verdict with its figures. */
 export interface Fit {
   verdict: Verdict;
   weightsBytes: number;
-  /** None where the model's shape is not known before it is here. */
+  /** Unknown until the model is installed. */
   contextBytes?: number;
   contextTokens: number;
   needBytes: number;
   room?: Room;
-  /** Bytes that are missing from what is free, or from what there is. */
+  /** Bytes missing from the free memory, or from the total. */
   shortBytes: number;
 }
 
-/** Bytes of one number of the attention cache, f16. */
+/** Size of one cached number, f16. */
 const CACHE_NUMBER_BYTES = 2;
 
-/** Bytes that a context of so many tokens takes; undefined where the shape is not known. */
+/** Bytes of a context; `undefined` if the shape is unknown. */
 export function contextBytes(shape: Shape, tokens: number): number | undefined {
   const { layers, kvHeads, keyLength, valueLength } = shape;
   if (!layers || !kvHeads || !keyLength) return undefined;
   return layers * kvHeads * (keyLength + (valueLength ?? keyLength)) * CACHE_NUMBER_BYTES * tokens;
 }
 
-/** The shape that `POST /api/show` tells in `model_info`, whose keys begin with the architecture's name. */
+/** The shape from `model_info` of `POST /api/show`, whose keys begin with the architecture's name. */
 export function shapeOf(info: Record<string, unknown>): Shape {
   const architecture = info["general.architecture"];
   const number = (key: string): number | undefined => {
     const value = info[`${String(architecture)}.${key}`];
-    // Some models have a number for each layer; the largest bounds all of them.
+    // Some models have a number per layer; the largest is an upper bound.
     if (Array.isArray(value)) {
       const numbers = value.filter((one): one is number => typeof one === "number");
       return numbers.length ? Math.max(...numbers) : undefined;
@@ -68,11 +66,11 @@ export function shapeOf(info: Record<string, unknown>): Shape {
   };
 }
 
-/** Judges a model by the length of its file, its shape and what the computer has. */
+/** Judges a model by its file size, shape and the memory of the computer. */
 export function judge(weightsBytes: number, shape: Shape, contextTokens: number, room: Room | undefined): Fit {
-  const kept = contextBytes(shape, contextTokens);
-  const needBytes = weightsBytes + (kept ?? 0);
-  const sum = { weightsBytes, contextBytes: kept, contextTokens, needBytes, room };
+  const cacheBytes = contextBytes(shape, contextTokens);
+  const needBytes = weightsBytes + (cacheBytes ?? 0);
+  const sum = { weightsBytes, contextBytes: cacheBytes, contextTokens, needBytes, room };
   if (!room || !weightsBytes) return { ...sum, verdict: "unknown", shortBytes: 0 };
   if (needBytes > room.totalBytes) return { ...sum, verdict: "too_big", shortBytes: needBytes - room.totalBytes };
   if (needBytes > room.availableBytes) return { ...sum, verdict: "slow", shortBytes: needBytes - room.availableBytes };

@@ -1,14 +1,14 @@
-// The models that are here: what they are, whether they fit, and what can be done to them.
+// State of installed models: details, fit, and actions.
 import { models, type ModelsApi } from "../../api/models";
 import type { FlawedContents, PsModel, ShowResponse, TagsModel, UsageResponse } from "../../api/types";
 import { Deferred } from "../../components/deferred.svelte";
 import { judge, shapeOf, type Fit, type Room, type Shape } from "./fit";
-import { said } from "../../i18n";
+import { errorLine } from "../../i18n";
 
-/** Models in memory change without a word of ours: a request of another program loads one. */
+/** Interval for loaded models, which other programs' requests change. */
 const LOADED_MS = 5_000;
 
-/** A check of a model's contents. */
+/** Verification of a model's files. */
 export interface Check {
   completed: number;
   total: number;
@@ -19,7 +19,7 @@ export interface Check {
 export interface ModelRow {
   model: TagsModel;
   loaded: PsModel | undefined;
-  /** Bytes that deleting it frees; none where no library of ours has it. */
+  /** Bytes that deleting it frees; absent for models outside of Cairn's libraries. */
   freesBytes: number | undefined;
   library: UsageResponse["libraries"][number]["library"] | undefined;
   check: Check | undefined;
@@ -65,7 +65,7 @@ export class Installed {
     try {
       this.loaded = await this.api.loaded();
     } catch {
-      // The list says what was known last; the status bar says that the daemon is away.
+      // The last list stays; the status bar shows that the daemon is offline.
     }
   }
 
@@ -89,7 +89,7 @@ export class Installed {
   fit(row: ModelRow): Fit {
     const tokens = Math.min(row.loaded?.context_length ?? this.contextTokens, row.model.details.context_length ?? Infinity);
     const fit = judge(row.model.size, this.shapes[row.model.name] ?? {}, tokens, this.room);
-    // What is in memory fits, whatever is free beside it.
+    // A loaded model fits.
     return row.loaded ? { ...fit, verdict: "loaded", shortBytes: 0 } : fit;
   }
 
@@ -100,7 +100,7 @@ export class Installed {
     });
   }
 
-  /** Loads it, if need be against the advice of the memory check. */
+  /** Loads a model; with `force` despite the memory check. */
   async loadModel(name: string, force: boolean): Promise<void> {
     await this.#do(async () => {
       await this.api.load(name, force);
@@ -108,18 +108,18 @@ export class Installed {
     });
   }
 
-  /** Deletes a model when the time to think again is over; tells how much became free. */
-  remove(name: string, told: (freedBytes: number | null) => void): void {
+  /** Deletes a model after the delay for an undo, and reports the freed space. */
+  remove(name: string, onFreed: (freedBytes: number | null) => void): void {
     this.deletes.later(name, name, () =>
       this.#do(async () => {
         const { freed_bytes } = await this.api.remove(name);
         await this.load();
-        told(freed_bytes);
+        onFreed(freed_bytes);
       }),
     );
   }
 
-  /** Reads a model's contents and compares them with what their names say. */
+  /** Verifies a model's files against their digests. */
   async verify(name: string): Promise<void> {
     this.#aborts.get(name)?.abort();
     const abort = new AbortController();
@@ -127,16 +127,15 @@ export class Installed {
     this.#check(name, { completed: 0, total: 0 });
     try {
       for await (const line of this.api.verify([name], abort.signal)) {
-        if ("error" in line) throw new Error(String(line.error));
         if (line.status === "hashing") this.#check(name, { completed: line.completed, total: line.total });
         else this.#check(name, { completed: line.bytes, total: line.bytes, flawed: line.flawed });
       }
     } catch (error) {
-      if (!abort.signal.aborted) this.#check(name, { completed: 0, total: 0, error: said(error) });
+      if (!abort.signal.aborted) this.#check(name, { completed: 0, total: 0, error: errorLine(error) });
     }
   }
 
-  /** Ends a check, or takes its result from sight. */
+  /** Cancels a verification, or hides its result. */
   forgetCheck(name: string): void {
     this.#aborts.get(name)?.abort();
     this.checks = Object.fromEntries(Object.entries(this.checks).filter(([one]) => one !== name));
@@ -152,7 +151,7 @@ export class Installed {
       const { model_info } = await this.api.show(name);
       this.shapes = { ...this.shapes, [name]: shapeOf(model_info) };
     } catch {
-      // Without its shape, the sum has the weights alone.
+      // Without the model's shape, only its weights count.
     }
   }
 
@@ -164,7 +163,7 @@ export class Installed {
     try {
       await work();
     } catch (error) {
-      this.error = said(error);
+      this.error = errorLine(error);
     }
   }
 }

@@ -28,16 +28,16 @@ function installed(part: Partial<ModelsApi> = {}) {
   return { calls, models: new Installed(api) };
 }
 
-it("lists models with what deleting them frees and what is in memory", async () => {
+it("models are listed with freed space and loaded state", async () => {
   const { models } = installed();
   await models.load();
-  const told = models.rows.map((row) => `${row.model.name} ${row.freesBytes} ${row.loaded !== undefined}`);
-  expect(told).toEqual(["a:1 8 false", "pebble:latest undefined true"]);
+  const rows = models.rows.map((row) => `${row.model.name} ${row.freesBytes} ${row.loaded !== undefined}`);
+  expect(rows).toEqual(["a:1 8 false", "pebble:latest undefined true"]);
   models.filter = "peb";
   expect(models.rows.map((row) => row.model.name)).toEqual(["pebble:latest"]);
 });
 
-it("judges by the shape of the file, and what is loaded fits", async () => {
+it("fit uses the file's shape, and loaded models fit", async () => {
   const { models } = installed();
   await models.load();
   await vi.waitFor(() => expect(Object.keys(models.shapes)).toHaveLength(2));
@@ -49,20 +49,20 @@ it("judges by the shape of the file, and what is loaded fits", async () => {
   expect(fits[1]).toMatchObject({ verdict: "loaded", contextTokens: 64, shortBytes: 0 });
 });
 
-it("deletes after the time to think again", async () => {
+it("model is deleted after the undo delay", async () => {
   vi.useFakeTimers();
   const { models, calls } = installed();
   await models.load();
   let freed: number | null = null;
   models.remove("a:1", (bytes) => (freed = bytes));
-  expect(models.rows.map((row) => row.model.name), "gone from sight").toEqual(["pebble:latest"]);
+  expect(models.rows.map((row) => row.model.name), "hidden at once").toEqual(["pebble:latest"]);
   await vi.advanceTimersByTimeAsync(10_000);
   expect(calls).toEqual(["remove a:1"]);
   expect(freed).toBe(8);
   vi.useRealTimers();
 });
 
-it("follows a check to its end, and says why it ended early", async () => {
+it("verification reports its result or its error", async () => {
   const lines: VerifyLine[] = [
     { status: "hashing", completed: 5, total: 10 },
     { status: "done", models: 1, contents: 1, bytes: 10, flawed: [], skipped: [] },
@@ -70,13 +70,13 @@ it("follows a check to its end, and says why it ended early", async () => {
   const { models } = installed({ verify: async function* () { yield* lines; } });
   await models.verify("a:1");
   expect(models.checks["a:1"]).toEqual({ completed: 10, total: 10, flawed: [] });
-  const broken = installed({ verify: async function* () { yield { error: "the disk is gone" } as unknown as VerifyLine; } });
+  const broken = installed({ verify: async function* () { throw new Error("the disk is gone"); } });
   await broken.models.verify("a:1");
   expect(broken.models.checks["a:1"]?.error).toBe("the disk is gone");
 });
 
-it("says what could not be done", async () => {
-  const { models } = installed({ unload: async () => { throw new Error("it answers somebody"); } });
+it("failed actions are reported", async () => {
+  const { models } = installed({ unload: async () => { throw new Error("it is in use"); } });
   await models.unload("a:1");
-  expect(models.error).toBe("it answers somebody");
+  expect(models.error).toBe("it is in use");
 });

@@ -1,18 +1,18 @@
 /**
- * What somebody pasted into the search: a name to pull, or words to look for.
+ * Text pasted into the search: a model name to pull, or words to search for.
  *
- * People paste what they find: a page of Ollama's library or of Hugging Face, a link to one file there, a whole `ollama run` line.
+ * Recognised are pages of Ollama's library and of Hugging Face, links to files there, and `ollama run` lines.
  */
 
-/** A name, or words. */
+/** A model name, or words. */
 export type Pasted = { kind: "name"; name: string } | { kind: "words"; words: string };
 
 const RUNNERS = /^(?:\$\s*)?(?:ollama|cairn)\s+(?:run|pull)\s+(.+)$/;
 const LINK = /^(?:https?:\/\/)?(ollama\.com|hf\.co|huggingface\.co|registry\.ollama\.ai)\/(\S+)$/i;
-/** Quantisations as they stand in names of files. */
+/** Quantisations as they occur in file names. */
 const QUANT = /(?:^|[-._])((?:UD-)?(?:IQ|Q)\d(?:_[A-Z0-9]+)*|BF16|F16|F32|MXFP4)(?=[-.]|$)/i;
 
-/** Reads what was pasted. */
+/** Interprets pasted text. */
 export function readPasted(text: string): Pasted {
   const trimmed = text.trim();
   const line = RUNNERS.exec(trimmed);
@@ -37,7 +37,7 @@ function library(host: string, parts: string[]): Pasted | undefined {
   const [first, second] = parts;
   if (!first || first === "search") return undefined;
   if (first === "library") return second ? { kind: "name", name: second } : undefined;
-  // A user's own model: `ollama.com/user/model`.
+  // A model of a user: `ollama.com/user/model`.
   if (second && second !== "tags") return { kind: "name", name: `${first}/${second}` };
   return host === "registry.ollama.ai" ? { kind: "name", name: first } : undefined;
 }

@@ -1,11 +1,11 @@
 /**
- * The three choices that a card shows of a model's variants, before all of them: a small one, a balanced one, the best one.
+ * Choices of a model card among the model's variants: small, balanced and best.
  *
- * Balanced is what suits most machines: about four and a half bits a weight. Small is the smallest that is not ruined, best the
- * largest that still pays. Where a model has few variants, a choice that would repeat another is left out.
+ * Balanced suits most computers: about four and a half bits per weight. Small is the smallest with usable quality, best the largest
+ * that is still worth its size. Duplicate choices are left out.
  */
 
-/** As `/app/discover` tells a variant. */
+/** A variant of `/app/discover`. */
 export interface Choice {
   name: string;
   parameters?: string;
@@ -15,17 +15,17 @@ export interface Choice {
 
 export type Role = "small" | "balanced" | "best";
 
-/** Quantisations by role, the preferred first. */
+/** Quantisations by role, preferred ones first. */
 const PREFERRED: Record<Role, string[]> = {
   small: ["Q3_K_M", "Q3_K_S", "IQ3_M", "IQ3_XS", "Q3_K_L", "Q2_K"],
   balanced: ["Q4_K_M", "MXFP4", "Q4_K_S", "Q4_0", "IQ4_XS", "Q5_K_M"],
   best: ["Q8_0", "Q6_K", "Q5_K_M", "BF16", "F16"],
 };
 
-/** The named choices, smallest first. */
+/** The choices, smallest first. */
 export function named<T extends Choice>(variants: T[]): { role: Role; variant: T }[] {
   const sized = variants.filter((variant) => variant.size > 0).sort((a, b) => a.size - b.size);
-  // Variants with other numbers of parameters differ in more than their precision: then size alone tells them apart.
+  // Variants with different parameter counts differ in more than precision, so they are chosen by size.
   const kinds = new Set(sized.map((variant) => variant.parameters));
   const found = kinds.size > 1 ? bySize(sized) : byPrecision(sized);
   const seen = new Set<string>();

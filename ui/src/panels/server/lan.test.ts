@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Setting } from "../../api/types";
 import { listening, parts, reaches, wanted } from "./lan";
 
-it("reads addresses as the daemon does", () => {
+it("addresses are parsed as in the daemon", () => {
   const check = (address: string, host: string, port: string, lan: boolean): void => expect([parts(address), reaches(address)], address).toEqual([{ host, port }, lan]);
   check("127.0.0.1:11434", "127.0.0.1", "11434", false);
   check("127.0.0.2", "127.0.0.2", "11434", false);
@@ -15,14 +15,14 @@ it("reads addresses as the daemon does", () => {
   check("nas", "nas", "11434", true);
 });
 
-it("switches and keeps the port", () => {
+it("switch keeps the port", () => {
   expect(listening("127.0.0.1:11500", true)).toBe("0.0.0.0:11500");
   expect(listening("0.0.0.0:11500", false)).toBe("127.0.0.1:11500");
 });
 
-it("says what was chosen, and that it waits", () => {
+it("switch shows the stored setting and a pending restart", () => {
   const host = (value: string) => ({ value }) as Setting;
   expect(wanted(host("0.0.0.0:1"), false)).toEqual({ on: true, waits: true });
   expect(wanted(host("0.0.0.0:1"), true)).toEqual({ on: true, waits: false });
-  expect(wanted(undefined, true), "until the table has come").toEqual({ on: true, waits: false });
+  expect(wanted(undefined, true), "before the settings have loaded").toEqual({ on: true, waits: false });
 });

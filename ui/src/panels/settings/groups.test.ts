@@ -13,18 +13,18 @@ const all = [
   setting("ui.theme"),
   setting("cache.ram"),
 ];
-const told: Record<string, string> = { "cache.ram": "Memory for contexts 内存" };
+const labels: Record<string, string> = { "cache.ram": "Memory for contexts 内存" };
 const check = (words: string, expected: string[]) =>
   expect(
-    groups(all, words, (one) => told[one.key] ?? "").map((group) => `${group.id}: ${group.settings.map((one) => one.key).join(" ")}`),
+    groups(all, words, (one) => labels[one.key] ?? "").map((group) => `${group.id}: ${group.settings.map((one) => one.key).join(" ")}`),
     words,
   ).toEqual(expected);
 
-it("orders groups, unknown ones last, and leaves out those with controls of their own", () => {
+it("groups are ordered, unknown ones last, without those that have their own controls", () => {
   check("", ["cache: cache.ram cache.ttl", "network: network.proxy", "zebra: zebra.new"]);
 });
 
-it("finds by label, key, variable and the daemon's own words", () => {
+it("settings are found by label, key, variable and description", () => {
   check("memory", ["cache: cache.ram"]);
   check("内存", ["cache: cache.ram"]);
   check("cairn_proxy", ["network: network.proxy"]);

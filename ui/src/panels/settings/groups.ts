@@ -1,7 +1,7 @@
-// Settings as a person looks for them: groups in their order, found by words of any language that they are told in.
+// Groups of settings on the screen, and their search.
 import type { Setting } from "../../api/types";
 
-/** Groups of the table, in the order of the screen; others follow. `ui` has controls of its own. */
+/** Groups in the order of the screen; others follow. `ui` has controls of its own. */
 const ORDER = ["chats", "models", "downloads", "engine", "cache", "server", "sharing", "network", "log"];
 const OWN = "ui";
 
@@ -10,17 +10,17 @@ export interface Group {
   settings: Setting[];
 }
 
-/** Whether all words are somewhere in a text. */
+/** Whether a text contains all words. */
 export function matches(words: string, text: string): boolean {
   const all = text.toLowerCase();
   return words.toLowerCase().split(/\s+/).every((word) => all.includes(word));
 }
 
-/** The groups of settings that have all the words somewhere in their texts. */
+/** Groups with the settings whose texts contain all words. */
 export function groups(settings: readonly Setting[], words: string, texts: (setting: Setting) => string): Group[] {
   const keys = settings.map((setting) => setting.key);
   const found = settings.filter((setting, at) => {
-    // A key that a daemon tells twice is one setting all the same.
+    // A key that occurs twice is one setting.
     if (keys.indexOf(setting.key) !== at) return false;
     const text = `${texts(setting)} ${setting.key} ${setting.env ?? ""} ${setting.flag ?? ""} ${setting.about}`;
     return setting.group !== OWN && matches(words, text);

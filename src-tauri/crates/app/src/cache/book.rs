@@ -4,17 +4,17 @@
 //! A small file of its own, with a version. One that cannot be read is not overwritten until something is to be remembered, and
 //! one of a newer version never.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use cairn_disk::{Disk, Mode, RealDisk};
 use cairn_tier::Fingerprint;
 use serde::{Deserialize, Serialize};
 
-use crate::Settings;
 use crate::settings::Origin;
+use crate::settings::Settings;
 
 /// The version that this program writes, and the only one that it reads.
 const VERSION: u32 = 1;
@@ -103,25 +103,25 @@ impl Book {
         let page = self.page().clone();
         let unset = |settings: &Settings, name| settings.origin(name) == Some(Origin::Default);
         if unset(&settings, "CAIRN_KV_RAM") {
-            settings.tiers.ram_bytes = page.ram_bytes.or(settings.tiers.ram_bytes);
+            settings.tiers.values.ram_bytes = page.ram_bytes.or(settings.tiers.values.ram_bytes);
         }
         // Where the environment switches the folder off, no other is used.
         if unset(&settings, "OLLAMA_KV_TIER_LOCAL") && settings.tiers.folder.is_some() {
             settings.tiers.folder = page.folder.or(settings.tiers.folder);
         }
         if unset(&settings, "OLLAMA_KV_TIER_LOCAL_GB") {
-            settings.tiers.folder_bytes = page.folder_bytes.or(settings.tiers.folder_bytes);
+            settings.tiers.values.folder_bytes = page.folder_bytes.or(settings.tiers.values.folder_bytes);
         }
         settings
     }
 
     pub(super) fn page(&self) -> MutexGuard<'_, Page> {
-        self.page.lock().expect("no code panics while it holds the lock")
+        self.page.lock()
     }
 
     /// What of `saved` is of this day. What comes between the last look of a day and the first of the next counts for the next.
     pub(super) fn saved_today(&self, day: u64, saved: Duration) -> Duration {
-        let mut seen = self.saved.lock().expect("no code panics while it holds the lock");
+        let mut seen = self.saved.lock();
         if seen.day.replace(day).is_some_and(|last| last != day) {
             seen.before = seen.last;
         }
@@ -176,7 +176,7 @@ fn letters(fingerprint: &Fingerprint) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Env, Places, System};
+    use crate::settings::{Env, Places, System};
 
     #[test]
     fn what_is_written_is_read_again_and_the_environment_goes_before_it() {
@@ -193,9 +193,13 @@ mod tests {
         let book = Book::open(&load(&[]));
         assert_eq!(book.model(&Fingerprint::from_bytes([7; 32])).as_deref(), Some("m:latest"), "models have names");
         let tiers = book.applied(load(&[])).tiers;
-        assert_eq!((tiers.ram_bytes, tiers.folder), (Some(5), Some("/k".into())), "where nothing else is said");
+        assert_eq!((tiers.values.ram_bytes, tiers.folder), (Some(5), Some("/k".into())), "where nothing else is said");
         let tiers = book.applied(load(&[("CAIRN_KV_RAM", "9"), ("OLLAMA_KV_TIER_LOCAL", "/e")])).tiers;
-        assert_eq!((tiers.ram_bytes, tiers.folder), (Some(9), Some("/e".into())), "the environment says otherwise");
+        assert_eq!(
+            (tiers.values.ram_bytes, tiers.folder),
+            (Some(9), Some("/e".into())),
+            "the environment says otherwise"
+        );
     }
 
     #[test]

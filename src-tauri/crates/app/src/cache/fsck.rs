@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::{Book, CacheError};
-use crate::{Error, Settings, tiers};
+use super::book::Book;
+use super::error::Error;
+use super::tiers;
+use crate::settings::Settings;
 
 /// What lies in the folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -38,10 +40,10 @@ pub struct Checkup {
 pub fn check_folder(settings: &Settings, fix: bool) -> Result<Checkup, Error> {
     let settings = Book::open(settings).applied(settings.clone()).tiers;
     let Some(folder) = settings.folder.clone().filter(|folder| folder.exists()) else {
-        return Err(CacheError::Off.into());
+        return Err(Error::Off);
     };
     let report = tiers::folder(&folder, &settings).and_then(|ssd| ssd.fsck(fix).map_err(|error| error.to_string()));
-    let report = report.map_err(CacheError::Folder)?;
+    let report = report.map_err(Error::Folder)?;
     Ok(Checkup {
         folder,
         whole: report.whole,

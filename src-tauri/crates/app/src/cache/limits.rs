@@ -2,13 +2,14 @@
 //!
 //! What the environment says goes before it, and is not changed here.
 
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use cairn_tier::Place;
+use cairn_tier::TierKind;
 
-use super::CacheError;
-use crate::settings::{Origin, Row, TABLE, Value};
-use crate::{App, Error};
+use super::error::LimitError;
+use super::handle::KvCache;
+use crate::settings::{Origin, Row, Settings, Value};
 
 /// More than this is no number that anybody meant.
 const MOST_BYTES: u64 = 1 << 50;
@@ -48,80 +49,50 @@ pub struct LimitChange {
     pub folder_bytes: Option<u64>,
 }
 
-/// Why a limit cannot be.
-#[derive(Debug, thiserror::Error)]
-pub enum LimitError {
-    /// The environment says otherwise.
-    #[error("{0} is set in the daemon's environment, which goes before what is set here")]
-    Environment(&'static str),
-    /// A number that nobody meant.
-    #[error("{what} cannot be {bytes} bytes: it must be {rule}")]
-    Bytes {
-        /// Of what.
-        what: &'static str,
-        /// What was asked for.
-        bytes: u64,
-        /// What it must be.
-        rule: String,
-    },
-    /// A folder that cannot be used.
-    #[error("{} cannot be the folder: {why}", path.display())]
-    Folder {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// It cannot be remembered.
-    #[error("the change could not be remembered: {0}")]
-    Unwritten(String),
-}
-
-impl App {
+impl KvCache {
     /// The limits that hold, and what sets them.
     #[must_use]
-    pub fn cache_limits(&self) -> CacheLimits {
+    pub fn limits(&self) -> CacheLimits {
         // As they are set for the next start.
-        let set = self.book.applied(self.settings.anew()).tiers;
+        let set = self.book.applied(self.settings.reload()).tiers;
         let tiers = &self.settings.tiers;
         let status = self.kept.as_ref().map(|kept| kept.tiers.status());
-        let budget = |place: Place| {
-            let places = status.iter().flat_map(|status| &status.places);
-            places.into_iter().find(|status| status.place == place).map(|status| status.budget_bytes)
+        let budget = |place: TierKind| {
+            let places = status.iter().flat_map(|status| &status.tiers);
+            places.into_iter().find(|status| status.kind == place).map(|status| status.budget_bytes)
         };
-        let (ram, folder_bytes) = (budget(Place::Ram), budget(Place::Ssd));
+        let (ram, folder_bytes) = (budget(TierKind::Ram), budget(TierKind::Ssd));
         let waits =
             |set: Option<u64>, holds: Option<u64>, name| set.is_some() && set != holds && self.sets(name).is_none();
         let off = || self.sets("OLLAMA_KV_TIERING").filter(|_| tiers.folder.is_none());
         CacheLimits {
             at_next_start: set.folder.is_some() && set.folder != tiers.folder
-                || waits(set.ram_bytes, ram, "CAIRN_KV_RAM")
-                || waits(set.folder_bytes, folder_bytes, "OLLAMA_KV_TIER_LOCAL_GB"),
+                || waits(set.values.ram_bytes, ram, "CAIRN_KV_RAM")
+                || waits(set.values.folder_bytes, folder_bytes, "OLLAMA_KV_TIER_LOCAL_GB"),
             ram_bytes: Limited { value: ram, variable: self.sets("CAIRN_KV_RAM") },
             folder: Limited {
                 value: set.folder.or_else(|| tiers.folder.clone()),
                 variable: self.sets("OLLAMA_KV_TIER_LOCAL").or_else(off),
             },
             folder_bytes: Limited {
-                value: folder_bytes.or(set.folder_bytes),
+                value: folder_bytes.or(set.values.folder_bytes),
                 variable: self.sets("OLLAMA_KV_TIER_LOCAL_GB"),
             },
         }
     }
 
-    /// Changes limits, all of them or none, in `config.toml`. Bytes hold at once where there is such a tier; the folder, and a tier
-    /// that there was not, at the next start.
+    /// The settings that a change of limits sets, by key.
     ///
     /// # Errors
-    /// Where one of them cannot be, or cannot be remembered.
-    pub fn set_cache_limits(&self, change: LimitChange) -> Result<CacheLimits, Error> {
-        self.is_free_to(&change).map_err(CacheError::from)?;
-        self.check_limits(&change).map_err(CacheError::from)?;
+    /// If a limit is invalid, or is set in the environment.
+    pub(crate) fn setting_changes(&self, change: LimitChange) -> Result<BTreeMap<String, Option<Value>>, LimitError> {
+        self.is_free_to(&change)?;
+        self.check_limits(&change)?;
         let folder = change.folder.map(|folder| match folder.into_os_string().into_string() {
             Ok(folder) => Ok(Value::Text(folder)),
             Err(folder) => {
                 let why = "config.toml has only paths that are Unicode".to_owned();
-                Err(CacheError::from(LimitError::Folder { path: folder.into(), why }))
+                Err(LimitError::Folder { path: folder.into(), why })
             }
         });
         let values = [
@@ -130,14 +101,39 @@ impl App {
             ("cache.folder_size", change.folder_bytes.map(Value::Number)),
         ];
         let asked = values.into_iter().filter(|(_, value)| value.is_some());
-        self.change_settings(&asked.map(|(key, value)| (key.to_owned(), value)).collect())?;
-        Ok(self.cache_limits())
+        Ok(asked.map(|(key, value)| (key.to_owned(), value)).collect())
+    }
+
+    /// Checks a setting of the cache; other settings pass.
+    pub(crate) fn check_setting(&self, row: &Row, next: &Settings) -> Result<(), String> {
+        let change = match row.key {
+            Some("cache.ram") => LimitChange { ram_bytes: next.tiers.values.ram_bytes, ..LimitChange::default() },
+            Some("cache.folder_size") => {
+                let folder_bytes = next.tiers.values.folder_bytes.filter(|bytes| *bytes > 0);
+                LimitChange { folder_bytes, ..LimitChange::default() }
+            }
+            Some("cache.folder") => LimitChange { folder: next.tiers.folder.clone(), ..LimitChange::default() },
+            _ => return Ok(()),
+        };
+        self.check_limits(&change).map_err(|error| error.to_string())
+    }
+
+    /// Applies a setting of the cache. Returns whether it is in effect now.
+    pub(crate) fn apply_setting(&self, row: &Row, next: &Settings) -> bool {
+        match row.key {
+            Some("cache.ram") => next.tiers.values.ram_bytes.is_some_and(|bytes| self.set_budget(TierKind::Ram, bytes)),
+            Some("cache.folder_size") => {
+                let bytes = next.tiers.values.folder_bytes.filter(|bytes| *bytes > 0);
+                bytes.is_some_and(|bytes| self.set_budget(TierKind::Ssd, bytes))
+            }
+            _ => false,
+        }
     }
 
     /// Has a tier go by another budget, if there is such a tier.
-    pub(crate) fn set_budget(&self, place: Place, bytes: u64) -> bool {
+    pub(crate) fn set_budget(&self, place: TierKind, bytes: u64) -> bool {
         let Some(kept) = &self.kept else { return false };
-        let there = kept.tiers.status().places.iter().any(|status| status.place == place);
+        let there = kept.tiers.status().tiers.iter().any(|status| status.kind == place);
         if there {
             kept.tiers.set_budget(place, bytes);
         }
@@ -145,13 +141,13 @@ impl App {
     }
 
     /// The text of a limit that a version before `config.toml` was told to remember.
-    pub(crate) fn kept_limit(&self, row: &Row) -> Option<String> {
+    pub(crate) fn older_limit(&self, row: &Row) -> Option<String> {
         self.book.page().limit(row.key?)
     }
 
     /// Forgets limits that a version before `config.toml` remembered, where the file says them now.
-    pub(crate) fn forget_limits(&self, rows: &[usize]) {
-        let keys = || rows.iter().filter_map(|at| TABLE[*at].key);
+    pub(crate) fn forget_limits(&self, keys: &[&str]) {
+        let keys = || keys.iter().copied();
         if keys().any(|key| self.book.page().limit(key).is_some())
             && let Err(error) = self.book.write(|page| keys().for_each(|key| page.forget(key)))
         {
@@ -197,8 +193,8 @@ impl App {
             return Err(LimitError::Bytes { what: "the folder", bytes, rule });
         }
         if let Some(folder) = &change.folder {
-            let libraries: Vec<PathBuf> = self.libraries().into_iter().map(|library| library.root).collect();
-            check_folder(folder, &libraries).map_err(|why| LimitError::Folder { path: folder.clone(), why })?;
+            check_folder(folder, &self.library.roots())
+                .map_err(|why| LimitError::Folder { path: folder.clone(), why })?;
         }
         Ok(())
     }

@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use cairn_disk::{Disk, RealDisk};
 use cairn_tier::format::VERSION_FOLDER;
-use cairn_tier::{Bucket, Files, Folder};
+use cairn_tier::{Bucket, FileStore, SharedFolder};
 
+use super::handle::KvCache;
 use super::limits::check_folder;
-use crate::App;
 use crate::settings::RemotePlace;
 
 /// What each step at a remote place may take: a bucket that is slower is of no use.
@@ -38,12 +38,12 @@ pub struct TestedPlace {
     pub round_trip: Option<Duration>,
 }
 
-impl App {
+impl KvCache {
     /// Tries places: the folder, and the one elsewhere. Those that are set where none is named. Blocks.
     #[must_use]
-    pub fn test_cache(&self, test: CacheTest) -> [Option<TestedPlace>; 2] {
+    pub fn test(&self, test: CacheTest) -> [Option<TestedPlace>; 2] {
         if test == CacheTest::default() {
-            let set = self.settings.anew().tiers;
+            let set = self.settings.reload().tiers;
             return [set.folder.map(|folder| self.try_folder(&folder)), set.remote.as_ref().map(try_remote)];
         }
         let remote = test.remote.map(|text| match self.settings.remote_place(&text) {
@@ -59,7 +59,7 @@ impl App {
     }
 
     fn try_folder(&self, folder: &Path) -> TestedPlace {
-        let libraries: Vec<PathBuf> = self.libraries().into_iter().map(|library| library.root).collect();
+        let libraries = self.library.roots();
         let is_new = !folder.exists();
         let began = Instant::now();
         let checked = check_folder(folder, &libraries);
@@ -74,12 +74,12 @@ impl App {
 }
 
 fn try_remote(place: &RemotePlace) -> TestedPlace {
-    let (files, free_bytes): (Result<Box<dyn Files>, String>, _) = match place {
-        RemotePlace::Folder(folder) => (Ok(Box::new(Folder::new(folder))), RealDisk.free_bytes(folder).ok()),
+    let (files, free_bytes): (Result<Box<dyn FileStore>, String>, _) = match place {
+        RemotePlace::Folder(folder) => (Ok(Box::new(SharedFolder::new(folder))), RealDisk.free_bytes(folder).ok()),
         RemotePlace::Bucket { address, settings } => {
             let settings = settings.iter().map(|(name, value)| (*name, value.as_str()));
             let bucket = Bucket::open(address, settings).map_err(|error| error.to_string());
-            (bucket.map(|bucket| Box::new(bucket) as Box<dyn Files>), None)
+            (bucket.map(|bucket| Box::new(bucket) as Box<dyn FileStore>), None)
         }
     };
     let tried = files.and_then(|files| round_trip(&*files));
@@ -91,7 +91,7 @@ fn try_remote(place: &RemotePlace) -> TestedPlace {
 }
 
 /// Writes a file that nobody else has, reads it and removes it.
-fn round_trip(files: &dyn Files) -> Result<Duration, String> {
+fn round_trip(files: &dyn FileStore) -> Result<Duration, String> {
     let mut random = [0_u8; 8];
     getrandom::fill(&mut random).map_err(|error| error.to_string())?;
     let own = format!("cairn-test-{:016x}", u64::from_le_bytes(random));

@@ -8,16 +8,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cairn_chats::{Chats, Message, MessageId, Said, State};
+use cairn_chats::{Chats, Message, MessageBody, MessageId, MessageState};
 use cairn_wire::Think;
 use serde_json::{Map, Value};
 use tokio::time::{MissedTickBehavior, interval};
 
+use super::ask::{self, Ask};
+use super::error::Error;
+use super::follow::Follower;
+use super::handle::ChatSessions;
+use super::ids::is_temporary;
 use super::live::{End, Live};
 use super::stats::{Missing, Stats};
-use super::{Ask, ChatError, Follower, ask, lock, title};
-use crate::chat::Begun;
-use crate::{Answer, App, Cost, Error, Event, Reason, Reply, TracePrompt, pebble};
+use super::title;
+use crate::inference::{self, Answer, Begun, Cost, Event, Reason, Reply, TracePrompt};
+use crate::library::pebble;
 
 /// Less than a second, so that a second is kept with the time that a slow disk takes.
 const BETWEEN_WRITES: Duration = Duration::from_millis(700);
@@ -52,17 +57,17 @@ enum Outcome {
     Failed(Error),
 }
 
-impl App {
+impl ChatSessions {
     /// Keeps a message and begins its answer, which goes on when the follower is dropped. `held` is dropped with its end.
     ///
     /// # Errors
     /// When there is no such chat, message or model, an answer is being computed there, or it cannot be written.
     pub async fn ask_in_chat(&self, id: &str, ask: Ask, held: impl Send + 'static) -> Result<Follower, Error> {
         if !ask.images.is_empty() {
-            return Err(Error::Unsupported("reading images"));
+            return Err(inference::Error::Unsupported("reading images").into());
         }
         if ask.content.trim().is_empty() && ask.files.is_empty() {
-            return Err(ChatError::Empty.into());
+            return Err(Error::Empty);
         }
         let (app, id) = (self.clone(), id.to_owned());
         let beginning = blocking(move || app.begin_to_ask(&id, ask)).await?;
@@ -78,7 +83,7 @@ impl App {
         let beginning = blocking(move || match (again.message, again.go_on) {
             (Some(message), None) => app.begin_again(&id, message, again),
             (None, Some(answer)) => app.begin_to_go_on(&id, answer, again),
-            _ => Err(ChatError::Unclear.into()),
+            _ => Err(Error::Unclear),
         });
         let beginning = beginning.await?;
         Ok(self.run(beginning, held))
@@ -89,13 +94,13 @@ impl App {
     /// # Errors
     /// When there is none.
     pub fn follow_chat(&self, id: &str) -> Result<Follower, Error> {
-        let live = lock(&self.notebook.live).get(id).cloned();
-        live.map(|live| Follower::new(&live, None)).ok_or_else(|| ChatError::Quiet.into())
+        let live = self.state.live.lock().get(id).cloned();
+        live.map(|live| Follower::new(&live, None)).ok_or_else(|| Error::Quiet)
     }
 
     /// Stops the answer that is being computed in a chat, and returns when it has ended. Says whether there was one.
     pub async fn stop_chat(&self, id: &str) -> bool {
-        let Some(live) = lock(&self.notebook.live).get(id).cloned() else { return false };
+        let Some(live) = self.state.live.lock().get(id).cloned() else { return false };
         let mut so_far = live.watch();
         live.stop();
         // What fails here has ended too.
@@ -104,12 +109,18 @@ impl App {
     }
 
     /// Writes down what all answers have, because the daemon ends.
-    pub(crate) fn cut_answers(&self) {
-        self.notebook.ending.store(true, Ordering::Release);
-        let live: Vec<Arc<Live>> = lock(&self.notebook.live).values().cloned().collect();
+    pub(crate) fn interrupt_answers(&self) {
+        self.state.ending.store(true, Ordering::Release);
+        let live: Vec<Arc<Live>> = self.state.live.lock().values().cloned().collect();
         for live in live.iter().filter(|live| live.claim_end()) {
             let cut = self.chats_of(&live.chat).and_then(|chats| {
-                Ok(chats.finish(&live.chat, live.message, &live.progress(), (State::Cut, None), self.now_ms())?)
+                Ok(chats.finish(
+                    &live.chat,
+                    live.message,
+                    &live.progress(),
+                    (MessageState::Interrupted, None),
+                    self.now_ms(),
+                )?)
             });
             if let Err(error) = cut {
                 tracing::warn!(%error, "an answer's last words are not kept");
@@ -119,8 +130,8 @@ impl App {
     }
 
     pub(super) fn not_answering(&self, id: &str) -> Result<(), Error> {
-        match lock(&self.notebook.live).contains_key(id) {
-            true => Err(ChatError::Answering.into()),
+        match self.state.live.lock().contains_key(id) {
+            true => Err(Error::Answering),
             false => Ok(()),
         }
     }
@@ -130,7 +141,7 @@ impl App {
         let chat = chats.chat(id)?;
         let parent = ask.parent.unwrap_or(chat.head);
         let now_ms = self.now_ms();
-        let user = Said { files: ask.files, ..Said::new("user", ask.content, now_ms) };
+        let user = MessageBody { files: ask.files, ..MessageBody::new("user", ask.content, now_ms) };
         let title = match title::first_words(&user.content) {
             words if words.is_empty() => user.files.first().map(|file| file.name.clone()).unwrap_or_default(),
             words => words,
@@ -140,15 +151,17 @@ impl App {
                 Some(parent) => chats.path(id, Some(parent), None, usize::MAX)?.messages,
                 None => Vec::new(),
             };
-            let said = [user, answering(model, now_ms)];
-            let mut added = chats.add(id, parent, &said, now_ms)?.into_iter();
-            let (Some(asked), Some(answer)) = (added.next(), added.next()) else { return Err(Error::EngineGone) };
+            let bodies = [user, answering(model, now_ms)];
+            let mut added = chats.add(id, parent, &bodies, now_ms)?.into_iter();
+            let (Some(asked), Some(answer)) = (added.next(), added.next()) else {
+                return Err(inference::Error::EngineGone.into());
+            };
             let path: Vec<Message> = before.into_iter().chain([asked.clone()]).collect();
             let request = ask::request(chat, model, &path, ask.think, ask.options);
             Ok((request, answer, Some(asked)))
         })?;
-        chats.entitle(id, &title, super::Titled::FirstWords)?;
-        self.told(chats.chat(id)?.listed);
+        chats.set_title(id, &title, super::TitleSource::FirstWords)?;
+        self.notify(chats.chat(id)?.row);
         Ok(beginning)
     }
 
@@ -157,14 +170,14 @@ impl App {
         let now_ms = self.now_ms();
         let beginning = self.begin(id, &chats, again.model, |model, chat| {
             let path = chats.path(id, Some(message), None, usize::MAX)?.messages;
-            if path.last().is_none_or(|last| last.said.role != "user") {
-                return Err(ChatError::NoQuestion(message.to_string()).into());
+            if path.last().is_none_or(|last| last.body.role != "user") {
+                return Err(Error::NoQuestion(message.to_string()));
             }
             let request = ask::request(chat, model, &path, again.think, again.options);
             let answer = chats.add(id, Some(message), &[answering(model, now_ms)], now_ms)?.pop();
-            Ok((request, answer.ok_or(Error::EngineGone)?, None))
+            Ok((request, answer.ok_or(inference::Error::EngineGone)?, None))
         })?;
-        self.told(chats.chat(id)?.listed);
+        self.notify(chats.chat(id)?.row);
         Ok(beginning)
     }
 
@@ -172,15 +185,15 @@ impl App {
         let chats = self.chats_of(id)?;
         let beginning = self.begin(id, &chats, again.model, |model, chat| {
             let mut path = chats.path(id, Some(answer), None, usize::MAX)?.messages;
-            let last = path.pop().filter(|last| last.said.role == "assistant" && !path.is_empty());
-            let Some(last) = last.filter(|_| !chats.is_followed(answer).unwrap_or(true)) else {
-                return Err(ChatError::NoAnswer(answer.to_string()).into());
+            let last = path.pop().filter(|last| last.body.role == "assistant" && !path.is_empty());
+            let Some(last) = last.filter(|_| !chats.has_reply(answer).unwrap_or(true)) else {
+                return Err(Error::NoAnswer(answer.to_string()));
             };
             let mut request = ask::request(chat, model, &path, again.think, again.options);
-            request.begun = Some(Begun { thinking: last.said.thinking, content: last.said.content });
-            Ok((request, chats.reopen(id, answer)?, None))
+            request.begun = Some(Begun { thinking: last.body.thinking, content: last.body.content });
+            Ok((request, chats.resume_answer(id, answer)?, None))
         })?;
-        self.told(chats.chat(id)?.listed);
+        self.notify(chats.chat(id)?.row);
         Ok(beginning)
     }
 
@@ -190,22 +203,22 @@ impl App {
         id: &str,
         chats: &Arc<Chats>,
         model: Option<String>,
-        keep: impl FnOnce(&str, &super::KeptChat) -> Result<(crate::Chat, Message, Option<Message>), Error>,
+        keep: impl FnOnce(&str, &super::KeptChat) -> Result<(crate::inference::Chat, Message, Option<Message>), Error>,
     ) -> Result<Beginning, Error> {
         let chat = chats.chat(id)?;
-        if chat.listed.deleted_ms.is_some() {
-            return Err(ChatError::Deleted.into());
+        if chat.row.deleted_ms.is_some() {
+            return Err(Error::Deleted);
         }
-        let name = model.clone().or_else(|| chat.listed.model.clone()).ok_or(ChatError::NoModel)?;
-        let found = self.catalog.find(&name)?;
+        let name = model.clone().or_else(|| chat.row.model.clone()).ok_or(Error::NoModel)?;
+        let found = self.inference.find(&name)?;
         // Held while the message is written, so that of two that come at once one is refused.
-        let mut under_way = lock(&self.notebook.live);
-        if under_way.contains_key(id) || self.notebook.ending.load(Ordering::Acquire) {
-            return Err(ChatError::Answering.into());
+        let mut under_way = self.state.live.lock();
+        if under_way.contains_key(id) || self.state.ending.load(Ordering::Acquire) {
+            return Err(Error::Answering);
         }
         let (request, answer, asked) = keep(&name, &chat)?;
-        if chat.listed.model.as_ref() != Some(&name) {
-            chats.change(id, &super::ChatChange { model: Some(Some(name)), ..super::ChatChange::default() })?;
+        if chat.row.model.as_ref() != Some(&name) {
+            chats.update(id, &super::ChatUpdate { model: Some(Some(name)), ..super::ChatUpdate::default() })?;
         }
         let is_built_in = found.summary.name == pebble::NAME;
         let live = Arc::new(Live::new(id, answer, request, found.key, is_built_in));
@@ -229,10 +242,10 @@ impl App {
             let end = app.ended(&live, &chats, outcome).await;
             // Whoever hears of the end may ask the next thing at once.
             drop(under_way);
-            let complete = matches!(&end, End::Done(message) if message.said.state == State::Complete);
+            let complete = matches!(&end, End::Done(message) if message.body.state == MessageState::Complete);
             live.end(end);
             let (teller, kept, id) = (app.clone(), Arc::clone(&chats), live.chat.clone());
-            let told = blocking(move || Ok(teller.told(kept.chat(&id)?.listed))).await;
+            let told = blocking(move || Ok(teller.notify(kept.chat(&id)?.row))).await;
             if let Err(error) = told {
                 tracing::debug!(%error, "nobody is told of an answer's end");
             }
@@ -247,10 +260,10 @@ impl App {
     async fn compute(&self, live: &Live, chats: &Arc<Chats>) -> Outcome {
         let started = Instant::now();
         let missing = self.missing(live).await;
-        match self.chat(live.request.clone()).await {
+        match self.inference.chat(live.request.clone()).await {
             Ok(Reply::Answer(answer)) => self.write_down(*answer, live, chats, (started, missing)).await,
-            Ok(_) => Outcome::Failed(Error::EngineGone),
-            Err(error) => Outcome::Failed(error),
+            Ok(_) => Outcome::Failed(inference::Error::EngineGone.into()),
+            Err(error) => Outcome::Failed(error.into()),
         }
     }
 
@@ -258,11 +271,11 @@ impl App {
     async fn missing(&self, live: &Live) -> Option<Missing> {
         let asked = &live.request;
         let was_answered = asked.messages.iter().any(|message| message.role == "assistant");
-        if !was_answered || asked.whose.incognito || lock(&self.notebook.hot).contains_key(&live.chat) {
+        if !was_answered || asked.whose.incognito || self.state.hot.lock().contains_key(&live.chat) {
             return None;
         }
         let (started, was_loaded) =
-            (Instant::now(), self.engine.loaded().iter().any(|loaded| loaded.id == live.model_key));
+            (Instant::now(), self.inference.loaded().iter().any(|loaded| loaded.id == live.model_key));
         let trace = TracePrompt {
             model: asked.model.clone(),
             messages: asked.messages.clone(),
@@ -270,7 +283,7 @@ impl App {
             think: asked.think,
             raw: false,
         };
-        let traced = self.trace(trace).await.ok()?;
+        let traced = self.inference.trace(trace).await.ok()?;
         // Looking loads the model, which the answer then need not wait for.
         let load_ms = if was_loaded { 0 } else { millis(started.elapsed()) };
         Some(Missing { reason: traced.reason, load_ms })
@@ -288,7 +301,7 @@ impl App {
         writes.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut first_token_ms = None;
         let mut thinks_since: Option<Instant> = None;
-        let thought_ms = live.first.said.thinking_ms.unwrap_or(0);
+        let thought_ms = live.first.body.thinking_ms.unwrap_or(0);
         let mut is_written = true;
         loop {
             let event = {
@@ -306,7 +319,7 @@ impl App {
                         written.inspect_err(|error| tracing::warn!(%error, "an answer's progress is not kept")).is_ok();
                 }
             };
-            let Some(event) = event else { return Outcome::Failed(Error::EngineGone) };
+            let Some(event) = event else { return Outcome::Failed(inference::Error::EngineGone.into()) };
             if matches!(event, Event::Text(_) | Event::Thinking(_)) {
                 first_token_ms.get_or_insert_with(|| millis(started.elapsed()));
                 is_written = false;
@@ -329,7 +342,7 @@ impl App {
                     live.add(Some(stats), |_| ());
                     return Outcome::Done;
                 }
-                Event::Failed(error) => return Outcome::Failed(error),
+                Event::Failed(error) => return Outcome::Failed(error.into()),
             }
         }
     }
@@ -337,43 +350,48 @@ impl App {
     /// Writes down how an answer ended.
     async fn ended(&self, live: &Arc<Live>, chats: &Arc<Chats>, outcome: Outcome) -> End {
         let (state, error) = match outcome {
-            Outcome::Done => (State::Complete, None),
-            Outcome::Stopped => (State::Stopped, None),
-            Outcome::Failed(error) => (State::Failed, Some(error.to_string())),
+            Outcome::Done => (MessageState::Complete, None),
+            Outcome::Stopped => (MessageState::Stopped, None),
+            Outcome::Failed(error) => (MessageState::Failed, Some(Arc::new(error))),
         };
-        if state != State::Failed && !super::is_temporary(&live.chat) {
-            lock(&self.notebook.hot).insert(live.chat.clone(), live.model_key.clone());
+        let text = error.as_ref().map(ToString::to_string);
+        if state != MessageState::Failed && !is_temporary(&live.chat) {
+            self.state.hot.lock().insert(live.chat.clone(), live.model_key.clone());
         }
         let unwritten = |state, error: Option<String>| {
             let mut message = live.first.clone();
             let progress = live.progress();
-            (message.said.content, message.said.thinking) = (progress.content, progress.thinking);
-            message.said.stats = progress.stats;
-            (message.said.state, message.said.error) = (state, error);
+            (message.body.content, message.body.thinking) = (progress.content, progress.thinking);
+            message.body.stats = progress.stats;
+            (message.body.state, message.body.error) = (state, error);
             Box::new(message)
         };
         if !live.claim_end() {
-            return End::Failed("the daemon ends".to_owned(), unwritten(State::Cut, None));
+            return End::Failed(Arc::new(Error::ShuttingDown), unwritten(MessageState::Interrupted, None));
         }
         let (chats, kept, now_ms) = (Arc::clone(chats), Arc::clone(live), self.now_ms());
-        let said = error.clone();
         let written = blocking(move || {
-            Ok(chats.finish(&kept.chat, kept.message, &kept.progress(), (state, said.as_deref()), now_ms)?)
+            Ok(chats.finish(&kept.chat, kept.message, &kept.progress(), (state, text.as_deref()), now_ms)?)
         });
         match (written.await, error) {
             (Ok(message), None) => End::Done(Box::new(message)),
             (Ok(message), Some(error)) => End::Failed(error, Box::new(message)),
             (Err(error), _) => {
-                tracing::error!(%error, "an answer is not kept");
-                End::Failed(error.to_string(), unwritten(State::Failed, Some(error.to_string())))
+                tracing::error!(%error, "an answer could not be stored");
+                let text = error.to_string();
+                End::Failed(Arc::new(error), unwritten(MessageState::Failed, Some(text)))
             }
         }
     }
 }
 
 /// An answer that is not there yet.
-fn answering(model: &str, now_ms: i64) -> Said {
-    Said { model: Some(model.to_owned()), state: State::Answering, ..Said::new("assistant", "", now_ms) }
+fn answering(model: &str, now_ms: i64) -> MessageBody {
+    MessageBody {
+        model: Some(model.to_owned()),
+        state: MessageState::Answering,
+        ..MessageBody::new("assistant", "", now_ms)
+    }
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -382,13 +400,13 @@ fn millis(duration: Duration) -> u64 {
 
 /// Keeps a chat's place among those that are being answered, also when the task panics.
 struct UnderWay {
-    app: App,
+    app: ChatSessions,
     chat: String,
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        lock(&self.app.notebook.live).remove(&self.chat);
+        self.app.state.live.lock().remove(&self.chat);
     }
 }
 
@@ -396,5 +414,5 @@ impl Drop for UnderWay {
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    crate::chat::prepared(work).await
+    inference::prepared(work).await
 }

@@ -1,13 +1,13 @@
-//! Why something with a chat cannot be done, beside what the file itself says.
+//! Errors of chats.
 
+use cairn_chats::ChatsError;
 use cairn_chats::ollama::OllamaError;
 
-use crate::Kind;
-use crate::chats::ChatsError;
+use crate::{cache, inference};
 
-/// See the module.
+/// Why an operation on a chat failed.
 #[derive(Debug, thiserror::Error)]
-pub enum ChatError {
+pub enum Error {
     /// One answer at a time.
     #[error("an answer is being computed in this chat; stop it first, or wait for its end")]
     Answering,
@@ -49,34 +49,16 @@ pub enum ChatError {
         /// And of which version.
         version: u32,
     },
-}
-
-impl ChatError {
-    pub(crate) fn kind(&self) -> Kind {
-        match self {
-            Self::Answering | Self::Deleted => Kind::Conflict,
-            Self::Quiet => Kind::NotFound,
-            Self::NoModel
-            | Self::Empty
-            | Self::NoQuestion(_)
-            | Self::NoAnswer(_)
-            | Self::Unclear
-            | Self::Ollama(_)
-            | Self::NoImport
-            | Self::Relative(_)
-            | Self::Format { .. } => Kind::BadRequest,
-        }
-    }
-}
-
-/// What an error of the file means to whoever asked.
-pub(crate) fn kind(error: &ChatsError) -> Kind {
-    match error {
-        ChatsError::NoChat(_) | ChatsError::NoMessage(_) | ChatsError::NoPreset(_) => Kind::NotFound,
-        ChatsError::NoPage(_) => Kind::BadRequest,
-        ChatsError::Newer { .. } | ChatsError::Foreign(_) => Kind::Conflict,
-        ChatsError::Open { .. } | ChatsError::Backup { .. } | ChatsError::Sql(_) | ChatsError::Json(_) => {
-            Kind::Internal
-        }
-    }
+    /// The daemon is shutting down.
+    #[error("interrupted: the daemon is shutting down")]
+    ShuttingDown,
+    /// The database cannot be read or written, or has no such entry.
+    #[error(transparent)]
+    Store(#[from] ChatsError),
+    /// The model could not answer.
+    #[error(transparent)]
+    Inference(#[from] inference::Error),
+    /// The cache cannot be asked.
+    #[error(transparent)]
+    Cache(#[from] cache::Error),
 }

@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 
-use cairn_chats::{Arrived, Brought, Chat, Message, Trashed, Which, ollama};
+use cairn_chats::{Chat, ChatFilter, ImportReport, ImportedChat, Message, TrashPolicy, ollama};
 
-use super::{Changed, ChatError, is_id, lock, markdown, new_id, title};
-use crate::{App, Error};
+use super::changes::Changed;
+use super::error::Error;
+use super::handle::ChatSessions;
+use super::ids::{is_id, new_id};
+use super::{markdown, title};
 
 /// How folders begin that hold copies of other programs' chats, while those are read.
 const COPY: &str = "import-";
@@ -25,12 +28,12 @@ pub struct Exported {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ImportFrom {
     /// An export of ours. Ids of chats are those that they had.
-    Export(Vec<Brought>),
+    Export(Vec<ImportedChat>),
     /// The database of Ollama's app.
     Ollama(PathBuf),
 }
 
-impl App {
+impl ChatSessions {
     /// One chat, whole. Blocks, as these all do.
     ///
     /// # Errors
@@ -56,13 +59,13 @@ impl App {
     /// # Errors
     /// When they cannot be read.
     pub fn export_chats(&self, mut each: impl FnMut(Exported) -> bool) -> Result<(), Error> {
-        let chats = self.notebook.kept(self.now_ms())?;
-        for which in [Which::Pinned, Which::Loose] {
+        let chats = self.state.stored(self.now_ms())?;
+        for which in [ChatFilter::Pinned, ChatFilter::Unpinned] {
             let mut after = None;
             loop {
                 let page = chats.list(&which, after.as_deref(), AT_ONCE)?;
-                for listed in page.chats {
-                    let exported = Exported { chat: chats.chat(&listed.id)?, messages: chats.messages(&listed.id)? };
+                for row in page.chats {
+                    let exported = Exported { chat: chats.chat(&row.id)?, messages: chats.messages(&row.id)? };
                     if !each(exported) {
                         return Ok(());
                     }
@@ -87,7 +90,7 @@ impl App {
     ///
     /// # Errors
     /// When what they come from makes no sense, or they cannot be written.
-    pub fn import_chats(&self, from: ImportFrom) -> Result<Arrived, Error> {
+    pub fn import_chats(&self, from: ImportFrom) -> Result<ImportReport, Error> {
         let (mut brought, trashed) = match from {
             ImportFrom::Export(mut brought) => {
                 for chat in &mut brought {
@@ -97,29 +100,29 @@ impl App {
                     // Chats without one are not all the same.
                     chat.origin = format!("cairn:{}", if theirs.is_empty() { &chat.chat.id } else { &theirs });
                 }
-                (brought, Trashed::Back)
+                (brought, TrashPolicy::Restore)
             }
             ImportFrom::Ollama(path) => {
                 if !path.is_absolute() {
-                    return Err(ChatError::Relative(path.display().to_string()).into());
+                    return Err(Error::Relative(path.display().to_string()));
                 }
                 // One at a time: any copy that is there is then one that a daemon left which was killed.
-                let _one = lock(&self.notebook.importing);
+                let _one = self.state.importing.lock();
                 self.remove_dead_copies();
-                let scratch = self.notebook.path.with_file_name(format!("{COPY}{}", new_id()));
-                (ollama::read(&path, &scratch, new_id).map_err(ChatError::from)?, Trashed::Stays)
+                let scratch = self.state.path.with_file_name(format!("{COPY}{}", new_id()));
+                (ollama::read(&path, &scratch, new_id).map_err(Error::from)?, TrashPolicy::Keep)
             }
         };
         brought.iter_mut().filter_map(|chat| chat.chat.title.as_mut()).for_each(title::bound);
-        let arrived = self.notebook.kept(self.now_ms())?.bring(&brought, trashed)?;
+        let arrived = self.state.stored(self.now_ms())?.import(&brought, trashed)?;
         if !arrived.chats.is_empty() {
-            let _ = self.notebook.changes.send(Changed::Several(arrived.chats.len() as u64));
+            let _ = self.state.changes.send(Changed::Several(arrived.chats.len() as u64));
         }
         Ok(arrived)
     }
 
     fn remove_dead_copies(&self) {
-        let entries = self.notebook.path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+        let entries = self.state.path.parent().and_then(|folder| std::fs::read_dir(folder).ok());
         let is_copy = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().starts_with(COPY);
         for copy in entries.into_iter().flatten().flatten().filter(is_copy) {
             if let Err(error) = std::fs::remove_dir_all(copy.path()) {

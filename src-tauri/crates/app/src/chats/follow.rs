@@ -2,14 +2,16 @@
 //! one that is slow tells more at once.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use cairn_chats::Message;
 use tokio::sync::watch;
 
+use super::error::Error;
 use super::live::{End, Live, SoFar};
 
 /// What a follower tells.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Line {
     /// What was asked.
     User(Box<Message>),
@@ -22,7 +24,7 @@ pub enum Line {
     /// The answer, which is complete or was stopped.
     Done(Box<Message>),
     /// The answer, which stays as it is, and why.
-    Failed(String, Box<Message>),
+    Failed(Arc<Error>, Box<Message>),
 }
 
 /// See the module. Dropping it does not stop the answer.
@@ -42,9 +44,9 @@ impl Follower {
         let progress = so_far.borrow().progress.clone();
         let (thinking_told, content_told) = (progress.thinking.as_ref().map_or(0, String::len), progress.content.len());
         let mut answer = live.first.clone();
-        answer.said.content = progress.content;
-        answer.said.thinking = progress.thinking;
-        answer.said.thinking_ms = progress.thinking_ms;
+        answer.body.content = progress.content;
+        answer.body.thinking = progress.thinking;
+        answer.body.thinking_ms = progress.thinking_ms;
         let asked = asked.map(|asked| Line::User(Box::new(asked)));
         let ready = asked.into_iter().chain([Line::Answer(Box::new(answer))]).collect();
         Self { so_far, ready, thinking_told, content_told, ended: false }

@@ -1,12 +1,14 @@
 //! An answer under way: what it has so far, for anybody who wants to know.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cairn_chats::{Message, MessageId, Progress};
+use cairn_chats::{AnswerProgress, Message, MessageId};
 use tokio::sync::watch;
 
+use super::error::Error;
 use super::stats::Stats;
-use crate::Chat;
+use crate::inference::Chat;
 
 /// See the module.
 pub(super) struct Live {
@@ -32,7 +34,7 @@ pub(super) struct Live {
 #[derive(Debug, Clone, Default)]
 pub(super) struct SoFar {
     /// Without its cost, which is below.
-    pub(super) progress: Progress,
+    pub(super) progress: AnswerProgress,
     pub(super) stats: Option<Stats>,
     pub(super) end: Option<End>,
 }
@@ -43,15 +45,15 @@ pub(super) enum End {
     /// It is complete, or was stopped.
     Done(Box<Message>),
     /// It stays as it is.
-    Failed(String, Box<Message>),
+    Failed(Arc<Error>, Box<Message>),
 }
 
 impl Live {
     pub(super) fn new(chat: &str, first: Message, request: Chat, model_key: String, is_built_in: bool) -> Self {
-        let progress = Progress {
-            content: first.said.content.clone(),
-            thinking: first.said.thinking.clone(),
-            thinking_ms: first.said.thinking_ms,
+        let progress = AnswerProgress {
+            content: first.body.content.clone(),
+            thinking: first.body.thinking.clone(),
+            thinking_ms: first.body.thinking_ms,
             stats: None,
         };
         Self {
@@ -68,7 +70,7 @@ impl Live {
     }
 
     /// Adds to what it has, and says what that has cost, where it is known.
-    pub(super) fn add(&self, stats: Option<Stats>, add: impl FnOnce(&mut Progress)) {
+    pub(super) fn add(&self, stats: Option<Stats>, add: impl FnOnce(&mut AnswerProgress)) {
         self.so_far.send_modify(|so_far| {
             so_far.stats = stats.or(so_far.stats.take());
             add(&mut so_far.progress);
@@ -80,9 +82,9 @@ impl Live {
     }
 
     /// What it has, as it is written down.
-    pub(super) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> AnswerProgress {
         let so_far = self.so_far.borrow();
-        Progress { stats: so_far.stats.as_ref().map(Stats::to_json), ..so_far.progress.clone() }
+        AnswerProgress { stats: so_far.stats.as_ref().map(Stats::to_json), ..so_far.progress.clone() }
     }
 
     pub(super) fn watch(&self) -> watch::Receiver<SoFar> {

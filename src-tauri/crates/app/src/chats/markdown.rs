@@ -2,33 +2,33 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cairn_chats::{Chat, File, Message, State};
+use cairn_chats::{Attachment, Chat, Message, MessageState};
 use cairn_wire::Timestamp;
 
 /// The text of a chat.
 pub(super) fn of(chat: &Chat, path: &[Message]) -> String {
-    let mut text = format!("# {}\n", chat.listed.title.replace('\n', " "));
+    let mut text = format!("# {}\n", chat.row.title.replace('\n', " "));
     if let Some(system) = &chat.system {
         text += &format!("\n## system\n\n{}\n", system.trim_end());
     }
     for message in path {
-        let said = &message.said;
-        let by = said.model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
-        let at = Timestamp(UNIX_EPOCH + Duration::from_millis(said.created_ms.unsigned_abs()));
-        text += &format!("\n## {}{by} ({at})\n\n", said.role);
-        for File { name, text: inside } in &said.files {
+        let body = &message.body;
+        let by = body.model.as_deref().map_or_else(String::new, |model| format!(", {model}"));
+        let at = Timestamp(UNIX_EPOCH + Duration::from_millis(body.created_ms.unsigned_abs()));
+        text += &format!("\n## {}{by} ({at})\n\n", body.role);
+        for Attachment { name, text: inside } in &body.files {
             let longest = inside.split(|c| c != '`').map(str::len).max().unwrap_or(0);
             let fence = "`".repeat(longest.max(2) + 1);
             text += &format!("{name}:\n\n{fence}\n{}\n{fence}\n\n", inside.trim_end());
         }
-        text += said.content.trim_end();
+        text += body.content.trim_end();
         text.push('\n');
-        let word = match said.state {
-            State::Complete => continue,
-            State::Answering => "being answered",
-            State::Stopped => "stopped",
-            State::Cut => "cut: Cairn ended in the middle of it",
-            State::Failed => "failed",
+        let word = match body.state {
+            MessageState::Complete => continue,
+            MessageState::Answering => "being answered",
+            MessageState::Stopped => "stopped",
+            MessageState::Interrupted => "cut: Cairn ended in the middle of it",
+            MessageState::Failed => "failed",
         };
         text += &format!("\n*({word})*\n");
     }

@@ -2,15 +2,16 @@
 
 use cairn_chats::Preset;
 
-use crate::{App, Error};
+use super::error::Error;
+use super::handle::ChatSessions;
 
-impl App {
+impl ChatSessions {
     /// All presets, by name. Blocks, as these all do.
     ///
     /// # Errors
     /// When the chats cannot be read.
     pub fn presets(&self) -> Result<Vec<Preset>, Error> {
-        Ok(self.notebook.kept(self.now_ms())?.presets()?)
+        Ok(self.state.stored(self.now_ms())?.presets()?)
     }
 
     /// One preset.
@@ -18,7 +19,7 @@ impl App {
     /// # Errors
     /// When there is none of that name.
     pub fn preset(&self, name: &str) -> Result<Preset, Error> {
-        Ok(self.notebook.kept(self.now_ms())?.preset(name)?)
+        Ok(self.state.stored(self.now_ms())?.preset(name)?)
     }
 
     /// Keeps a preset, in place of another of its name.
@@ -26,7 +27,7 @@ impl App {
     /// # Errors
     /// When it cannot be written.
     pub fn put_preset(&self, preset: &Preset) -> Result<(), Error> {
-        Ok(self.notebook.kept(self.now_ms())?.put_preset(preset)?)
+        Ok(self.state.stored(self.now_ms())?.put_preset(preset)?)
     }
 
     /// Deletes a preset.
@@ -34,6 +35,6 @@ impl App {
     /// # Errors
     /// When there is none of that name.
     pub fn delete_preset(&self, name: &str) -> Result<(), Error> {
-        Ok(self.notebook.kept(self.now_ms())?.delete_preset(name)?)
+        Ok(self.state.stored(self.now_ms())?.delete_preset(name)?)
     }
 }

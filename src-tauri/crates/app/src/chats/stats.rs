@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Cost, Overflow, Truncated};
+use crate::inference::{Cost, Overflow, Truncated};
 
 const NS_PER_MS: u64 = 1_000_000;
 
@@ -44,7 +44,7 @@ pub struct Stats {
 /// What was known of a prompt before it was asked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Missing {
-    /// As [`crate::Traced`] has it.
+    /// As [`crate::inference::Traced`] has it.
     pub(super) reason: &'static str,
     /// What loading the model took.
     pub(super) load_ms: u64,

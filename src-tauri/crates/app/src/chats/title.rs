@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cairn_chats::{Chats, State, Titled};
+use cairn_chats::{Chats, MessageState, TitleSource};
 use serde_json::{Map, json};
 
+use super::handle::ChatSessions;
+use super::ids::{is_temporary, owner};
 use super::live::Live;
-use super::{is_temporary, lock, owner};
-use crate::{App, Event, Message, Reply, Whose};
+use crate::inference::{Event, Reply};
+use cairn_prompt::Message;
+use cairn_runtime::CacheScope;
 
 /// The most characters of a title.
 const LONGEST: usize = 60;
@@ -50,21 +53,21 @@ fn shortened(line: &str) -> String {
     format!("{}…", cut[..at_word.unwrap_or(end)].trim_end())
 }
 
-impl App {
+impl ChatSessions {
     /// Has the model name a conversation that has its first answer, once nothing else is computed.
     pub(super) async fn entitle(self, live: Arc<Live>, chats: Arc<Chats>) {
         let id = live.chat.clone();
-        let wanted = self.settings.chat_titles && !is_temporary(&id) && !live.is_built_in;
+        let wanted = self.settings.chats.titles && !is_temporary(&id) && !live.is_built_in;
         let may = |chats: &Chats| {
             let chat = chats.chat(&id).ok()?;
-            (chat.titled <= Titled::FirstWords && chat.listed.messages == 2).then_some(())
+            (chat.title_source <= TitleSource::FirstWords && chat.row.messages == 2).then_some(())
         };
         if !wanted || may(&chats).is_none() {
             return;
         }
         for _ in 0..ATTEMPTS {
             tokio::time::sleep(IDLE).await;
-            if lock(&self.notebook.live).is_empty() && self.engine.loaded().iter().all(|loaded| loaded.leases == 0) {
+            if self.state.live.lock().is_empty() && self.inference.loaded().iter().all(|loaded| loaded.leases == 0) {
                 break;
             }
         }
@@ -72,24 +75,23 @@ impl App {
             return;
         }
         let Ok(path) = chats.path(&id, None, None, usize::MAX) else { return };
-        if path.messages.last().is_none_or(|last| last.said.state != State::Complete) {
+        if path.messages.last().is_none_or(|last| last.body.state != MessageState::Complete) {
             return;
         }
         let mut chat = live.request.clone();
         chat.messages.extend(path.messages.last().map(|last| Message {
-            role: last.said.role.clone(),
-            content: last.said.content.clone(),
-            thinking: last.said.thinking.clone(),
+            thinking: last.body.thinking.clone(),
+            ..Message::new(&last.body.role, &last.body.content)
         }));
-        chat.messages.push(Message { role: "user".to_owned(), content: REQUEST.to_owned(), thinking: None });
+        chat.messages.push(Message::new("user", REQUEST));
         let mut options = chat.options.take().unwrap_or_default();
         options
             .extend(Map::from_iter([("num_predict".to_owned(), json!(TOKENS)), ("temperature".to_owned(), json!(0))]));
         chat.options = Some(options);
         chat.think = chat.think.map(|_| cairn_wire::Think::Switch(false));
         chat.begun = None;
-        chat.whose = Whose { owner: Some(owner(&id)), ..Whose::default() };
-        let Ok(Reply::Answer(mut answer)) = self.chat(chat).await else { return };
+        chat.whose = CacheScope { owner: Some(owner(&id)), ..CacheScope::default() };
+        let Ok(Reply::Answer(mut answer)) = self.inference.chat(chat).await else { return };
         let mut title = String::new();
         while let Some(event) = answer.next().await {
             match event {
@@ -102,8 +104,8 @@ impl App {
         if title.is_empty() {
             return;
         }
-        if let Ok(Some(chat)) = chats.entitle(&id, &title, Titled::Model) {
-            self.told(chat.listed);
+        if let Ok(Some(chat)) = chats.set_title(&id, &title, TitleSource::Model) {
+            self.notify(chat.row);
         }
     }
 }

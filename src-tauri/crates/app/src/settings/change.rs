@@ -3,24 +3,19 @@
 //! A change is checked as a whole, by the reader that reads the file at the next start, then written to `config.toml`, then
 //! applied as far as it can be without a restart. What cannot is told row by row: what is set is held against what holds.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard};
+use std::path::PathBuf;
+use std::sync::Arc;
 
-use cairn_tier::Place;
 use cairn_wire::KeepAlive;
 
-use super::address;
 use super::config_file::ConfigFile;
-use super::table::{Row, TABLE};
+use super::load::Settings;
+use super::origin::{Assigned, Origin};
+use super::row::Row;
+use super::table::TABLE;
 use super::value::{self, Value};
-use super::{Origin, Said, Settings};
-use crate::cache::{LimitChange, LimitError};
-use crate::{App, Error};
-
-/// The most requests or models at a time: room is made for each of them.
-const MAX_AT_ONCE: usize = 4096;
-const UNHARMED: &str = "no code panics while it holds the lock";
 
 /// Every setting that a file can set.
 #[derive(Debug, Clone)]
@@ -79,7 +74,7 @@ pub struct WrongSetting {
 
 /// What holds of the settings that can change while the daemon runs.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct LiveValues {
     holding: Mutex<Holding>,
     /// One change at a time.
     changing: Mutex<()>,
@@ -93,10 +88,10 @@ struct Holding {
     context_tokens: Option<u32>,
 }
 
-impl Held {
+impl LiveValues {
     pub(crate) fn of(settings: &Settings) -> Self {
-        let texts = settings.said.iter().map(|said| said.text.clone()).collect();
-        let (keep_alive, context_tokens) = (settings.keep_alive, settings.context_tokens);
+        let texts = settings.assigned.iter().map(|said| said.text.clone()).collect();
+        let (keep_alive, context_tokens) = (settings.engine.keep_alive, settings.engine.context_tokens);
         Self { holding: Mutex::new(Holding { texts, keep_alive, context_tokens }), changing: Mutex::default() }
     }
 
@@ -111,35 +106,71 @@ impl Held {
     }
 
     fn holding(&self) -> MutexGuard<'_, Holding> {
-        self.holding.lock().expect(UNHARMED)
+        self.holding.lock()
     }
 }
 
-impl App {
+/// What the parts of a running daemon do when a setting changes.
+pub trait Apply: Send + Sync {
+    /// Checks a value that its reader accepts.
+    ///
+    /// # Errors
+    /// Why the value cannot be used, for people.
+    fn check(&self, row: &Row, next: &Settings) -> Result<(), String>;
+
+    /// Applies a setting to the running daemon. Returns whether it is in effect now; otherwise it is at the next start.
+    fn apply(&self, row: &Row, next: &Settings) -> bool;
+
+    /// The value of a setting that a version before `config.toml` stored elsewhere.
+    fn older_value(&self, row: &Row) -> Option<String>;
+
+    /// Forgets what a version before `config.toml` stored for these keys.
+    fn forget_older(&self, keys: &[&str]);
+}
+
+/// The handle of the settings: reads them as they are in effect, and changes them. Clones share everything.
+#[derive(Clone)]
+pub struct SettingsStore {
+    settings: Arc<Settings>,
+    live: Arc<LiveValues>,
+    parts: Arc<dyn Apply>,
+}
+
+impl SettingsStore {
+    pub(crate) fn new(settings: &Arc<Settings>, live: &Arc<LiveValues>, parts: Arc<dyn Apply>) -> Self {
+        Self { settings: Arc::clone(settings), live: Arc::clone(live), parts }
+    }
+
+    /// The settings that were in effect when the daemon started.
+    #[must_use]
+    pub fn at_start(&self) -> &Settings {
+        &self.settings
+    }
+
     /// Every setting that a file can set, as it is set. Reads the file.
     #[must_use]
-    pub fn setting_table(&self) -> SettingTable {
+    pub fn table(&self) -> SettingTable {
         self.table_of(&ConfigFile::read(&self.settings.sources.path()))
     }
 
     /// What is set in place of a text, `chats.titles` for instance; the default where nobody did.
     #[must_use]
-    pub fn setting(&self, key: &str) -> Option<Value> {
-        self.setting_table().rows.into_iter().find(|row| row.row.key == Some(key)).and_then(|row| row.value)
+    pub fn value(&self, key: &str) -> Option<Value> {
+        self.table().rows.into_iter().find(|row| row.row.key == Some(key)).and_then(|row| row.value)
     }
 
     /// Changes settings, all of them or none; no value means the default. Blocks.
     ///
     /// # Errors
     /// Values that cannot be, by key; or that the file cannot be read or written.
-    pub fn change_settings(&self, changes: &BTreeMap<String, Option<Value>>) -> Result<SettingTable, Error> {
-        let _one = self.held.changing.lock().expect(UNHARMED);
+    pub fn change(&self, changes: &BTreeMap<String, Option<Value>>) -> Result<SettingTable, SettingsError> {
+        let _one = self.live.changing.lock();
         let sources = &self.settings.sources;
         let mut file = ConfigFile::read(&sources.path());
         if let Some(why) = file.trouble {
-            return Err(SettingsError::File { path: sources.path(), why }.into());
+            return Err(SettingsError::File { path: sources.path(), why });
         }
-        let before = sources.merged(&file).said;
+        let before = sources.merged(&file).assigned;
         let mut wrong = Vec::new();
         let mut changed = Vec::new();
         for (key, value) in changes {
@@ -159,16 +190,17 @@ impl App {
         let next = Settings::with(sources.clone(), &file);
         for at in &changed {
             let row = &TABLE[*at];
-            let text = next.said[*at].text.as_deref();
-            if let (Some(key), Err(reason)) = (row.key, self.check_setting(row, text, &next)) {
+            let text = next.assigned[*at].text.as_deref();
+            if let (Some(key), Err(reason)) = (row.key, self.check(row, text, &next)) {
                 wrong.push(WrongSetting { key: key.to_owned(), reason });
             }
         }
         if !wrong.is_empty() {
-            return Err(SettingsError::Wrong(wrong).into());
+            return Err(SettingsError::Wrong(wrong));
         }
         file.write().map_err(SettingsError::Unwritten)?;
-        self.forget_limits(&changed);
+        let keys: Vec<&str> = changed.iter().filter_map(|at| TABLE[*at].key).collect();
+        self.parts.forget_older(&keys);
         for at in changed {
             self.apply(at, &next);
         }
@@ -177,112 +209,66 @@ impl App {
 
     fn table_of(&self, file: &ConfigFile) -> SettingTable {
         let sources = &self.settings.sources;
-        let said = sources.merged(file).said;
-        let held = self.held.holding();
-        let row = |(at, (row, said)): (usize, (&'static Row, Said))| {
+        let said = sources.merged(file).assigned;
+        let held = self.live.holding();
+        let row = |(at, (row, said)): (usize, (&'static Row, Assigned))| {
             row.key?;
-            let kept = self.kept_limit(row).filter(|_| said.origin == Origin::Default);
+            let kept = self.parts.older_value(row).filter(|_| said.origin == Origin::Default);
             let (origin, text) = match kept {
                 Some(text) => (Origin::File, Some(text)),
                 None => (said.origin, said.text.clone()),
             };
-            let default = (!row.words).then(|| value::shown(row, row.default)).flatten();
+            let default = (!row.has_default_in_words).then(|| value::shown(row, row.default)).flatten();
             Some(SettingRow {
                 row,
                 value: text.as_deref().and_then(|text| value::shown(row, text)).or_else(|| default.clone()),
                 default,
                 origin,
                 // What nobody but clients reads holds at once.
-                restart: row.name.is_some() && said.text != held.texts[at],
+                restart: row.variable.is_some() && said.text != held.texts[at],
             })
         };
         let rows = TABLE.iter().zip(said).enumerate().filter_map(row).collect();
         SettingTable { path: sources.path(), trouble: file.trouble.clone(), rows }
     }
 
-    /// What the reader does not know of a value: what this machine makes of it.
-    fn check_setting(&self, row: &Row, text: Option<&str>, next: &Settings) -> Result<(), String> {
-        if row.name.is_some_and(|name| next.unread.contains(&name)) {
-            return Err(format!("this cannot be read as what it is: {}", row.about));
+    /// Checks what the reader of the settings cannot know: whether this machine can use the value.
+    fn check(&self, row: &Row, text: Option<&str>, next: &Settings) -> Result<(), String> {
+        if row.variable.is_some_and(|name| next.unread.contains(&name)) {
+            return Err(format!("this cannot be read as: {}", row.about));
         }
-        let limits = |change: LimitChange| self.check_limits(&change).map_err(|error: LimitError| error.to_string());
-        let downloads = &next.downloads;
-        match row.key {
-            Some("cache.ram") => limits(LimitChange { ram_bytes: next.tiers.ram_bytes, ..LimitChange::default() }),
-            Some("cache.folder_size") => {
-                let folder_bytes = next.tiers.folder_bytes.filter(|bytes| *bytes > 0);
-                limits(LimitChange { folder_bytes, ..LimitChange::default() })
-            }
-            Some("cache.folder") => limits(LimitChange { folder: next.tiers.folder.clone(), ..LimitChange::default() }),
-            Some("server.host") => text.map_or(Ok(()), address::check),
-            Some("engine.parallel" | "engine.max_loaded") => at_most(text, MAX_AT_ONCE),
-            Some("models.folder") if next.library.exists() && !next.library.is_dir() => {
-                Err("that is a file and no folder".to_owned())
-            }
-            Some("network.ca_file") => is_file(downloads.ca_file.as_deref()),
-            Some("network.key") => is_file(downloads.foreign_key.as_deref()),
-            Some("network.auth_file") => is_file(downloads.foreign_logins.as_deref()),
-            Some("engine.kernel") => match &next.kernel {
-                Some(asked) if !self.kernels().iter().any(|kernel| kernel.usable && kernel.name == asked) => {
-                    Err("this machine has no such variant; /app/hardware lists them".to_owned())
-                }
-                _ => Ok(()),
-            },
-            _ => Ok(()),
-        }
+        text.map_or(Ok(()), row.check)?;
+        self.parts.check(row, next)
     }
 
-    /// Has a change hold at once, where that can be.
+    /// Applies a change to the running daemon if that is possible.
     fn apply(&self, at: usize, next: &Settings) {
-        let mut held = self.held.holding();
-        let holds = match TABLE[at].key {
-            Some("cache.ram") => next.tiers.ram_bytes.is_some_and(|bytes| self.set_budget(Place::Ram, bytes)),
-            Some("cache.folder_size") => {
-                let bytes = next.tiers.folder_bytes.filter(|bytes| *bytes > 0);
-                bytes.is_some_and(|bytes| self.set_budget(Place::Ssd, bytes))
-            }
-            Some("downloads.limit") => {
-                self.set_download_limit(next.downloads.limit_bytes_per_s);
-                true
-            }
+        let mut held = self.live.holding();
+        let is_in_effect = match TABLE[at].key {
             Some("engine.keep_alive") => {
-                held.keep_alive = next.keep_alive;
+                held.keep_alive = next.engine.keep_alive;
                 true
             }
             Some("engine.context") => {
-                held.context_tokens = next.context_tokens;
+                held.context_tokens = next.engine.context_tokens;
                 true
             }
-            _ => false,
+            _ => self.parts.apply(&TABLE[at], next),
         };
-        if holds {
-            held.texts[at].clone_from(&next.said[at].text);
+        if is_in_effect {
+            held.texts[at].clone_from(&next.assigned[at].text);
         }
     }
 }
 
 /// What goes before the file cannot be changed in it.
-fn refuse_set(said: &Said) -> Result<(), String> {
+fn refuse_set(said: &Assigned) -> Result<(), String> {
     match said.origin {
         Origin::Environment(variable) => {
             Err(format!("{variable} is set in the daemon's environment, which goes before config.toml"))
         }
         Origin::Flag => Err("it is set on the daemon's command line, which goes before config.toml".to_owned()),
         Origin::Default | Origin::File => Ok(()),
-    }
-}
-
-fn at_most(text: Option<&str>, most: usize) -> Result<(), String> {
-    match text.and_then(|text| text.parse::<usize>().ok()) {
-        Some(count) if count > most => Err(format!("it is at most {most}")),
-        _ => Ok(()),
-    }
-}
-
-fn is_file(path: Option<&Path>) -> Result<(), String> {
-    match path {
-        Some(path) if !path.is_file() => Err("there is no such file".to_owned()),
-        _ => Ok(()),
     }
 }
 

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use cairn_disk::{Disk, Mode, RealDisk};
 use toml_edit::{Document, DocumentMut, Item, TableLike};
 
-use super::table::{Row, TABLE};
+use super::row::Row;
+use super::table::TABLE;
 use super::value::{self, Value};
 
 /// What a new file begins with.

@@ -2,21 +2,22 @@
 
 use std::fmt::Write;
 
-use super::table::{Applies, Kind, Row, TABLE};
+use super::row::{Applies, Kind, Row};
+use super::table::TABLE;
 
 const FITS: &str = "writing into a string does not fail";
 
 /// The table as text, for `--help`.
 #[must_use]
 pub fn help() -> String {
-    let width = TABLE.iter().filter_map(|row| row.name.or(row.key)).map(str::len).max().unwrap_or(0);
+    let width = TABLE.iter().filter_map(|row| row.variable.or(row.key)).map(str::len).max().unwrap_or(0);
     let mut text = "Environment, and keys of config.toml, over which the environment goes:\n".to_owned();
-    for (row, name) in TABLE.iter().filter_map(|row| Some((row, row.name?))) {
+    for (row, name) in TABLE.iter().filter_map(|row| Some((row, row.variable?))) {
         let key = row.key.map(|key| format!(" [key: {key}]")).unwrap_or_default();
         writeln!(text, "  {name:width$}  {} [default: {}]{key}", row.about, row.default).expect(FITS);
     }
     text.push_str("\nIn config.toml only:\n");
-    for (row, key) in TABLE.iter().filter(|row| row.name.is_none()).filter_map(|row| Some((row, row.key?))) {
+    for (row, key) in TABLE.iter().filter(|row| row.variable.is_none()).filter_map(|row| Some((row, row.key?))) {
         writeln!(text, "  {key:width$}  {} [default: {}]", row.about, row.default).expect(FITS);
     }
     text
@@ -42,14 +43,15 @@ holds as the last column says.
                 "| key | environment | what it does | value | default | a change holds |\n|---|---|---|---|---|---|";
             writeln!(text, "\n## {}\n\n{heading}", row.group()).expect(FITS);
         }
-        let names: Vec<String> = row.name.into_iter().chain(row.also).map(|name| format!("`{name}`")).collect();
-        let default = if row.words { row.default.to_owned() } else { format!("`{}`", row.default) };
+        let names: Vec<String> =
+            row.variable.into_iter().chain(row.fallback_variable).map(|name| format!("`{name}`")).collect();
+        let default = if row.has_default_in_words { row.default.to_owned() } else { format!("`{}`", row.default) };
         let (names, about, value) = (names.join(", "), cell(row.about), value(row));
         writeln!(text, "| `{key}` | {names} | {about} | {value} | {} | {} |", cell(&default), applies(row))
             .expect(FITS);
     }
     text.push_str("\n## Environment only\n\n| environment | what it does | default |\n|---|---|---|\n");
-    for (row, name) in TABLE.iter().filter(|row| row.key.is_none()).filter_map(|row| Some((row, row.name?))) {
+    for (row, name) in TABLE.iter().filter(|row| row.key.is_none()).filter_map(|row| Some((row, row.variable?))) {
         writeln!(text, "| `{name}` | {} | {} |", cell(row.about), cell(row.default)).expect(FITS);
     }
     text
@@ -89,9 +91,9 @@ mod tests {
     #[test]
     fn both_have_every_row() {
         let (help, document) = (help(), document());
-        for row in TABLE {
+        for row in &TABLE {
             for text in [&help, &document] {
-                let named = [row.name, row.key].into_iter().flatten().all(|name| text.contains(name));
+                let named = [row.variable, row.key].into_iter().flatten().all(|name| text.contains(name));
                 assert!(named && text.contains(row.about), "{row:?} is missing");
             }
         }

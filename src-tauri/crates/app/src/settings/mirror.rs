@@ -1,25 +1,8 @@
-//! Settings of the mirror: whether it asks registries for what it lacks, and which ones.
+//! Values of the sharing settings: what the mirror fetches, and which proxies are trusted.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use cairn_store::ModelRef;
-
-use super::{Reader, is_true};
-use crate::Places;
-
-/// What this machine fetches for the clients of its `/v2`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MirrorSettings {
-    /// `CAIRN_MIRROR`.
-    pub fetches: bool,
-    /// `CAIRN_MIRROR_ORIGINS`. The first is the one that clients mean who name none; there is at least one.
-    pub origins: Vec<MirroredOrigin>,
-    /// `CAIRN_TRUSTED_PROXIES`: reverse proxies in front of `/v2`, which are believed on whom they speak for.
-    pub trusted_proxies: Vec<IpAddr>,
-    /// Where the keys are listed for whose owners models are fetched.
-    pub clients_file: PathBuf,
-}
 
 /// Models that a mirror fetches.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,36 +15,14 @@ pub struct MirroredOrigin {
     pub insecure: bool,
 }
 
-impl MirrorSettings {
-    pub(super) fn load(read: &mut Reader<'_>, places: &Places) -> Self {
-        let usual = || vec![origin("registry.ollama.ai/library").expect("the default can be read")];
-        Self {
-            fetches: read.text("CAIRN_MIRROR").is_some_and(is_true),
-            origins: read.parsed("CAIRN_MIRROR_ORIGINS", origins).unwrap_or_else(usual),
-            trusted_proxies: read.parsed("CAIRN_TRUSTED_PROXIES", proxies).unwrap_or_default(),
-            clients_file: places.data.join("mirror-clients.json"),
-        }
-    }
-
-    /// The origin that a name belongs to, if it is one of those that are fetched from.
-    #[must_use]
-    pub fn origin_of(&self, name: &ModelRef) -> Option<&MirroredOrigin> {
-        self.origins.iter().find(|origin| {
-            let namespace = origin.namespace.as_deref();
-            origin.host.eq_ignore_ascii_case(name.host())
-                && namespace.is_none_or(|only| only.eq_ignore_ascii_case(name.namespace()))
-        })
-    }
-}
-
 /// `127.0.0.1, ::1`.
-fn proxies(text: &str) -> Option<Vec<IpAddr>> {
+pub(super) fn proxies(text: &str) -> Option<Vec<IpAddr>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     items.map(|item| item.parse::<IpAddr>().ok().map(|ip| ip.to_canonical())).collect()
 }
 
 /// `registry.ollama.ai/library, hf.co, http://registry.lan:5000/models`.
-fn origins(text: &str) -> Option<Vec<MirroredOrigin>> {
+pub(super) fn origins(text: &str) -> Option<Vec<MirroredOrigin>> {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     let origins: Option<Vec<_>> = items.map(origin).collect();
     origins.filter(|origins| !origins.is_empty())
@@ -116,18 +77,5 @@ mod tests {
         check("", Some(&[]));
         check("10.0.0.0/8", None);
         check("nas", None);
-    }
-
-    #[test]
-    fn a_name_is_of_an_origin_or_of_none() {
-        let origins = origins("registry.ollama.ai/library,hf.co").unwrap();
-        let settings = MirrorSettings { fetches: true, origins, trusted_proxies: vec![], clients_file: PathBuf::new() };
-        let check = |name: &str, expected: bool| {
-            assert_eq!(settings.origin_of(&name.parse().unwrap()).is_some(), expected, "{name:?}");
-        };
-        check("llama3", true);
-        check("someone/llama3", false);
-        check("hf.co/anyone/m:Q4_0", true);
-        check("example.org/library/m", false);
     }
 }

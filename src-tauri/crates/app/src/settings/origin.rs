@@ -6,10 +6,11 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::config_file::ConfigFile;
-use super::table::{Row, TABLE};
+use super::env::Env;
+use super::places::Places;
+use super::row::Row;
+use super::table::TABLE;
 use super::value::{self, Value};
-use super::{RemotePlace, tiers};
-use crate::{Env, Places};
 
 /// Where a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +93,7 @@ impl fmt::Debug for Sources {
 
 /// What was said of one row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Assigned {
     pub(super) origin: Origin,
     /// In the environment's form; none by default.
     pub(super) text: Option<String>,
@@ -103,7 +104,7 @@ pub(super) struct Merged {
     /// The environment, with what others say in it.
     pub(super) env: Env,
     /// By row of the table.
-    pub(super) said: Vec<Said>,
+    pub(super) assigned: Vec<Assigned>,
     /// Values that are none of their kind.
     pub(super) warnings: Vec<(&'static Row, String)>,
 }
@@ -120,46 +121,49 @@ impl Sources {
         self.places.config_file()
     }
 
-    /// A remote place, with the credentials that the environment has for it.
-    pub(super) fn remote_place(&self, text: &str) -> Option<RemotePlace> {
-        let mut env = self.env.clone();
-        env.set("OLLAMA_KV_TIER_REMOTE", text);
-        tiers::remote(text, &env)
+    /// The environment, without the file and flags.
+    pub(super) fn env(&self) -> &Env {
+        &self.env
     }
 
     pub(super) fn merged(&self, file: &ConfigFile) -> Merged {
-        let mut merged = Merged { env: self.env.clone(), said: Vec::with_capacity(TABLE.len()), warnings: Vec::new() };
-        for row in TABLE {
-            let said = self.said(row, file, &mut merged.warnings);
-            if let (Origin::File | Origin::Flag, Some(name), Some(text)) = (said.origin, row.name, &said.text) {
+        let mut merged =
+            Merged { env: self.env.clone(), assigned: Vec::with_capacity(TABLE.len()), warnings: Vec::new() };
+        for row in &TABLE {
+            let assigned = self.assigned(row, file, &mut merged.warnings);
+            if let (Origin::File | Origin::Flag, Some(name), Some(text)) =
+                (assigned.origin, row.variable, &assigned.text)
+            {
                 merged.env.set(name, text);
             }
-            merged.said.push(said);
+            merged.assigned.push(assigned);
         }
         merged
     }
 
-    fn said(&self, row: &'static Row, file: &ConfigFile, warnings: &mut Vec<(&'static Row, String)>) -> Said {
+    fn assigned(&self, row: &'static Row, file: &ConfigFile, warnings: &mut Vec<(&'static Row, String)>) -> Assigned {
         if let Some(flag) = self.flags.iter().rev().find(|flag| flag.row.key == row.key && row.key.is_some()) {
-            return Said { origin: Origin::Flag, text: Some(flag.text.clone()) };
+            return Assigned { origin: Origin::Flag, text: Some(flag.text.clone()) };
         }
-        if let Some(name) = row.name.into_iter().chain(row.also).find(|name| self.env.path(name).is_some()) {
+        if let Some(name) =
+            row.variable.into_iter().chain(row.fallback_variable).find(|name| self.env.path(name).is_some())
+        {
             let raw = || self.env.path(name).map(|text| text.to_string_lossy().into_owned());
-            return Said {
+            return Assigned {
                 origin: Origin::Environment(name),
                 text: self.env.text(name).map(str::to_owned).or_else(raw),
             };
         }
-        if let Some(name) = row.name.filter(|name| row.blank && self.env.is_blank(name)) {
-            return Said { origin: Origin::Environment(name), text: Some(String::new()) };
+        if let Some(name) = row.variable.filter(|name| row.can_be_blank && self.env.is_blank(name)) {
+            return Assigned { origin: Origin::Environment(name), text: Some(String::new()) };
         }
         match file.text(row) {
-            Some(Ok(text)) => Said { origin: Origin::File, text: Some(text) },
+            Some(Ok(text)) => Assigned { origin: Origin::File, text: Some(text) },
             Some(Err(reason)) => {
                 warnings.push((row, reason));
-                Said { origin: Origin::Default, text: None }
+                Assigned { origin: Origin::Default, text: None }
             }
-            None => Said { origin: Origin::Default, text: None },
+            None => Assigned { origin: Origin::Default, text: None },
         }
     }
 }
@@ -167,7 +171,8 @@ impl Sources {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Settings, System};
+    use crate::settings::Settings;
+    use crate::settings::places::System;
 
     #[test]
     fn flags_go_before_the_environment_and_that_before_the_file() {
@@ -188,9 +193,10 @@ mod tests {
         check("CAIRN_KV_RAM", Origin::Flag);
         check("OLLAMA_CONTEXT_LENGTH", Origin::Flag);
         check("OLLAMA_MAX_LOADED_MODELS", Origin::Default);
-        assert_eq!((settings.max_queue, settings.parallel, settings.max_loaded), (7, Some(4), None), "numbers");
-        assert_eq!((settings.tiers.ram_bytes, settings.context_tokens), (Some(2_000_000_000), Some(100)), "flags");
-        assert!(settings.hide_pebble, "a switch of the file");
+        let engine = &settings.engine;
+        assert_eq!((engine.max_queue, engine.parallel, engine.max_loaded), (7, 4, 3), "numbers");
+        assert_eq!((settings.tiers.values.ram_bytes, engine.context_tokens), (Some(2_000_000_000), Some(100)), "flags");
+        assert!(settings.models.hide_pebble, "a switch of the file");
         let warnings = settings.warnings.join("\n");
         assert!(warnings.contains("engine.max_loaded") && warnings.contains("engine.keep_alive"), "{warnings}");
         assert_eq!(settings.warnings.len(), 2, "{warnings}");

@@ -1,4 +1,4 @@
-//! Settings of the tiers that keep computed prefixes.
+//! Values of the cache settings: remote tiers, compression, encryption, times to live.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,13 +6,9 @@ use std::time::Duration;
 
 use cairn_wire::go_duration;
 
-use super::{Reader, bytes, is_true};
-use crate::{Env, Places};
+use super::downloads::bytes;
+use super::env::Env;
 
-/// How long prefixes are kept that nobody uses, unless the settings say otherwise.
-const TTL: Duration = Duration::from_secs(30 * 24 * 3600);
-/// Bytes that the folder is written on one day, unless the settings say otherwise: what a disk endures for years.
-const DAILY_WRITE_BYTES: u64 = 54_000_000_000;
 /// What addresses of buckets begin with, and whose credentials they need.
 const BUCKETS: [(&str, &str); 9] = [
     ("s3", "s3"),
@@ -62,47 +58,6 @@ const CREDENTIALS: &[(&str, &[Credential])] = &[
 /// A setting of a bucket, and the variables that say it, the first one first.
 type Credential = (&'static str, &'static [&'static str]);
 
-/// Where computed prefixes are kept when their pages or their model leave memory.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TierSettings {
-    /// `CAIRN_KV_RAM`.
-    pub ram_bytes: Option<u64>,
-    /// `OLLAMA_KV_TIER_LOCAL`; none where `OLLAMA_KV_TIERING` is off, or it may hold nothing.
-    pub folder: Option<PathBuf>,
-    /// `OLLAMA_KV_TIER_LOCAL_GB`, in bytes.
-    pub folder_bytes: Option<u64>,
-    /// `OLLAMA_KV_TIER_REMOTE`; none where `OLLAMA_KV_TIERING` is off.
-    pub remote: Option<RemotePlace>,
-    /// `OLLAMA_KV_TIER_REMOTE_GB`, in bytes.
-    pub remote_bytes: Option<u64>,
-    /// `OLLAMA_KV_TIER_COMPRESS`; unset leaves it to each place.
-    pub compress: Option<Compress>,
-    /// `CAIRN_KV_TTL`; none keeps prefixes as long as there is room.
-    pub ttl: Option<Duration>,
-    /// `CAIRN_KV_ENCRYPT`: whether files in the folder are sealed.
-    pub seals_folder: bool,
-    /// `CAIRN_KV_ENCRYPT`: whether files elsewhere are sealed.
-    pub seals_remote: bool,
-    /// `CAIRN_KV_DAILY_WRITE`, for the folder; none for no limit.
-    pub daily_write_bytes: Option<u64>,
-    /// `CAIRN_KV_RESERVE`.
-    pub reserve_bytes: Option<u64>,
-    /// `CAIRN_KV_WEIGH`: whether prefixes are kept and brought back only where that is quicker than computing them.
-    pub weigh: bool,
-    /// What names chunks and tells files that are ours.
-    pub secret_file: PathBuf,
-    /// What seals them, where no keychain has it.
-    pub key_file: PathBuf,
-    /// `CAIRN_KV_KEYCHAIN`.
-    pub keychain: bool,
-    /// What is remembered of chunks beyond what their files say.
-    pub index_file: PathBuf,
-    /// What is known of files outside the libraries, so that their prefixes are found again.
-    pub digests_file: PathBuf,
-    /// Which shares have been used, so that one that is not mounted is not taken for an empty one.
-    pub shares_folder: PathBuf,
-}
-
 /// How rows are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compress {
@@ -151,40 +106,26 @@ impl fmt::Debug for RemotePlace {
     }
 }
 
-impl TierSettings {
-    pub(super) fn load(read: &mut Reader<'_>, env: &Env, places: &Places) -> Self {
-        let on = read.text("OLLAMA_KV_TIERING").is_none_or(is_true);
-        let folder = env.full_path("OLLAMA_KV_TIER_LOCAL").unwrap_or_else(|| places.cache.join("kv"));
-        let remote = read.parsed("OLLAMA_KV_TIER_REMOTE", |text| remote(text, env));
-        let folder_bytes = read.parsed("OLLAMA_KV_TIER_LOCAL_GB", gib);
-        let [seals_folder, seals_remote] = read.parsed("CAIRN_KV_ENCRYPT", seals).unwrap_or([false, true]);
-        // Where one folder has all that is Cairn's, the key is there too.
-        let keychain = read.parsed("CAIRN_KV_KEYCHAIN", switch).unwrap_or(env.path("CAIRN_HOME").is_none());
-        Self {
-            ram_bytes: read.parsed("CAIRN_KV_RAM", bytes),
-            index_file: places.cache.join("kv-index.redb"),
-            folder: (on && folder_bytes != Some(0)).then_some(folder),
-            folder_bytes,
-            remote: remote.filter(|_| on),
-            remote_bytes: read.parsed("OLLAMA_KV_TIER_REMOTE_GB", gib),
-            compress: read.parsed("OLLAMA_KV_TIER_COMPRESS", Compress::parse),
-            ttl: read.parsed("CAIRN_KV_TTL", ttl).unwrap_or(Some(TTL)),
-            seals_folder,
-            seals_remote,
-            daily_write_bytes: read.parsed("CAIRN_KV_DAILY_WRITE", daily).unwrap_or(Some(DAILY_WRITE_BYTES)),
-            reserve_bytes: read.parsed("CAIRN_KV_RESERVE", bytes),
-            weigh: read.text("CAIRN_KV_WEIGH").is_none_or(is_true),
-            secret_file: places.data.join("kv-secret"),
-            key_file: places.data.join("kv-key"),
-            keychain,
-            digests_file: places.cache.join("file-digests.json"),
-            shares_folder: places.data.join("kv-shares"),
+/// Which files of prefixes are encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Encrypt {
+    /// Those in the folder.
+    pub folder: bool,
+    /// Those of the remote tier.
+    pub remote: bool,
+}
+
+impl Encrypt {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("remote") {
+            return Some(Self { folder: false, remote: true });
         }
+        switch(text).map(|on| Self { folder: on, remote: on })
     }
 }
 
 impl Compress {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         match text.to_ascii_lowercase().as_str() {
             "compact" => Some(Self::Compact),
             "lossless" => Some(Self::On),
@@ -194,17 +135,12 @@ impl Compress {
 }
 
 /// A word for yes or for no. A slip of the pen here would cost privacy or exactness, so other words are neither.
-fn switch(text: &str) -> Option<bool> {
+pub(super) fn switch(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "t" | "true" | "on" | "yes" => Some(true),
         "0" | "f" | "false" | "off" | "no" => Some(false),
         _ => None,
     }
-}
-
-/// Whether the folder is sealed, and the remote place.
-fn seals(text: &str) -> Option<[bool; 2]> {
-    if text.eq_ignore_ascii_case("remote") { Some([false, true]) } else { switch(text).map(|on| [on; 2]) }
 }
 
 pub(super) fn gib(text: &str) -> Option<u64> {
@@ -214,12 +150,12 @@ pub(super) fn gib(text: &str) -> Option<u64> {
 }
 
 /// Bytes; none where there is no limit.
-fn daily(text: &str) -> Option<Option<u64>> {
+pub(super) fn daily(text: &str) -> Option<Option<u64>> {
     if text.eq_ignore_ascii_case("none") { Some(None) } else { bytes(text).map(Some) }
 }
 
 /// `30d`, `12h30m`; none for ever.
-fn ttl(text: &str) -> Option<Option<Duration>> {
+pub(super) fn ttl(text: &str) -> Option<Option<Duration>> {
     const DAY: u64 = 24 * 3600;
     if text.eq_ignore_ascii_case("never") || text.starts_with('-') {
         return Some(None);
@@ -252,8 +188,7 @@ pub(super) fn remote(text: &str, env: &Env) -> Option<RemotePlace> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::places::System;
-    use crate::settings::Settings;
+    use crate::settings::{CacheSettings, Places, Settings, System};
 
     fn load(variables: &[(&str, &str)]) -> Settings {
         let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
@@ -261,10 +196,10 @@ mod tests {
     }
 
     /// What is read of a variable, and whether a warning names it.
-    fn check<T: PartialEq + fmt::Debug>(name: &str, field: fn(&TierSettings) -> T, cases: &[(&str, T, bool)]) {
+    fn check<T: PartialEq + fmt::Debug>(name: &str, field: fn(&CacheSettings) -> T, cases: &[(&str, T, bool)]) {
         for (value, expected, warns) in cases {
             let settings = load(&[(name, value)]);
-            assert_eq!(field(&settings.tiers), *expected, "{name}={value}");
+            assert_eq!(field(&settings.tiers.values), *expected, "{name}={value}");
             let warned = settings.warnings.iter().any(|warning| warning.contains(name));
             assert_eq!(warned, *warns, "{name}={value}: {:?}", settings.warnings);
         }
@@ -314,7 +249,7 @@ mod tests {
         );
         check(
             "CAIRN_KV_ENCRYPT",
-            |tiers| [tiers.seals_folder, tiers.seals_remote],
+            |tiers| [tiers.encrypt.folder, tiers.encrypt.remote],
             &[
                 ("on", [true, true], false),
                 ("off", [false, false], false),
@@ -327,7 +262,7 @@ mod tests {
             |tiers| tiers.reserve_bytes,
             &[("1G", Some(1_000_000_000), false), ("", None, false)],
         );
-        let cap = Some(DAILY_WRITE_BYTES);
+        let cap = Some(54_000_000_000);
         check(
             "CAIRN_KV_DAILY_WRITE",
             |tiers| tiers.daily_write_bytes,

@@ -5,8 +5,10 @@
 
 use std::path::Path;
 
-use super::table::{Kind, Row};
-use super::{bytes, is_true, tiers};
+use super::downloads::bytes;
+use super::reader::is_true;
+use super::row::{Kind, Row};
+use super::tiers;
 
 /// The longest text: long lists of shortcuts or origins have room, and so has the file with all of them.
 const MAX_TEXT_BYTES: usize = 16 << 10;
@@ -67,7 +69,7 @@ pub(super) fn shown(row: &Row, text: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::TABLE;
+    use crate::settings::table::TABLE;
 
     #[test]
     fn a_value_survives_the_environments_form() {

@@ -1,16 +1,16 @@
-//! Databases of Ollama's app as it makes them, and others in their place.
+//! Databases of Ollama's app in several schemas, and hostile files.
 
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use super::*;
-use crate::{Chats, Trashed, Which};
+use crate::{ChatFilter, Chats, TrashPolicy};
 
-/// Long past the moment at which anything of this is read.
-const SOON: Duration = Duration::from_secs(20);
+/// Timeout of a read that must not block.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// As layout 2 had it, which had no attachments.
+/// Schema 2, without attachments.
 const FIRST: &str = "
     CREATE TABLE settings (id INTEGER PRIMARY KEY, schema_version INTEGER NOT NULL DEFAULT 2);
     CREATE TABLE chats (id TEXT PRIMARY KEY, title TEXT NOT NULL DEFAULT '',
@@ -32,18 +32,18 @@ const LATER: &str = "
     INSERT INTO attachments (message_id, filename, data) VALUES (1, 'oven.png', X'89504E470D0A1A0A00'),
         (1, 'notes.txt', CAST('a note' AS BLOB)), (1, 'odd.bin', X'FFFE00');";
 
-/// Makes a database of these statements and reads it, with what is left in its folder.
-fn check(statements: &str) -> (Result<Vec<Brought>, OllamaError>, Vec<String>) {
+/// Creates a database from the statements and reads it. Also returns the files in its folder afterwards.
+fn check(statements: &str) -> (Result<Vec<ImportedChat>, OllamaError>, Vec<String>) {
     let home = tempfile::tempdir().expect("a temporary folder");
     let path = home.path().join("db.sqlite");
     let connection = Connection::open(&path).expect("a file");
-    connection.execute_batch("PRAGMA journal_mode = WAL;").expect("as the app has it");
+    connection.execute_batch("PRAGMA journal_mode = WAL;").expect("WAL mode, as in the app");
     connection.execute_batch(statements).expect("tables");
-    // It stays open, as if the app was running.
-    let mut made = 0;
+    // The connection stays open, as if the app were running.
+    let mut count = 0;
     let read = read(&path, &home.path().join("scratch"), || {
-        made += 1;
-        format!("new{made}")
+        count += 1;
+        format!("new{count}")
     });
     let entries = std::fs::read_dir(home.path()).expect("the folder is there").flatten();
     let mut left: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -52,120 +52,125 @@ fn check(statements: &str) -> (Result<Vec<Brought>, OllamaError>, Vec<String>) {
 }
 
 #[test]
-fn chats_of_the_first_layout_and_of_later_ones() {
+fn chats_of_all_schemas_are_read() {
     let (first, left) = check(FIRST);
-    assert_eq!(left, ["db.sqlite", "db.sqlite-shm", "db.sqlite-wal"], "no copy is left, and nothing of ours");
+    assert_eq!(left, ["db.sqlite", "db.sqlite-shm", "db.sqlite-wal"], "no copy and no other file remains");
     let first = first.expect("it can be read");
     let [a, b] = &first[..] else { panic!("two chats: {first:?}") };
-    assert_eq!((a.origin.as_str(), a.chat.title.as_deref(), a.messages.len()), ("ollama:a1", None, 0), "an empty one");
+    assert_eq!((a.origin.as_str(), a.chat.title.as_deref(), a.messages.len()), ("ollama:a1", None, 0), "an empty chat");
     assert_eq!((b.created_ms, b.updated_ms), (1_754_035_200_500, 1_754_035_209_250), "times with a zone");
     assert_eq!(b.chat.model.as_deref(), Some("llama3.2"), "the model that answered last");
-    let answer = &b.messages[1].said;
-    assert_eq!((answer.thinking.as_deref(), answer.thinking_ms), (Some("Hm."), Some(1500)), "what it thought");
-    assert_eq!(b.messages[1].parent.as_deref(), Some("1"), "after the question");
+    let answer = &b.messages[1].body;
+    assert_eq!(
+        (answer.thinking.as_deref(), answer.thinking_ms),
+        (Some("Hm."), Some(1500)),
+        "thinking and its duration"
+    );
+    assert_eq!(b.messages[1].parent.as_deref(), Some("1"), "parent of the answer");
 
     let later = check(&format!("{FIRST}{LATER}")).0.expect("it can be read");
-    let said = &later[1].messages[0].said;
-    assert_eq!(said.images.len(), 1, "the picture");
-    let files: Vec<_> = said.files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
-    assert_eq!(files, [("notes.txt", "a note"), ("odd.bin", "")], "the text, and the name of the rest");
+    let body = &later[1].messages[0].body;
+    assert_eq!(body.images.len(), 1, "one image");
+    let files: Vec<_> = body.files.iter().map(|file| (file.name.as_str(), file.text.as_str())).collect();
+    assert_eq!(files, [("notes.txt", "a note"), ("odd.bin", "")], "text files have contents, others only a name");
 }
 
 #[test]
-fn what_was_brought_is_not_brought_again() {
-    let brought = check(FIRST).0.expect("it can be read");
+fn repeated_import_adds_nothing() {
+    let imported = check(FIRST).0.expect("it can be read");
     let chats = Chats::in_memory().expect("a database");
-    let arrived = chats.bring(&brought, Trashed::Stays).expect("it can be written");
-    assert_eq!((arrived.chats.len(), arrived.messages, arrived.present), (2, 2, 0), "all of it");
-    let again = chats.bring(&check(FIRST).0.expect("it can be read"), Trashed::Stays).expect("it can be written");
-    assert_eq!((again.chats.len(), again.messages, again.present), (0, 0, 2), "once");
-    let page = chats.list(&Which::Loose, None, 10).expect("a list");
-    assert_eq!(page.chats[0].title, "Bread", "the last changed first");
-    assert_eq!(chats.search("hour", 5).expect("a search").len(), 1, "it is found");
+    let report = chats.import(&imported, TrashPolicy::Keep).expect("it can be written");
+    assert_eq!((report.chats.len(), report.messages, report.present), (2, 2, 0), "all chats are new");
+    let again = chats.import(&check(FIRST).0.expect("it can be read"), TrashPolicy::Keep).expect("it can be written");
+    assert_eq!((again.chats.len(), again.messages, again.present), (0, 0, 2), "all chats are present");
+    let page = chats.list(&ChatFilter::Unpinned, None, 10).expect("a list");
+    assert_eq!(page.chats[0].title, "Bread", "last updated first");
+    assert_eq!(chats.search("hour", 5).expect("a search").len(), 1, "imported messages are found");
 }
 
 #[test]
-fn other_layouts_are_refused() {
-    let refused = |statements: &str, part: &str| {
+fn unsupported_schemas_are_rejected() {
+    let rejected = |statements: &str, part: &str| {
         let error = check(statements).0.expect_err(part).to_string();
         assert!(error.contains(part), "{part}: {error}");
     };
-    refused("CREATE TABLE a (b);", "the table chats has no column id");
-    refused(
+    rejected("CREATE TABLE a (b);", "the table chats has no column id");
+    rejected(
         &format!("{FIRST} ALTER TABLE messages DROP COLUMN thinking;"),
         "the table messages has no column thinking",
     );
     let home = tempfile::tempdir().expect("a temporary folder");
     let path = home.path().join("db.sqlite");
-    let error = read(&path, &home.path().join("s"), String::new).expect_err("it is not there").to_string();
+    let error = read(&path, &home.path().join("s"), String::new).expect_err("the file is missing").to_string();
     assert!(error.contains("cannot be read"), "{error}");
-    std::fs::write(&path, "no database ".repeat(100)).expect("the folder is writable");
-    let error = read(&path, &home.path().join("s"), String::new).expect_err("it is none").to_string();
-    assert!(error.contains("no whole SQLite database"), "{error}");
+    std::fs::write(&path, "no database ".repeat(100)).expect("file is written");
+    let error = read(&path, &home.path().join("s"), String::new).expect_err("not a database").to_string();
+    assert!(error.contains("not an intact SQLite database"), "{error}");
 }
 
-/// Reads a file that may have no end, and must be refused for this reason.
-fn refuse(path: &Path, part: &str) {
+/// Asserts that a file that may be endless is rejected quickly, with this reason.
+fn assert_rejected(path: &Path, part: &str) {
     let (path, scratch) = (path.to_owned(), path.with_extension("scratch"));
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || tell.send(read(&path, &scratch, String::new).map(|brought| brought.len())));
-    let error = told.recv_timeout(SOON).expect("it is refused at once").expect_err("it is refused").to_string();
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || sender.send(read(&path, &scratch, String::new).map(|chats| chats.len())));
+    let outcome = receiver.recv_timeout(TIMEOUT).expect("the read does not block");
+    let error = outcome.expect_err("the file is rejected").to_string();
     assert!(error.contains(part), "{part}: {error}");
 }
 
 #[cfg(unix)]
 #[test]
-fn pipes_and_devices_are_not_waited_for() {
+fn pipes_and_devices_are_rejected_without_blocking() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let pipe = |path: &Path| {
-        let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo is there");
-        assert!(made.success(), "a pipe is made");
+        let made = std::process::Command::new("mkfifo").arg(path).status().expect("mkfifo exists");
+        assert!(made.success(), "pipe is created");
     };
     let path = home.path().join("db.sqlite");
     pipe(&path);
-    refuse(&path, "a pipe or a device");
-    refuse(Path::new("/dev/zero"), "a pipe or a device");
+    assert_rejected(&path, "a pipe or a device");
+    assert_rejected(Path::new("/dev/zero"), "a pipe or a device");
     let beside = home.path().join("other.sqlite");
     Connection::open(&beside).expect("a file").execute_batch(FIRST).expect("tables");
     pipe(&home.path().join("other.sqlite-wal"));
-    refuse(&beside, "a pipe or a device");
+    assert_rejected(&beside, "a pipe or a device");
 }
 
 #[test]
-fn views_without_end_are_no_tables() {
+fn endless_views_are_not_accepted_as_tables() {
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     let home = tempfile::tempdir().expect("a temporary folder");
     let path = home.path().join("db.sqlite");
     let view = format!("CREATE VIEW chats AS {endless} SELECT i AS id, 'a' AS title, 0 AS created_at FROM n;");
     Connection::open(&path).expect("a file").execute_batch(&view).expect("a view");
-    refuse(&path, "the table chats has no column id");
+    assert_rejected(&path, "the table chats has no column id");
 }
 
 #[test]
-fn an_odd_value_keeps_nobody_from_the_others() {
+fn odd_values_do_not_fail_the_import() {
     let odd = "
         INSERT INTO chats VALUES ('c1', CAST(X'4FFF64' AS TEXT), 'once');
         INSERT INTO messages (chat_id, role, content) VALUES ('c1', 'user', X'6869'), ('c1', 'user', 7);";
-    let brought = check(&format!("{FIRST}{odd}")).0.expect("it can be read");
-    let titles: Vec<_> = brought.iter().map(|chat| chat.chat.title.as_deref()).collect();
-    assert_eq!(titles, [Some("O\u{fffd}d"), None, Some("Bread")], "all of them");
-    let said: Vec<_> = brought[0].messages.iter().map(|message| message.said.content.as_str()).collect();
-    assert_eq!(said, ["hi", "7"], "as well as they can be read");
+    let imported = check(&format!("{FIRST}{odd}")).0.expect("it can be read");
+    let titles: Vec<_> = imported.iter().map(|chat| chat.chat.title.as_deref()).collect();
+    assert_eq!(titles, [Some("O\u{fffd}d"), None, Some("Bread")], "all chats");
+    let texts: Vec<_> = imported[0].messages.iter().map(|message| message.body.content.as_str()).collect();
+    assert_eq!(texts, ["hi", "7"], "values converted to text");
 }
 
 #[test]
-fn what_is_being_written_is_undone() {
+fn uncommitted_changes_are_not_read() {
     let home = tempfile::tempdir().expect("a temporary folder");
     let path = home.path().join("db.sqlite");
     let app = Connection::open(&path).expect("a file");
     app.execute_batch(FIRST).expect("tables");
-    // So little memory that it writes to the file before the end.
+    // With a tiny cache SQLite writes to the file before the commit.
     app.execute_batch("PRAGMA cache_size = 1; BEGIN; UPDATE chats SET title = 'uncommitted';").expect("a change");
     let long = "INSERT INTO messages (chat_id, role, content) VALUES ('b7', 'user', hex(randomblob(40000)))";
     for _ in 0..20 {
         app.execute(long, []).expect("more changes");
     }
-    let brought = read(&path, &home.path().join("scratch"), || "new".to_owned()).expect("it can be read");
-    let titles: Vec<_> = brought.iter().filter_map(|chat| chat.chat.title.as_deref()).collect();
-    assert_eq!(titles, ["Bread"], "as it was before");
+    let imported = read(&path, &home.path().join("scratch"), || "new".to_owned()).expect("it can be read");
+    let titles: Vec<_> = imported.iter().filter_map(|chat| chat.chat.title.as_deref()).collect();
+    assert_eq!(titles, ["Bread"], "the committed title");
 }

@@ -1,23 +1,23 @@
-//! Beginnings of words of any length, whether those that are likely to have them are read or the index is asked for all of it:
-//! what is found is what a reading of all messages finds.
+//! Search for prefixes of any length finds the same messages as a scan of all messages, whether it filters texts or queries the
+//! index for the whole prefix.
 
 use super::size::sentence;
 use super::*;
 
 const MESSAGES: u64 = 900;
-const MOST: usize = 50;
+const LIMIT: usize = 50;
 
-/// The slow way, the newest first.
-fn read_all(texts: &[String], search: &str) -> Vec<usize> {
+/// Scans all texts, the newest first.
+fn scan_all(texts: &[String], search: &str) -> Vec<usize> {
     let begins = |text: &String, wanted: &str| {
         text.split(|c: char| !c.is_alphanumeric()).any(|word| word.to_lowercase().starts_with(wanted))
     };
     let has = |text: &String| search.split(' ').all(|wanted| begins(text, wanted));
-    texts.iter().enumerate().rev().filter(|(_, text)| has(text)).map(|(at, _)| at).take(MOST).collect()
+    texts.iter().enumerate().rev().filter(|(_, text)| has(text)).map(|(at, _)| at).take(LIMIT).collect()
 }
 
 #[test]
-fn beginnings_of_any_length_are_found_as_if_all_was_read() {
+fn prefix_search_equals_a_scan_of_all_messages() {
     let home = Home::new();
     home.create("a", 1);
     let mut texts: Vec<String> = (0..MESSAGES).map(|seed| sentence(seed).repeat(2)).collect();
@@ -30,10 +30,10 @@ fn beginnings_of_any_length_are_found_as_if_all_was_read() {
     }
     assert!(
         texts[60..].iter().map(String::len).sum::<usize>() > 512 * 1024,
-        "so much is read of what is likely, and in vain"
+        "more bytes than the search filters before it queries the index"
     );
-    let said: Vec<Said> = texts.iter().map(|text| Said::new("user", text, 2)).collect();
-    let rows: Vec<MessageId> = home.chats.add("a", None, &said, 3).expect("written").iter().map(|one| one.id).collect();
+    let body: Vec<MessageBody> = texts.iter().map(|text| MessageBody::new("user", text, 2)).collect();
+    let rows: Vec<MessageId> = home.chats.add("a", None, &body, 3).expect("written").iter().map(|one| one.id).collect();
     for search in [
         "g",
         "gr",
@@ -51,25 +51,25 @@ fn beginnings_of_any_length_are_found_as_if_all_was_read() {
         "quick g",
         "q",
     ] {
-        let hits = home.chats.search(search, MOST).expect("a search");
+        let hits = home.chats.search(search, LIMIT).expect("a search");
         let found: Vec<usize> = hits
             .iter()
-            .map(|hit| rows.iter().position(|row| Some(*row) == hit.message).expect("one of them"))
+            .map(|hit| rows.iter().position(|row| Some(*row) == hit.message).expect("a message of this test"))
             .collect();
-        assert_eq!(found, read_all(&texts, search), "{search:?}");
-        assert!(hits.iter().all(|hit| !hit.snippet.ranges.is_empty()), "{search:?} is marked");
+        assert_eq!(found, scan_all(&texts, search), "{search:?}");
+        assert!(hits.iter().all(|hit| !hit.snippet.ranges.is_empty()), "matches of {search:?} are marked");
     }
 }
 
 #[test]
-fn only_what_has_ended_and_is_not_in_the_trash_is_found() {
+fn running_answers_and_trashed_chats_are_not_found() {
     let home = Home::new();
     for (chat, text) in [("kept", "granite is old"), ("deleted", "granite is hard")] {
         home.create(chat, 1);
-        home.say(chat, None, "user", text, 2);
+        home.add(chat, None, "user", text, 2);
     }
     home.chats.set_deleted("deleted", Some(5)).expect("deleted");
-    let answer = Said { state: State::Answering, ..Said::new("assistant", "granite is", 3) };
+    let answer = MessageBody { state: MessageState::Answering, ..MessageBody::new("assistant", "granite is", 3) };
     home.chats.add("kept", None, &[answer], 3).expect("written");
     for search in ["g", "gr", "gran", "granite"] {
         let found: Vec<String> =

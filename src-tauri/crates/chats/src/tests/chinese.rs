@@ -1,8 +1,8 @@
-//! Fifty words of two characters, as people search for them: each is found in a sentence that has it, and in no other.
+//! Search for fifty Chinese words of two characters: each is found in the sentences that contain it, and in no other.
 
 use super::*;
 
-/// Each word with a sentence around it, which has the word's characters nowhere else.
+/// Words, each with a sentence that contains its characters nowhere else.
 const WORDS: [(&str, &str); 50] = [
     ("模型", "请下载最新的模型文件"),
     ("内存", "电脑的内存不够用"),
@@ -57,11 +57,11 @@ const WORDS: [(&str, &str); 50] = [
 ];
 
 #[test]
-fn words_of_two_characters_are_found() {
+fn two_character_words_are_found() {
     let home = Home::new();
     home.create("a", 1);
-    let said: Vec<Said> = WORDS.iter().map(|(_, sentence)| Said::new("user", *sentence, 2)).collect();
-    home.chats.add("a", None, &said, 3).expect("it can be written");
+    let body: Vec<MessageBody> = WORDS.iter().map(|(_, sentence)| MessageBody::new("user", *sentence, 2)).collect();
+    home.chats.add("a", None, &body, 3).expect("written");
     for (word, sentence) in WORDS {
         let expected: Vec<&str> =
             WORDS.iter().rev().map(|(_, sentence)| *sentence).filter(|sentence| sentence.contains(word)).collect();
@@ -76,11 +76,11 @@ fn words_of_two_characters_are_found() {
 }
 
 #[test]
-fn longer_and_shorter_runs_are_exact() {
+fn shorter_and_longer_runs_match_exactly() {
     let home = Home::new();
     home.create("a", 1);
     for sentence in ["人工智能改变世界", "智能手机", "人工作业", "手工"] {
-        home.say("a", None, "user", sentence, 2);
+        home.add("a", None, "user", sentence, 2);
     }
     let check = |search: &str, expected: &[&str]| {
         let hits = home.chats.search(search, 10).expect("a search");

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use anyhow::bail;
-use cairn_app::check_folder;
+use cairn_app::cache::check_folder;
 use cairn_wire::app::CacheFsck;
 
 use crate::{Setting, daemon, human, output};

@@ -18,7 +18,7 @@ pub(super) async fn trace(client: &Client, args: &Trace, json: bool) -> anyhow::
             .context("there is no prompt: give one, pipe one here, or name a file with --file")?,
     };
     let messages = if args.chat { conversation(&text)? } else { vec![user(text)] };
-    let request = CacheTraceRequest { model: args.model.clone(), messages, raw: args.raw };
+    let request = CacheTraceRequest { model: args.model.clone(), messages, raw: args.raw, options: None };
     let traced: CacheTrace = client.post("/app/cache/trace", &request).await?;
     match json || args.json {
         true => output::json(&traced),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use cairn_app::Address;
+use cairn_app::settings::Address;
 use cairn_disk::{Disk, Lock, LockError, RealDisk};
 
 use super::{LOOK_EVERY, READY_WITHIN, own};
@@ -47,7 +47,7 @@ pub(super) async fn start(setting: &Setting) -> anyhow::Result<(Client, Address)
 fn check_places(setting: &Setting) -> anyhow::Result<()> {
     const ADVICE: &str = "the daemon needs this folder; set CAIRN_HOME to one that can be written";
     RealDisk.create_dir_all(&setting.places.runtime).context(ADVICE)?;
-    match Lock::try_take(&setting.places.daemon_lock()) {
+    match Lock::try_acquire(&setting.places.daemon_lock()) {
         Ok(_) | Err(LockError::Held(_)) => Ok(()),
         Err(error) => Err(error).context(ADVICE),
     }

@@ -6,7 +6,8 @@ use std::time::SystemTime;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use cairn_app::{Clock, Env, Places, Settings, System};
+use cairn_app::Clock;
+use cairn_app::settings::{Env, Places, Settings, System};
 use cairn_disk::{Disk, Mode, RealDisk};
 use cairn_wire::Timestamp;
 
@@ -21,7 +22,7 @@ fn setting(variables: &Env) -> Setting {
 
 /// Takes the lock and answers like a daemon of `version` with so many requests; `/app/stop` gives the lock back.
 async fn pretend(setting: &Setting, version: &'static str, active_requests: u64) {
-    pretend_with(Lock::try_take(&setting.places.daemon_lock()).unwrap(), setting, version, active_requests).await;
+    pretend_with(Lock::try_acquire(&setting.places.daemon_lock()).unwrap(), setting, version, active_requests).await;
 }
 
 async fn pretend_with(lock: Lock, setting: &Setting, version: &'static str, active_requests: u64) {
@@ -65,7 +66,7 @@ async fn a_daemon_that_was_just_started_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let setting = setting(&Env::of([("CAIRN_HOME", folder.path().to_str().unwrap())]));
     assert!(living(&setting).await.unwrap().is_none(), "there is none");
-    let lock = Lock::try_take(&setting.places.daemon_lock()).unwrap();
+    let lock = Lock::try_acquire(&setting.places.daemon_lock()).unwrap();
     let written = async {
         tokio::time::sleep(4 * LOOK_EVERY).await;
         pretend_with(lock, &setting, VERSION, 0).await;

@@ -3,7 +3,7 @@
 use std::io;
 
 use anyhow::Context;
-use cairn_app::Address;
+use cairn_app::settings::Address;
 use tokio::net::TcpListener;
 
 /// Ports after the default one that are tried.

@@ -1,23 +1,23 @@
-//! What `FROM` and `ADAPTER` name: files beside the Modelfile, or a model.
+//! Resolution of `FROM` and `ADAPTER` to files beside the Modelfile, or to a model.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// How deep folders are looked into.
+/// Maximum depth of folders.
 const MAX_DEPTH: usize = 16;
 
-/// What a model is made from.
+/// Base of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// These files, sorted.
+    /// Files, sorted.
     Files(Vec<PathBuf>),
-    /// A model of this name.
+    /// Name of a model.
     Model(String),
 }
 
-/// Weights as they are published, the first of which that a folder has is what it is for: how a file's name begins and ends, and
-/// whether files of folders inside count.
+/// Name patterns of published weights: prefix, suffix, and whether subfolders count. The first pattern with a match in a folder
+/// determines its weights.
 const WEIGHTS: [(&str, &str, bool); 6] = [
     ("model", ".safetensors", true),
     ("consolidated", ".safetensors", true),
@@ -27,11 +27,11 @@ const WEIGHTS: [(&str, &str, bool); 6] = [
     ("", ".bin", false),
 ];
 
-/// Looks up what `text` names: a file, or a folder's weights and what describes them, from `folder` on and with `~` for `home`;
-/// where there is no such path, a model.
+/// Resolves `text` to a file, to the weights and descriptions in a folder, or to a model if no such path exists. Paths are relative
+/// to `folder`, and `~` means `home`.
 ///
 /// # Errors
-/// Where a folder cannot be read, or has no weights (`NotFound`).
+/// If a folder cannot be read or has no weights (`NotFound`).
 pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Origin> {
     let path = match (text.strip_prefix('~'), home) {
         (Some(""), Some(home)) => home.to_owned(),
@@ -47,28 +47,28 @@ pub fn origin(text: &str, folder: &Path, home: Option<&Path>) -> io::Result<Orig
     let mut names = Vec::new();
     list(&path, &mut Vec::new(), &mut names)?;
     names.sort();
-    let weights = WEIGHTS.iter().map(|&(start, end, inside)| {
-        let fits = |names: &&Vec<String>| {
-            names.last().is_some_and(|name| name.starts_with(start) && name.ends_with(end))
-                && (inside || names.len() == 1)
+    let weights = WEIGHTS.iter().map(|&(prefix, suffix, in_subfolders)| {
+        let matches = |names: &&Vec<String>| {
+            names.last().is_some_and(|name| name.starts_with(prefix) && name.ends_with(suffix))
+                && (in_subfolders || names.len() == 1)
         };
-        names.iter().filter(fits).collect::<Vec<_>>()
+        names.iter().filter(matches).collect::<Vec<_>>()
     });
     let weights = weights.into_iter().find(|weights| !weights.is_empty());
     let weights = weights.ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, format!("{} has no model files that are known", path.display()))
+        io::Error::new(io::ErrorKind::NotFound, format!("{} contains no supported model files", path.display()))
     })?;
-    let describes = |names: &&Vec<String>| {
+    let is_description = |names: &&Vec<String>| {
         let at_top = names.len() == 1;
         names.last().is_some_and(|name| {
             name.ends_with(".json") || (at_top && matches!(name.as_str(), "chat_template.jinja" | "tokenizer.model"))
         })
     };
-    let files = weights.into_iter().chain(names.iter().filter(describes));
+    let files = weights.into_iter().chain(names.iter().filter(is_description));
     Ok(Origin::Files(files.map(|names| names.iter().fold(path.clone(), |path, name| path.join(name))).collect()))
 }
 
-/// The files under a folder, each as the names that lead to it. Hidden ones and links to folders are passed over.
+/// Lists the files below a folder, each as its path components. Hidden files and links to folders are skipped.
 fn list(folder: &Path, above: &mut Vec<String>, out: &mut Vec<Vec<String>>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
@@ -93,16 +93,19 @@ mod tests {
     use super::*;
 
     fn check(files: &[&str], text: &str, expected: &[&str]) {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+        let folder = tempfile::tempdir().expect("temporary folder");
         for file in files {
             let path = folder.path().join(file);
-            fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the folder can be made");
-            fs::write(path, "").expect("the file can be written");
+            fs::create_dir_all(path.parent().expect("the path has a folder")).expect("folder is created");
+            fs::write(path, "").expect("file is written");
         }
         let found = match origin(text, folder.path(), Some(&folder.path().join("home"))) {
             Ok(Origin::Files(files)) => {
                 let within = |file: PathBuf| file.strip_prefix(folder.path()).map(Path::to_owned);
-                files.into_iter().map(|file| within(file).expect("it is inside").display().to_string()).collect()
+                files
+                    .into_iter()
+                    .map(|file| within(file).expect("the file is in the folder").display().to_string())
+                    .collect()
             }
             Ok(Origin::Model(name)) => vec![format!("model {name}")],
             Err(error) => vec![error.kind().to_string()],
@@ -111,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_exist_are_files_and_others_models() {
+    fn existing_paths_are_files_and_other_names_models() {
         check(&["a.gguf"], "a.gguf", &["a.gguf"]);
         check(&["a.gguf"], "./a.gguf", &["a.gguf"]);
         check(&["a.gguf"], "llama3:8b", &["model llama3:8b"]);
@@ -120,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_are_their_best_weights_and_what_describes_them() {
+    fn folder_resolves_to_its_best_weights_and_descriptions() {
         let all = ["m/model-1.safetensors", "m/in/model.safetensors", "m/a.gguf", "m/config.json", "m/in/b.json"];
         check(&all, "m", &["m/in/model.safetensors", "m/model-1.safetensors", "m/config.json", "m/in/b.json"]);
         check(&["m/a.gguf", "m/b.bin", "m/in/c.gguf", "m/.d.gguf"], "m", &["m/a.gguf"]);

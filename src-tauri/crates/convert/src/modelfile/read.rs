@@ -1,10 +1,10 @@
-//! Text to commands.
+//! Parser of Modelfiles.
 
 use std::borrow::Cow;
 
 use super::{Command, Modelfile, ParseError, ParseErrorKind, Role};
 
-/// A file's text, without its byte order mark.
+/// Decodes a file's text, without its byte order mark.
 pub(super) fn text(bytes: &[u8]) -> Cow<'_, str> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let (units, rest) = bytes.as_chunks::<2>();
@@ -40,15 +40,15 @@ pub(super) fn modelfile(text: &str) -> Result<Modelfile, ParseError> {
     }
 }
 
-/// What is still to be read.
+/// Remaining input.
 struct Rest<'a> {
     text: &'a str,
-    /// The line that it begins in.
+    /// Line number of its beginning.
     line: usize,
 }
 
 impl<'a> Rest<'a> {
-    /// Takes as many bytes off, which end a character.
+    /// Consumes this many bytes. They must end at a character boundary.
     fn take(&mut self, bytes: usize) -> &'a str {
         let (taken, rest) = self.text.split_at(bytes);
         self.line += taken.matches('\n').count();
@@ -61,13 +61,13 @@ impl<'a> Rest<'a> {
         self.take(bytes)
     }
 
-    /// A word of letters that `belongs` tells, which a space must follow.
+    /// Consumes a word of characters that `belongs` accepts. Returns `None` if it is empty or no space follows.
     fn word(&mut self, belongs: impl Fn(char) -> bool) -> Option<&'a str> {
         let word = self.skip_while(belongs);
         (!word.is_empty() && self.text.starts_with(is_space)).then_some(word)
     }
 
-    /// An argument: up to the first line's end where its quotes are closed.
+    /// Consumes an argument: up to the end of the first line where its quotes are closed.
     fn argument(&mut self) -> Result<String, ParseErrorKind> {
         let mut from = 0;
         loop {
@@ -79,7 +79,7 @@ impl<'a> Rest<'a> {
                     self.take(end.unwrap_or(self.text.len()));
                     return Ok(argument);
                 }
-                // What is only space closes nothing.
+                // A line of only white space closes no quote.
                 (None, Some(end)) => {
                     from = self.text.len() - self.text.get(end..).map_or(0, |rest| rest.trim_start().len())
                 }
@@ -101,7 +101,7 @@ fn is_blank(c: char) -> bool {
     is_newline(c) || is_space(c)
 }
 
-/// Text without its quotes; nothing where they are not closed.
+/// Removes the quotes of a text. Returns `None` if they are not closed.
 fn unquoted(text: &str) -> Option<&str> {
     let within = |quotes: &str| text.strip_prefix(quotes).and_then(|text| text.strip_suffix(quotes));
     match text {
@@ -111,7 +111,7 @@ fn unquoted(text: &str) -> Option<&str> {
     }
 }
 
-/// Whether an argument written as `quoted` is read as `text`.
+/// Returns whether an argument written as `quoted` is parsed as `text`.
 pub(super) fn reads_as(quoted: &str, text: &str) -> bool {
     let line = format!("{quoted}\n");
     let mut rest = Rest { text: &line, line: 1 };
@@ -122,10 +122,10 @@ fn command(rest: &mut Rest<'_>) -> Result<Command, ParseErrorKind> {
     let start = rest.text;
     let word = rest.word(|c| c.is_ascii_alphabetic());
     let Some(word) = word else {
-        // A command at the very end is one that lacks its argument.
+        // A known command without a space after it lacks its argument.
         let word: String = start.chars().take_while(|&c| !is_blank(c)).collect();
-        let known = super::COMMANDS.iter().any(|command| command.eq_ignore_ascii_case(&word));
-        return Err(if known { ParseErrorKind::Unfinished } else { ParseErrorKind::Command { word } });
+        let is_command = super::COMMANDS.iter().any(|command| command.eq_ignore_ascii_case(&word));
+        return Err(if is_command { ParseErrorKind::Unfinished } else { ParseErrorKind::Command { word } });
     };
     Ok(match word.to_ascii_uppercase().as_str() {
         "FROM" => Command::From(rest.argument()?),

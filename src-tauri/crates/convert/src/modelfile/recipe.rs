@@ -1,11 +1,11 @@
-//! What a Modelfile means: each thing once, and parameters with their types.
+//! Interpretation of a Modelfile: merged commands and typed parameters.
 
 use cairn_wire::{OptionKind, Options};
 use serde_json::{Map, Value};
 
 use super::{Command, Modelfile, Role};
 
-/// Options that there once were: they are passed over, with a warning.
+/// Former options. They are ignored with a warning.
 const DEPRECATED: [&str; 9] = [
     "penalize_newline",
     "low_vram",
@@ -18,71 +18,71 @@ const DEPRECATED: [&str; 9] = [
     "mirostat_eta",
 ];
 
-/// What a model is to be made of. Of what there can be only one, the last one counts.
+/// Description of a model to create. Of single-valued commands the last one counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recipe {
-    /// What it is made from; several are the files of one model.
+    /// Bases of the model. Several are the files of one model.
     pub from: Vec<String>,
-    /// Changes to the weights.
+    /// LoRA adapters.
     pub adapters: Vec<String>,
-    /// A smaller model that guesses ahead.
+    /// Draft model for speculative decoding.
     pub draft: Option<String>,
-    /// The chat template.
+    /// Chat template.
     pub template: Option<String>,
-    /// The system message.
+    /// System message.
     pub system: Option<String>,
-    /// Renders prompts instead of a template.
+    /// Built-in renderer that formats prompts instead of a template.
     pub renderer: Option<String>,
-    /// Takes answers apart.
+    /// Built-in parser of answers.
     pub parser: Option<String>,
-    /// The oldest version that can run the model, without a `v` before it.
+    /// Oldest version that can run the model, without the `v` prefix.
     pub requires: Option<String>,
     /// Licences.
     pub licenses: Vec<String>,
-    /// Options, each of its type; `stop` has all that were given.
+    /// Typed options. `stop` contains all values.
     pub parameters: Map<String, Value>,
-    /// What was said before.
+    /// Messages that precede every conversation.
     pub messages: Vec<(Role, String)>,
-    /// What its author should know.
+    /// Warnings for the author.
     pub warnings: Vec<String>,
 }
 
-/// Why nothing can be made of a Modelfile.
+/// Semantic error of a Modelfile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeError {
-    /// Nothing to make a model from.
+    /// There is no `FROM` command.
     #[error("no FROM line")]
     NoFrom,
-    /// A parameter that there is not.
+    /// Unknown parameter.
     #[error("unknown parameter '{name}'")]
     UnknownParameter {
-        /// Its name.
+        /// Name of the parameter.
         name: String,
     },
-    /// A value that is not of the parameter's type.
+    /// The value does not have the parameter's type.
     #[error("invalid {kind} value {value:?} for parameter '{name}'")]
     Value {
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// What it has to be.
+        /// Expected type.
         kind: &'static str,
-        /// What it is.
+        /// Value in the Modelfile.
         value: String,
     },
-    /// What is no version.
+    /// Invalid version.
     #[error("requires must be a valid semver (e.g. 0.14.0), not {version:?}")]
     Requires {
-        /// What was written.
+        /// Value in the Modelfile.
         version: String,
     },
 }
 
 impl Recipe {
-    /// Takes a Modelfile together.
+    /// Interprets a Modelfile.
     ///
     /// # Errors
-    /// For the first command that means nothing.
+    /// The first semantic error.
     pub fn of(file: &Modelfile) -> Result<Recipe, RecipeError> {
         let mut recipe = Recipe::default();
         for command in &file.commands {
@@ -121,7 +121,7 @@ impl Recipe {
     }
 
     fn set(&mut self, name: String, value: String) -> Result<(), RecipeError> {
-        let Some((_, kind)) = Options::KNOWN.iter().find(|(known, _)| *known == name) else {
+        let Some((_, kind)) = Options::KNOWN.iter().find(|(option, _)| *option == name) else {
             return Err(RecipeError::UnknownParameter { name });
         };
         let (typed, kind) = match kind {
@@ -143,13 +143,13 @@ impl Recipe {
     }
 }
 
-/// A number that an `f32` can be.
+/// Parses a number in the range of `f32`.
 fn float(text: &str) -> Option<Value> {
     let number: f64 = text.parse().ok()?;
     (number as f32).is_finite().then(|| Value::from(number))
 }
 
-/// The words that Go reads as true and false.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -158,7 +158,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Whether this is a version as semver.org says, of which the last one or two numbers may be missing when nothing follows.
+/// Returns whether this is a version of semver.org. Without suffixes, the last one or two numbers may be missing.
 fn is_version(text: &str) -> bool {
     let (text, build) = text.split_once('+').map_or((text, None), |(text, build)| (text, Some(build)));
     let (core, before) = text.split_once('-').map_or((text, None), |(core, before)| (core, Some(before)));

@@ -1,11 +1,11 @@
-//! Modelfiles as people write them, as this program writes them, and as nobody should.
+//! Valid, formatted and invalid Modelfiles.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-/// The commands of a text, one a line with its argument quoted by Rust; or the error.
+/// Parses a text. Returns its commands, one per line with Rust-quoted arguments, or the error.
 fn parsed(text: &[u8]) -> String {
     match Modelfile::parse(text) {
         Ok(file) => {
@@ -33,7 +33,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn arguments_are_bare_or_quoted() {
+fn bare_and_quoted_arguments_are_parsed() {
     check("FROM  llama3  \n", "FROM \"llama3\"\n");
     check("from llama3", "FROM \"llama3\"\n");
     check("FROM\tx # y\r\n", "FROM \"x # y\"\n");
@@ -48,7 +48,7 @@ fn arguments_are_bare_or_quoted() {
 }
 
 #[test]
-fn commands_have_words_of_their_own() {
+fn all_commands_are_parsed() {
     check("PARAMETER stop \"<|x|>\"\nparameter num_ctx 4", "PARAMETER stop \"<|x|>\"\nPARAMETER num_ctx \"4\"\n");
     check("MESSAGE user hi: there\n", "MESSAGE user \"hi: there\"\n");
     check(
@@ -58,7 +58,7 @@ fn commands_have_words_of_their_own() {
 }
 
 #[test]
-fn byte_order_marks_tell_the_encoding() {
+fn byte_order_mark_selects_the_encoding() {
     let text = "FROM ü🦙";
     let wide = |unit: fn(u16) -> [u8; 2]| -> Vec<u8> {
         [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(unit).collect()
@@ -66,11 +66,11 @@ fn byte_order_marks_tell_the_encoding() {
     for bytes in [wide(u16::to_le_bytes), wide(u16::to_be_bytes), format!("\u{feff}{text}").into_bytes()] {
         assert_eq!(parsed(&bytes), "FROM \"ü🦙\"\n", "of {bytes:?}");
     }
-    assert_eq!(parsed(b"FROM \xff"), "FROM \"\u{fffd}\"\n", "what is no text is replaced");
+    assert_eq!(parsed(b"FROM \xff"), "FROM \"\u{fffd}\"\n", "invalid UTF-8 is replaced");
 }
 
 #[test]
-fn errors_name_the_line() {
+fn syntax_errors_name_the_line() {
     let commands = "command must be one of \"from\", \"license\", \"template\", \"system\", \"adapter\", \"draft\", \
                     \"renderer\", \"parser\", \"parameter\", \"message\", or \"requires\"";
     check("FROM x\n\nBAD y\n", &format!("(line 3): {commands}"));
@@ -87,11 +87,11 @@ fn errors_name_the_line() {
 }
 
 #[test]
-fn what_is_written_is_quoted_only_where_it_must_be() {
+fn arguments_are_quoted_only_where_necessary() {
     let check = |command: Command, expected: &str| {
         let file = Modelfile { commands: vec![command] };
-        assert_eq!(file.to_string(), expected, "as it is written");
-        assert_eq!(Modelfile::parse(expected.as_bytes()).as_ref(), Ok(&file), "as it is read: {expected}");
+        assert_eq!(file.to_string(), expected, "formatted");
+        assert_eq!(Modelfile::parse(expected.as_bytes()).as_ref(), Ok(&file), "parsed: {expected}");
     };
     check(Command::From("llama3:8b".to_owned()), "FROM llama3:8b\n");
     check(Command::System(" a".to_owned()), "SYSTEM \" a\"\n");
@@ -105,37 +105,37 @@ fn what_is_written_is_quoted_only_where_it_must_be() {
 }
 
 fn recipe(text: &str) -> Result<Recipe, String> {
-    Recipe::of(&Modelfile::parse(text.as_bytes()).expect("it can be read")).map_err(|error| error.to_string())
+    Recipe::of(&Modelfile::parse(text.as_bytes()).expect("valid syntax")).map_err(|error| error.to_string())
 }
 
 #[test]
-fn parameters_have_the_types_of_options() {
+fn parameters_get_the_types_of_options() {
     let text = "FROM x\nPARAMETER num_ctx 8\nPARAMETER stop a\nPARAMETER stop b\nPARAMETER temperature 0.7\n\
                 PARAMETER use_mmap T\nPARAMETER num_ctx 9\nPARAMETER mirostat 1\n";
-    let recipe = recipe(text).expect("all of it means something");
+    let recipe = recipe(text).expect("valid Modelfile");
     let expected = json!({"num_ctx": 9, "stop": ["a", "b"], "temperature": 0.7, "use_mmap": true});
-    assert_eq!(serde_json::Value::Object(recipe.parameters), expected, "the last one counts, stops are all kept");
-    assert_eq!(recipe.warnings, ["parameter mirostat is deprecated"], "what is passed over is told");
+    assert_eq!(serde_json::Value::Object(recipe.parameters), expected, "the last value counts; all stops are kept");
+    assert_eq!(recipe.warnings, ["parameter mirostat is deprecated"], "ignored parameters are reported");
 }
 
 #[test]
-fn what_there_can_be_one_of_is_the_last() {
+fn last_single_valued_command_counts() {
     let recipe = recipe(
         "FROM a\nFROM b\nADAPTER c\nADAPTER d\nLICENSE e\nLICENSE f\nTEMPLATE g\nTEMPLATE h\nSYSTEM i\nSYSTEM j\n\
          MESSAGE user k\nMESSAGE assistant l\nREQUIRES v0.14.0\nRENDERER m\nPARSER n\nDRAFT o\n",
     );
-    let recipe = recipe.expect("all of it means something");
+    let recipe = recipe.expect("valid Modelfile");
     assert_eq!((recipe.from, recipe.adapters), (vec!["a".into(), "b".into()], vec!["c".into(), "d".into()]), "files");
-    assert_eq!(recipe.licenses, ["e", "f"], "licences are all kept");
-    assert_eq!((recipe.template.as_deref(), recipe.system.as_deref()), (Some("h"), Some("j")), "the last ones");
+    assert_eq!(recipe.licenses, ["e", "f"], "all licences are kept");
+    assert_eq!((recipe.template.as_deref(), recipe.system.as_deref()), (Some("h"), Some("j")), "the last commands");
     assert_eq!(recipe.messages, [(Role::User, "k".into()), (Role::Assistant, "l".into())], "messages in order");
-    assert_eq!(recipe.requires.as_deref(), Some("0.14.0"), "a version has no v");
+    assert_eq!(recipe.requires.as_deref(), Some("0.14.0"), "the `v` is removed");
     let rest = (recipe.renderer.as_deref(), recipe.parser.as_deref(), recipe.draft.as_deref());
-    assert_eq!(rest, (Some("m"), Some("n"), Some("o")), "what else there is");
+    assert_eq!(rest, (Some("m"), Some("n"), Some("o")), "renderer, parser and draft");
 }
 
 #[test]
-fn what_means_nothing_is_refused() {
+fn semantic_errors_are_rejected() {
     let check = |text: &str, expected: &str| assert_eq!(recipe(text).err().as_deref(), Some(expected), "of {text:?}");
     check("SYSTEM x", "no FROM line");
     check("FROM  \n", "no FROM line");
@@ -144,16 +144,16 @@ fn what_means_nothing_is_refused() {
     check("FROM x\nPARAMETER top_p 1e99", "invalid float value \"1e99\" for parameter 'top_p'");
     check("FROM x\nPARAMETER use_mmap yes", "invalid bool value \"yes\" for parameter 'use_mmap'");
     for version in ["x", "1.2.3.4", "01.2.3", "1.2-a", "1.2.3-", "1.2.3-01", "1.2.3+", ""] {
-        let refused = format!("requires must be a valid semver (e.g. 0.14.0), not {version:?}");
-        check(&format!("FROM x\nREQUIRES {version}\n"), &refused);
+        let expected = format!("requires must be a valid semver (e.g. 0.14.0), not {version:?}");
+        check(&format!("FROM x\nREQUIRES {version}\n"), &expected);
     }
     for version in ["0", "1.2", "v1.2.3", "1.2.3-rc.1+b.07", "1.0.0--"] {
         assert!(recipe(&format!("FROM x\nREQUIRES {version}\n")).is_ok(), "{version} is a version");
     }
 }
 
-/// Text that the language can say: no line of several ends with three quotes, which nothing could be read behind.
-fn sayable() -> impl Strategy<Value = String> {
+/// Text that the language can express: no line except the last ends with three quotes.
+fn expressible_text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         8 => "[a-z ]{0,6}".boxed(),
         2 => Just("\"".to_owned()).boxed(),
@@ -172,17 +172,18 @@ fn sayable() -> impl Strategy<Value = String> {
 
 fn any_command() -> impl Strategy<Value = Command> {
     prop_oneof![
-        sayable().prop_map(Command::From),
-        sayable().prop_map(Command::License),
-        sayable().prop_map(Command::Template),
-        sayable().prop_map(Command::System),
-        sayable().prop_map(Command::Adapter),
-        sayable().prop_map(Command::Draft),
-        sayable().prop_map(Command::Renderer),
-        sayable().prop_map(Command::Parser),
-        sayable().prop_map(Command::Requires),
-        ("[a-z0-9_]{1,8}", sayable()).prop_map(|(name, value)| Command::Parameter { name, value }),
-        (0usize..3, sayable()).prop_map(|(role, content)| Command::Message { role: Role::ALL[role].0, content }),
+        expressible_text().prop_map(Command::From),
+        expressible_text().prop_map(Command::License),
+        expressible_text().prop_map(Command::Template),
+        expressible_text().prop_map(Command::System),
+        expressible_text().prop_map(Command::Adapter),
+        expressible_text().prop_map(Command::Draft),
+        expressible_text().prop_map(Command::Renderer),
+        expressible_text().prop_map(Command::Parser),
+        expressible_text().prop_map(Command::Requires),
+        ("[a-z0-9_]{1,8}", expressible_text()).prop_map(|(name, value)| Command::Parameter { name, value }),
+        (0usize..3, expressible_text())
+            .prop_map(|(role, content)| Command::Message { role: Role::ALL[role].0, content }),
     ]
 }
 
@@ -190,21 +191,21 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_written_is_read_back(commands in prop::collection::vec(any_command(), 0..5)) {
+    fn modelfile_round_trips(commands in prop::collection::vec(any_command(), 0..5)) {
         let file = Modelfile { commands };
         let text = file.to_string();
-        prop_assert_eq!(Modelfile::parse(text.as_bytes()), Ok(file), "written as {:?}", text);
+        prop_assert_eq!(Modelfile::parse(text.as_bytes()), Ok(file), "formatted as {:?}", text);
     }
 
     #[test]
-    fn no_bytes_cause_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+    fn arbitrary_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         if let Ok(file) = Modelfile::parse(&bytes) {
             let _ = Recipe::of(&file);
         }
     }
 
     #[test]
-    fn no_words_cause_a_panic(words in prop::collection::vec(prop_oneof![
+    fn arbitrary_words_do_not_panic(words in prop::collection::vec(prop_oneof![
         Just("FROM "), Just("PARAMETER "), Just("MESSAGE "), Just("user "), Just("stop "), Just("\""), Just("\"\"\""),
         Just("\n"), Just("\r"), Just(" "), Just("#"), Just("x"), Just("\u{feff}"), Just("ü"), Just("REQUIRES "), Just("1.2"),
     ], 0..20)) {

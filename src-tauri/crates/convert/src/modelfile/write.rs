@@ -1,10 +1,10 @@
-//! Commands to text.
+//! Formatter of Modelfiles.
 
 use std::fmt;
 
 use super::{Command, read};
 
-/// Writes one command and ends its line.
+/// Writes one command with its line break.
 pub(super) fn command(command: &Command, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let argument = match command {
         Command::From(text)
@@ -22,7 +22,7 @@ pub(super) fn command(command: &Command, f: &mut fmt::Formatter<'_>) -> fmt::Res
     writeln!(f, "{} {argument}", command.name())
 }
 
-/// An argument as it is: bare where that is read back, else between the fewest quotes.
+/// Formats an argument: bare if that is parsed back, otherwise with the fewest quotes.
 fn quoted(text: &str) -> String {
     let bare = (!text.is_empty()).then(|| text.to_owned());
     let single = (!text.contains('"')).then(|| format!("\"{text}\""));

@@ -1,9 +1,9 @@
-//! Which type each tensor gets: the mixes of llama.cpp, which other programs know the file types by.
+//! Type of each tensor, by the mixes of llama.cpp.
 //!
-//! Norms, routers and other small tensors stay as they are. Of the matrices, those that a model suffers most from get more
-//! bits: the output, the values of attention, and what leads back into the stream in some layers. Rows that are not whole
-//! blocks get a type of smaller blocks. The rules are llama.cpp's `src/llama-quant.cpp` for no importance matrix; that each
-//! tensor's type equals what llama.cpp gives it is what `tests/quantise` holds.
+//! Norms, routers and other small tensors keep their type. The most sensitive matrices get more bits: the output, the attention
+//! values, and the down and output projections of some layers. Rows that are not a multiple of a block get a type with smaller
+//! blocks. The rules are those of llama.cpp's `src/llama-quant.cpp` without an importance matrix. `tests/quantise` compares every
+//! tensor's type with llama.cpp's.
 
 use std::cmp::Ordering;
 
@@ -11,28 +11,28 @@ use cairn_gguf::{DType, Error, Gguf, Metadata, Tensor};
 
 use crate::FileType;
 
-/// What the rules ask of a model.
+/// Facts about a model that the rules need.
 #[derive(Clone, Debug, PartialEq)]
 struct Shape {
     architecture: String,
     layers: usize,
     experts: u32,
-    /// Query heads for each head of keys and values, in the first layer.
+    /// Query heads per key-value head, in the first layer.
     grouped: u32,
-    /// Whether it is one of the models whose values eight query heads share, which get more bits.
+    /// Whether it is one of the models with eight query heads per value head, whose values get more bits.
     seventy_billion: bool,
-    /// Whether the embedding is the output matrix too.
+    /// Whether the embedding is also the output matrix.
     tied: bool,
-    /// Tensors that the values of attention come from.
+    /// Number of tensors that compute attention values.
     values: usize,
 }
 
-/// A tensor's part in a model.
+/// Role of a tensor in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Output,
     Embedding,
-    /// The values of attention, by themselves or in a matrix with others.
+    /// Attention values, alone or in a fused matrix.
     Values,
     Keys,
     AttentionOutput,
@@ -40,15 +40,15 @@ enum Part {
     Other,
 }
 
-/// Where a layer's number and the number of layers are not what the rules go by: how often parts have come.
+/// Tensors counted so far. Some rules use these counts instead of the layer number.
 #[derive(Default)]
-struct Seen {
+struct Counts {
     values: usize,
     downs: usize,
 }
 
-/// Names with one of these in them belong to tensors that stay as they are: small ones, or ones that rounding ruins.
-const KEPT: &[&str] = &[
+/// Parts of names of tensors that keep their type: small tensors, and tensors that are sensitive to rounding.
+const UNCHANGED: &[&str] = &[
     "_norm.weight",
     "ffn_gate_inp.weight",
     "ffn_gate_tid2eid.weight",
@@ -86,8 +86,8 @@ const KEPT: &[&str] = &[
     "mm.a.code_embd",
 ];
 
-/// What stays as it is in `glm5-next`.
-const KEPT_IN_GLM5_NEXT: &[&str] = &[
+/// Further tensors that keep their type in `glm5-next`.
+const UNCHANGED_IN_GLM5_NEXT: &[&str] = &[
     "hc_",
     "indexer.attn_q_b",
     "indexer.attn_k",
@@ -104,21 +104,21 @@ const KEPT_IN_GLM5_NEXT: &[&str] = &[
     "attn_v_b.weight",
 ];
 
-/// A model's tensors in the order in which llama.cpp writes them, each with the type that it gets.
+/// Returns a model's tensors in llama.cpp's order, each with its target type.
 pub(super) fn types(head: &Gguf, target: FileType) -> Result<Vec<(&Tensor, DType)>, Error> {
     let shape = Shape::of(head)?;
     let mut tensors: Vec<&Tensor> = head.tensors().iter().collect();
     tensors.sort_by(|a, b| in_order(&a.name, &b.name));
-    let mut seen = Seen::default();
-    Ok(tensors.into_iter().map(|tensor| (tensor, shape.dtype(tensor, target, &mut seen))).collect())
+    let mut counts = Counts::default();
+    Ok(tensors.into_iter().map(|tensor| (tensor, shape.dtype(tensor, target, &mut counts))).collect())
 }
 
-/// What belongs to no layer first, then layer by layer; names within.
+/// Orders tensors without a layer first, then by layer, then by name.
 fn in_order(a: &str, b: &str) -> Ordering {
     layer(a).cmp(&layer(b)).then_with(|| a.cmp(b))
 }
 
-/// The layer that a tensor's name tells.
+/// Returns the layer number in a tensor's name.
 fn layer(name: &str) -> Option<usize> {
     let number = name.strip_prefix("blk.")?;
     let digits = number.bytes().take_while(u8::is_ascii_digit).count();
@@ -133,7 +133,7 @@ impl Part {
             "token_embd.weight" | "per_layer_token_embd.weight" => Part::Embedding,
             _ if has("attn_qkv.weight") || has("attn_kv_b.weight") || has("attn_v.weight") => Part::Values,
             _ if has("attn_k.weight") => Part::Keys,
-            // A query's matrix has no rule of its own, but its name may not be taken for one of those below.
+            // Query matrices have no rule, but this arm must precede the patterns below.
             _ if has("attn_q.weight") => Part::Other,
             _ if has("attn_output.weight") => Part::AttentionOutput,
             _ if has("ffn_up") || has("ffn_gate") => Part::Other,
@@ -169,31 +169,31 @@ impl Shape {
         })
     }
 
-    /// The type that a tensor gets.
-    fn dtype(&self, tensor: &Tensor, target: FileType, seen: &mut Seen) -> DType {
-        if self.keeps(tensor) {
+    /// Returns the target type of a tensor.
+    fn dtype(&self, tensor: &Tensor, target: FileType, counts: &mut Counts) -> DType {
+        if self.is_unchanged(tensor) {
             return tensor.dtype;
         }
         if target.is_float() {
             return target.dtype();
         }
-        fallback(self.mixed(tensor, target, seen), tensor)
+        fallback(self.mixed(tensor, target, counts), tensor)
     }
 
-    /// Whether a tensor stays as it is, whatever the target.
-    fn keeps(&self, tensor: &Tensor) -> bool {
+    /// Returns whether a tensor keeps its type, whatever the target.
+    fn is_unchanged(&self, tensor: &Tensor) -> bool {
         let name = tensor.name.as_str();
         let vector = tensor.dims.iter().skip(1).all(|&dim| dim == 1);
         let within = |names: &[&str]| names.iter().any(|part| name.contains(part));
         vector
             || !name.ends_with("weight")
             || matches!(name, "position_embd.weight" | "token_types.weight")
-            || within(KEPT)
-            || (self.architecture == "glm5-next" && within(KEPT_IN_GLM5_NEXT))
+            || within(UNCHANGED)
+            || (self.architecture == "glm5-next" && within(UNCHANGED_IN_GLM5_NEXT))
     }
 
-    /// The mix's type for a tensor, if its rows are whole blocks of it.
-    fn mixed(&self, tensor: &Tensor, target: FileType, seen: &mut Seen) -> DType {
+    /// Returns the mix's type for a tensor, before the check for whole blocks.
+    fn mixed(&self, tensor: &Tensor, target: FileType, counts: &mut Counts) -> DType {
         let name = tensor.name.as_str();
         let part = Part::of(name);
         let default = target.dtype();
@@ -210,22 +210,22 @@ impl Shape {
         }
         if target == FileType::MXFP4_MOE {
             let stacked = tensor.dims.get(2).is_some_and(|&experts| experts > 1);
-            // That family has other matrices of three dimensions too.
+            // `bailingmoe3` has other matrices of three dimensions too.
             let expert = self.architecture != "bailingmoe3" || within(&["ffn_up", "ffn_gate", "ffn_down"]);
             return if stacked && expert { DType::MXFP4 } else { DType::Q8_0 };
         }
         match part {
             Part::Embedding if matches!(target, FileType::TQ1_0 | FileType::TQ2_0) => DType::Q4_K,
             Part::Values => {
-                let at = seen.values;
-                seen.values += 1;
+                let at = counts.values;
+                counts.values += 1;
                 self.values(target, at)
             }
             Part::Keys if self.experts == 8 => DType::Q8_0,
             Part::Down => {
-                // The stacked experts of some models come in no order, so that only the name tells the layer.
-                let at = if self.experts > 1 { layer(name).unwrap_or(seen.downs) } else { seen.downs };
-                seen.downs += 1;
+                // The stacked experts of some models are not sorted, so the layer number comes from the name.
+                let at = if self.experts > 1 { layer(name).unwrap_or(counts.downs) } else { counts.downs };
+                counts.downs += 1;
                 self.down(target, at)
             }
             Part::AttentionOutput => self.attention_output(target),
@@ -233,10 +233,10 @@ impl Shape {
         }
     }
 
-    /// The type of the tensor number `at` of those that values come from.
+    /// Returns the type of the value tensor number `at`.
     fn values(&self, target: FileType, at: usize) -> DType {
         if self.experts == 8 {
-            // Beside the experts these take no room.
+            // These are small in comparison with the experts.
             return DType::Q8_0;
         }
         let shared = self.grouped >= 4;
@@ -259,7 +259,7 @@ impl Shape {
         }
     }
 
-    /// The type of the matrix that leads out of layer `at`'s feed-forward block.
+    /// Returns the type of the down projection of layer `at`.
     fn down(&self, target: FileType, at: usize) -> DType {
         let falcon = self.architecture == "falcon";
         let (first_eighth, first_sixteenth) = (at < self.layers / 8, at < self.layers / 16);
@@ -298,7 +298,7 @@ impl Shape {
     }
 }
 
-/// Whether a tensor of a mix of two types gets the larger one: in the first and the last eighth, and every third between.
+/// Returns whether a tensor gets the larger type of a mix: in the first and last eighth, and every third between.
 fn more_bits(at: usize, of: usize) -> bool {
     at < of / 8 || at >= 7 * of / 8 || (at - of / 8) % 3 == 2
 }
@@ -307,20 +307,13 @@ fn whole_blocks(tensor: &Tensor, dtype: DType) -> bool {
     tensor.dims.first().is_some_and(|elements| elements.is_multiple_of(dtype.block() as u64))
 }
 
-/// A type of smaller blocks where rows are not whole blocks of `dtype`; else F16.
+/// Returns a type whose blocks fit the rows: `dtype`, a type with smaller blocks, or F16.
 fn fallback(dtype: DType, tensor: &Tensor) -> DType {
-    let smaller = match dtype {
-        DType::IQ3_S | DType::IQ4_XS => DType::IQ4_NL,
-        DType::Q2_K | DType::Q3_K | DType::TQ1_0 | DType::TQ2_0 => DType::Q4_0,
-        DType::Q4_K => DType::Q5_0,
-        DType::Q5_K => DType::Q5_1,
-        DType::Q6_K => DType::Q8_0,
-        dtype => dtype,
-    };
+    let smaller = dtype.narrow().unwrap_or(dtype);
     [dtype, smaller].into_iter().find(|&dtype| whole_blocks(tensor, dtype)).unwrap_or(DType::F16)
 }
 
-/// The count under `key`, that of the first layer where each has its own.
+/// Returns the count under `key`; for an array, that of the first layer.
 fn first_count(metadata: &Metadata, key: &str) -> Result<Option<u32>, Error> {
     match metadata.u32s(key) {
         Ok(counts) => Ok(counts.and_then(|counts| counts.first().copied())),

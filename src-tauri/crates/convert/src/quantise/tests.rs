@@ -1,13 +1,13 @@
-//! What llama.cpp's results do not show: other numbers of threads, models in several files, values that cannot be encoded, and
-//! rules for models that are too large or too foreign to be made here.
+//! Cases beyond the comparison with llama.cpp: numbers of threads, models in several files, values that cannot be encoded, and rules
+//! for model families without a test model.
 
 use cairn_testkit::{ModelSpec, Types, tiny_llama};
 
 use super::*;
 
 fn file_of(bytes: &[u8]) -> File {
-    let mut file = tempfile::tempfile().expect("a temporary file");
-    file.write_all(bytes).expect("it can be written");
+    let mut file = tempfile::tempfile().expect("temporary file");
+    file.write_all(bytes).expect("write succeeds");
     file
 }
 
@@ -17,17 +17,17 @@ fn small() -> ModelSpec {
 
 fn quantised(files: &[Vec<u8>], head: &Gguf, target: FileType, threads: usize) -> Vec<u8> {
     let files: Vec<File> = files.iter().map(|bytes| file_of(bytes)).collect();
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads can be started");
-    let quantisation = Quantisation::new(head, target).expect("it is a model of floats");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads start");
+    let quantisation = Quantisation::new(head, target).expect("a model of floats");
     let mut out = Vec::new();
-    pool.install(|| quantisation.write_to(&files, &mut out, &mut |_| ())).expect("all can be encoded");
+    pool.install(|| quantisation.write_to(&files, &mut out, &mut |_| ())).expect("values can be encoded");
     out
 }
 
 #[test]
-fn threads_and_parts_change_nothing() {
+fn output_is_independent_of_threads_and_parts() {
     let file = cairn_testkit::write(&small());
-    let head = Gguf::parse(&file).expect("it is a model");
+    let head = Gguf::parse(&file).expect("valid GGUF");
     let expected = quantised(std::slice::from_ref(&file), &head, FileType::Q4_K_M, 1);
     assert_eq!(quantised(std::slice::from_ref(&file), &head, FileType::Q4_K_M, 3), expected, "with three threads");
 
@@ -35,22 +35,24 @@ fn threads_and_parts_change_nothing() {
     let heads = parts
         .iter()
         .zip(1..)
-        .map(|(part, number)| (format!("m-{number:05}-of-00003.gguf"), Gguf::parse(part).expect("a part is a file")));
-    let joined = cairn_gguf::split::join(heads.collect()).expect("they are one model");
+        .map(|(part, number)| (format!("m-{number:05}-of-00003.gguf"), Gguf::parse(part).expect("valid part")));
+    let joined = cairn_gguf::split::join(heads.collect()).expect("parts of one model");
     assert_eq!(quantised(&parts, &joined, FileType::Q4_K_M, 2), expected, "from three files");
 }
 
 #[test]
-fn progress_reaches_the_end_and_never_goes_back() {
+fn progress_is_monotonic_and_reaches_the_total() {
     let file = cairn_testkit::write(&small());
-    let head = Gguf::parse(&file).expect("it is a model");
-    let quantisation = Quantisation::new(&head, FileType::Q8_0).expect("it is a model of floats");
-    let mut told = Vec::new();
-    quantisation.write_to(&[file_of(&file)], &mut io::sink(), &mut |now| told.push(now)).expect("all can be encoded");
-    assert!(told.is_sorted_by_key(|now| (now.tensor, now.done_bytes)), "{told:?}");
-    let last = told.last().expect("something is told");
-    assert_eq!((last.tensor, last.done_bytes), (last.tensors, last.total_bytes), "all is done at the end");
-    assert_eq!(last.tensors, head.tensors().len(), "every tensor counts");
+    let head = Gguf::parse(&file).expect("valid GGUF");
+    let quantisation = Quantisation::new(&head, FileType::Q8_0).expect("a model of floats");
+    let mut steps = Vec::new();
+    quantisation
+        .write_to(&[file_of(&file)], &mut io::sink(), &mut |now| steps.push(now))
+        .expect("values can be encoded");
+    assert!(steps.is_sorted_by_key(|now| (now.tensor, now.done_bytes)), "{steps:?}");
+    let last = steps.last().expect("progress was reported");
+    assert_eq!((last.tensor, last.done_bytes), (last.tensors, last.total_bytes), "complete at the end");
+    assert_eq!(last.tensors, head.tensors().len(), "all tensors count");
 }
 
 /// A file with one matrix and a vector, whose first value is `first`.
@@ -58,65 +60,65 @@ fn one_matrix(dtype: DType, first: f32, file_type: u32) -> Vec<u8> {
     let mut values = [0.5; 512];
     values[0] = first;
     let (mut matrix, mut vector) = (Vec::new(), Vec::new());
-    dtype.encode(&values, &mut matrix).expect("it has an encoder");
-    DType::F32.encode(&[1.0; 4], &mut vector).expect("floats can be written");
+    dtype.encode(&values, &mut matrix).expect("the type has an encoder");
+    DType::F32.encode(&[1.0; 4], &mut vector).expect("F32 has an encoder");
     let mut writer = Writer::default();
     writer.set("general.architecture", "llama").set("general.file_type", file_type);
-    writer.tensor("blk.0.ffn_up.weight", dtype, &[256, 2], matrix).expect("it is a tensor");
-    writer.tensor("blk.0.ffn_norm.weight", DType::F32, &[4], vector).expect("it is a tensor");
+    writer.tensor("blk.0.ffn_up.weight", dtype, &[256, 2], matrix).expect("valid tensor");
+    writer.tensor("blk.0.ffn_norm.weight", DType::F32, &[4], vector).expect("valid tensor");
     writer.finish()
 }
 
-fn check_refused(file: &[u8], target: FileType, expected: &str) {
-    let head = Gguf::parse(file).expect("it is a file");
+fn check_rejected(file: &[u8], target: FileType, expected: &str) {
+    let head = Gguf::parse(file).expect("valid GGUF");
     let written = match Quantisation::new(&head, target) {
         Ok(quantisation) => quantisation.write_to(&[file_of(file)], &mut io::sink(), &mut |_| ()),
         Err(error) => Err(invalid(error)),
     };
-    assert_eq!(written.expect_err("it is refused").to_string(), expected, "as {target}");
+    assert_eq!(written.expect_err("rejected").to_string(), expected, "as {target}");
 }
 
 #[test]
-fn what_cannot_be_quantised_is_refused() {
+fn unsupported_weights_and_values_are_rejected() {
     let only_floats = "quantization is only supported for F16, BF16 and F32 models";
-    check_refused(&one_matrix(DType::Q8_0, 0.5, 7), FileType::Q4_0, only_floats);
-    check_refused(&one_matrix(DType::Q8_0, 0.5, 1), FileType::Q4_0, only_floats);
-    check_refused(&one_matrix(DType::F16, 0.5, 7), FileType::Q4_0, only_floats);
+    check_rejected(&one_matrix(DType::Q8_0, 0.5, 7), FileType::Q4_0, only_floats);
+    check_rejected(&one_matrix(DType::Q8_0, 0.5, 1), FileType::Q4_0, only_floats);
+    check_rejected(&one_matrix(DType::F16, 0.5, 7), FileType::Q4_0, only_floats);
     let not_finite = "tensor `blk.0.ffn_up.weight` has values that are not finite numbers";
     for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-        check_refused(&one_matrix(DType::F32, value, 0), FileType::Q4_K_M, not_finite);
-        check_refused(&one_matrix(DType::F32, value, 0), FileType::F32, not_finite);
+        check_rejected(&one_matrix(DType::F32, value, 0), FileType::Q4_K_M, not_finite);
+        check_rejected(&one_matrix(DType::F32, value, 0), FileType::F32, not_finite);
     }
     let large = one_matrix(DType::F32, 70_000.0, 0);
-    check_refused(&large, FileType::F16, "tensor `blk.0.ffn_up.weight` has values that are too large for F16");
+    check_rejected(&large, FileType::F16, "tensor `blk.0.ffn_up.weight` has values that are too large for F16");
     let larger = one_matrix(DType::F32, 1e30, 0);
-    check_refused(&larger, FileType::Q4_K_M, "tensor `blk.0.ffn_up.weight` has values that are too large for Q4_K");
+    check_rejected(&larger, FileType::Q4_K_M, "tensor `blk.0.ffn_up.weight` has values that are too large for Q4_K");
 }
 
 #[test]
-fn large_values_that_fit_are_kept() {
+fn large_representable_values_are_quantised() {
     let file = one_matrix(DType::F32, 70_000.0, 0);
-    let head = Gguf::parse(&file).expect("it is a file");
+    let head = Gguf::parse(&file).expect("valid GGUF");
     let out = quantised(std::slice::from_ref(&file), &head, FileType::Q8_0, 1);
-    let new = Gguf::parse(&out).expect("it is a file again");
-    let tensor = new.tensor("blk.0.ffn_up.weight").expect("it is still there");
+    let new = Gguf::parse(&out).expect("valid output");
+    let tensor = new.tensor("blk.0.ffn_up.weight").expect("the tensor exists");
     let mut values = [0.0; 512];
     tensor.dtype.decode(&out[tensor.offset as usize..(tensor.offset + tensor.bytes) as usize], &mut values);
-    assert!((values[0] - 70_000.0).abs() < 50.0, "{} stands for 70000", values[0]);
+    assert!((values[0] - 70_000.0).abs() < 50.0, "70000 is stored as {}", values[0]);
 }
 
 #[test]
-fn metadata_keep_their_order_and_the_file_type_comes_last() {
+fn metadata_order_is_kept_with_the_file_type_last() {
     let file = one_matrix(DType::F16, 0.5, 1);
-    let head = Gguf::parse(&file).expect("it is a file");
-    let new = Gguf::parse(&quantised(&[file], &head, FileType::Q6_K, 1)).expect("it is a file again");
+    let head = Gguf::parse(&file).expect("valid GGUF");
+    let new = Gguf::parse(&quantised(&[file], &head, FileType::Q6_K, 1)).expect("valid output");
     let keys: Vec<&str> = new.metadata().iter().map(|(key, _)| key).collect();
     let expected = ["general.architecture", "general.quantization_version", "general.file_type"];
-    assert_eq!(keys, expected, "as llama.cpp orders them");
-    assert_eq!(new.metadata().u32("general.file_type"), Ok(Some(18)), "the number of Q6_K");
+    assert_eq!(keys, expected, "llama.cpp's order");
+    assert_eq!(new.metadata().u32("general.file_type"), Ok(Some(18)), "number of Q6_K");
 }
 
-/// The types that tensors of 256 x 256 in F16 get; stacked ones where a name begins with `3d `.
+/// Checks the types of F16 tensors with rows of 256. A name that begins with `3d ` is a stacked tensor.
 fn check_types(metadata: &[(&str, u32)], architecture: &str, target: FileType, expected: &[(&str, DType)]) {
     let mut writer = Writer::default();
     writer.set("general.architecture", architecture);
@@ -128,19 +130,19 @@ fn check_types(metadata: &[(&str, u32)], architecture: &str, target: FileType, e
             Some(name) => (name, &[256, 2, 2]),
             None => (name, &[256, 4]),
         };
-        writer.tensor(name, DType::F16, dims, vec![0; 2048]).expect("it is a tensor");
+        writer.tensor(name, DType::F16, dims, vec![0; 2048]).expect("valid tensor");
     }
     let file = writer.finish();
-    let head = Gguf::parse(&file).expect("it is a file");
-    let quantisation = Quantisation::new(&head, target).expect("it is a model of floats");
+    let head = Gguf::parse(&file).expect("valid GGUF");
+    let quantisation = Quantisation::new(&head, target).expect("a model of floats");
     for (tensor, dtype) in quantisation.tensors() {
-        let (_, expected) = expected.iter().find(|(name, _)| name.ends_with(&tensor.name)).expect("nothing is added");
+        let (_, expected) = expected.iter().find(|(name, _)| name.ends_with(&tensor.name)).expect("no tensor is added");
         assert_eq!(dtype, *expected, "{} of {architecture} as {target}", tensor.name);
     }
 }
 
 #[test]
-fn families_have_rules_of_their_own() {
+fn model_families_have_special_rules() {
     check_types(
         &[("block_count", 1)],
         "glm5-next",
@@ -171,7 +173,7 @@ fn families_have_rules_of_their_own() {
 }
 
 #[test]
-fn small_tensors_stay_as_they_are() {
+fn small_tensors_keep_their_type() {
     check_types(
         &[("block_count", 1)],
         "bert",

@@ -1,7 +1,7 @@
 //! A made-up file, described in both forms to the letter.
 
 use super::*;
-use crate::Writer;
+use crate::write::Writer;
 
 fn sample() -> (Gguf, u64) {
     let mut writer = Writer::default();
@@ -18,7 +18,7 @@ fn sample() -> (Gguf, u64) {
 }
 
 #[test]
-fn text_shows_everything_in_lines() {
+fn describe_text_has_all_facts() {
     let (gguf, file_len) = sample();
     let expected = format!(
         r#"GGUF version 3, {file_len} bytes ({:.1} kB)
@@ -51,7 +51,7 @@ Tensors
 }
 
 #[test]
-fn json_has_the_same_facts() {
+fn describe_json_has_all_facts() {
     let (gguf, file_len) = sample();
     let json: Json = serde_json::from_str(&json(&gguf, file_len)).expect("valid JSON");
     let check = |pointer: &str, expected: Json| assert_eq!(json.pointer(pointer), Some(&expected), "{pointer}");
@@ -68,7 +68,7 @@ fn json_has_the_same_facts() {
 }
 
 #[test]
-fn a_file_without_tensors_is_described_too() {
+fn describe_accepts_a_file_without_tensors() {
     let file = Writer::default().finish();
     let gguf = Gguf::parse(&file).expect("a written file is read");
     assert!(text(&gguf, file.len() as u64).contains("0 parameters in 0 tensors"), "text counts none");

@@ -9,7 +9,7 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Rounds each element to the nearest binary16; what lies past 65,520 becomes an infinity.
+/// Rounds each element to the nearest binary16; values beyond 65,520 become infinities.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     out.extend(x.iter().flat_map(|&x| f16::from_f32(x).to_le_bytes()));
 }

@@ -1,4 +1,4 @@
-//! The grids of the IQ types: tables of the vectors that an index in a block stands for. They are data of the format.
+//! The grids of the IQ types: tables of the vectors that indices in blocks select. They are data of the format.
 //!
 //! A grid has the most useful of all vectors of four or eight small magnitudes (in IQ1, of -1, 0 and 1). Its file holds
 //! a little-endian `u16` for each vector, with two bits for each of eight elements or four bits for each of four, the
@@ -65,7 +65,7 @@ pub(super) fn eight_signs(seven: u32) -> u8 {
     seven | (seven.count_ones() as u8 & 1) << 7
 }
 
-/// Two for one: the odd numbers that IQ scales of a few bits stand for.
+/// Two for one: the odd numbers that IQ scales of a few bits encode.
 pub(super) fn odd(scale: u32) -> i8 {
     2 * scale as i8 + 1
 }

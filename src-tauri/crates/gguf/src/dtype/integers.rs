@@ -18,7 +18,7 @@ pub struct Integers {
     pub minima: Option<Minima>,
 }
 
-/// What is taken off the elements of a block: `d * values[i / 16]` off element `i`.
+/// The minima of a block, which are subtracted from its elements: `d * values[i / 16]` off element `i`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Minima {
     /// The scale that the minima share.

@@ -11,7 +11,8 @@
 
 use super::grids::odd;
 use super::integers::Integers;
-use super::{iq1_s, scale};
+use super::iq1_s;
+use super::scales::scale;
 
 const BYTES: usize = 56;
 

@@ -10,7 +10,7 @@
 
 use super::grids::{IQ1, entry, odd};
 use super::integers::Integers;
-use super::scale;
+use super::scales::scale;
 
 const BYTES: usize = 50;
 

@@ -11,7 +11,7 @@
 
 use super::grids::{IQ2_S, entry, odd, signed};
 use super::integers::Integers;
-use super::scale;
+use super::scales::scale;
 
 const BYTES: usize = 82;
 

@@ -10,7 +10,7 @@
 
 use super::grids::{IQ2_XS, eight_signs, entry, odd, signed};
 use super::integers::Integers;
-use super::scale;
+use super::scales::scale;
 
 const BYTES: usize = 74;
 

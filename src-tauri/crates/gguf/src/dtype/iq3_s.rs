@@ -17,7 +17,7 @@ use half::f16;
 use super::grids::{IQ3_S, entry, odd, signed};
 use super::integers::{BLOCK, Integers};
 use super::lanes::nearest;
-use super::scale;
+use super::scales::scale;
 
 const BYTES: usize = 110;
 
@@ -73,7 +73,7 @@ struct SubBlock {
 }
 
 /// Of nineteen grids around the one that puts the largest magnitude on top, the scale that leaves the least error weighted by
-/// `x * x` once every four elements are brought to a vector of the grid; then, unless the elements' nearest levels were such
+/// `x * x` once every four elements are rounded to a vector of the grid; then, unless the elements' nearest levels were such
 /// vectors, the vectors for that scale, and the best scale for those.
 fn sub_block(x: &[f32; SUB]) -> SubBlock {
     let magnitudes = x.map(|x| if x >= 0.0 { x } else { -x });
@@ -112,7 +112,7 @@ fn sub_block(x: &[f32; SUB]) -> SubBlock {
     SubBlock { scale, indices, signs }
 }
 
-/// The vectors of the grid that the elements are brought to, and whether they are the elements' nearest levels.
+/// The vectors of the grid that the elements are rounded to, and whether they are the elements' nearest levels.
 fn vectors(x: &[f32; SUB], roots: &[f32; SUB], inverse: f32, scale: f32) -> ([u16; SUB / 4], bool) {
     let mut indices = [0; SUB / 4];
     let mut exact = true;
@@ -146,7 +146,7 @@ fn sums(x: &[f32; SUB], weights: &[f32; SUB], indices: &[u16; SUB / 4]) -> (f32,
     x.iter().zip(weights).zip(quants).fold((0.0, 0.0), |(xq, qq), ((x, w), q)| (xq + w * x * q, qq + w * q * q))
 }
 
-/// What lies near each of the 8^4 points that four levels can be.
+/// The grid's vectors near each of the 8^4 points that four levels can be.
 struct Corners {
     /// For each point, where in `near` its vectors begin and end.
     ranges: Vec<(u32, u32)>,

@@ -10,7 +10,7 @@
 
 use super::grids::{IQ3_XXS, eight_signs, entry, odd, signed};
 use super::integers::Integers;
-use super::scale;
+use super::scales::scale;
 
 const BYTES: usize = 98;
 

@@ -11,7 +11,8 @@ use super::codebook::{IQ4, pair};
 use super::integers;
 use super::iq4_search::{best_scales, indices, inverse};
 use super::lanes::{join, part};
-use super::scale;
+use super::scales::scale;
+use super::unpacked::UnpackedRow;
 use half::f16;
 
 const BLOCK: usize = 32;
@@ -26,6 +27,12 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             [*low, *high] = pair(&IQ4, b).map(|value| d * value);
         }
     }
+}
+
+/// Appends the scale and the grid's values.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let quants = row.push_scale(block);
+    row.push_indices(quants, &IQ4);
 }
 
 /// Searches each block's scale for the least weighted error, of eight blocks at once, with zeros for those beyond the end.

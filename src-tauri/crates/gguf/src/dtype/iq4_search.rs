@@ -4,9 +4,9 @@
 //! the elements fall on, the best scale is `sum(w x q) / sum(w q q)`, with the weights `w = x * x`; the one that explains most
 //! wins. Sums are taken in ggml's order, so that the result is ggml's, bit for bit.
 
-use super::SMALLEST;
 use super::codebook::IQ4;
 use super::lanes::{Lanes, SubBlocks};
+use super::scales::SMALLEST;
 
 /// How far beside -127 the element of the largest magnitude is put.
 const TRIES: i8 = 7;

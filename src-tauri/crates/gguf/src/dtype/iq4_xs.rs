@@ -14,7 +14,8 @@ use super::codebook::{IQ4, pair};
 use super::iq4_nl::nibbles;
 use super::iq4_search::{best_scales, indices, inverse};
 use super::lanes::{Lanes, join, nearest, part};
-use super::{largest, scale};
+use super::scales::{largest, scale};
+use super::unpacked::UnpackedRow;
 use half::f16;
 
 const BLOCK: usize = 256;
@@ -35,6 +36,19 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                 [*low, *high] = pair(&IQ4, b).map(|value| d * value);
             }
         }
+    }
+}
+
+/// Appends the scales and the grid's values.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let rest = row.push_scale(block);
+    let (high_bits, rest) = rest.split_first_chunk().expect("two bytes of high bits follow the scale");
+    let (low_bits, quants) = rest.split_first_chunk().expect("four bytes of low bits follow");
+    let (high_bits, low_bits) = (u16::from_le_bytes(*high_bits), u32::from_le_bytes(*low_bits));
+    for (j, bytes) in quants.as_chunks::<16>().0.iter().enumerate() {
+        let sub_scale = (low_bits >> (4 * j) & 15) as i32 | i32::from(high_bits >> (2 * j) & 3) << 4;
+        row.sub_scales.extend([sub_scale - 32; 2]);
+        row.push_indices(bytes, &IQ4);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The twelve bytes in which Q4_K and Q5_K keep eight 6-bit scales and eight 6-bit minima.
+//! The twelve bytes in which Q4_K and Q5_K store eight 6-bit scales and eight 6-bit minima.
 //!
 //! ```text
 //! bits      7 6   5 4 3 2 1 0

@@ -24,7 +24,7 @@ pub(super) fn part<const N: usize, const LEN: usize>(block: &[f32; BLOCK]) -> Su
 }
 
 /// Joins small whole numbers of the sub-blocks to those of the block.
-#[expect(clippy::indexing_slicing, reason = "an element of the block has a lane and a place in it")]
+#[expect(clippy::indexing_slicing, reason = "an element of the block has a lane and a position in it")]
 pub(super) fn join<const N: usize, const LEN: usize>(parts: &SubBlocks<N, LEN>) -> [u8; BLOCK] {
     const { assert!(N * LEN == BLOCK, "sub-blocks make up a block") };
     from_fn(|at| parts[at % LEN].0[at / LEN] as u8)

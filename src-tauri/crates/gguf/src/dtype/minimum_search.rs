@@ -9,7 +9,7 @@ use super::integers::BLOCK;
 use super::lanes::{Lanes, SubBlocks, join, nearest};
 use half::f16;
 
-/// What is searched, and how the error of an element counts.
+/// Parameters of the search, and the weights of elements' errors.
 #[derive(Clone, Copy)]
 pub(super) struct Search {
     /// The greatest quant.

@@ -8,6 +8,7 @@
 //! ```
 
 use super::codebook::{E2M1_TWICE, half_e8m0, pair};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 17;
@@ -23,8 +24,15 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
     }
 }
 
-/// Takes the exponent that brings the largest magnitude to 4 and above, so that up to 6 it is on the grid and up to 8
-/// it is cut, and rounds each element to the nearest value, the first of equally near ones.
+/// Appends the scale and the values, doubled.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let (&e, quants) = block.split_first().expect("a block starts with its exponent");
+    row.scales.push(half_e8m0(e));
+    row.push_indices(quants, &E2M1_TWICE);
+}
+
+/// Takes the exponent that scales the largest magnitude to between 4 and 8. Up to 6 it is on the grid, above it is
+/// clipped, and rounds each element to the nearest value, the first of equally near ones.
 pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
     for x in x.as_chunks::<BLOCK>().0 {
         let largest = x.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));

@@ -10,18 +10,8 @@
 //! E2M1 and E4M3, of which UE4M3 is the half without a sign:
 //! <https://www.opencompute.org/documents/ocp-microscaling-formats-mx-v1-0-spec-final-pdf>.
 
-use super::codebook::{E2M1_TWICE, pair};
-
-/// Half of what a byte stands for as UE4M3: four bits of exponent, biased by 7, and three of mantissa. The highest bit
-/// is not looked at, except that 0x7f is not a number and counts as zero, and 0xff is a number, as in ggml.
-pub fn ue4m3_half(byte: u8) -> f32 {
-    let (exponent, mantissa) = (u32::from(byte >> 3 & 15), byte & 7);
-    match exponent {
-        _ if byte == 0x7f => 0.0,
-        0 => f32::from(mantissa) * f32::from_bits((127 - 10) << 23),
-        _ => f32::from(8 + mantissa) * f32::from_bits((127 - 11 + exponent) << 23),
-    }
-}
+use super::codebook::{E2M1_TWICE, pair, ue4m3_half};
+use super::unpacked::UnpackedRow;
 
 /// Low nibbles give the first half of a sub-block, high nibbles the second.
 pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
@@ -35,5 +25,14 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                 [*low, *high] = pair(&E2M1_TWICE, b).map(|value| d * value);
             }
         }
+    }
+}
+
+/// Appends the four scales and the values, doubled.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let (scales, quants) = block.split_first_chunk::<4>().expect("a block starts with its scales");
+    row.scales.extend(scales.map(ue4m3_half));
+    for bytes in quants.as_chunks::<8>().0 {
+        row.push_indices(bytes, &E2M1_TWICE);
     }
 }

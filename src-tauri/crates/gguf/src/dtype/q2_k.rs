@@ -10,7 +10,8 @@
 use super::integers::{BLOCK, Integers, Minima};
 use super::lanes::part;
 use super::minimum_search::Search;
-use super::{scale, two_bits};
+use super::scales::scale;
+use super::two_bits;
 
 const BYTES: usize = 84;
 

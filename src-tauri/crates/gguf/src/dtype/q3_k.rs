@@ -17,7 +17,8 @@ use half::f16;
 
 use super::integers::{BLOCK, Integers};
 use super::lanes::{Lanes, SubBlocks, join, nearest, part};
-use super::{SMALLEST, largest, scale, two_bits};
+use super::scales::{SMALLEST, largest, scale};
+use super::two_bits;
 
 const BYTES: usize = 110;
 
@@ -60,7 +61,7 @@ pub(super) fn encode(x: &[f32], out: &mut Vec<u8>) {
         let inverse = if max == 0.0 { 0.0 } else { -32.0 / max };
         let d = f16::from_f32(if max == 0.0 { 0.0 } else { 1.0 / inverse });
         let scales = if max == 0.0 {
-            // Scale bits of zero, which stand for -32, as ggml writes them.
+            // Scale bits of zero, which mean -32, as ggml writes them.
             [0; 16]
         } else {
             wanted.0.map(|wanted| (nearest(inverse * wanted).clamp(-32.0, 31.0) + 32.0) as u8)

@@ -9,7 +9,8 @@
 
 use half::f16;
 
-use super::{largest, scale};
+use super::scales::{largest, scale};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 18;
@@ -24,6 +25,12 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             *high = d * f32::from((b >> 4) as i8 - 8);
         }
     }
+}
+
+/// Appends the scale and the nibbles, each less 8.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let quants = row.push_scale(block);
+    row.push_nibbles(quants, |nibble| nibble as i8 - 8);
 }
 
 /// Maps the element of the largest magnitude to -8, whatever its sign, because the grid reaches further down than up.

@@ -7,7 +7,8 @@
 //!       +---+---+------------------+     x[i + 16] = (b[i] >> 4) * d + m
 //! ```
 
-use super::{grid_above_minimum, scale};
+use super::scales::{grid_above_minimum, scale};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 20;
@@ -23,6 +24,13 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             *high = d * f32::from(b >> 4) + m;
         }
     }
+}
+
+/// Appends the scale, the minimum and the nibbles.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let rest = row.push_scale(block);
+    let quants = row.push_minimum_scale(rest);
+    row.push_nibbles(quants, |nibble| nibble as i8);
 }
 
 /// Spreads the grid from the least element to the greatest.

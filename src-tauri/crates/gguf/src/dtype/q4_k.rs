@@ -10,9 +10,11 @@
 //! The 32 bytes number `p` hold sub-block `2p` in their low nibbles and `2p + 1` in their high ones. An element of
 //! sub-block `j` is `(d * scale[j]) * q - (dmin * minimum[j])`: the two products are rounded before they are used.
 
+use super::k_scales;
 use super::lanes::part;
 use super::minimum_search::{Search, magnitudes_and_spread};
-use super::{k_scales, scale};
+use super::scales::scale;
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 256;
 const BYTES: usize = 144;
@@ -36,6 +38,17 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                 *high = high_scale * f32::from(b >> 4) - high_minimum;
             }
         }
+    }
+}
+
+/// Appends the scales, the minima and the nibbles.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let rest = row.push_scale(block);
+    let rest = row.push_minimum_scale(rest);
+    let (packed, quants) = rest.split_first_chunk().expect("twelve bytes of scales follow");
+    row.push_sub_blocks(k_scales::unpack(*packed));
+    for bytes in quants.as_chunks::<32>().0 {
+        row.push_nibbles(bytes, |nibble| nibble as i8);
     }
 }
 

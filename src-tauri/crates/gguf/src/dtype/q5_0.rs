@@ -1,4 +1,4 @@
-//! Q5_0: 32 values of 5 bits with one scale; the fifth bits stand apart.
+//! Q5_0: 32 values of 5 bits with one scale; the fifth bits are stored separately.
 //!
 //! ```text
 //! byte  0   2       6                 22
@@ -9,7 +9,8 @@
 
 use half::f16;
 
-use super::{largest, scale};
+use super::scales::{largest, scale};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 22;
@@ -26,6 +27,12 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             *high = d * f32::from((b >> 4 | fifth(i + 16)) as i8 - 16);
         }
     }
+}
+
+/// Appends the scale and the values of five bits, each less 16.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let quants = row.push_scale(block);
+    row.push_five_bits(quants, 16);
 }
 
 /// Maps the element of the largest magnitude to -16, whatever its sign, because the grid reaches further down than up.

@@ -1,4 +1,4 @@
-//! Q5_1: 32 values of 5 bits with one scale and one minimum; the fifth bits stand apart.
+//! Q5_1: 32 values of 5 bits with one scale and one minimum; the fifth bits are stored separately.
 //!
 //! ```text
 //! byte  0   2   4       8                 24
@@ -7,7 +7,8 @@
 //!       +---+---+-------+------------------+     x[i + 16] = (b[i] >> 4 | h[i + 16] << 4) * d + m
 //! ```
 
-use super::{grid_above_minimum, scale};
+use super::scales::{grid_above_minimum, scale};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 24;
@@ -25,6 +26,13 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             *high = d * f32::from(b >> 4 | fifth(i + 16)) + m;
         }
     }
+}
+
+/// Appends the scale, the minimum and the values of five bits.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let rest = row.push_scale(block);
+    let quants = row.push_minimum_scale(rest);
+    row.push_five_bits(quants, 0);
 }
 
 /// Spreads the grid from the least element to the greatest.

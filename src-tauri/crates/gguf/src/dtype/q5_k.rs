@@ -13,7 +13,9 @@
 
 use super::lanes::part;
 use super::minimum_search::{Search, magnitudes_and_spread};
-use super::{k_scales, q4_k, scale};
+use super::scales::scale;
+use super::unpacked::UnpackedRow;
+use super::{k_scales, q4_k};
 
 const BLOCK: usize = 256;
 const BYTES: usize = 176;
@@ -42,6 +44,20 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                 *high = high_scale * f32::from(b >> 4 | high_fifth) - high_minimum;
             }
         }
+    }
+}
+
+/// Appends the scales, the minima and the nibbles joined with their fifth bits.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let rest = row.push_scale(block);
+    let rest = row.push_minimum_scale(rest);
+    let (packed, rest) = rest.split_first_chunk().expect("twelve bytes of scales follow");
+    let (fifth, quants) = rest.split_first_chunk::<32>().expect("32 bytes of fifth bits follow");
+    row.push_sub_blocks(k_scales::unpack(*packed));
+    for (p, bytes) in quants.as_chunks::<32>().0.iter().enumerate() {
+        let fifth_bits = |sub: usize| fifth.iter().map(move |h| (h >> sub & 1) << 4);
+        row.quants.extend(bytes.iter().zip(fifth_bits(2 * p)).map(|(b, fifth)| (b & 15 | fifth) as i8));
+        row.quants.extend(bytes.iter().zip(fifth_bits(2 * p + 1)).map(|(b, fifth)| (b >> 4 | fifth) as i8));
     }
 }
 

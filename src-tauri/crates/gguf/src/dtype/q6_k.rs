@@ -14,7 +14,8 @@
 use half::f16;
 
 use super::lanes::{Lanes, SubBlocks, join, nearest, part};
-use super::{SMALLEST, largest, scale};
+use super::scales::{SMALLEST, largest, scale};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 256;
 const BYTES: usize = 210;
@@ -42,6 +43,21 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
                     *out = scale * f32::from(q as i8 - 32);
                 }
             }
+        }
+    }
+}
+
+/// Appends the scales and the joined bits, each less 32.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let block = block.first_chunk::<BYTES>().expect("a whole block");
+    row.scales.push(scale([block[208], block[209]]));
+    row.sub_scales.extend(block[192..208].iter().map(|&scale| i32::from(scale as i8)));
+    let lows = block[..128].as_chunks::<64>().0;
+    for (low, high) in lows.iter().zip(block[128..192].as_chunks::<32>().0) {
+        for g in 0..4 {
+            let low = low.iter().cycle().skip(32 * (g % 2));
+            let joined = low.zip(high).map(|(low, high)| low >> (4 * (g / 2)) & 15 | (high >> (2 * g) & 3) << 4);
+            row.quants.extend(joined.map(|q| q as i8 - 32));
         }
     }
 }

@@ -9,7 +9,8 @@
 
 use half::f16;
 
-use super::{largest, scale};
+use super::scales::{largest, scale};
+use super::unpacked::UnpackedRow;
 
 const BLOCK: usize = 32;
 const BYTES: usize = 34;
@@ -22,6 +23,12 @@ pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
             *out = f32::from(q as i8) * d;
         }
     }
+}
+
+/// Appends the scale and the bytes.
+pub(super) fn unpack(block: &[u8], row: &mut UnpackedRow) {
+    let quants = row.push_scale(block);
+    row.quants.extend(quants.iter().map(|&b| b as i8));
 }
 
 /// Maps the largest magnitude to 127 and rounds half away from zero; the scale that is stored is rounded, the one that

@@ -7,9 +7,9 @@
 //!       +---+---+--------------------------------+     s    = d * (q[0] + q[1] + ... + q[31])
 //! ```
 
-use super::scale;
+use super::scales::scale;
 
-/// Multiplies each byte with its block's scale; the sum says nothing new.
+/// Multiplies each byte with its block's scale; the stored sum is not needed.
 pub(super) fn decode(blocks: &[u8], out: &mut [f32]) {
     for (block, out) in blocks.as_chunks::<36>().0.iter().zip(out.as_chunks_mut::<32>().0) {
         let d = scale([block[0], block[1]]);

@@ -14,7 +14,7 @@
 use half::f16;
 
 use super::integers::{BLOCK, Integers};
-use super::{largest, scale};
+use super::scales::{largest, scale};
 
 const BYTES: usize = 54;
 const POWERS: [u8; 5] = [1, 3, 9, 27, 81];

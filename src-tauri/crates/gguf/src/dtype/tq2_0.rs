@@ -10,7 +10,8 @@
 use half::f16;
 
 use super::integers::{BLOCK, Integers};
-use super::{scale, tq1_0, two_bits};
+use super::scales::scale;
+use super::{tq1_0, two_bits};
 
 const BYTES: usize = 66;
 

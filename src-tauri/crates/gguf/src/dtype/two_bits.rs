@@ -1,4 +1,4 @@
-//! The 64 bytes in which Q2_K, Q3_K and TQ2_0 keep two bits of each of 256 elements.
+//! The 64 bytes in which Q2_K, Q3_K and TQ2_0 store two bits of each of 256 elements.
 //!
 //! Each half of a block (128 elements) has 32 bytes; its element `32 g + l` (`g` = 0..4, `l` = 0..32) takes bits `2g` and
 //! `2g + 1` of byte `l`.

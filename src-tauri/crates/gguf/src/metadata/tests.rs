@@ -1,4 +1,4 @@
-//! Metadata answers with the type that was asked for, or says what stands there.
+//! Typed lookups return the requested type, or an error that names the stored type.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn sample() -> Metadata {
 }
 
 #[test]
-fn integers_of_any_width_answer_when_they_fit() {
+fn integer_lookup_accepts_any_width_that_fits() {
     let metadata = sample();
     assert_eq!(metadata.u32("u8"), Ok(Some(7)), "a narrower integer fits");
     assert_eq!(metadata.i32("i64"), Ok(Some(-1)), "a wider one with a small value fits");
@@ -30,7 +30,7 @@ fn integers_of_any_width_answer_when_they_fit() {
 }
 
 #[test]
-fn other_types_answer_as_they_are() {
+fn lookup_of_other_types_requires_the_same_type() {
     let metadata = sample();
     assert_eq!(metadata.bool("flag"), Ok(Some(true)), "a boolean");
     assert_eq!(metadata.required_str("text"), Ok("pebble"), "a text");
@@ -55,9 +55,9 @@ fn errors_name_key_and_types() {
 }
 
 #[test]
-fn setting_a_key_again_keeps_its_place() {
+fn setting_an_existing_key_keeps_its_position() {
     let mut metadata = sample();
-    assert_eq!(metadata.set("u8", "now a text"), Some(Value::U8(7)), "the earlier value comes back");
+    assert_eq!(metadata.set("u8", "now a text"), Some(Value::U8(7)), "the earlier value is returned");
     assert_eq!(metadata.iter().next(), Some(("u8", &Value::from("now a text"))), "it is still the first");
     assert_eq!(metadata.len(), sample().len(), "nothing was added");
 }

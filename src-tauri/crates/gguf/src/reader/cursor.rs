@@ -1,18 +1,23 @@
-//! A position in untrusted bytes: every read is checked against what remains and says where it was when it fails.
+//! A position in untrusted bytes: every read is checked against the remaining bytes, and an error has the offset.
 //!
-//! What is made of the bytes takes memory, in the worst case many times what they take: an entry of fourteen bytes becomes a
-//! key, a value and a place in an index. So all of it is counted against [`MAX_MEMORY_BYTES`], before it is allocated.
+//! Parsed values can take many times the memory of their bytes: an entry of fourteen bytes becomes a key, a value and a
+//! position in an index. All of it is therefore counted against [`MAX_MEMORY_BYTES`], before it is allocated.
 
-use super::{MAX_HEAD_BYTES, MAX_MEMORY_BYTES};
-use crate::Error;
-use crate::error::Place;
+use crate::error::{Error, Location};
+
+/// Longest head that is read. The largest published vocabularies make one of about 20 MB. The bound rejects sparse files with
+/// terabytes of empty strings.
+pub const MAX_HEAD_BYTES: usize = 64 << 20;
+
+/// Most memory that a [`Gguf`] and its reader take at any time. With the text of an error it is at most 64 MiB.
+pub const MAX_MEMORY_BYTES: u64 = 63 << 20;
 
 /// Reads forward through `bytes`; nothing is allocated here.
 #[derive(Clone)]
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     rest: &'a [u8],
-    /// Whether the file goes on behind `bytes`, which end where no head does.
+    /// Whether the file is longer than `bytes`, which end at the longest head.
     is_cut: bool,
     /// Bytes of a count, a length or a dimension: 4 in version 1, else 8.
     length_bytes: u64,
@@ -45,33 +50,33 @@ impl<'a> Cursor<'a> {
         (self.bytes.len() - self.rest.len()) as u64
     }
 
-    /// Counts memory that is about to be allocated for what stands at `at`.
+    /// Counts memory that will be allocated for the value at offset `at`.
     pub(super) fn take_memory(
         &mut self,
         bytes: u64,
         what: &'static str,
         at: u64,
-        place: impl FnOnce() -> Place,
+        location: impl FnOnce() -> Location,
     ) -> Result<(), Error> {
         self.memory_bytes = self.memory_bytes.saturating_add(bytes);
         if self.memory_bytes <= MAX_MEMORY_BYTES {
             return Ok(());
         }
-        Err(Error::Memory { place: place(), what, offset: at, need: self.memory_bytes, limit: MAX_MEMORY_BYTES })
+        Err(Error::Memory { location: location(), what, offset: at, need: self.memory_bytes, limit: MAX_MEMORY_BYTES })
     }
 
     /// The next `N` bytes.
     pub(super) fn array<const N: usize>(
         &mut self,
         what: &'static str,
-        place: impl FnOnce() -> Place,
+        location: impl FnOnce() -> Location,
     ) -> Result<[u8; N], Error> {
         match self.rest.split_first_chunk() {
             Some((array, rest)) => {
                 self.rest = rest;
                 Ok(*array)
             }
-            None => Err(self.truncated(what, N as u64, place)),
+            None => Err(self.truncated(what, N as u64, location)),
         }
     }
 
@@ -80,29 +85,29 @@ impl<'a> Cursor<'a> {
         &mut self,
         what: &'static str,
         count: u64,
-        place: impl FnOnce() -> Place,
+        location: impl FnOnce() -> Location,
     ) -> Result<&'a [u8], Error> {
         let split = usize::try_from(count).ok().and_then(|count| self.rest.split_at_checked(count));
-        let Some((bytes, rest)) = split else { return Err(self.truncated(what, count, place)) };
+        let Some((bytes, rest)) = split else { return Err(self.truncated(what, count, location)) };
         self.rest = rest;
         Ok(bytes)
     }
 
     /// A count, a length or a dimension.
-    pub(super) fn length(&mut self, what: &'static str, place: impl FnOnce() -> Place) -> Result<u64, Error> {
+    pub(super) fn length(&mut self, what: &'static str, location: impl FnOnce() -> Location) -> Result<u64, Error> {
         match self.length_bytes {
-            4 => Ok(u32::from_le_bytes(self.array(what, place)?).into()),
-            _ => Ok(u64::from_le_bytes(self.array(what, place)?)),
+            4 => Ok(u32::from_le_bytes(self.array(what, location)?).into()),
+            _ => Ok(u64::from_le_bytes(self.array(what, location)?)),
         }
     }
 
     /// A string: its length, then UTF-8.
-    pub(super) fn string(&mut self, what: &'static str, place: impl Fn() -> Place) -> Result<&'a str, Error> {
-        let length = self.length(what, &place)?;
+    pub(super) fn string(&mut self, what: &'static str, location: impl Fn() -> Location) -> Result<&'a str, Error> {
+        let length = self.length(what, &location)?;
         let offset = self.offset();
-        let bytes = self.bytes(what, length, &place)?;
+        let bytes = self.bytes(what, length, &location)?;
         std::str::from_utf8(bytes).map_err(|error| Error::NotUtf8 {
-            place: place(),
+            location: location(),
             what,
             offset,
             valid: error.valid_up_to() as u64,
@@ -110,39 +115,44 @@ impl<'a> Cursor<'a> {
     }
 
     /// A string of 1 to `limit` bytes.
-    pub(super) fn name(&mut self, what: &'static str, limit: u64, place: impl Fn() -> Place) -> Result<&'a str, Error> {
+    pub(super) fn name(
+        &mut self,
+        what: &'static str,
+        limit: u64,
+        location: impl Fn() -> Location,
+    ) -> Result<&'a str, Error> {
         let offset = self.offset();
-        let name = self.string(what, &place)?;
+        let name = self.string(what, &location)?;
         let have = name.len() as u64;
         if (1..=limit).contains(&have) {
             Ok(name)
         } else {
-            Err(Error::NameLength { place: place(), what, offset, have, limit })
+            Err(Error::NameLength { location: location(), what, offset, have, limit })
         }
     }
 
-    /// Refuses a count whose elements, of at least `least_bytes` each, cannot fit into what remains. `at` is where the
-    /// count stands.
+    /// Refuses a count whose elements, of at least `least_bytes` each, cannot fit into the remaining bytes. `at` is the
+    /// offset of the count.
     pub(super) fn check_count(
         &self,
         what: &'static str,
         count: u64,
         least_bytes: u64,
         at: u64,
-        place: impl FnOnce() -> Place,
+        location: impl FnOnce() -> Location,
     ) -> Result<(), Error> {
         match count.checked_mul(least_bytes) {
-            None => Err(Error::TooLarge { place: place(), what, offset: at, value: count }),
-            Some(need) if need > self.rest.len() as u64 => Err(self.truncated(what, need, place)),
+            None => Err(Error::TooLarge { location: location(), what, offset: at, value: count }),
+            Some(need) if need > self.rest.len() as u64 => Err(self.truncated(what, need, location)),
             Some(_) => Ok(()),
         }
     }
 
-    fn truncated(&self, what: &'static str, need: u64, place: impl FnOnce() -> Place) -> Error {
-        let (place, offset) = (place(), self.offset());
+    fn truncated(&self, what: &'static str, need: u64, location: impl FnOnce() -> Location) -> Error {
+        let (location, offset) = (location(), self.offset());
         if self.is_cut {
-            return Error::LongHead { place, what, offset, limit: MAX_HEAD_BYTES };
+            return Error::LongHead { location, what, offset, limit: MAX_HEAD_BYTES };
         }
-        Error::Truncated { place, what, offset, need, have: self.rest.len() as u64 }
+        Error::Truncated { location, what, offset, need, have: self.rest.len() as u64 }
     }
 }

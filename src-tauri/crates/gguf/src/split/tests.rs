@@ -1,7 +1,9 @@
 //! Parts that belong together are joined, and all others refused by name.
 
 use super::*;
-use crate::{DType, Value, Writer};
+use crate::dtype::DType;
+use crate::value::Value;
+use crate::write::Writer;
 
 /// A part: `split.no`, `split.count`, `split.tensors.count`, and the names of its tensors.
 fn part(number: u16, count: u16, tensors: i32, names: &[&str]) -> Gguf {
@@ -32,7 +34,7 @@ fn check(parts: &[Gguf], expected: &str) {
 }
 
 #[test]
-fn parts_become_one_model() {
+fn join_makes_one_model_of_all_parts() {
     let parts = [part(0, 3, 4, &["x", "y"]), part(1, 3, 4, &[]), part(2, 3, 4, &["z", "w"])];
     let whole = joined(&parts).expect("they belong together");
     let table: Vec<_> = whole.tensors().iter().map(|tensor| (tensor.name.as_str(), tensor.part)).collect();
@@ -44,7 +46,7 @@ fn parts_become_one_model() {
 }
 
 #[test]
-fn strangers_are_refused() {
+fn join_refuses_parts_of_other_models() {
     check(&[], "a model has at least one file");
     let first = || part(0, 2, 2, &["x"]);
     check(&[first(), part(0, 2, 2, &["y"])], "`b` is part 1 by its metadata key `split.no`, where part 2 belongs");
@@ -67,10 +69,10 @@ fn strangers_are_refused() {
 }
 
 #[test]
-fn keys_that_no_part_has_are_refused() {
+fn split_keys_outside_their_range_are_refused() {
     let check = |keys: &[(&str, Value)], expected: Result<Option<u32>, &str>| {
-        let told = Split::of("a", &part_with(keys, &[])).map(|split| split.map(|split| split.number));
-        assert_eq!(told.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{keys:?}");
+        let number = Split::of("a", &part_with(keys, &[])).map(|split| split.map(|split| split.number));
+        assert_eq!(number.map_err(|error| error.to_string()), expected.map_err(str::to_owned), "{keys:?}");
     };
     check(&[], Ok(None));
     check(&[("split.no", 0u16.into()), ("split.count", 1u16.into())], Ok(None));
@@ -85,7 +87,7 @@ fn keys_that_no_part_has_are_refused() {
 }
 
 #[test]
-fn a_part_tells_the_names_of_all() {
+fn names_of_all_parts_follow_from_one() {
     let check = |file: &str, number: u32, expected: &[&str]| {
         let names = Split { number, count: 2, tensors: None }.names(file, |_| true).unwrap_or_default();
         assert_eq!(names, expected, "{file}, part {number}");

@@ -11,39 +11,39 @@ mod tensors;
 use std::collections::HashSet;
 
 use cairn_gguf::{DType, Gguf, Writer};
-use cairn_testkit::allocation::{Counting, most};
+use cairn_testkit::allocation::{CountingAllocator, peak_bytes};
 
 use raw::Broken;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// The most memory that a file may make us take, whatever is in it.
 const MOST_BYTES: usize = 64 << 20;
 
 fn check(broken: &Broken) {
     let Broken { what, file, place, offset, error } = broken;
-    let ((parsed, said), bytes) = most(|| {
+    let ((parsed, text), bytes) = peak_bytes(|| {
         let parsed = Gguf::parse(file);
-        let said = parsed.as_ref().err().map(ToString::to_string);
-        (parsed, said)
+        let text = parsed.as_ref().err().map(ToString::to_string);
+        (parsed, text)
     });
     assert!(parsed.is_err(), "{what}: accepted, instead of: {error}");
-    let said = said.unwrap_or_default();
+    let text = text.unwrap_or_default();
     // How much memory is needed depends on the compiler's layout.
     let (start, end) = error.split_once('*').unwrap_or((error, ""));
-    assert!(said.starts_with(start) && said.ends_with(end), "{what}: said {said:?} instead of {error:?}");
-    assert!(error.contains('*') || said == *error, "{what}: said {said:?} instead of {error:?}");
-    assert!(said.contains(place), "{what}: {said:?} does not name {place:?}");
-    assert!(said.contains(&format!("offset {offset}")), "{what}: {said:?} does not say offset {offset}");
+    assert!(text.starts_with(start) && text.ends_with(end), "{what}: {text:?} instead of {error:?}");
+    assert!(error.contains('*') || text == *error, "{what}: {text:?} instead of {error:?}");
+    assert!(text.contains(place), "{what}: {text:?} does not name {place:?}");
+    assert!(text.contains(&format!("offset {offset}")), "{what}: {text:?} does not have offset {offset}");
     assert!(bytes <= MOST_BYTES, "{what}: {bytes} bytes were allocated");
-    println!("| {what} | {said} | {bytes} |");
+    println!("| {what} | {text} | {bytes} |");
 }
 
 #[test]
-fn broken_files_are_refused_with_place_and_offset() {
+fn broken_file_error_has_location_and_offset() {
     let cases: Vec<Broken> = [headers::cases(), metadata::cases(), tensors::cases()].into_iter().flatten().collect();
-    println!("| what is wrong | what is said | most bytes allocated |\n|---|---|---|");
+    println!("| fault | error | most bytes allocated |\n|---|---|---|");
     cases.iter().for_each(check);
     let names: HashSet<&str> = cases.iter().map(|broken| broken.what).collect();
     assert_eq!(names.len(), cases.len(), "each file is another");
@@ -66,13 +66,13 @@ fn rows_that_are_not_whole_blocks_are_refused_in_every_type() {
 }
 
 #[test]
-fn a_whole_head_is_accepted_with_a_part_of_the_file() {
+fn parse_header_needs_only_the_head_of_the_file() {
     let mut writer = Writer::default();
     writer.tensor("w", DType::Q8_0, &[64, 2], vec![1; 136]).expect("the tensor is right");
     let file = writer.finish();
     let whole = Gguf::parse(&file).expect("a written file is read");
     let head = &file[..whole.data_offset as usize];
-    assert_eq!(Gguf::parse_header(head, file.len() as u64), Ok(whole), "the head alone says the same");
+    assert_eq!(Gguf::parse_header(head, file.len() as u64), Ok(whole), "the head alone gives the same result");
     let text = "tensor `w`: needs 136 bytes at offset 96, the file has 200 bytes";
     let error = Gguf::parse_header(head, 200).expect_err("the file is too short").to_string();
     assert_eq!(error, text, "the size that is given counts, not the bytes");

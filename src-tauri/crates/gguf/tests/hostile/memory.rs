@@ -1,16 +1,16 @@
-//! Reading takes memory in proportion to a file's head, whatever the file says, and never more than a bound.
+//! Reading takes memory in proportion to a file's head, whatever its counts are, and never more than a bound.
 
 use cairn_gguf::reader::MAX_HEAD_BYTES;
 use cairn_gguf::{Array, DType, Gguf, Value, Writer};
-use cairn_testkit::allocation::most;
+use cairn_testkit::allocation::peak_bytes;
 
 use crate::MOST_BYTES;
 use crate::raw::Raw;
 
-/// Says whether a file is read, and checks what that took.
+/// Returns whether a file is read, and checks the memory that reading took.
 #[track_caller]
 fn check(what: &str, file: &[u8], times: usize) -> bool {
-    let (parsed, bytes) = most(|| Gguf::parse(file));
+    let (parsed, bytes) = peak_bytes(|| Gguf::parse(file));
     assert!(bytes <= MOST_BYTES, "{what}: {bytes} bytes for {}", file.len());
     assert!(bytes <= 4096 + times * file.len(), "{what}: {bytes} bytes for {}", file.len());
     parsed.is_ok()
@@ -25,7 +25,7 @@ fn zeros(version: u32, kind: u32, least_bytes: u64, len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn the_densest_arrays_stay_within_the_bound() {
+fn densest_arrays_stay_within_the_memory_bound() {
     for (version, kind, least_bytes) in [(1, 8, 4), (3, 8, 8), (1, 9, 8), (3, 9, 12), (1, 0, 1), (3, 7, 1)] {
         let what = format!("version {version}, type {kind}");
         assert!(check(&what, &zeros(version, kind, least_bytes, 1 << 20), 6), "{what}: a head of a megabyte is read");
@@ -37,7 +37,7 @@ fn the_densest_arrays_stay_within_the_bound() {
 
 /// Many entries and many tensors take more memory than bytes: they are read up to the bound and refused beyond it.
 #[test]
-fn the_densest_tables_stay_within_the_bound() {
+fn densest_tables_stay_within_the_memory_bound() {
     for version in [1, 3] {
         for (count, may) in [(1000, true), (100_000, true), (600_000, false)] {
             let what = format!("version {version}, {count} entries");
@@ -59,7 +59,7 @@ fn the_densest_tables_stay_within_the_bound() {
 
 /// The largest vocabularies that are published, with room: 256,000 tokens with scores, types and twice as many merges.
 #[test]
-fn real_vocabularies_fit() {
+fn largest_vocabularies_fit_the_memory_bound() {
     let tokens: Vec<String> = (0..262_144).map(|i| format!("{i:012}")).collect();
     let merges: Vec<String> = (0..524_288).map(|i| format!("{i:010} {i:010}")).collect();
     let mut writer = Writer::default();
@@ -78,7 +78,7 @@ fn real_vocabularies_fit() {
 }
 
 #[test]
-fn any_byte_may_be_wrong() {
+fn any_wrong_byte_stays_within_the_memory_bound() {
     let mut writer = Writer::default();
     writer.set("a", "text").set("b", vec!["x".to_owned(); 40]);
     writer.set("c", Value::Array(Array::Array(vec![Array::U8(vec![1; 5]); 7])));

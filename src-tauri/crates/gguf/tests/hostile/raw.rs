@@ -1,4 +1,4 @@
-//! A file's head, field by field, so that any field can be wrong, and what must be said about it.
+//! A file's head, field by field, so that any field can be wrong, and the error that must follow.
 
 /// A head in the making.
 #[derive(Clone)]
@@ -11,14 +11,14 @@ pub(crate) struct Raw {
 
 /// A file that must be refused.
 pub(crate) struct Broken {
-    /// What is wrong, for the table.
+    /// The fault, for the table.
     pub(crate) what: &'static str,
     pub(crate) file: Vec<u8>,
     /// The header, key or tensor that the error must name.
     pub(crate) place: &'static str,
-    /// Where the field is that is wrong, which the error must say.
+    /// Byte offset of the wrong field, which the error must contain.
     pub(crate) offset: u64,
-    /// All that the error says, with `*` for a number that the test does not know.
+    /// The text of the error, with `*` for a number that the test does not know.
     pub(crate) error: &'static str,
 }
 

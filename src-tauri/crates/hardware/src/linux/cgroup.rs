@@ -1,34 +1,33 @@
-//! What control groups, the mechanism behind containers, leave to this process.
+//! Limits of control groups, the mechanism behind containers.
 //!
-//! A group's limit binds all groups below it, so the smallest limit on the way from this process's group up to the
-//! mount wins. Both versions are read: `Documentation/admin-guide/cgroup-v2.rst` (`memory.max`, `cpu.max`) and
-//! `cgroup-v1/memory.rst` with `scheduler/sched-bwc.rst` (`memory.limit_in_bytes`, `cpu.cfs_quota_us`). Where the
-//! groups are mounted is told by `/proc/self/mountinfo`, and which is ours by `/proc/self/cgroup`. A container may see
-//! its host's group path without the folders that lead there; folders that are missing are passed over, and the mount
-//! itself is then the container's own group.
+//! A group's limit applies to all groups below it, so the smallest limit between this process's group and the mount point is in
+//! force. Both versions are read: `Documentation/admin-guide/cgroup-v2.rst` (`memory.max`, `cpu.max`) and `cgroup-v1/memory.rst`
+//! with `scheduler/sched-bwc.rst` (`memory.limit_in_bytes`, `cpu.cfs_quota_us`). `/proc/self/mountinfo` lists the mount points and
+//! `/proc/self/cgroup` the groups of this process. A container may see its host's group path without the folders of that path.
+//! Missing folders are skipped; the mount point is then the container's own group.
 
 use super::Read;
 
-/// Limits in force; nothing where there is none.
+/// Limits in force; `None` without a limit.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Limits {
-    /// Processor time, in processors: 1.5 is one and a half of them.
+    /// CPU quota in cores: 1.5 is one and a half.
     pub(super) cpu_quota_cores: Option<f64>,
     /// The lowest memory limit.
     pub(super) memory_bytes: Option<u64>,
-    /// The least that is left below any limit, with cached file pages counted as free.
+    /// Smallest rest below any memory limit. Cached file pages count as free.
     pub(super) memory_left_bytes: Option<u64>,
 }
 
-/// Which files speak for one version of control groups.
+/// Files of one version of control groups.
 struct Version {
     /// File system type in `mountinfo`.
     mount_type: &'static str,
     memory_limit: &'static str,
     memory_used: &'static str,
-    /// Line of `memory.stat` with the pages that the kernel gives back first.
+    /// Line of `memory.stat` with the pages that the kernel reclaims first.
     memory_cached: &'static str,
-    /// Reads a group's processor quota.
+    /// Reads a group's CPU quota in cores.
     cpu_quota: fn(Read<'_>, &str) -> Option<f64>,
 }
 
@@ -56,7 +55,7 @@ const V2: Version = Version {
     },
 };
 
-/// Reads the limits that hold for this process.
+/// Reads the limits of this process.
 pub(super) fn limits(read: Read<'_>) -> Limits {
     let mut limits = Limits::default();
     let mounts = read("/proc/self/mountinfo").unwrap_or_default();
@@ -69,7 +68,7 @@ pub(super) fn limits(read: Read<'_>) -> Limits {
             let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
                 continue;
             };
-            if mount.carries(controllers) {
+            if mount.has_controller(controllers) {
                 for group in mount.groups(path) {
                     limits.narrow(read, version, &group);
                 }
@@ -82,22 +81,22 @@ pub(super) fn limits(read: Read<'_>) -> Limits {
 impl Limits {
     fn narrow(&mut self, read: Read<'_>, version: &Version, group: &str) {
         if let Some(quota) = (version.cpu_quota)(read, group) {
-            self.cpu_quota_cores = Some(self.cpu_quota_cores.map_or(quota, |known| known.min(quota)));
+            self.cpu_quota_cores = Some(self.cpu_quota_cores.map_or(quota, |lowest| lowest.min(quota)));
         }
-        // Version 2 writes `max`, version 1 a number near 2^63 where there is no limit.
+        // Without a limit, version 2 writes `max` and version 1 a number near 2^63.
         let limit = number(read, &format!("{group}/{}", version.memory_limit)).filter(|limit| *limit < 1 << 60);
         let Some(limit) = limit else { return };
-        self.memory_bytes = Some(self.memory_bytes.map_or(limit, |known| known.min(limit)));
+        self.memory_bytes = Some(self.memory_bytes.map_or(limit, |lowest| lowest.min(limit)));
         let Some(used) = number(read, &format!("{group}/{}", version.memory_used)) else { return };
         let left = limit.saturating_sub(used.saturating_sub(cached(read, version, group)));
-        self.memory_left_bytes = Some(self.memory_left_bytes.map_or(left, |known| known.min(left)));
+        self.memory_left_bytes = Some(self.memory_left_bytes.map_or(left, |lowest| lowest.min(left)));
     }
 }
 
 /// One mounted hierarchy of control groups.
 struct Mount<'a> {
     kind: &'a str,
-    /// Group that the mount shows as its top.
+    /// Group that is the root of the mount.
     root: &'a str,
     point: &'a str,
     /// Super block options; in version 1 they name the controllers.
@@ -105,18 +104,19 @@ struct Mount<'a> {
 }
 
 impl<'a> Mount<'a> {
-    /// Reads a line of `mountinfo`: `id parent dev root point options [tags] - type source super-options`.
+    /// Parses a line of `mountinfo`: `id parent dev root point options [tags] - type source super-options`.
     fn parse(line: &'a str) -> Option<Self> {
         let (before, after) = line.split_once(" - ")?;
         let mut before = before.split(' ').skip(3);
         let (root, point) = (before.next()?, before.next()?);
         let mut after = after.split(' ');
         let (kind, options) = (after.next()?, after.nth(1)?);
-        let ours = kind == V1.mount_type || kind == V2.mount_type;
-        ours.then_some(Self { kind, root, point, options })
+        let is_cgroup = kind == V1.mount_type || kind == V2.mount_type;
+        is_cgroup.then_some(Self { kind, root, point, options })
     }
 
-    fn carries(&self, controllers: &str) -> bool {
+    /// Returns whether the mount has one of the controllers that matter here.
+    fn has_controller(&self, controllers: &str) -> bool {
         if self.kind == V2.mount_type {
             return controllers.is_empty();
         }
@@ -124,7 +124,7 @@ impl<'a> Mount<'a> {
         controllers.split(',').any(|name| matches!(name, "memory" | "cpu") && mounted(name))
     }
 
-    /// Folders from the group at `path` up to the mount point.
+    /// Returns the folders from the group at `path` up to the mount point.
     fn groups(&self, path: &str) -> Vec<String> {
         let below = if self.root == "/" { Some(path) } else { path.strip_prefix(self.root) };
         let mut below = below.unwrap_or("").trim_end_matches('/');
@@ -141,7 +141,7 @@ fn cores(quota_us: u64, period_us: u64) -> Option<f64> {
     (period_us > 0).then(|| quota_us as f64 / period_us as f64)
 }
 
-/// A file that holds one number; `max` and `-1`, which mean that there is no limit, are not numbers.
+/// Reads a file that contains one number. `max` and `-1`, which mean no limit, give `None`.
 fn number(read: Read<'_>, path: &str) -> Option<u64> {
     read(path)?.trim().parse().ok()
 }

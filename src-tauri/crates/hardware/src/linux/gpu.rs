@@ -4,9 +4,9 @@
 use super::Read;
 use crate::Gpu;
 
-/// Cards that are looked for: more than any board has slots.
+/// Maximum number of cards: more than any board has slots.
 const MAX_CARDS: usize = 32;
-/// Makers by their numbers (<https://pcisig.com/membership/member-companies>).
+/// Vendors by PCI id (<https://pcisig.com/membership/member-companies>).
 const VENDORS: [(&str, &str, &str); 3] =
     [("0x10de", "nvidia", "NVIDIA"), ("0x1002", "amd", "AMD"), ("0x8086", "intel", "Intel")];
 
@@ -14,12 +14,11 @@ pub(super) fn gpus(read: Read<'_>) -> Vec<Gpu> {
     (0..MAX_CARDS).filter_map(|card| gpu(read, &format!("/sys/class/drm/card{card}/device"))).collect()
 }
 
-/// The card whose files are in a folder; none where there is no such card, or where it only draws what others compute.
+/// Reads the card whose files are in a folder. Returns `None` for a missing card or an unlisted vendor, such as a virtual display.
 fn gpu(read: Read<'_>, folder: &str) -> Option<Gpu> {
     let line = |name: &str| Some(read(&format!("{folder}/{name}"))?.trim().to_owned()).filter(|text| !text.is_empty());
     let (number, device) = (line("vendor")?, line("device")?);
-    let known = VENDORS.iter().find(|(known, ..)| *known == number);
-    let (_, vendor, maker) = known.copied()?;
+    let (_, vendor, vendor_name) = *VENDORS.iter().find(|(id, ..)| *id == number)?;
     let event = line("uevent").unwrap_or_default();
     let field = |name: &str| event.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
     let nvidia = field("PCI_SLOT_NAME").and_then(|slot| read(&format!("/proc/driver/nvidia/gpus/{slot}/information")));
@@ -29,14 +28,14 @@ fn gpu(read: Read<'_>, folder: &str) -> Option<Gpu> {
         None => driver.to_owned(),
     });
     Some(Gpu {
-        name: model.map_or_else(|| format!("{maker} {device}"), |model| model.trim().to_owned()),
+        name: model.map_or_else(|| format!("{vendor_name} {device}"), |model| model.trim().to_owned()),
         vendor: vendor.to_owned(),
         driver,
         memory_bytes: line("mem_info_vram_total").and_then(|bytes| bytes.parse().ok()),
     })
 }
 
-/// The first number with dots of `NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan ...`.
+/// Returns the first number with dots of `NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu Jan ...`.
 fn nvidia_version(read: Read<'_>) -> Option<String> {
     let text = read("/proc/driver/nvidia/version")?;
     let mut words = text.lines().next()?.split_whitespace();
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cards_of_the_makers_that_are_known() {
+    fn cards_of_listed_vendors_are_found() {
         let files = [
             ("/sys/class/drm/card0/device/vendor", "0x1234\n"),
             ("/sys/class/drm/card0/device/device", "0x1111\n"),
@@ -63,7 +62,7 @@ mod tests {
             ("/sys/class/drm/card2/device/uevent", "DRIVER=amdgpu\n"),
             ("/sys/class/drm/card2/device/mem_info_vram_total", "25753026560\n"),
         ];
-        let read = |path: &str| files.iter().find(|(known, _)| *known == path).map(|(_, text)| (*text).to_owned());
+        let read = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned());
         let found = gpus(&read);
         let gpu = |name: &str, vendor: &str, driver: &str, memory_bytes| Gpu {
             name: name.to_owned(),
@@ -75,6 +74,6 @@ mod tests {
             gpu("NVIDIA GeForce RTX 4070", "nvidia", "nvidia 570.86.15", None),
             gpu("AMD 0x744c", "amd", "amdgpu", Some(25_753_026_560)),
         ];
-        assert_eq!(found, expected, "the first card belongs to a virtual machine");
+        assert_eq!(found, expected, "the first card is a virtual display");
     }
 }

@@ -1,10 +1,10 @@
-//! Machines described by their files.
+//! Machines described by tables of files.
 
 use super::*;
 
 const GIB: u64 = 1 << 30;
 
-/// Describes the machine that has these files and no others.
+/// Probes a machine that has these files and no others.
 fn machine(files: &[(&str, &str)]) -> Machine {
     let read = |path: &str| files.iter().find(|(name, _)| *name == path).map(|(_, text)| (*text).to_owned());
     describe(&read, &Fallback { cores: 2, memory_bytes: 3 * GIB }, Features::default())
@@ -18,7 +18,7 @@ const V2_MOUNT: (&str, &str) =
     ("/proc/self/mountinfo", "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n");
 
 #[test]
-fn cpu_lists() {
+fn cpu_lists_are_parsed() {
     let check = |list: &str, expected: Option<&[usize]>| {
         assert_eq!(topology::parse_list(list).as_deref(), expected, "list {list:?}");
     };
@@ -46,20 +46,20 @@ fn one_thread_of_each_core_is_used() {
     assert_eq!((whole.physical_cores, whole.logical), (4, 8), "four cores of two threads");
     assert_eq!(whole.usable_cores, [0, 1, 2, 3], "the first thread of each");
     let part = with(("/proc/self/status", "Cpus_allowed_list: 4-5\n"));
-    assert_eq!(part.usable_cores, [4, 5], "the mask leaves the second thread of two cores");
-    assert_eq!(part.physical_cores, 4, "a mask does not shrink the machine");
+    assert_eq!(part.usable_cores, [4, 5], "the mask allows the second thread of two cores");
+    assert_eq!(part.physical_cores, 4, "a mask does not change the machine");
 }
 
 #[test]
-fn without_any_file_the_fallback_holds() {
+fn missing_files_use_the_fallback() {
     let Machine { cpu, memory } = machine(&[]);
     assert_eq!((cpu.physical_cores, cpu.logical, cpu.usable_cores), (2, 2, vec![0, 1]), "two cores, no topology");
     assert_eq!(memory, Memory { total_bytes: 3 * GIB, available_bytes: 3 * GIB, limit_bytes: None }, "no files");
-    assert_eq!(cpu.brand, "", "nobody said");
+    assert_eq!(cpu.brand, "", "no brand");
 }
 
 #[test]
-fn the_brand_is_the_makers_name() {
+fn brand_is_read_from_cpuinfo() {
     let check = |text: &str, expected: &str| assert_eq!(brand(text), expected, "cpuinfo {text:?}");
     check("processor\t: 0\nmodel name\t: AMD EPYC 9554\nflags : avx2\n", "AMD EPYC 9554");
     check("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", "ARM implementer 0x41 part 0xd0c");
@@ -67,13 +67,13 @@ fn the_brand_is_the_makers_name() {
 }
 
 #[test]
-fn memory_without_limits_is_the_systems_estimate() {
+fn memory_without_limits_is_the_system_estimate() {
     let memory = machine(&[MEMINFO]).memory;
     assert_eq!(memory, Memory { total_bytes: 16 * GIB, available_bytes: 8 * GIB, limit_bytes: None }, "as in meminfo");
 }
 
 #[test]
-fn the_lowest_limit_above_us_binds() {
+fn lowest_limit_of_parent_groups_applies() {
     let files = [
         STATUS_0_7,
         ONLINE_0_7,
@@ -88,20 +88,20 @@ fn the_lowest_limit_above_us_binds() {
         ("/sys/fs/cgroup/user.slice/cpu.max", "350000 100000\n"),
     ];
     let Machine { cpu, memory } = machine(&files);
-    assert_eq!(memory.limit_bytes, Some(4 * GIB), "the slice is limited, not the service");
+    assert_eq!(memory.limit_bytes, Some(4 * GIB), "limit of the slice");
     assert_eq!(memory.available_bytes, 2 * GIB, "4 GiB less 3 in use, of which 1 only caches files");
-    assert_eq!(cpu.usable_cores, [0, 1, 2], "a quota of 3.5 keeps three threads busy");
+    assert_eq!(cpu.usable_cores, [0, 1, 2], "a quota of 3.5 allows three threads");
 }
 
 #[test]
-fn a_small_quota_still_leaves_one_core() {
+fn small_quota_allows_one_core() {
     let quota = ("/sys/fs/cgroup/cpu.max", "20000 100000\n");
     let cpu = machine(&[STATUS_0_7, V2_MOUNT, ("/proc/self/cgroup", "0::/\n"), quota]).cpu;
-    assert_eq!(cpu.usable_cores, [0], "a fifth of a core is one slow core");
+    assert_eq!(cpu.usable_cores, [0], "a quota of 0.2 allows one thread");
 }
 
 #[test]
-fn version_one_in_a_container_that_sees_its_hosts_paths() {
+fn version_1_container_with_host_paths_uses_the_mount() {
     let mounts = "40 30 0:35 /docker/ab /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n\
                   41 30 0:36 / /sys/fs/cgroup/cpu,cpuacct ro - cgroup cgroup rw,cpu,cpuacct\n\
                   42 30 0:37 / /sys/fs/cgroup/pids ro - cgroup cgroup rw,pids\n";
@@ -117,13 +117,13 @@ fn version_one_in_a_container_that_sees_its_hosts_paths() {
         ("/sys/fs/cgroup/pids/memory.limit_in_bytes", "1\n"),
     ];
     let Machine { cpu, memory } = machine(&files);
-    assert_eq!(memory.limit_bytes, Some(2 * GIB), "the mount shows the container's own group");
+    assert_eq!(memory.limit_bytes, Some(2 * GIB), "the mount is the container's own group");
     assert_eq!(memory.available_bytes, GIB, "half of it is in use");
-    assert_eq!(cpu.usable_cores, [0, 1], "two processors' worth of time");
+    assert_eq!(cpu.usable_cores, [0, 1], "a quota of 2 allows two threads");
 }
 
 #[test]
-fn no_limit_is_written_in_two_ways() {
+fn unlimited_groups_of_both_versions_have_no_limit() {
     let v1 = "40 30 0:35 / /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n\
               41 30 0:36 / /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n";
     let check = |files: &[(&str, &str)]| {
@@ -150,7 +150,7 @@ fn no_limit_is_written_in_two_ways() {
 }
 
 #[test]
-fn a_process_is_told_from_the_files_that_it_maps() {
+fn process_memory_is_parsed_from_status() {
     let status = "Name:\tcairn\nVmRSS:\t  2048 kB\nRssAnon:\t  512 kB\nRssFile:\t  1536 kB\n";
     let expected = Process { resident_bytes: 2 << 20, mapped_bytes: 1536 << 10 };
     assert_eq!(resident(status), Some(expected), "in bytes");

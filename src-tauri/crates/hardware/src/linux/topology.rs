@@ -1,4 +1,4 @@
-//! Which hardware threads there are, which of them this process may run on, and which share a physical core.
+//! Hardware threads: which are online, which this process may use, and which share a physical core.
 //!
 //! Formats: `Documentation/admin-guide/cputopology.rst` and `proc(5)` for the masks.
 
@@ -6,26 +6,25 @@ use std::collections::BTreeSet;
 
 use super::Read;
 
-/// Highest thread id that is believed: Linux's own ceiling, `CONFIG_NR_CPUS` at most 8192, so that a strange text cannot
-/// ask for a huge list.
+/// Highest accepted thread id, from Linux's own limit (`CONFIG_NR_CPUS` is at most 8192). It bounds the size of parsed lists.
 const MAX_CPU_ID: usize = 8191;
 
-/// Ids of the threads that the affinity mask of the calling thread allows.
+/// Returns the ids in the affinity mask of the calling thread.
 pub(super) fn allowed(read: Read<'_>) -> Option<Vec<usize>> {
     let status = read("/proc/thread-self/status").or_else(|| read("/proc/self/status"))?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     parse_list(list).filter(|ids| !ids.is_empty())
 }
 
-/// Ids of the threads that are switched on.
+/// Returns the ids of online threads.
 pub(super) fn online(read: Read<'_>) -> Option<Vec<usize>> {
     parse_list(&read("/sys/devices/system/cpu/online")?).filter(|ids| !ids.is_empty())
 }
 
-/// Keeps the first of `ids` on each physical core, ascending. A thread whose siblings are unknown is a core of its own.
+/// Returns the first of `ids` on each physical core, ascending. A thread without sibling information counts as its own core.
 pub(super) fn one_per_core(read: Read<'_>, ids: &[usize]) -> Vec<usize> {
     let mut taken = BTreeSet::new();
-    let mut kept = Vec::new();
+    let mut first_ids = Vec::new();
     for &id in ids {
         if !taken.insert(id) {
             continue;
@@ -35,12 +34,12 @@ pub(super) fn one_per_core(read: Read<'_>, ids: &[usize]) -> Vec<usize> {
             .or_else(|| read(&format!("{topology}/thread_siblings_list")))
             .and_then(|list| parse_list(&list));
         taken.extend(siblings.unwrap_or_default());
-        kept.push(id);
+        first_ids.push(id);
     }
-    kept
+    first_ids
 }
 
-/// Reads a list such as `0-3,8,10-11`, ascending and without repeats; nothing when it is not one.
+/// Parses a list such as `0-3,8,10-11` to ascending unique ids. Returns `None` if it is invalid.
 pub(super) fn parse_list(list: &str) -> Option<Vec<usize>> {
     let mut ids = BTreeSet::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {

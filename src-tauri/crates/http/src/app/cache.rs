@@ -13,7 +13,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{App, CacheStatus, Health, Place, PlaceStatus};
+use cairn_app::App;
+use cairn_app::cache::{CacheStatus, Health, TierKind, TierStatus};
 use cairn_wire::app::{CacheResponse, CacheTier, TierName};
 
 use crate::Server;
@@ -36,35 +37,35 @@ async fn status(State(server): State<Server>) -> Response {
 }
 
 fn response(app: &App) -> CacheResponse {
-    let Some(status) = app.cache() else { return CacheResponse::default() };
+    let Some(status) = app.cache().status() else { return CacheResponse::default() };
     let tiers = status.tiers;
     let dropped = tiers.dropped;
     CacheResponse {
         folder: status.folder.map(|folder| folder.display().to_string()),
-        remote: app.settings().tiers.remote.as_ref().map(ToString::to_string),
-        key: app.tier_key().map(|key| key.to_string()),
+        remote: app.settings().at_start().tiers.remote.as_ref().map(ToString::to_string),
+        key: app.cache().tier_key().map(|key| key.to_string()),
         prompt_tokens: status.prompt_tokens,
         cached_tokens: status.cached_tokens,
         saved_today_ms: u64::try_from(status.saved_today.as_millis()).unwrap_or(u64::MAX),
-        cut_short: tiers.ends.missed + tiers.ends.deadline,
+        cut_short: tiers.restores.missed + tiers.restores.deadline,
         dropped: dropped.queue_full + dropped.no_room + dropped.daily_cap + dropped.orphaned + dropped.failed,
-        tiers: tiers.places.iter().map(tier).collect(),
+        tiers: tiers.tiers.iter().map(tier).collect(),
     }
 }
 
-fn tier(status: &PlaceStatus) -> CacheTier {
-    let flow = status.flow;
+fn tier(status: &TierStatus) -> CacheTier {
+    let counters = status.counters;
     CacheTier {
-        tier: name(status.place),
+        tier: name(status.kind),
         health: match status.health {
             Health::Up => "up",
             Health::Scanning => "scanning",
             Health::ReadOnly => "read_only",
             Health::Suspect => "suspect",
-            Health::Away => "away",
+            Health::Unavailable => "away",
         }
         .to_owned(),
-        reason: CacheStatus::reason(status.health).map(|reason| match &status.trouble {
+        reason: CacheStatus::reason(status.health).map(|reason| match &status.last_error {
             Some(trouble) => format!("{reason}: {trouble}"),
             None => reason.to_owned(),
         }),
@@ -72,20 +73,20 @@ fn tier(status: &PlaceStatus) -> CacheTier {
         used_bytes: status.used_bytes,
         chunks: status.chunks as u64,
         queued_bytes: status.queued_bytes,
-        stored_bytes: flow.stored_bytes,
-        restored_bytes: flow.restored_bytes,
-        hit_tokens: flow.hit_tokens,
-        evicted_bytes: flow.evicted_bytes,
+        stored_bytes: counters.stored_bytes,
+        restored_bytes: counters.restored_bytes,
+        hit_tokens: counters.hit_tokens,
+        evicted_bytes: counters.evicted_bytes,
         written_today_bytes: status.written_today_bytes,
-        read_bytes_per_second: flow.read_bytes_per_s,
-        damaged: flow.damaged,
+        read_bytes_per_second: counters.read_bytes_per_s,
+        damaged: counters.damaged,
     }
 }
 
-fn name(place: Place) -> TierName {
+fn name(place: TierKind) -> TierName {
     match place {
-        Place::Ram => TierName::Ram,
-        Place::Ssd => TierName::Ssd,
-        Place::Remote => TierName::Remote,
+        TierKind::Ram => TierName::Ram,
+        TierKind::Ssd => TierName::Ssd,
+        TierKind::Remote => TierName::Remote,
     }
 }

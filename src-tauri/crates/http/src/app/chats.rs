@@ -14,8 +14,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::Error;
-use cairn_app::chats::{ChatChange, ChatMessageId, ChatToMake, Titled, Which};
+use cairn_app::chats::{ChatFilter, ChatMessageId, ChatToMake, ChatUpdate, TitleSource};
 use cairn_wire::Think;
 use cairn_wire::app::chats as wire;
 use serde::Deserialize;
@@ -59,12 +58,14 @@ fn read<T>(asked: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
 }
 
 /// Does something with chats, which waits for disks.
-async fn done<T: Send + 'static>(work: impl FnOnce() -> Result<T, Error> + Send + 'static) -> Result<T, ApiError> {
+async fn done<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, cairn_app::chats::Error> + Send + 'static,
+) -> Result<T, ApiError> {
     Ok(blocking(work).await??)
 }
 
 fn id(text: &str) -> Result<ChatMessageId, ApiError> {
-    text.parse().map_err(|error: cairn_app::chats::ChatsError| Error::from(error).into())
+    text.parse().map_err(|error: cairn_app::chats::ChatsError| cairn_app::chats::Error::from(error).into())
 }
 
 async fn list(State(server): State<Server>, asked: Result<Query<Asked>, QueryRejection>) -> Result<Response, ApiError> {
@@ -72,15 +73,15 @@ async fn list(State(server): State<Server>, asked: Result<Query<Asked>, QueryRej
     let app = server.app().clone();
     let response = done(move || {
         if asked.temporary {
-            let chats = app.list_temporary_chats()?.into_iter().map(told::summary).collect();
+            let chats = app.chats().list_temporary_chats()?.into_iter().map(told::summary).collect();
             return Ok(wire::ChatsResponse { chats, ..wire::ChatsResponse::default() });
         }
         let which = match asked.folder {
-            _ if asked.trash => Which::Trash,
-            Some(folder) => Which::Folder(folder),
-            None => Which::Loose,
+            _ if asked.trash => ChatFilter::Trash,
+            Some(folder) => ChatFilter::Folder(folder),
+            None => ChatFilter::Unpinned,
         };
-        let lists = app.list_chats(which, asked.after.as_deref(), asked.limit.unwrap_or(LIMIT))?;
+        let lists = app.chats().list_chats(which, asked.after.as_deref(), asked.limit.unwrap_or(LIMIT))?;
         Ok(told::lists(lists))
     });
     Ok(json(StatusCode::OK, &response.await?))
@@ -98,13 +99,13 @@ async fn create(State(server): State<Server>, Body(asked): Body<wire::NewChatReq
         think: asked.think.map(think),
         preset: asked.preset,
     };
-    let (chat, summary) = done(move || app.create_chat(new, asked.temporary)).await?;
+    let (chat, summary) = done(move || app.chats().create_chat(new, asked.temporary)).await?;
     Ok(json(StatusCode::CREATED, &told::chat(chat, summary)))
 }
 
 async fn chat(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (chat, summary) = done(move || app.kept_chat(&id)).await?;
+    let (chat, summary) = done(move || app.chats().kept_chat(&id)).await?;
     Ok(json(StatusCode::OK, &told::chat(chat, summary)))
 }
 
@@ -114,8 +115,8 @@ async fn change(
     Body(asked): Body<wire::ChatChange>,
 ) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let change = ChatChange {
-        title: asked.title.map(|title| (title, Titled::Person)),
+    let change = ChatUpdate {
+        title: asked.title.map(|title| (title, TitleSource::User)),
         model: asked.model,
         folder: asked.folder,
         pinned: asked.pinned,
@@ -124,7 +125,7 @@ async fn change(
         think: asked.think.map(|asked| asked.map(think)),
         preset: asked.preset,
     };
-    let (chat, summary) = done(move || app.change_chat(&id, change)).await?;
+    let (chat, summary) = done(move || app.chats().change_chat(&id, change)).await?;
     Ok(json(StatusCode::OK, &told::chat(chat, summary)))
 }
 
@@ -139,19 +140,19 @@ async fn delete(
     Path(id): Path<String>,
     asked: Result<Query<Deleted>, QueryRejection>,
 ) -> Result<StatusCode, ApiError> {
-    server.app().delete_chat(&id, read(asked)?.forever).await?;
+    server.app().chats().delete_chat(&id, read(asked)?.forever).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn restore(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (chat, summary) = done(move || app.restore_chat(&id)).await?;
+    let (chat, summary) = done(move || app.chats().restore_chat(&id)).await?;
     Ok(json(StatusCode::OK, &told::chat(chat, summary)))
 }
 
 async fn prefetch(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (warmth, contexts) = done(move || app.prefetch_chat(&id)).await?;
+    let (warmth, contexts) = done(move || app.chats().prefetch_chat(&id)).await?;
     let response = wire::ChatPrefetched { warmth: told::warmth(warmth), contexts: contexts as u64 };
     Ok(json(StatusCode::ACCEPTED, &response))
 }

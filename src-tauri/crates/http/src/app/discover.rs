@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{Discover, Hit, Shelf, Variant};
+use cairn_app::transfers::{Discover, Hit, ModelIndex, Variant};
 use cairn_wire::app::{DiscoverResponse, DiscoveredFrom, DiscoveredModel, DiscoveredVariant};
 use serde::Deserialize;
 
@@ -31,7 +31,8 @@ async fn discover(
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(asked) = asked.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
-    let discovery = server.app().discover(Discover { query: asked.q, limit: asked.limit, own: asked.own }).await?;
+    let discovery =
+        server.app().transfers().discover(Discover { query: asked.q, limit: asked.limit, own: asked.own }).await?;
     let models = discovery.found.into_iter().map(model).collect();
     Ok(json(StatusCode::OK, &DiscoverResponse { models, trouble: discovery.trouble }))
 }
@@ -44,15 +45,15 @@ fn model(found: Hit) -> DiscoveredModel {
         parameters: variant.parameters,
         quantization: variant.quantization,
         size: variant.size_bytes,
-        estimated: variant.approximate,
+        estimated: variant.is_approximate,
     };
     DiscoveredModel {
         name,
         variants: model.variants.into_iter().map(variant).collect(),
         title: model.title,
-        from: match model.shelf {
-            Shelf::Library => DiscoveredFrom::Library,
-            Shelf::HuggingFace => DiscoveredFrom::HuggingFace,
+        from: match model.index {
+            ModelIndex::Library => DiscoveredFrom::Library,
+            ModelIndex::HuggingFace => DiscoveredFrom::HuggingFace,
         },
         about: model.about,
         tasks: model.tasks,

@@ -14,11 +14,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{App, PullRow, PullState};
+use cairn_app::App;
+use cairn_app::transfers::{PullRow, PullState};
 use cairn_wire::app::{Download, DownloadState, DownloadsResponse};
 
 use crate::Server;
-use crate::error::json;
+use crate::error::{json, pull_error};
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -43,8 +44,8 @@ fn listed(app: &App) -> Response {
 
 fn response(app: &App) -> DownloadsResponse {
     DownloadsResponse {
-        downloads: app.downloads().into_iter().map(download).collect(),
-        limit_bytes_per_second: app.download_limit(),
+        downloads: app.transfers().downloads().into_iter().map(download).collect(),
+        limit_bytes_per_second: app.transfers().speed_limit(),
     }
 }
 
@@ -67,7 +68,7 @@ fn download(row: PullRow) -> Download {
         held_bytes: row.held_bytes,
         source: row.host,
         trouble: row.trouble,
-        error: row.error,
+        error: row.error.map(|error| pull_error(&error)),
         detached: row.detached,
     }
 }

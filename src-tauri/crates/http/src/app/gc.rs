@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Leftover, LeftoverKind};
+use cairn_app::library::{GarbageFile, GarbageKind};
 use cairn_wire::app::{self as wire, GcRequest, GcResponse};
 
 use crate::Server;
@@ -22,19 +22,19 @@ async fn gc(State(server): State<Server>, Body(request): Body<GcRequest>) -> Res
     let collected = tokio::task::spawn_blocking(move || app.collect_garbage(dry_run, partials)).await;
     let collected = collected.expect("collecting does not panic")?;
     let freed_bytes = collected.removed.iter().map(|left| left.size_bytes).sum();
-    let files = |leftovers: Vec<Leftover>| leftovers.into_iter().map(file).collect();
+    let files = |leftovers: Vec<GarbageFile>| leftovers.into_iter().map(file).collect();
     let (removed, kept) = (files(collected.removed), files(collected.kept));
     Ok(json(StatusCode::OK, &GcResponse { dry_run, freed_bytes, removed, kept }))
 }
 
-fn file(leftover: Leftover) -> wire::LeftoverFile {
+fn file(leftover: GarbageFile) -> wire::LeftoverFile {
     wire::LeftoverFile {
         path: leftover.path.display().to_string(),
         size: leftover.size_bytes,
         kind: match leftover.kind {
-            LeftoverKind::Unreferenced => wire::LeftoverKind::Unreferenced,
-            LeftoverKind::Partial => wire::LeftoverKind::Partial,
+            GarbageKind::Unreferenced => wire::LeftoverKind::Unreferenced,
+            GarbageKind::Partial => wire::LeftoverKind::Partial,
         },
-        young: leftover.young,
+        young: leftover.is_recent,
     }
 }

@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{App, DiskUse, Hardware};
+use cairn_app::App;
+use cairn_app::system::{DiskUse, Hardware};
 use cairn_wire::app::{
     DiskHolds, HardwareCpu, HardwareDisk, HardwareGpu, HardwareKernels, HardwareMemory, HardwareResponse, KernelVariant,
 };
@@ -52,7 +53,7 @@ impl Events for Looks {
 
 async fn look(app: &App) -> Result<HardwareResponse, ApiError> {
     let app = app.clone();
-    Ok(response(blocking(move || app.hardware()).await?))
+    Ok(response(blocking(move || app.system().hardware()).await?))
 }
 
 fn response(found: Hardware) -> HardwareResponse {

@@ -6,7 +6,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Error, Import, ImportEvent, Imported, Progress, Stage, Taking, Way};
+use cairn_app::Error;
+use cairn_app::library::{Import, ImportEvent, ImportMethod, Imported, Progress, Stage, Taking};
 use cairn_wire::app::{ImportLine, ImportRequest, ImportWay, ImportedModel};
 
 use crate::body::Body;
@@ -30,7 +31,7 @@ async fn import(State(server): State<Server>, Body(request): Body<ImportRequest>
         (false, false) => Taking::Copy,
     };
     let import = Import { path, name: request.name, taking, force: request.force };
-    let events = server.app().import(import);
+    let events = server.app().library().import(import);
     ndjson::stream_or_refuse(events, server.activity().begin(), line).await
 }
 
@@ -41,17 +42,17 @@ fn line(event: ImportEvent) -> Result<ImportLine, Error> {
             Stage::Copying => ImportLine::Copying { completed, total },
         }),
         ImportEvent::Done(imported) => Ok(ImportLine::Success(model(imported))),
-        ImportEvent::Failed(error) => Err(error),
+        ImportEvent::Failed(error) => Err(error.into()),
     }
 }
 
 fn model(imported: Imported) -> ImportedModel {
     let (way, reason, made_read_only) = match imported.way {
-        Way::Present => (ImportWay::Present, None, false),
-        Way::Reflinked => (ImportWay::Reflinked, None, false),
-        Way::Linked { made_read_only } => (ImportWay::Linked, None, made_read_only),
-        Way::Moved => (ImportWay::Moved, None, false),
-        Way::Copied { reason } => (ImportWay::Copied, Some(reason), false),
+        ImportMethod::Present => (ImportWay::Present, None, false),
+        ImportMethod::Reflinked => (ImportWay::Reflinked, None, false),
+        ImportMethod::Linked { made_read_only } => (ImportWay::Linked, None, made_read_only),
+        ImportMethod::Moved => (ImportWay::Moved, None, false),
+        ImportMethod::Copied { reason } => (ImportWay::Copied, Some(reason), false),
     };
     ImportedModel {
         model: imported.name,

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{LibraryInfo, LibraryUsage, Role, State as Is, Usage};
+use cairn_app::library::{DiskUsage, LibraryInfo, LibraryRole, LibraryState, LibraryUsage};
 use cairn_wire::app as wire;
 
 use crate::Server;
@@ -19,14 +19,15 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn libraries(State(server): State<Server>) -> Response {
     let app = server.app().clone();
-    let libraries = tokio::task::spawn_blocking(move || app.libraries()).await.expect("listing does not panic");
+    let libraries =
+        tokio::task::spawn_blocking(move || app.library().libraries()).await.expect("listing does not panic");
     let libraries = libraries.into_iter().map(library).collect();
     json(StatusCode::OK, &wire::LibrariesResponse { libraries })
 }
 
 async fn usage(State(server): State<Server>) -> Response {
     let app = server.app().clone();
-    let usage = tokio::task::spawn_blocking(move || app.usage()).await.expect("counting does not panic");
+    let usage = tokio::task::spawn_blocking(move || app.library().usage()).await.expect("counting does not panic");
     let libraries: Vec<wire::LibraryUsage> = usage.into_iter().map(row).collect();
     let total = libraries.iter().map(|row| row.model_bytes + row.unreferenced_bytes + row.partial_bytes);
     json(StatusCode::OK, &wire::UsageResponse { total_bytes: total.sum(), libraries })
@@ -34,16 +35,16 @@ async fn usage(State(server): State<Server>) -> Response {
 
 fn library(info: LibraryInfo) -> wire::Library {
     let (state, reason) = match info.state {
-        Is::Present => (wire::LibraryState::Present, None),
-        Is::Absent(reason) => (wire::LibraryState::Absent, Some(reason)),
-        Is::Unreadable(reason) => (wire::LibraryState::Unreadable, Some(reason)),
+        LibraryState::Present => (wire::LibraryState::Present, None),
+        LibraryState::Absent(reason) => (wire::LibraryState::Absent, Some(reason)),
+        LibraryState::Unreadable(reason) => (wire::LibraryState::Unreadable, Some(reason)),
     };
     wire::Library {
         path: info.root.display().to_string(),
         role: match info.role {
-            Role::Own => wire::LibraryRole::Own,
-            Role::Linked => wire::LibraryRole::Linked,
-            Role::Found => wire::LibraryRole::Found,
+            LibraryRole::Own => wire::LibraryRole::Own,
+            LibraryRole::Linked => wire::LibraryRole::Linked,
+            LibraryRole::Found => wire::LibraryRole::Found,
         },
         state,
         reason,
@@ -70,9 +71,9 @@ fn row(row: LibraryUsage) -> wire::LibraryUsage {
         models: models.collect(),
         model_bytes: usage.model_bytes,
         shared_bytes: usage.shared_bytes,
-        unreferenced_bytes: Usage::bytes_of(&usage.unreferenced),
+        unreferenced_bytes: DiskUsage::bytes_of(&usage.unreferenced),
         unreferenced_files: usage.unreferenced.len() as u64,
-        partial_bytes: Usage::bytes_of(&usage.partials),
+        partial_bytes: DiskUsage::bytes_of(&usage.partials),
         partial_files: usage.partials.len() as u64,
         free_bytes,
     }

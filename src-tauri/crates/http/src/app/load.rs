@@ -15,6 +15,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn load(State(server): State<Server>, Body(request): Body<LoadRequest>) -> Result<StatusCode, ApiError> {
-    server.app().load(&request.model, request.force, request.keep_alive).await?;
+    server.app().inference().load(&request.model, request.force, request.keep_alive).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::{LoggedIn, Login, LoginAttempt};
+use cairn_app::transfers::{LoggedIn, Login, LoginAttempt};
+use cairn_wire::ErrorCode;
 use cairn_wire::app::{KnownLogin, LoginRequest, LoginsResponse, LogoutRequest};
 
 use crate::Server;
@@ -17,21 +18,21 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
-    let logins = server.app().logins()?.into_iter().map(known).collect();
+    let logins = server.app().transfers().logins()?.into_iter().map(known).collect();
     Ok(json(StatusCode::OK, &LoginsResponse { logins }))
 }
 
 async fn login(State(server): State<Server>, Body(request): Body<LoginRequest>) -> Result<Response, ApiError> {
     let LoginRequest { registry, user, password, token_servers, insecure } = request;
     let login = Login { user, password, token_servers, plain_http: insecure };
-    let logged_in = server.app().login(LoginAttempt { registry, login }).await?;
+    let logged_in = server.app().transfers().login(LoginAttempt { registry, login }).await?;
     Ok(json(StatusCode::OK, &known(logged_in)))
 }
 
 async fn logout(State(server): State<Server>, Body(request): Body<LogoutRequest>) -> Result<Response, ApiError> {
-    if !server.app().logout(&request.registry).await? {
+    if !server.app().transfers().logout(&request.registry).await? {
         let text = format!("there is no login for {:?}; `cairn login` lists them", request.registry);
-        return Err(ApiError::new(StatusCode::NOT_FOUND, text));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text));
     }
     list(State(server)).await
 }

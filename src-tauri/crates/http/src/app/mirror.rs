@@ -5,7 +5,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::{Error, FoundPeer, Known, MirroredOrigin, Peer};
+use cairn_app::Error;
+use cairn_app::settings::MirroredOrigin;
+use cairn_app::transfers::{FoundPeer, Peer, TrustedPeer};
+use cairn_wire::ErrorCode;
 use cairn_wire::Timestamp;
 use cairn_wire::app::{
     AllowRequest, ForgetRequest, FoundMachine, InviteResponse, JoinMirrorRequest, KnownKey, MirrorClient,
@@ -30,39 +33,40 @@ async fn state(State(server): State<Server>) -> Result<Response, ApiError> {
 }
 
 async fn invite(State(server): State<Server>) -> Result<Response, ApiError> {
-    let invited = server.app().invite()?;
+    let invited = server.app().transfers().invite()?;
     Ok(json(StatusCode::OK, &InviteResponse { code: invited.code, until: Timestamp(invited.until) }))
 }
 
 async fn join(State(server): State<Server>, Body(request): Body<JoinMirrorRequest>) -> Result<Response, ApiError> {
     let label = server.host_name().unwrap_or("a machine without a name");
-    server.app().join(&request.address, &request.code, label).await?;
+    server.app().transfers().join(&request.address, &request.code, label).await?;
     state(State(server)).await
 }
 
 async fn allow(State(server): State<Server>, Body(request): Body<AllowRequest>) -> Result<Response, ApiError> {
-    server.app().allow(&request.key).await?;
+    server.app().transfers().allow(&request.key).await?;
     state(State(server)).await
 }
 
 async fn forget(State(server): State<Server>, Body(request): Body<ForgetRequest>) -> Result<Response, ApiError> {
-    if server.app().forget_peer(&request.which).await? == 0 {
+    if server.app().transfers().forget_peer(&request.which).await? == 0 {
         let text = format!("there is no key and no mirror {:?}; `cairn mirror peers` lists them", request.which);
-        return Err(ApiError::new(StatusCode::NOT_FOUND, text));
+        return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text));
     }
     state(State(server)).await
 }
 
 async fn response(server: &Server) -> Result<MirrorResponse, Error> {
     let app = server.app();
-    let (settings, counts, clients) = (app.settings(), app.mirror_counts(), app.peers().list());
-    let key = app.peer_key().await?;
-    let (known, joined) = app.known_peers()?;
-    let nearby = app.found_peers()?;
+    let (settings, counts, clients) =
+        (app.settings().at_start(), app.transfers().mirror_counts(), app.transfers().peers().list());
+    let key = app.transfers().peer_key().await?;
+    let (known, joined) = app.transfers().known_peers()?;
+    let nearby = app.transfers().found_peers()?;
     Ok(MirrorResponse {
-        shares: settings.share,
-        fetches: settings.mirror.fetches,
-        origins: settings.mirror.origins.iter().map(origin).collect(),
+        shares: settings.sharing.share,
+        fetches: settings.sharing.mirror,
+        origins: settings.sharing.mirror_origins.iter().map(origin).collect(),
         key: key.to_string(),
         fingerprint: key.fingerprint(),
         hits: counts.hits,
@@ -97,17 +101,17 @@ fn client(peer: Peer) -> MirrorClient {
 
 fn found(FoundPeer { peer, joined }: FoundPeer) -> FoundMachine {
     FoundMachine {
-        address: peer.found.addresses.first().map(ToString::to_string).unwrap_or_default(),
-        name: peer.found.label,
-        version: peer.found.version,
-        fingerprint: peer.found.fingerprint,
+        address: peer.info.addresses.first().map(ToString::to_string).unwrap_or_default(),
+        name: peer.info.label,
+        version: peer.info.version,
+        fingerprint: peer.info.fingerprint,
         joined,
-        dropped: peer.dropped,
+        dropped: peer.blocked,
         seen_at: Timestamp(peer.seen_at),
-        got_bytes: peer.got_bytes,
+        got_bytes: peer.received_bytes,
     }
 }
 
-fn known_key(known: Known) -> KnownKey {
+fn known_key(known: TrustedPeer) -> KnownKey {
     KnownKey { label: known.label, key: known.key.to_string(), fingerprint: known.key.fingerprint() }
 }

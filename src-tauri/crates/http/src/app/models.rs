@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{CopyEvent, Error, Progress, Stage};
+use cairn_app::Error;
+use cairn_app::library::{CopyEvent, Progress, Stage};
 use cairn_wire::app::{CopyLine, CopyResponse, DeleteResponse};
 use cairn_wire::ollama::{CopyRequest, DeleteRequest};
 
@@ -19,7 +20,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn copy(State(server): State<Server>, Body(request): Body<CopyRequest>) -> Result<Response, ApiError> {
     let CopyRequest { source, destination } = request;
-    let events = server.app().copying(source.clone(), destination);
+    let events = server.app().library().copying(source.clone(), destination);
     ndjson::stream_or_refuse(events, server.activity().begin(), move |event| line(event, &source)).await
 }
 
@@ -34,7 +35,7 @@ fn line(event: CopyEvent, source: &str) -> Result<CopyLine, Error> {
             destination: copied.name,
             copied_bytes: Some(copied.copied_bytes),
         })),
-        CopyEvent::Failed(error) => Err(error),
+        CopyEvent::Failed(error) => Err(error.into()),
     }
 }
 

@@ -23,7 +23,7 @@ async fn open(State(server): State<Server>, Body(request): Body<OpenRequest>) ->
         return Err(ApiError::bad_request("path must be absolute"));
     }
     let app = server.app().clone();
-    let opened = tokio::task::spawn_blocking(move || app.open(Path::new(&request.path))).await;
+    let opened = tokio::task::spawn_blocking(move || app.library().open(Path::new(&request.path))).await;
     let opened = opened.expect("opening a file does not panic")?;
     Ok(json(StatusCode::OK, &OpenResponse { model: opened.name, chat_template: opened.has_chat_template }))
 }

@@ -6,7 +6,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Error, Found, Scan, ScanEvent, Scanned, Standing};
+use cairn_app::Error;
+use cairn_app::library::{Found, Scan, ScanEvent, Scanned, Standing};
 use cairn_wire::app::{FoundModel, FoundState, ScanLine, ScanRequest, ScannedFolder, ScannedModels};
 
 use super::libraries::skipped;
@@ -25,7 +26,7 @@ async fn scan(State(server): State<Server>, Body(request): Body<ScanRequest>) ->
     if folders.iter().any(|folder| !folder.is_absolute()) {
         return Err(ApiError::bad_request("folders must be absolute"));
     }
-    let events = server.app().scan(Scan { folders, apps, digests });
+    let events = server.app().library().scan(Scan { folders, apps, digests });
     ndjson::stream_or_refuse(events, server.activity().begin(), line).await
 }
 
@@ -37,7 +38,7 @@ fn line(event: ScanEvent) -> Result<ScanLine, Error> {
 }
 
 fn report(scanned: Scanned) -> ScannedModels {
-    let folder = |kept: cairn_app::Kept| ScannedFolder {
+    let folder = |kept: cairn_app::settings::Kept| ScannedFolder {
         app: kept.keeper.name().to_owned(),
         path: kept.folder.display().to_string(),
     };

@@ -59,15 +59,15 @@ impl Events for Changes {
 }
 
 fn response(server: &Server) -> ServerResponse {
-    let settings = server.app().settings();
+    let settings = server.app().settings().at_start();
     ServerResponse {
         version: cairn_app::VERSION.to_owned(),
         started_at: Timestamp(server.started_at()),
         addresses: server.addresses().iter().map(ToString::to_string).collect(),
         url: server.own_url(),
         lan: server.addresses().iter().any(|address| !address.ip().is_loopback()),
-        share: settings.share,
-        origins: settings.origins.clone(),
+        share: settings.sharing.share,
+        origins: settings.server.origins.clone(),
         clients: server.requests().clients(),
         requests: server.requests().last(),
     }

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use cairn_app::settings::{Applies, Kind, Origin, SettingRow, Value};
-use cairn_app::{Error, SettingTable, SettingsError};
+use cairn_app::settings::{SettingTable, SettingsError};
 use cairn_wire::app::{
     Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsChange, SettingsRefused,
     SettingsResponse, WrongSetting,
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn settings(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let table = blocking(move || app.setting_table()).await?;
+    let table = blocking(move || app.settings().table()).await?;
     Ok(json(StatusCode::OK, &response(table)))
 }
 
@@ -32,21 +32,20 @@ async fn change(State(server): State<Server>, Body(asked): Body<SettingsChange>)
     let change: BTreeMap<String, Option<Value>> =
         asked.into_iter().map(|(key, value)| (key, value.map(read))).collect();
     let app = server.app().clone();
-    match blocking(move || app.change_settings(&change)).await? {
+    match blocking(move || app.settings().change(&change)).await? {
         Ok(table) => Ok(json(StatusCode::OK, &response(table))),
         Err(error) => Ok(refused(error)),
     }
 }
 
 /// A refusal that says what is wrong, key by key.
-fn refused(error: Error) -> Response {
-    let Error::Settings(SettingsError::Wrong(wrong)) = &error else { return ApiError::from(error).into_response() };
+fn refused(error: SettingsError) -> Response {
+    let SettingsError::Wrong(wrong) = &error else { return ApiError::from(error).into_response() };
     let body = SettingsRefused {
         error: error.to_string(),
         wrong: wrong.iter().map(|one| WrongSetting { key: one.key.clone(), reason: one.reason.clone() }).collect(),
     };
-    let status = StatusCode::from_u16(error.kind().row().http_status);
-    json(status.expect("the table has HTTP statuses only"), &body)
+    json(StatusCode::BAD_REQUEST, &body)
 }
 
 fn response(table: SettingTable) -> SettingsResponse {
@@ -61,7 +60,7 @@ fn response(table: SettingTable) -> SettingsResponse {
 fn setting(held: SettingRow) -> Setting {
     let SettingRow { row, value, default, origin, restart } = held;
     let key = row.key.unwrap_or_default();
-    let flag = row.name.map(|_| format!("--set {key}"));
+    let flag = row.variable.map(|_| format!("--set {key}"));
     Setting {
         key: key.to_owned(),
         group: row.group().to_owned(),
@@ -87,7 +86,7 @@ fn setting(held: SettingRow) -> Setting {
             Origin::Flag => flag.clone(),
             Origin::Default | Origin::File => None,
         },
-        env: row.name.map(str::to_owned),
+        env: row.variable.map(str::to_owned),
         flag,
         choices: match row.kind {
             Kind::Choice(words) => Some(words.iter().map(|word| (*word).to_owned()).collect()),

@@ -22,7 +22,7 @@ async fn status(State(server): State<Server>) -> Response {
         started_at: Timestamp(server.started_at()),
         addresses: server.addresses().iter().map(ToString::to_string).collect(),
         active_requests: server.activity().in_progress().saturating_sub(1),
-        loaded_models: server.app().running().len() as u64,
+        loaded_models: server.app().system().running().len() as u64,
     };
     json(StatusCode::OK, &status)
 }

@@ -4,7 +4,8 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Check, CheckEvent, Checked, Error, Flaw, Flawed};
+use cairn_app::Error;
+use cairn_app::library::{BlobDefect, Check, CheckEvent, Checked, Flawed};
 use cairn_wire::app::{FlawKind, FlawedContents, VerifiedModels, VerifyLine, VerifyRequest};
 
 use super::libraries::skipped;
@@ -17,7 +18,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn verify(State(server): State<Server>, Body(request): Body<VerifyRequest>) -> Result<Response, ApiError> {
-    let events = server.app().check(Check { models: request.models, discard: request.discard });
+    let events = server.app().library().check(Check { models: request.models, discard: request.discard });
     ndjson::stream_or_refuse(events, server.activity().begin(), line).await
 }
 
@@ -27,7 +28,7 @@ fn line(event: CheckEvent) -> Result<VerifyLine, Error> {
             Ok(VerifyLine::Hashing { completed, total })
         }
         CheckEvent::Done(checked) => Ok(VerifyLine::Done(report(checked))),
-        CheckEvent::Failed(error) => Err(error),
+        CheckEvent::Failed(error) => Err(error.into()),
     }
 }
 
@@ -46,10 +47,10 @@ fn flawed(flawed: Flawed) -> FlawedContents {
         digest: flawed.digest,
         kind: flawed.kind,
         flaw: match flawed.flaw {
-            Flaw::Missing => FlawKind::Missing,
-            Flaw::Length { .. } => FlawKind::Length,
-            Flaw::Contents { .. } => FlawKind::Damaged,
-            Flaw::Unreadable(_) => FlawKind::Unreadable,
+            BlobDefect::Missing => FlawKind::Missing,
+            BlobDefect::Length { .. } => FlawKind::Length,
+            BlobDefect::Contents { .. } => FlawKind::Damaged,
+            BlobDefect::Unreadable(_) => FlawKind::Unreadable,
         },
         reason: flawed.flaw.to_string(),
         models: flawed.models,

@@ -16,7 +16,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn exists(State(server): State<Server>, Path(digest): Path<String>) -> Result<StatusCode, ApiError> {
-    Ok(if server.app().has_blob(&digest)? { StatusCode::OK } else { StatusCode::NOT_FOUND })
+    Ok(if server.app().library().has_blob(&digest)? { StatusCode::OK } else { StatusCode::NOT_FOUND })
 }
 
 async fn receive(
@@ -39,10 +39,10 @@ async fn take(
     size_bytes: Option<u64>,
     pieces: &mut BodyDataStream,
 ) -> Result<StatusCode, ApiError> {
-    if server.app().has_blob(digest)? {
+    if server.app().library().has_blob(digest)? {
         return Ok(StatusCode::OK);
     }
-    let upload = server.app().upload(digest, size_bytes)?;
+    let upload = server.app().library().upload(digest, size_bytes)?;
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(|error| ApiError::bad_request(format!("the contents broke off: {error}")))?;
         if !upload.write(piece).await {

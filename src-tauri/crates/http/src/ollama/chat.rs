@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{App, Chat, Done, Error, Event, Message, Reply, Said, Whose};
+use cairn_app::inference::{CacheScope, Chat, Done, Event, Message, Reply, Said};
+use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, Metrics, ReplyMessage};
 
@@ -37,7 +38,7 @@ async fn chat(
     logged.asks(&request.model);
     let streams = request.stream.unwrap_or(true);
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone(), logged };
-    let answer = match server.app().chat(use_case(request, whose)).await? {
+    let answer = match server.app().inference().chat(use_case(request, whose)).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
@@ -50,11 +51,10 @@ async fn chat(
     Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
 }
 
-fn use_case(request: ChatRequest, whose: Whose) -> Chat {
+fn use_case(request: ChatRequest, whose: CacheScope) -> Chat {
     let message = |message: cairn_wire::ollama::Message| Message {
-        role: message.role,
-        content: message.content,
         thinking: message.thinking,
+        ..Message::new(message.role, message.content)
     };
     Chat {
         model: request.model,
@@ -128,7 +128,7 @@ impl Chunk {
                 Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.piece(String::new(), text) })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
-            Event::Failed(error) => Err(error),
+            Event::Failed(error) => Err(error.into()),
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn copy(State(server): State<Server>, Body(request): Body<CopyRequest>) -> Result<StatusCode, ApiError> {
     let app = server.app().clone();
-    let copied = tokio::task::spawn_blocking(move || app.copy(&request.source, &request.destination)).await;
+    let copied = tokio::task::spawn_blocking(move || app.library().copy(&request.source, &request.destination)).await;
     copied.expect("copying does not panic")?;
     Ok(StatusCode::OK)
 }

@@ -5,7 +5,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Create, CreateEvent, Error, Message};
+use cairn_app::inference::Message;
+use cairn_app::library::{Create, CreateStep};
+use cairn_app::{CreateEvent, Error};
 use cairn_wire::ollama::{CreateRequest, Licenses, ProgressLine, PullLine};
 use serde::Serialize;
 
@@ -54,7 +56,7 @@ async fn create(
     if streams {
         return ndjson::stream_or_refuse(events, server.activity().begin(), line).await;
     }
-    let mut last = Err(Error::EngineGone);
+    let mut last = Err(cairn_app::inference::Error::EngineGone.into());
     while let Some(event) = events.recv().await {
         last = line(event);
     }
@@ -72,8 +74,10 @@ enum Line {
 fn line(event: CreateEvent) -> Result<Line, Error> {
     match event {
         CreateEvent::Pull(event) => pull::line(event).map(Line::Pull),
-        CreateEvent::Status(status) => Ok(Line::Create(ProgressLine { status, ..ProgressLine::default() })),
-        CreateEvent::Progress { status, done_bytes, total_bytes } => {
+        CreateEvent::Step(CreateStep::Status(status)) => {
+            Ok(Line::Create(ProgressLine { status, ..ProgressLine::default() }))
+        }
+        CreateEvent::Step(CreateStep::Progress { status, done_bytes, total_bytes }) => {
             let digest = ProgressLine::QUANTISED.to_owned();
             Ok(Line::Create(ProgressLine { status, digest, total: total_bytes, completed: done_bytes }))
         }
@@ -83,9 +87,8 @@ fn line(event: CreateEvent) -> Result<Line, Error> {
 
 fn use_case(request: CreateRequest) -> Create {
     let message = |message: cairn_wire::ollama::Message| Message {
-        role: message.role,
-        content: message.content,
         thinking: message.thinking,
+        ..Message::new(message.role, message.content)
     };
     Create {
         name: if request.model.is_empty() { request.name } else { request.model },

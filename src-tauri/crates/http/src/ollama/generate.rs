@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{App, Done, Error, Event, Generate, Reply, Said, Whose};
+use cairn_app::inference::{CacheScope, Done, Event, Generate, Reply, Said};
+use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
@@ -30,7 +31,7 @@ async fn generate(
     check_top_logprobs(request.top_logprobs)?;
     let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
     if request.raw == Some(true) && says(&request.template) {
-        return Err(Error::RawWithTemplate.into());
+        return Err(cairn_app::inference::Error::RawWithTemplate.into());
     }
     refuse(&[
         (says(&request.suffix), "filling in before a suffix"),
@@ -41,7 +42,7 @@ async fn generate(
     logged.asks(&request.model);
     let streams = request.stream.unwrap_or(true);
     let chunk = Chunk { app: server.app().clone(), model: request.model.clone(), logged };
-    let answer = match server.app().generate(use_case(request, whose)).await? {
+    let answer = match server.app().inference().generate(use_case(request, whose)).await? {
         Reply::Answer(answer) => answer,
         Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
         Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
@@ -54,7 +55,7 @@ async fn generate(
     Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
 }
 
-fn use_case(request: GenerateRequest, whose: Whose) -> Generate {
+fn use_case(request: GenerateRequest, whose: CacheScope) -> Generate {
     Generate {
         model: request.model,
         prompt: request.prompt,
@@ -132,7 +133,7 @@ impl Chunk {
                 Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.piece(String::new(), text) })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
-            Event::Failed(error) => Err(error),
+            Event::Failed(error) => Err(error.into()),
         }
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::Running;
+use cairn_app::system::Running;
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{PsModel, PsResponse};
 
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn ps(State(server): State<Server>) -> Response {
     let now = server.app().clock().now();
-    let models = server.app().running().into_iter().map(|model| row(model, now)).collect();
+    let models = server.app().system().running().into_iter().map(|model| row(model, now)).collect();
     json(StatusCode::OK, &PsResponse { models })
 }
 

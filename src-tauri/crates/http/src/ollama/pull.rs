@@ -6,7 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Error, Pull, PullEvent, PullEvents, PulledBlob};
+use cairn_app::Error;
+use cairn_app::transfers::{Pull, PullEvent, PullEvents, PulledBlob};
 use cairn_wire::ollama::{PullLine, PullRequest};
 
 use crate::asker::Asker;
@@ -28,9 +29,9 @@ async fn pull(
     let name = if request.model.is_empty() { request.name } else { request.model };
     let pull = Pull { name, insecure: request.insecure, sources: request.sources };
     if !asker.is_here {
-        server.app().allow_beyond(&pull).await?;
+        server.app().transfers().allow_beyond(&pull).await?;
     }
-    let mut events = server.app().pull(pull)?;
+    let mut events = server.app().transfers().pull(pull)?;
     if streams {
         // Even a failure at once is a line, as from Ollama: its clients look for it there.
         return Ok(ndjson::stream(events, server.activity().begin(), line));
@@ -56,7 +57,7 @@ pub(super) fn line(event: PullEvent) -> Result<PullLine, Error> {
         PullEvent::Blob(blob) => Ok(progress(blob)),
         // Ollama's own clients show a status that they do not know, so nobody wonders what is being waited for.
         PullEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
-        PullEvent::Failed(error) => Err(error),
+        PullEvent::Failed(error) => Err(error.into()),
     }
 }
 

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Error, Pull, Push, PushEvent};
+use cairn_app::Error;
+use cairn_app::transfers::{Pull, Push, PushEvent};
 use cairn_wire::ollama::{PullLine, PushRequest};
 
 use crate::asker::Asker;
@@ -25,9 +26,9 @@ async fn push(
     let name = if request.model.is_empty() { request.name } else { request.model };
     if !asker.is_here {
         let same = Pull { name: name.clone(), insecure: request.insecure, sources: Vec::new() };
-        server.app().allow_beyond(&same).await?;
+        server.app().transfers().allow_beyond(&same).await?;
     }
-    let mut events = server.app().push(Push { name, insecure: request.insecure });
+    let mut events = server.app().transfers().push(Push { name, insecure: request.insecure });
     let busy = server.activity().begin();
     if request.stream.unwrap_or(true) {
         return ndjson::stream_or_refuse(events, busy, line).await;
@@ -52,6 +53,6 @@ fn line(event: PushEvent) -> Result<PullLine, Error> {
         PushEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
         PushEvent::Manifest => Ok(step("pushing manifest")),
         PushEvent::Success => Ok(step("success")),
-        PushEvent::Failed(error) => Err(error),
+        PushEvent::Failed(error) => Err(error.into()),
     }
 }

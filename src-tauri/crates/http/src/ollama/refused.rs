@@ -1,6 +1,6 @@
 //! What requests may ask for and this version cannot do. It is refused, because half an answer looks like a whole one.
 
-use cairn_app::Error;
+use cairn_app::library::Error;
 use serde_json::Value;
 
 use crate::error::ApiError;

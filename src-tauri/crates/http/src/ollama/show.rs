@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::Shown;
+use cairn_app::library::Shown;
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{Message, ShowRequest, ShowResponse, ShowTensor};
 
@@ -21,12 +21,12 @@ async fn show(State(server): State<Server>, Body(request): Body<ShowRequest>) ->
     let name = if request.model.is_empty() { request.name } else { request.model };
     let verbose = request.verbose.unwrap_or(false);
     let app = server.app().clone();
-    let shown = tokio::task::spawn_blocking(move || app.show(&name, verbose)).await;
+    let shown = tokio::task::spawn_blocking(move || app.library().show(&name, verbose)).await;
     Ok(json(StatusCode::OK, &response(shown.expect("reading a file's head does not panic")?)))
 }
 
 fn response(shown: Shown) -> ShowResponse {
-    let tensor = |row: cairn_app::TensorRow| ShowTensor { name: row.name, kind: row.kind, shape: row.shape };
+    let tensor = |row: cairn_app::library::TensorRow| ShowTensor { name: row.name, kind: row.kind, shape: row.shape };
     ShowResponse {
         license: shown.license,
         modelfile: shown.modelfile,
@@ -44,6 +44,6 @@ fn response(shown: Shown) -> ShowResponse {
     }
 }
 
-fn message(message: cairn_app::Message) -> Message {
+fn message(message: cairn_app::inference::Message) -> Message {
     Message { role: message.role, content: message.content, thinking: message.thinking, ..Default::default() }
 }

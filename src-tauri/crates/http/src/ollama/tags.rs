@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::Summary;
+use cairn_app::library::Summary;
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{TagsModel, TagsResponse};
 
@@ -18,7 +18,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn tags(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let listed = tokio::task::spawn_blocking(move || app.list()).await.expect("listing does not panic")?;
+    let listed = tokio::task::spawn_blocking(move || app.library().list()).await.expect("listing does not panic")?;
     Ok(json(StatusCode::OK, &TagsResponse { models: listed.into_iter().map(row).collect() }))
 }
 

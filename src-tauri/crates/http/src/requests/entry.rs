@@ -8,7 +8,7 @@ use std::time::Instant;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cairn_app::Cost;
+use cairn_app::inference::Cost;
 use cairn_wire::app::{LoggedRequest, ServerClient};
 
 use super::lock;

@@ -1,6 +1,6 @@
 //! Other machines that pull, push and create: what this one asks for them, and what it does not.
 
-use cairn_app::Pull;
+use cairn_app::transfers::Pull;
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::*;
@@ -58,7 +58,7 @@ async fn strangers_reach_public_registries_and_those_of_the_settings() {
     ]);
     let check = async |name: &str, insecure: bool, refusal: Option<&str>| {
         let pull = Pull { name: name.to_owned(), insecure, sources: Vec::new() };
-        let heard = daemon.server.app().allow_beyond(&pull).await.map_err(|error| error.to_string());
+        let heard = daemon.server.app().transfers().allow_beyond(&pull).await.map_err(|error| error.to_string());
         let as_expected = match (&heard, refusal) {
             (Ok(()), None) => true,
             (Err(text), Some(part)) => text.contains(part),

@@ -70,5 +70,5 @@ async fn pages_of_strangers_send_nothing() {
     let request = Request::post(format!("/api/blobs/{digest}")).header(header::ORIGIN, "https://example.org");
     let response = daemon.send(request.body(Body::from("contents")).unwrap()).await;
     assert_eq!(response.status(), StatusCode::FORBIDDEN, "as for every write");
-    assert!(!daemon.server.app().has_blob(&digest.to_string()).unwrap(), "it is not there");
+    assert!(!daemon.server.app().library().has_blob(&digest.to_string()).unwrap(), "it is not there");
 }

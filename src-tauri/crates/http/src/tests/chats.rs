@@ -164,9 +164,13 @@ async fn an_answer_that_fails_says_why_and_stays() {
     let room = Room::new().await;
     let lines = room.lines("messages", json!({"content": "x", "options": {"num_ctx": "many"}})).await;
     let failed = &lines.last().unwrap()["failed"];
-    assert!(failed["error"].as_str().unwrap().contains("num_ctx"), "{lines:?}");
+    assert!(failed["error"]["error"].as_str().unwrap().contains("num_ctx"), "{lines:?}");
     let kept = room.path().await;
-    assert_eq!((&kept[1]["state"], &kept[1]["error"]), (&json!("failed"), &failed["error"]), "it stays: {kept:?}");
+    assert_eq!(
+        (&kept[1]["state"], &kept[1]["error"]),
+        (&json!("failed"), &failed["error"]["error"]),
+        "it stays: {kept:?}"
+    );
     assert_eq!(room.say("y").await.last().unwrap()["done"]["state"], "complete", "and hinders nothing");
 }
 

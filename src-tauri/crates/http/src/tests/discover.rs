@@ -31,7 +31,7 @@ async fn the_catalogue_and_the_index_are_searched() {
     assert_eq!((far.name.as_str(), far.licence.as_deref()), ("hf.co/me/Tiny-GGUF:Q4_K_M", Some("mit")), "{far:?}");
     let rows: Vec<_> = far.variants.iter().map(|variant| (variant.size, variant.estimated)).collect();
     assert_eq!(rows, [(1_000_000, false), (2_000_000, false)], "with their sizes");
-    let asked = hub.asked();
+    let asked = hub.requests();
     assert_eq!(asked.len(), 2, "one question about models, one about files: {asked:?}");
     assert!(asked[0].contains("filter=gguf") && asked[1] == "/api/models/me/Tiny-GGUF/tree/main?recursive=true");
 }
@@ -42,7 +42,7 @@ async fn nobody_is_asked_for_the_catalogue_alone() {
     let daemon = daemon(&hub.url());
     let found = found(&daemon, "q=tiny&own=true").await;
     assert_eq!((titles(&found), found.trouble.as_deref()), (vec!["tinyllama"], None), "the catalogue answers");
-    assert_eq!(hub.asked(), Vec::<String>::new(), "and the index was not asked");
+    assert_eq!(hub.requests(), Vec::<String>::new(), "and the index was not asked");
 }
 
 #[tokio::test]
@@ -86,9 +86,9 @@ async fn nonsense_from_an_index_is_bounded_and_said() {
         assert_eq!(found.models.len(), expected, "{name}");
     };
     let one = || br#"[{"id":"me/M"}]"#.to_vec();
-    check("no JSON", b"<html>\x1b[2J".to_vec(), Vec::new(), "cannot be read", 0).await;
-    check("another shape", br#"{"models":[]}"#.to_vec(), Vec::new(), "cannot be read", 0).await;
-    check("deep", vec![b'['; 1 << 20], Vec::new(), "cannot be read", 0).await;
+    check("no JSON", b"<html>\x1b[2J".to_vec(), Vec::new(), "cannot parse", 0).await;
+    check("another shape", br#"{"models":[]}"#.to_vec(), Vec::new(), "cannot parse", 0).await;
+    check("deep", vec![b'['; 1 << 20], Vec::new(), "cannot parse", 0).await;
     check("no end", vec![b' '; (8 << 20) + 1], Vec::new(), "longer than", 0).await;
     check("a negative count", br#"[{"id":"me/M","downloads":-1}]"#.to_vec(), Vec::new(), "", 0).await;
     check("hostile names", br#"[{"id":"me/\u001b[2J"},{"id":"../.."},{"id":""}]"#.to_vec(), Vec::new(), "", 0).await;

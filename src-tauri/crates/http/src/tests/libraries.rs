@@ -25,19 +25,19 @@ async fn a_model_gets_a_second_name() {
     assert_eq!(digests[0], digests[1], "one identity");
     check!(daemon.post("/api/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model \"nobody\" not found"}
+    {"error":"model \"nobody\" not found","code":"model_not_found","params":{"model":"nobody"}}
     "##);
     check!(daemon.post("/api/copy", r#"{"source":"a b","destination":"x"}"#).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"source \"a b\" is invalid"}
+    {"error":"source \"a b\" is invalid","code":"model_name_invalid","params":{"name":"a b"}}
     "##);
     check!(daemon.post("/api/copy", r#"{"source":"m","destination":"../x"}"#).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"destination \"../x\" is invalid"}
+    {"error":"destination \"../x\" is invalid","code":"model_name_invalid","params":{"name":"../x"}}
     "##);
     check!(daemon.post("/api/copy", r#"{"source":"m"}"#).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"destination \"\" is invalid"}
+    {"error":"destination \"\" is invalid","code":"model_name_invalid","params":{"name":""}}
     "##);
     let heard = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
     assert!(heard.starts_with("409") && heard.contains("part of Cairn"), "{heard}");
@@ -47,7 +47,7 @@ async fn a_model_gets_a_second_name() {
     assert!(heard.contains(done), "3 MB: {heard}");
     check!(daemon.own("POST", "/app/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model \"nobody\" not found"}
+    {"error":"model \"nobody\" not found","code":"model_not_found","params":{"model":"nobody"}}
     "##);
     let chat =
         r#"{"model":"guide","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":1},"stream":false}"#;
@@ -67,7 +67,7 @@ async fn a_deletion_says_what_it_freed() {
     assert!(freed("n").await.ends_with(&format!(r#"{{"model":"n:latest","freed_bytes":{length}}}"#)), "the last name");
     check!(daemon.heard(Request::delete("/api/delete").body(Body::from(r#"{"model":"a b"}"#)).unwrap()).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"name \"a b\" is invalid"}
+    {"error":"name \"a b\" is invalid","code":"model_name_invalid","params":{"name":"a b"}}
     "##);
     let heard = daemon.post("/app/delete", r#"{"model":"m"}"#).await;
     assert!(heard.starts_with("403") || heard.starts_with("401"), "only our own clients may: {heard}");
@@ -160,7 +160,7 @@ async fn damage_is_found_and_discarded() {
     assert_eq!(verify("{}").await["flawed"][0]["flaw"], "missing", "until then it is missing");
     check!(daemon.own("POST", "/app/verify", r#"{"models":["nobody"]}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model 'nobody' not found"}
+    {"error":"model 'nobody' not found","code":"model_not_found","params":{"model":"nobody"}}
     "##);
 }
 

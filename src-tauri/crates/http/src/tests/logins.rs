@@ -27,7 +27,7 @@ async fn passwords_come_in_and_never_go_out() {
     check("/app/logins", &body(&host, "a:b"), "400", "there is no colon in it").await;
     check("/app/logins", &body(&host, ""), "400", "not empty").await;
     check("/app/logins", &body("http://192.0.2.1", "me"), "400", "insecure protocol http").await;
-    check("/app/logins", &body("http://u:secret@r", "me"), "400", "do not belong into it").await;
+    check("/app/logins", &body("http://u:secret@r", "me"), "400", "must not contain a user or a password").await;
     check("/app/logins", &body("http://127.0.0.1:9", "me"), "500", "nothing was kept").await;
     check("/app/logins/forget", &format!(r#"{{"registry":"{host}"}}"#), "200", "[]").await;
     check("/app/logins/forget", &format!(r#"{{"registry":"{host}"}}"#), "404", "there is no login").await;

@@ -1,6 +1,6 @@
 //! A mirror as machines of its network see it: what they may read, and what they must sign in for.
 
-use cairn_testkit::ollama_client::Key;
+use cairn_testkit::ollama_client::ClientKey;
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::*;
@@ -78,9 +78,9 @@ async fn beyond_this_machine_fetching_wants_a_key_that_is_known() {
     assert_eq!(wants, expected, "where to sign in");
     assert!(network.origin.requests().is_empty(), "the origin was not asked");
 
-    let key = Key::numbered(3, NOW);
+    let key = ClientKey::from_number(3, NOW);
     let enter = async |forged: bool| {
-        let path = format!("/v2/token?{}", key.query("cairn", "repository:library/far:pull"));
+        let path = format!("/v2/token?{}", key.token_query("cairn", "repository:library/far:pull"));
         let host = if forged { "192.168.1.3:11434" } else { "192.168.1.2:11434" };
         let signed = key.authorization(&format!("http://{host}{path}"));
         let (status, _, body) = network.ask(&path, &[("authorization", &signed)]).await;
@@ -88,7 +88,7 @@ async fn beyond_this_machine_fetching_wants_a_key_that_is_known() {
     };
     let (status, body) = enter(false).await;
     assert!(status == 403 && body.contains("cairn mirror allow"), "{status} {body}");
-    network.daemon.server.app().allow(&format!("{} laptop", key.public_line())).await.unwrap();
+    network.daemon.server.app().transfers().allow(&format!("{} laptop", key.public_line())).await.unwrap();
     assert_eq!(enter(true).await.0, 403, "a signature for another server");
     let (status, body) = enter(false).await;
     assert_eq!(status, 200, "{body}");
@@ -109,7 +109,11 @@ async fn beyond_this_machine_fetching_wants_a_key_that_is_known() {
     assert_eq!(wrong, 401, "any token will not do");
     let other = "/v2/library/other/manifests/latest";
     assert_eq!(network.ask(other, &[("authorization", &bearer)]).await.0, 404, "the token is good");
-    assert_eq!(network.daemon.server.app().forget_peer("laptop").await.unwrap(), 1, "its owner is forgotten");
+    assert_eq!(
+        network.daemon.server.app().transfers().forget_peer("laptop").await.unwrap(),
+        1,
+        "its owner is forgotten"
+    );
     assert_eq!(network.ask(other, &[("authorization", &bearer)]).await.0, 401, "and out at once");
 }
 
@@ -144,22 +148,22 @@ async fn an_origin_that_moved_a_tag_and_is_out_of_reach_then() {
     let Network { origin, daemon, .. } = network;
     drop(origin);
     assert_eq!(version(&daemon).await, (200, Some(2), true), "what is here, and marked");
-    assert_eq!(daemon.server.app().mirror_counts().stale, 1, "and counted");
+    assert_eq!(daemon.server.app().transfers().mirror_counts().stale, 1, "and counted");
 }
 
 #[tokio::test]
 async fn a_code_joins_once() {
     let network = Network::new();
     let app = network.daemon.server.app();
-    assert!(app.invite().unwrap().code.len() == 23, "20 signs in groups");
-    let key = Key::numbered(4, NOW).public_line();
+    assert!(app.transfers().invite().unwrap().code.len() == 23, "20 signs in groups");
+    let key = ClientKey::from_number(4, NOW).public_line();
     let request = format!(r#"{{"key":"{key}","label":"x","nonce":"0123456789abcdef","proof":"AAAA"}}"#);
     let mut asked =
         Request::post("/v2/_cairn/join").header(header::HOST, "192.168.1.2").body(Body::from(request)).unwrap();
     asked.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 1, 9], 5000))));
     let status = network.daemon.router.clone().oneshot(asked).await.unwrap().status().as_u16();
     assert_eq!(status, 401, "who does not know the code stays out");
-    assert_eq!(app.known_peers().unwrap().0, [], "and nobody is known");
+    assert_eq!(app.transfers().known_peers().unwrap().0, [], "and nobody is known");
 }
 
 #[tokio::test]
@@ -194,13 +198,13 @@ async fn nothing_but_names_of_the_origin_leaves_this_machine() {
     }
     let asked: Vec<String> = network.origin.requests().into_iter().map(|seen| seen.request.target).collect();
     assert_eq!(asked, [""; 0], "the origin was asked for nothing");
-    assert!(network.daemon.server.app().downloads().is_empty(), "and nothing is on its way");
+    assert!(network.daemon.server.app().transfers().downloads().is_empty(), "and nothing is on its way");
 }
 
 #[tokio::test]
 async fn strangers_cause_no_question_to_an_origin() {
     let network = Network::new();
-    let copied = network.daemon.server.app().copy("m", &format!("{}/library/far", network.origin.host()));
+    let copied = network.daemon.server.app().library().copy("m", &format!("{}/library/far", network.origin.host()));
     copied.unwrap();
     let (status, headers, body) = network.ask("/v2/library/far/manifests/latest", &[]).await;
     assert_eq!(status, 200, "what is here they get: {body}");
@@ -219,7 +223,7 @@ fn stored(network: &Network, model: &str) -> Option<String> {
 async fn a_model_that_was_made_here_is_not_replaced_for_clients() {
     let network = Network::new();
     let app = network.daemon.server.app();
-    app.copy("m", &format!("{}/library/far", network.origin.host())).unwrap();
+    app.library().copy("m", &format!("{}/library/far", network.origin.host())).unwrap();
     let made = stored(&network, "far").expect("it is there");
     let blob = format!("/v2/library/far/blobs/{}", network.blob);
     let get = async |path: &str| {
@@ -241,11 +245,11 @@ async fn a_model_that_was_made_here_is_not_replaced_for_clients() {
     assert_eq!(get(&format!("/v2/library/next/blobs/{digest}")).await, (200, 7), "and fetched");
     let deadline = Instant::now() + Duration::from_secs(20);
     while stored(&network, "next").is_none() {
-        assert!(Instant::now() < deadline, "what nobody made here is brought here: {:?}", app.downloads());
+        assert!(Instant::now() < deadline, "what nobody made here is brought here: {:?}", app.transfers().downloads());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert_eq!(stored(&network, "far").as_deref(), Some(&*made), "what its user made stays");
-    assert!(app.downloads().iter().all(|row| !row.model.contains("far")), "nothing is to take its place");
+    assert!(app.transfers().downloads().iter().all(|row| !row.model.contains("far")), "nothing is to take its place");
 }
 
 #[tokio::test]
@@ -253,7 +257,8 @@ async fn a_model_that_came_from_its_origin_is_renewed_for_clients() {
     let network = Network::new();
     let name = format!("{}/library/far", network.origin.host());
     let app = network.daemon.server.app();
-    let mut events = app.pull(cairn_app::Pull { name, insecure: true, sources: Vec::new() }).unwrap();
+    let mut events =
+        app.transfers().pull(cairn_app::transfers::Pull { name, insecure: true, sources: Vec::new() }).unwrap();
     while events.next().await.is_some() {}
     let contents = b"newer".to_vec();
     let digest = cairn_store::Digest::of(&contents);
@@ -267,7 +272,7 @@ async fn a_model_that_came_from_its_origin_is_renewed_for_clients() {
     assert_eq!(network.daemon.send(request).await.status(), 200, "which is fetched");
     let deadline = Instant::now() + Duration::from_secs(20);
     while stored(&network, "far").as_deref() != Some(&*manifest) {
-        assert!(Instant::now() < deadline, "and takes the old one's place: {:?}", app.downloads());
+        assert!(Instant::now() < deadline, "and takes the old one's place: {:?}", app.transfers().downloads());
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -290,9 +295,9 @@ async fn behind_a_proxy_each_client_is_itself() {
     let (status, headers, _) = network.ask_from(PROXY, manifest, &forwarded).await;
     let realm = headers[header::WWW_AUTHENTICATE].to_str().unwrap();
     assert!(status == 401 && realm.contains("\"https://models.example/v2/token\""), "{status} {realm}");
-    let key = Key::numbered(3, NOW);
-    network.daemon.server.app().allow(&key.public_line()).await.unwrap();
-    let token = format!("{token}?{}", key.query("cairn", "repository:library/far:pull"));
+    let key = ClientKey::from_number(3, NOW);
+    network.daemon.server.app().transfers().allow(&key.public_line()).await.unwrap();
+    let token = format!("{token}?{}", key.token_query("cairn", "repository:library/far:pull"));
     let signed = key.authorization(&format!("https://models.example{token}"));
     let with = |more: (&'static str, String)| -> Vec<(&'static str, String)> {
         forwarded.iter().map(|(name, value)| (*name, (*value).to_owned())).chain([more]).collect()
@@ -310,7 +315,7 @@ async fn behind_a_proxy_each_client_is_itself() {
     let (status, headers, _) = ask(&blob, with(("authorization", bearer))).await;
     let location = headers[header::LOCATION].to_str().unwrap();
     assert_eq!((status, location), (200, &*format!("https://models.example{blob}")), "parts are asked for there, too");
-    let counted = network.daemon.server.app().peers().list();
+    let counted = network.daemon.server.app().transfers().peers().list();
     let rows: Vec<(String, u64)> = counted.iter().map(|peer| (peer.address.to_string(), peer.sent_bytes)).collect();
     assert_eq!(rows, [("198.51.100.7".to_owned(), 10_000)], "and counted for the client, not for the proxy");
 }

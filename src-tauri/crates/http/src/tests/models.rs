@@ -31,7 +31,7 @@ async fn a_file_is_imported_and_answers() {
     check!(daemon.delete(r#"{"model":"NEW"}"#).await, @"200 -");
     check!(daemon.delete(r#"{"name":"new"}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model 'new' not found"}
+    {"error":"model 'new' not found","code":"model_not_found","params":{"model":"new"}}
     "##);
     assert!(!daemon.get("/api/ps").await.contains("new"), "what is deleted is not in memory either");
 }
@@ -89,7 +89,7 @@ async fn a_model_is_made_of_another() {
     assert!(heard.starts_with("500 ") && heard.contains(r#"{"error":"pull model manifest: "#), "{heard}");
     check!(daemon.post("/api/create", r#"{"model":"x"}"#).await, @r##"
     400 application/json; charset=utf-8
-    {"error":"neither 'from' or 'files' was specified"}
+    {"error":"neither 'from' or 'files' was specified","code":"create_request_invalid","params":{"reason":"neither 'from' or 'files' was specified"}}
     "##);
     let heard = daemon.post("/api/create", r#"{"model":"x","from":"m","quantize":"q9"}"#).await;
     assert!(heard.starts_with("400") && heard.contains("unsupported quantization type Q9 - supported"), "{heard}");

@@ -187,6 +187,21 @@ async fn an_answer_goes_on_with_moved_rows_where_that_is_asked_for() {
     assert_eq!(shifted["eval_count"], 400, "it goes on: {shifted}");
     request["options"]["context_shift"] = "slide".into();
     let (status, refused) = asked(&daemon, "/api/generate", &request).await;
-    let said = json!({"error": "unknown context_shift \"slide\": it must be turns or rope"});
-    assert_eq!((status, refused), (400, said), "what would do");
+    let error = "unknown context_shift \"slide\": it must be turns or rope";
+    let expected = json!({"error": error, "code": "option_invalid", "params": {"reason": error}});
+    assert_eq!((status, refused), (400, expected), "the error names the valid values");
+}
+
+#[tokio::test]
+async fn trace_counts_all_tokens_of_a_prompt_longer_than_the_context() {
+    let daemon = Daemon::start();
+    let text = "a".repeat(5000);
+    for raw in [true, false] {
+        let body = json!({
+            "model": "m", "messages": [{"role": "user", "content": text}], "raw": raw, "options": {"num_ctx": 256},
+        });
+        let heard = daemon.own("POST", "/app/cache/trace", &body.to_string()).await;
+        let traced: Value = serde_json::from_str(heard.split_once('\n').unwrap().1).unwrap();
+        assert!(traced["tokens"].as_u64().is_some_and(|tokens| tokens > 256), "raw {raw}: {heard}");
+    }
 }

@@ -15,18 +15,21 @@ async fn failures_look_like_ollamas() {
          model is public)",
         registry.host()
     );
+    let body = serde_json::json!({
+        "error": missing,
+        "code": "registry_model_not_found",
+        "params": {"host": registry.host(), "model": format!("{name}:latest")}
+    });
     let streamed = daemon.post("/api/pull", &ask(true)).await;
-    let lines = format!(
-        "200 application/x-ndjson\n{{\"status\":\"pulling manifest\"}}\n{}\n",
-        serde_json::json!({"error": missing})
-    );
+    let lines = format!("200 application/x-ndjson\n{{\"status\":\"pulling manifest\"}}\n{body}\n",);
     assert_eq!(streamed, lines, "a stream begins before anybody knows");
     let whole = daemon.post("/api/pull", &ask(false)).await;
-    let refusal = format!("500 application/json; charset=utf-8\n{}", serde_json::json!({"error": missing}));
+    let refusal = format!("500 application/json; charset=utf-8\n{body}");
     assert_eq!(whole, refusal, "without a stream the status says it");
     for (body, error) in [(r#"{"model":""}"#, "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
         let refused = daemon.post("/api/pull", body).await;
-        assert_eq!(refused, format!("400 application/json; charset=utf-8\n{{\"error\":\"{error}\"}}"), "{body}");
+        let expected = serde_json::json!({"error": error, "code": "model_name_invalid", "params": {"reason": error}});
+        assert_eq!(refused, format!("400 application/json; charset=utf-8\n{expected}"), "{body}");
     }
 }
 

@@ -5,13 +5,15 @@ use super::*;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refusals_have_a_status() {
     let daemon = Daemon::start();
-    let check = async |body: &str, status: u16, error: &str| {
+    let check = async |body: &str, status: u16, error: &str, code: &str, params: serde_json::Value| {
         let heard = daemon.post("/api/push", body).await;
-        let refusal = format!("{status} application/json; charset=utf-8\n{}", serde_json::json!({"error": error}));
-        assert_eq!(heard, refusal, "{body}");
+        let expected = serde_json::json!({"error": error, "code": code, "params": params});
+        assert_eq!(heard, format!("{status} application/json; charset=utf-8\n{expected}"), "{body}");
     };
-    check("{}", 400, "model is required").await;
-    check(r#"{"name":"a b"}"#, 400, "invalid model name").await;
-    check(r#"{"model":"nobody"}"#, 404, "model 'nobody' not found").await;
-    check(r#"{"model":"nobody","stream":false}"#, 404, "model 'nobody' not found").await;
+    for (body, error) in [("{}", "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
+        check(body, 400, error, "model_name_invalid", serde_json::json!({"reason": error})).await;
+    }
+    for body in [r#"{"model":"nobody"}"#, r#"{"model":"nobody","stream":false}"#] {
+        check(body, 404, "model 'nobody' not found", "model_not_found", serde_json::json!({"model": "nobody"})).await;
+    }
 }

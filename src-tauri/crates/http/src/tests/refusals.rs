@@ -6,7 +6,7 @@ async fn check(path: &str, request: &str, expected: &str) {
     let heard = Daemon::start().post(path, request).await;
     let (head, body) = heard.split_once('\n').unwrap();
     let status = head.split(' ').next().unwrap();
-    let error: cairn_wire::ollama::ErrorBody = serde_json::from_str(body).unwrap_or_else(|_| panic!("{heard}"));
+    let error: cairn_wire::ErrorBody = serde_json::from_str(body).unwrap_or_else(|_| panic!("{heard}"));
     assert_eq!(format!("{status} {}", error.error), expected, "{request} to {path}");
 }
 

@@ -52,7 +52,7 @@ async fn a_blob_whole_and_in_parts() {
     assert_eq!(value(&headers, "content-range"), Some("bytes */1000"), "how much there is");
     check(("range", "bytes=10-19"), &[("if-range", "\"other\"")], (200, 1000)).await;
     check(("if-none-match", &format!("\"{digest}\"")), &[], (304, 0)).await;
-    let peers = daemon.server.app().peers().list();
+    let peers = daemon.server.app().transfers().peers().list();
     assert_eq!((peers[0].sent_bytes, peers[0].open), (2010, 0), "bytes are counted: {peers:?}");
 }
 

@@ -44,7 +44,7 @@ async fn the_table_says_who_set_what() {
         unit: None,
         applies: SettingApplies::Restart,
         restart: false,
-        about: "Requests that one model answers at the same time".into(),
+        about: "Parallel requests per model".into(),
     };
     assert_eq!(*parallel, expected, "one that the environment sets");
     let encrypt = row(&table, "cache.encrypt");

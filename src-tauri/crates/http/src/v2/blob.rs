@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::{BlobReader, Offer, Serving};
+use cairn_app::transfers::{BlobReader, Offer, Serving};
 use cairn_store::{Digest, ModelRef};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -42,7 +42,7 @@ async fn blob(
     })?;
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "BLOB_UNKNOWN", "this machine does not have the blob");
     let app = server.app();
-    let size_bytes = app.offered_blob_size(&digest).await.ok_or_else(unknown)?;
+    let size_bytes = app.transfers().offered_blob_size(&digest).await.ok_or_else(unknown)?;
 
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let etag = format!("\"{digest}\"");
@@ -81,8 +81,8 @@ async fn blob(
         Body::empty()
     } else {
         let busy = || Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too many answers at once");
-        let serving = app.peers().begin(asker.ip, app.clock().now()).ok_or_else(busy)?;
-        match app.offered_blob(&digest, client(&server, &asker, &headers)).await? {
+        let serving = app.transfers().peers().begin(asker.ip, app.clock().now()).ok_or_else(busy)?;
+        match app.transfers().offered_blob(&digest, client(&server, &asker, &headers)).await? {
             Offer::Here(blob) => body(&server, serving, blob.read(bytes)),
             Offer::Nothing => return Err(unknown()),
             Offer::NotForYou => {

@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, Path, Query, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::{Offer, Reference, Seal};
+use cairn_app::transfers::{ManifestSignature, Offer, Reference};
 use serde::Deserialize;
 
 use super::Refusal;
@@ -42,7 +42,7 @@ async fn manifest(
     let asker = Asker::of(&server, peer, &headers);
     let client = client(&server, &asker, &headers);
     let reference = Reference::of(&reference);
-    let offered = app.offered_manifest(asked.ns.as_deref(), &namespace, &model, &reference, client).await?;
+    let offered = app.transfers().offered_manifest(asked.ns.as_deref(), &namespace, &model, &reference, client).await?;
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN", "this machine does not have the model");
     let offered = match offered {
         Offer::Here(offered) => offered,
@@ -55,10 +55,10 @@ async fn manifest(
         (header::ETAG.as_str(), format!("\"{digest}\"")),
         ("docker-content-digest", digest),
     ];
-    let seal = app.seal(&offered.name, &offered.manifest.digest).await;
+    let seal = app.transfers().seal(&offered.name, &offered.manifest.digest).await;
     let mut response = (named, offered.manifest.bytes).into_response();
-    match seal.map(|seal| HeaderValue::from_str(seal.text())) {
-        Ok(Ok(seal)) => drop(response.headers_mut().insert(Seal::HEADER, seal)),
+    match seal.map(|seal| HeaderValue::from_str(seal.as_str())) {
+        Ok(Ok(seal)) => drop(response.headers_mut().insert(ManifestSignature::HEADER, seal)),
         // Who did not join this machine does not need it.
         Ok(Err(_)) => {}
         Err(error) => tracing::warn!(%error, "a manifest goes out unsigned"),

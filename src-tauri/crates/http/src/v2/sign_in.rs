@@ -8,7 +8,7 @@ use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::{Client, Gate, JoinProof, JoinRequest};
+use cairn_app::transfers::{Client, JoinProof, JoinRequest, TokenIssuer};
 use serde::Serialize;
 
 use super::Refusal;
@@ -27,7 +27,7 @@ pub(super) fn routes() -> Router<Server> {
 /// What a client may ask for.
 pub(super) fn client(server: &Server, asker: &Asker, headers: &HeaderMap) -> Client {
     let bearer = text(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    Client { fetches: asker.is_here || bearer.is_some_and(|token| server.app().admits(token)) }
+    Client { fetches: asker.is_here || bearer.is_some_and(|token| server.app().transfers().admits(token)) }
 }
 
 /// Asks a client to sign in, for one repository: `namespace/model`, both of which are parts of names.
@@ -58,20 +58,20 @@ async fn token(
     let path = uri.path_and_query().map_or("/", |asked| asked.as_str());
     let signed = text(&headers, &header::AUTHORIZATION).unwrap_or_default().to_owned();
     let asker = Asker::of(&server, peer, &headers);
-    let entered = server.app().enter(address(&server, &asker, path), signed).await;
+    let entered = server.app().transfers().enter(address(&server, &asker, path), signed).await;
     let token = entered.map_err(|error| Refusal::new(StatusCode::FORBIDDEN, "DENIED", error.to_string()))?;
-    Ok(json(StatusCode::OK, &Token { token, expires_in: Gate::TOKEN_LIFE.as_secs() }))
+    Ok(json(StatusCode::OK, &Token { token, expires_in: TokenIssuer::TOKEN_LIFE.as_secs() }))
 }
 
 /// `GET /v2/_cairn/join`: this machine's key, for who is going to join it.
 async fn key(State(server): State<Server>) -> Result<Response, Refusal> {
-    let key = server.app().peer_key().await?;
+    let key = server.app().transfers().peer_key().await?;
     Ok(json(StatusCode::OK, &JoinProof { key, proof: None }))
 }
 
 /// `POST /v2/_cairn/join`: another machine shows that it knows the code.
 async fn join(State(server): State<Server>, Body(asked): Body<JoinRequest>) -> Result<Response, Refusal> {
-    let admitted = server.app().admit(asked).await;
+    let admitted = server.app().transfers().admit(asked).await;
     Ok(json(StatusCode::OK, &admitted?))
 }
 

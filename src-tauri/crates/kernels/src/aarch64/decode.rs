@@ -5,14 +5,13 @@
 
 use std::arch::aarch64::*;
 
-use cairn_gguf::DType;
 use cairn_gguf::dtype::codebook::half_e8m0;
 
+use super::dot::{Dot, dot_32, dot_minima, sums_by_32, totals};
 use super::lanes::halves;
 use super::memory::{load_f32x4, load_i8x16, load_pair, load_u16x4, store_f32x4};
 use super::quants::weights;
-use super::{Dot, dot_32, dot_minima, sums_by_32, totals};
-use crate::block::{Kind, at, iq4_scales, minimum_scale_bits, scale_bits, scales_and_minima};
+use crate::block::{BlockType, at, iq4_scales, minimum_scale_bits, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
@@ -20,7 +19,7 @@ const STRIP: usize = 4;
 
 /// Types with blocks of 32.
 #[target_feature(enable = "neon")]
-pub(super) fn blocks_32<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
+pub(super) fn blocks_32<T: BlockType, D: Dot>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
@@ -51,7 +50,7 @@ pub(super) fn blocks_32<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
 
 /// Types with blocks of 256.
 #[target_feature(enable = "neon")]
-pub(super) fn blocks_256<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
+pub(super) fn blocks_256<T: BlockType, D: Dot>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T>(m, first, column.values.len());
@@ -88,17 +87,17 @@ pub(super) fn blocks_256<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
     }
 }
 
-/// The blocks of a strip's rows, the last row standing in for those past it. Closures are kept out of functions with
+/// The blocks of a strip's rows, repeating the last row past the end. Closures are avoided in functions with
 /// target features: they would have them too, and are then not inlined where the library calls them.
 #[inline(always)]
-fn strip<'a, T: Kind>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
+fn strip<'a, T: BlockType>(m: &MatMul<'a>, first: usize, blocks: usize) -> [&'a [T::Block]; STRIP] {
     std::array::from_fn(|r| T::blocks(m.row((first + r).min(m.rows - 1)), blocks))
 }
 
 /// Partial sums of a block's products, scaled by 32 elements.
 #[inline]
 #[target_feature(enable = "neon")]
-fn scaled_by_32<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256], scales: int16x8_t) -> int32x4_t {
+fn scaled_by_32<T: BlockType, D: Dot>(block: &[u8], values: &[u8; 256], scales: int16x8_t) -> int32x4_t {
     let mut dot = vdupq_n_s32(0);
     for (half, scales) in [vmovl_s16(vget_low_s16(scales)), vmovl_high_s16(scales)].into_iter().enumerate() {
         let mut dots = [dot; 4];
@@ -114,7 +113,7 @@ fn scaled_by_32<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256], scales: int16
 /// Partial sums of a block's products, scaled by 16 elements.
 #[inline]
 #[target_feature(enable = "neon")]
-fn scaled_by_16<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256]) -> int32x4_t {
+fn scaled_by_16<T: BlockType, D: Dot>(block: &[u8], values: &[u8; 256]) -> int32x4_t {
     let scales = load_i8x16(at(block, 192));
     let (low, high) = (vmovl_s8(vget_low_s8(scales)), vmovl_high_s8(scales));
     let scales =
@@ -132,11 +131,11 @@ fn scaled_by_16<T: Kind, D: Dot>(block: &[u8], values: &[u8; 256]) -> int32x4_t 
     dot
 }
 
-/// What [`scale_bits`] stand for.
+/// The values of [`scale_bits`].
 #[inline]
 #[target_feature(enable = "neon")]
-fn widened_scales<T: Kind>(bits: [u16; STRIP]) -> float32x4_t {
-    if matches!(T::DTYPE, DType::MXFP4) {
+fn widened_scales<T: BlockType>(bits: [u16; STRIP]) -> float32x4_t {
+    if T::EXPONENT_SCALE {
         let mut scales = [0.0; STRIP];
         for (scale, bits) in scales.iter_mut().zip(bits) {
             *scale = half_e8m0(bits as u8);

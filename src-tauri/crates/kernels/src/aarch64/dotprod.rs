@@ -5,8 +5,8 @@
 use std::arch::aarch64::{int8x16_t, int32x4_t};
 use std::arch::{asm, is_aarch64_feature_detected};
 
-use super::Dot;
-use super::lanes::Fused;
+use super::dot::Dot;
+use super::lanes::FusedArith;
 use crate::attention::{AttendSpan, Softmax};
 use crate::compiled::kernels;
 use crate::format::Format;
@@ -14,7 +14,7 @@ use crate::matmul::MatMul;
 use crate::portable;
 use crate::variant::Variant;
 
-/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+/// This variant's row in the table: its name, the revision of its numerics and the features that it needs.
 pub(crate) const DOTPROD: Variant = row("dotprod", 1, |features| features.neon && features.dotprod);
 
 fn require() {
@@ -22,11 +22,11 @@ fn require() {
     assert!(there, "dotprod was called on a processor without it");
 }
 
-kernels! { "neon", Fused, require, 4 x 4, quantised }
+kernels! { "neon", FusedArith, require, 4 x 4, quantised }
 
 #[target_feature(enable = "neon")]
 fn quantised(m: MatMul<'_>) {
-    super::quantised::<Sdot>(m);
+    super::quantised::quantised::<Sdot>(m);
 }
 
 /// Four products at a time.
@@ -38,7 +38,7 @@ impl Dot for Sdot {
         let mut sums = sums;
         // The intrinsic is not stable in Rust 1.95. The directive lets the assembler take the instruction in functions
         // that are compiled for `neon` alone, so that both variants share them; it ends with this statement.
-        // SAFETY: `Sdot` is named only by `quantised` above, which runs after the processor was asked for `dotprod`; the
+        // SAFETY: `Sdot` is named only by `quantised` above, which runs after the processor was checked for `dotprod`; the
         // instruction touches nothing but the register `sums`.
         unsafe {
             asm!(

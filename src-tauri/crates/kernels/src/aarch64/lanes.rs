@@ -11,7 +11,7 @@ use crate::portable::arith::{LANES, Lanes};
 type Quarter = [f32; 4];
 
 /// Used only in functions that [`crate::compiled`] compiles with `neon`.
-pub(super) struct Fused;
+pub(super) struct FusedArith;
 fused! {}
 
 #[inline]

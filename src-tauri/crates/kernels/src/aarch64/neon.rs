@@ -7,8 +7,8 @@
 use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
-use super::Dot;
-use super::lanes::Fused;
+use super::dot::Dot;
+use super::lanes::FusedArith;
 use crate::attention::{AttendSpan, Softmax};
 use crate::compiled::kernels;
 use crate::format::Format;
@@ -16,18 +16,18 @@ use crate::matmul::MatMul;
 use crate::portable;
 use crate::variant::Variant;
 
-/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+/// This variant's row in the table: its name, the revision of its numerics and the features that it needs.
 pub(crate) const NEON: Variant = row("neon", 1, |features| features.neon);
 
 fn require() {
     assert!(is_aarch64_feature_detected!("neon"), "neon was called on a processor without it");
 }
 
-kernels! { "neon", Fused, require, 4 x 4, quantised }
+kernels! { "neon", FusedArith, require, 4 x 4, quantised }
 
 #[target_feature(enable = "neon")]
 fn quantised(m: MatMul<'_>) {
-    super::quantised::<Smull>(m);
+    super::quantised::quantised::<Smull>(m);
 }
 
 /// Multiplication to 16 bits, then addition in pairs to 32.
@@ -36,7 +36,7 @@ struct Smull;
 impl Dot for Smull {
     #[inline(always)]
     fn dot(sums: int32x4_t, w: int8x16_t, a: int8x16_t) -> int32x4_t {
-        // SAFETY: `Smull` is named only by `quantised` above, which runs after the processor was asked for `neon`.
+        // SAFETY: `Smull` is named only by `quantised` above, which runs after the processor was checked for `neon`.
         unsafe { dot(sums, w, a) }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::memory::store_i8x16;
 use super::quants::weights;
-use crate::block::{Kind, minimum_scale_bits, scale, scales_and_minima, sub_scales};
+use crate::block::{BlockType, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 use crate::portable::arith::widen;
 
 /// Rows of a panel.
@@ -26,7 +26,7 @@ pub(crate) struct Panel {
 impl Panel {
     /// Unpacks `blocks` blocks of each row.
     #[target_feature(enable = "neon")]
-    pub(super) fn fill<T: Kind>(&mut self, rows: [&[u8]; ROWS], blocks: usize) {
+    pub(super) fn fill<T: BlockType>(&mut self, rows: [&[u8]; ROWS], blocks: usize) {
         let subs = T::BLOCK / 32;
         self.quants.resize(blocks * subs, [[0; 32]; ROWS]);
         self.scales.resize(blocks, [0.0; ROWS]);
@@ -60,7 +60,7 @@ impl Panel {
 
     /// The integer scales and minima of a block of 256.
     #[inline(always)]
-    fn heads<T: Kind>(&mut self, index: usize, r: usize, block: &[u8]) {
+    fn heads<T: BlockType>(&mut self, index: usize, r: usize, block: &[u8]) {
         let scales = &mut self.sub_scales[index][r];
         if T::MINIMA {
             let (subs, minima) = scales_and_minima(block);

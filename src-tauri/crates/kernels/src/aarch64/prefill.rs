@@ -5,10 +5,10 @@
 
 use std::arch::aarch64::*;
 
+use super::dot::{Dot, dot_32, dot_minima, sums_by_32, totals};
 use super::memory::{load_f32x4, load_i16x8, load_pair, store_f32x4};
 use super::panel::{Panel, ROWS};
-use super::{Dot, dot_32, dot_minima, sums_by_32, totals};
-use crate::block::{Kind, at};
+use crate::block::{BlockType, at};
 use crate::matmul::MatMul;
 
 /// Quants of all panels that are multiplied together, in bytes: half of a second-level cache of 256 KiB.
@@ -16,7 +16,7 @@ const PANELS_BYTES: usize = 128 * 1024;
 
 /// All products, some panels at a time.
 #[target_feature(enable = "neon")]
-pub(super) fn matmul<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
+pub(super) fn matmul<T: BlockType, D: Dot>(m: &mut MatMul<'_>) {
     let mut panels = std::mem::take(&mut m.scratch.panels);
     let together = (PANELS_BYTES / (ROWS * m.k).max(1)).clamp(1, 16);
     panels.resize_with(panels.len().max(together), Panel::default);
@@ -44,7 +44,7 @@ pub(super) fn matmul<T: Kind, D: Dot>(m: &mut MatMul<'_>) {
 /// A panel times `N` columns.
 #[inline]
 #[target_feature(enable = "neon")]
-fn tile<T: Kind, D: Dot, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
+fn tile<T: BlockType, D: Dot, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
     let acc = if T::BLOCK == 32 { tile_32::<T, D, N>(m, panel, column) } else { tile_256::<T, D, N>(m, panel, column) };
     let count = ROWS.min(m.rows - first);
     for (n, acc) in acc.into_iter().enumerate() {
@@ -55,7 +55,7 @@ fn tile<T: Kind, D: Dot, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, firs
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn tile_32<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
+fn tile_32<T: BlockType, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
     let blocks = m.k / 32;
     let columns: [_; N] = m.columns.several_q8x32(column, blocks);
     let mut acc = [vdupq_n_f32(0.0); N];
@@ -82,7 +82,7 @@ fn tile_32<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, colum
 
 #[inline]
 #[target_feature(enable = "neon")]
-fn tile_256<T: Kind, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
+fn tile_256<T: BlockType, D: Dot, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [float32x4_t; N] {
     let blocks = m.k / 256;
     let columns: [_; N] = m.columns.several_q8x256(column, blocks);
     let zero = vdupq_n_s32(0);

@@ -2,30 +2,30 @@
 
 use std::arch::aarch64::*;
 
-use cairn_gguf::DType;
-
 use super::memory::{load_i8x16, load_pair, load_u8x16};
-use crate::block::{Kind, at, raised};
+use crate::block::{BlockType, Layout, at, raised};
 
 /// The elements `32 * sub..32 * (sub + 1)` of a block.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) fn weights<T: Kind>(block: &[u8], sub: usize) -> [int8x16_t; 2] {
-    match T::DTYPE {
-        DType::Q8_0 => load_pair(at(block, 2)),
-        DType::Q4_0 | DType::Q4_1 => signed::<T>(nibbles::<T>(block, sub)),
-        DType::Q5_0 | DType::Q5_1 => {
+pub(super) fn weights<T: BlockType>(block: &[u8], sub: usize) -> [int8x16_t; 2] {
+    match T::LAYOUT {
+        Layout::Bytes => load_pair(at(block, 2)),
+        Layout::Nibbles => signed::<T>(nibbles::<T>(block, sub)),
+        Layout::FiveBits => {
             let [low, high] = nibbles::<T>(block, sub);
             let &[a, b, c, d] = at(block, T::NIBBLES - 4);
             signed::<T>([vorrq_u8(low, sixteens(a, b)), vorrq_u8(high, sixteens(c, d))])
         }
-        DType::IQ4_NL | DType::IQ4_XS | DType::MXFP4 => {
+        Layout::Indices => {
             let grid = load_i8x16(const { &raised(T::GRID, 0) });
             let [low, high] = nibbles::<T>(block, sub);
             [vqtbl1q_s8(grid, low), vqtbl1q_s8(grid, high)]
         }
-        DType::Q4_K => signed::<T>([half_nibbles::<T>(block, sub, 0), half_nibbles::<T>(block, sub, 1)]),
-        DType::Q5_K => signed::<T>([with_fifth_bits::<T>(block, sub, 0), with_fifth_bits::<T>(block, sub, 1)]),
+        Layout::PairedNibbles => signed::<T>([half_nibbles::<T>(block, sub, 0), half_nibbles::<T>(block, sub, 1)]),
+        Layout::PairedFiveBits => {
+            signed::<T>([with_fifth_bits::<T>(block, sub, 0), with_fifth_bits::<T>(block, sub, 1)])
+        }
         _ => signed::<T>([six_bits(block, sub, 0), six_bits(block, sub, 1)]),
     }
 }
@@ -33,7 +33,7 @@ pub(super) fn weights<T: Kind>(block: &[u8], sub: usize) -> [int8x16_t; 2] {
 /// Unsigned quants less their offset.
 #[inline]
 #[target_feature(enable = "neon")]
-fn signed<T: Kind>([low, high]: [uint8x16_t; 2]) -> [int8x16_t; 2] {
+fn signed<T: BlockType>([low, high]: [uint8x16_t; 2]) -> [int8x16_t; 2] {
     let offset = vdupq_n_s8(T::OFFSET as i8);
     [vsubq_s8(vreinterpretq_s8_u8(low), offset), vsubq_s8(vreinterpretq_s8_u8(high), offset)]
 }
@@ -41,7 +41,7 @@ fn signed<T: Kind>([low, high]: [uint8x16_t; 2]) -> [int8x16_t; 2] {
 /// Of sixteen bytes, low nibbles, then high ones.
 #[inline]
 #[target_feature(enable = "neon")]
-fn nibbles<T: Kind>(block: &[u8], sub: usize) -> [uint8x16_t; 2] {
+fn nibbles<T: BlockType>(block: &[u8], sub: usize) -> [uint8x16_t; 2] {
     let bytes = load_u8x16(at(block, T::NIBBLES + 16 * sub));
     [vandq_u8(bytes, vdupq_n_u8(15)), vshrq_n_u8::<4>(bytes)]
 }
@@ -65,7 +65,7 @@ fn sixteens(low: u8, high: u8) -> uint8x16_t {
 /// Low (even `sub`) or high nibbles of one half of the 32 bytes that two sub-blocks share.
 #[inline]
 #[target_feature(enable = "neon")]
-fn half_nibbles<T: Kind>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
+fn half_nibbles<T: BlockType>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
     let bytes = load_u8x16(at(block, T::NIBBLES + 32 * (sub / 2) + 16 * half));
     vandq_u8(shifted(bytes, 4 * (sub % 2)), vdupq_n_u8(15))
 }
@@ -73,7 +73,7 @@ fn half_nibbles<T: Kind>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
 /// One half of a sub-block of Q5_K.
 #[inline]
 #[target_feature(enable = "neon")]
-fn with_fifth_bits<T: Kind>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
+fn with_fifth_bits<T: BlockType>(block: &[u8], sub: usize, half: usize) -> uint8x16_t {
     let set = vtstq_u8(load_u8x16(at(block, 16 + 16 * half)), vdupq_n_u8(1 << sub));
     vorrq_u8(half_nibbles::<T>(block, sub, half), vandq_u8(set, vdupq_n_u8(16)))
 }

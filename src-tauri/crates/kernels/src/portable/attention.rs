@@ -62,7 +62,7 @@ pub(crate) fn attend<A: Arith>(mut s: AttendSpan<'_>) {
     }
 }
 
-/// The part of the slots `slots` that lies in `page`, counted from the page's start.
+/// The part of the slots `slots` that is in `page`, counted from the page's start.
 #[inline(always)]
 fn page_part(slots: &Range<usize>, page: usize) -> Range<usize> {
     let start = page * PAGE_POSITIONS;

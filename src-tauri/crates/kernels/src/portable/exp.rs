@@ -1,4 +1,4 @@
-//! The one exponential of the engine, and what is made of it.
+//! The exponential of the engine, and the functions that use it.
 //!
 //! `exp(x) = 2^n * exp(r)` with `n` the integer nearest to `x / ln 2` and `|r| <= ln 2 / 2`; `exp(r)` is the polynomial of
 //! degree seven of the Cephes library (Moshier, `expf.c`), whose error is below two units in the last place.

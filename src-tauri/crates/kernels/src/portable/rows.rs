@@ -16,8 +16,8 @@ const BLOCK: usize = 32;
 /// Elements of one position of a page, for all positions.
 type Column = [f32; PAGE_POSITIONS];
 
-/// A type of rows. Numbers of elements are known to the compiler, so that no copy has a length to find out.
-pub(crate) trait Kept {
+/// Type of the rows of keys and values. Numbers of elements are constants, so that copies have fixed lengths.
+pub(crate) trait KvRowType {
     /// The bytes of `N` elements, read together.
     type Chunk: AsMut<[u8]>;
     /// A chunk of zeros, which pads rows whose last chunk is not whole.
@@ -38,11 +38,11 @@ pub(crate) trait Kept {
     fn read<A: Arith>(chunk: &Self::Chunk) -> Self::Values;
 }
 
-macro_rules! kept {
+macro_rules! kv_row_types {
     ($($(#[$doc:meta])* $name:ident: $elements:literal in $bytes:literal bytes, $transpose:path, $read:path;)*) => { $(
         $(#[$doc])*
         pub(crate) struct $name;
-        impl Kept for $name {
+        impl KvRowType for $name {
             type Chunk = [u8; $bytes];
             const EMPTY: Self::Chunk = [0; $bytes];
             type Values = [f32; $elements];
@@ -71,7 +71,7 @@ macro_rules! kept {
         }
     )* };
 }
-kept! {
+kv_row_types! {
     /// Binary16.
     Half: 16 in 32 bytes, A::transpose_f16, A::read_f16;
     /// The upper half of binary32.
@@ -84,7 +84,7 @@ kept! {
 
 /// A page's rows to `[elements, PAGE_POSITIONS]`.
 #[inline(always)]
-pub(crate) fn transpose<A: Arith, T: Kept>(page: &[u8], row_bytes: usize, out: &mut [Column]) {
+pub(crate) fn transpose<A: Arith, T: KvRowType>(page: &[u8], row_bytes: usize, out: &mut [Column]) {
     let (whole, rest) = T::columns(out);
     for group in 0..PAGE_POSITIONS / LANES {
         let row = |lane: usize| T::chunks(&page[(group * LANES + lane) * row_bytes..][..row_bytes]);
@@ -113,7 +113,7 @@ fn place(tile: &[Lanes], columns: &mut [Column], group: usize) {
 
 /// Rows one after the other, `[rows, elements]`.
 #[inline(always)]
-pub(crate) fn read<A: Arith, T: Kept>(rows: &[u8], row_bytes: usize, elements: usize, out: &mut [f32]) {
+pub(crate) fn read<A: Arith, T: KvRowType>(rows: &[u8], row_bytes: usize, elements: usize, out: &mut [f32]) {
     for (row, out) in rows.chunks_exact(row_bytes).zip(out.chunks_exact_mut(elements)) {
         let ((chunks, bytes), (whole, rest)) = (T::chunks(row), T::values(out));
         for (chunk, values) in chunks.iter().zip(whole) {
@@ -225,7 +225,7 @@ fn scale(d: f32, block: &mut [u8]) -> f32 {
 /// Maps the largest magnitude to 127 and rounds half away from zero.
 #[inline(always)]
 fn q8_0(x: &[f32; BLOCK], block: &mut [u8; 34]) {
-    // The greatest number below a half: with a half, what lies just below one would be rounded up.
+    // The greatest number below a half: with a half, a number just below one would be rounded up.
     const NEARLY_HALF: f32 = 0.5 - f32::EPSILON / 4.0;
     let inverse = scale(f32::from_bits(largest(x)) / 127.0, block);
     for (&x, byte) in x.iter().zip(&mut block[2..]) {

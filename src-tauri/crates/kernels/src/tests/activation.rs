@@ -30,7 +30,7 @@ fn swiglu_multiplies_by_the_gate() {
 }
 
 #[test]
-fn the_exponential_is_right_to_two_units_in_the_last_place() {
+fn exp_error_is_below_two_units_in_the_last_place() {
     // silu(-x) * (1 + exp(x)) / -x is 1, so a gate shows the exponential; steps of 0.013 reach every octave.
     for variant in usable() {
         let x: Vec<f32> = (-6600..6600).map(|i| i as f32 * 0.013 + 0.001).collect();
@@ -45,7 +45,7 @@ fn the_exponential_is_right_to_two_units_in_the_last_place() {
 }
 
 #[test]
-fn gelu_is_right_from_end_to_end() {
+fn gelu_matches_the_formula_over_its_range() {
     check("geglu", 1e-6, |v, gate, up| (v.geglu)(gate, up), gated(|g, u| gelu(g) * u));
     check("gelu", 1e-6, |v, x, _| (v.gelu)(x), gated(|g, _| gelu(g)));
     for variant in usable() {
@@ -61,7 +61,7 @@ fn gelu_is_right_from_end_to_end() {
 }
 
 #[test]
-fn the_clamped_gate_stops_at_its_limits() {
+fn clamped_glu_clamps_at_its_limits() {
     let oracle = gated(|g, u| {
         let (g, u) = (g.min(7.0), u.clamp(-7.0, 7.0));
         g / (1.0 + (-1.702f32 as f64 * g).exp()) * (u + 1.0)
@@ -82,7 +82,7 @@ fn the_clamped_gate_stops_at_its_limits() {
 }
 
 #[test]
-fn a_cap_bends_towards_its_limit() {
+fn softcap_approaches_its_limit() {
     check("softcap", 5e-6, |v, x, _| (v.softcap)(x, 30.0), gated(|x, _| 30.0 * (x / 30.0).tanh()));
     for variant in usable() {
         let mut x = [1e30, -1e30, 0.0, f32::NAN];

@@ -137,13 +137,13 @@ fn check(case: &Case, what: &str) {
 }
 
 #[test]
-fn attention_is_softmax_whatever_is_computed_together() {
+fn attention_is_independent_of_queries_computed_together() {
     for dtype in KV_TYPES {
         for head_dim in [8, 16, 20, 64, 80, 96, 128] {
             if head_dim % dtype.block() != 0 {
                 continue;
             }
-            // Types differ in how a page is read, not in what is done with it.
+            // Types differ in how a page is read, not in how its rows are used.
             let positions: &[usize] = if dtype == DType::F16 { &[1, 63, 64, 65, 300, 512, 600] } else { &[1, 65, 300] };
             for &positions in positions {
                 let case = Case::causal(dtype, head_dim, positions, positions.min(70), usize::MAX >> 40, 0.0);
@@ -154,7 +154,7 @@ fn attention_is_softmax_whatever_is_computed_together() {
 }
 
 #[test]
-fn windows_and_caps_hold() {
+fn attention_respects_windows_and_caps() {
     for dtype in KV_TYPES {
         for window in [1, 5, 64, 256, 257] {
             check(&Case::causal(dtype, 64, 700, 67, window, 0.0), &format!("window of {window}"));
@@ -166,7 +166,7 @@ fn windows_and_caps_hold() {
 }
 
 #[test]
-fn a_query_that_sees_nothing_gives_zeros() {
+fn attention_of_no_position_gives_zeros() {
     let mut case = Case::causal(DType::F16, 16, 300, 5, 1000, 0.0);
     case.until[2] = case.first[2];
     for variant in usable() {
@@ -177,7 +177,7 @@ fn a_query_that_sees_nothing_gives_zeros() {
 }
 
 #[test]
-fn not_a_number_in_a_row_stays_with_the_queries_that_see_it() {
+fn not_a_number_reaches_only_queries_that_see_its_row() {
     for (dtype, variant) in KV_TYPES.into_iter().flat_map(|dtype| usable().into_iter().map(move |v| (dtype, v))) {
         let mut case = Case::causal(dtype, 64, 200, 12, 1000, 0.0);
         let bytes = dtype.row_bytes(64);
@@ -194,7 +194,7 @@ fn not_a_number_in_a_row_stays_with_the_queries_that_see_it() {
 }
 
 #[test]
-fn merging_with_nothing_changes_no_bit() {
+fn merge_with_empty_span_changes_no_bit() {
     for variant in usable() {
         let (mut max, mut sum, mut acc) = ([3.0, -2.0], [4.0, 0.5], [1.0, -0.0, 7.0, -5.0]);
         let (mut no_max, mut no_sum, mut no_acc) = ([1.0; 2], [1.0; 2], [1.0; 4]);

@@ -6,14 +6,14 @@ use super::usable;
 use crate::{all, by_name};
 
 #[test]
-fn scalar_comes_last_and_runs_on_a_processor_without_features() {
+fn scalar_variant_is_last_and_needs_no_features() {
     assert_eq!(all().last().map(|variant| variant.name), Some("scalar"), "the fallback is the last resort");
     let names: Vec<_> = crate::usable(&Features::default()).iter().map(|variant| variant.name).collect();
     assert_eq!(names, ["scalar"], "no other variant runs without features");
 }
 
 #[test]
-fn names_are_unique_and_find_their_variant() {
+fn variant_names_are_unique_and_look_up_their_variant() {
     for (index, variant) in all().iter().enumerate() {
         assert!(all()[..index].iter().all(|other| other.name != variant.name), "{} is named once", variant.name);
         assert_eq!(by_name(variant.name).map(|found| found.name), Some(variant.name), "a name finds its variant");
@@ -24,7 +24,7 @@ fn names_are_unique_and_find_their_variant() {
 /// `KERNELS_REQUIRE=avx2-fma-f16c,avx512-vnni` makes a variant that was skipped here a failure.
 #[test]
 fn required_variants_are_usable() {
-    #[expect(clippy::disallowed_methods, reason = "what a machine must prove is set from outside")]
+    #[expect(clippy::disallowed_methods, reason = "CI sets the variants that a machine must run")]
     let required = std::env::var("KERNELS_REQUIRE").unwrap_or_default();
     let usable: Vec<_> = usable().iter().map(|variant| variant.name).collect();
     for name in required.split(',').filter(|name| !name.is_empty()) {

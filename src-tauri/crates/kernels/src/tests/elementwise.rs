@@ -60,7 +60,7 @@ fn layer_normed(x: &[f32], weight: &[f32]) -> Vec<f64> {
 }
 
 #[test]
-fn layer_norm_takes_the_mean_off_and_divides_by_the_deviation() {
+fn layer_norm_subtracts_the_mean_and_divides_by_the_deviation() {
     check("layer_norm", 1e-5, |v, x, w| (v.layer_norm)(x, w, 1e-5), layer_normed);
     let shifted = |v: &Variant, x: &mut [f32], w: &[f32]| {
         x.iter_mut().for_each(|x| *x += 300.0);
@@ -71,7 +71,7 @@ fn layer_norm_takes_the_mean_off_and_divides_by_the_deviation() {
 }
 
 #[test]
-fn softmax_gives_shares() {
+fn softmax_sums_to_one() {
     let shares = |x: &[f32], _: &[f32]| -> Vec<f64> {
         let sum: f64 = x.iter().map(|&x| f64::from(x).exp()).sum();
         x.iter().map(|&x| f64::from(x).exp() / sum).collect()
@@ -85,7 +85,7 @@ fn softmax_gives_shares() {
 }
 
 #[test]
-fn scale_and_scaled_sums() {
+fn scale_and_add_scaled_match_the_formula() {
     let scaled = |x: &[f32], _: &[f32]| x.iter().map(|&x| f64::from(x) * 2.5).collect();
     check("scale", 1e-7, |v, x, _| (v.scale)(x, 2.5), scaled);
     let sums = |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(&x, &y)| f64::from(x) - 0.3f64 * f64::from(y)).collect();
@@ -93,7 +93,7 @@ fn scale_and_scaled_sums() {
 }
 
 #[test]
-fn add_adds() {
+fn add_matches_the_formula() {
     check(
         "add",
         1e-7,
@@ -103,7 +103,7 @@ fn add_adds() {
 }
 
 #[test]
-fn rope_turns_pairs_and_leaves_the_rest() {
+fn rope_rotates_pairs_and_keeps_other_elements() {
     for pairs in [0, 1, 7, 8, 16, 17, 32, 64] {
         let mut noise = Noise(pairs as u64);
         let x = noise.floats(2 * pairs + 5);
@@ -130,7 +130,7 @@ fn rope_turns_pairs_and_leaves_the_rest() {
 }
 
 #[test]
-fn binary16_is_rounded_to_even_and_read_exactly() {
+fn binary16_rounds_to_even_and_reads_exactly() {
     let all: Vec<f32> = (0..=u16::MAX).map(|bits| half::f16::from_bits(bits).to_f32()).collect();
     for (bits, &expected) in (0..=u16::MAX).zip(&all) {
         let got = crate::portable::arith::widen(bits);
@@ -157,7 +157,7 @@ fn binary16_is_rounded_to_even_and_read_exactly() {
 }
 
 #[test]
-fn rows_are_written_as_the_formats_say() {
+fn encode_row_equals_the_type_definition() {
     let mut noise = Noise(5);
     let mut x = noise.activations(32 * 500);
     // Any bits: subnormal numbers, infinities, whatever overflows a scale.

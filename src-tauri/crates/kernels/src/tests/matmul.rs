@@ -96,7 +96,7 @@ impl Case {
     }
 }
 
-/// The activations that a column stands for.
+/// The activations that a column encodes.
 fn read_column(format: Format, k: usize, column: &[u8]) -> Vec<f64> {
     let block = match format {
         Format::F32 => return floats(&column[..4 * k]).map(f64::from).collect(),
@@ -123,7 +123,7 @@ fn widths(dtype: DType) -> &'static [usize] {
 }
 
 #[test]
-fn a_product_does_not_depend_on_the_rows_and_columns_beside_it() {
+fn product_is_independent_of_rows_and_columns_beside_it() {
     for dtype in types() {
         for &k in widths(dtype) {
             let case = Case::random(dtype, k, 40, 40);
@@ -148,7 +148,7 @@ fn a_product_does_not_depend_on_the_rows_and_columns_beside_it() {
 }
 
 #[test]
-fn many_columns_give_the_bits_of_one() {
+fn product_of_many_columns_equals_single_columns() {
     for dtype in types() {
         let k = 2080usize.next_multiple_of(dtype.block());
         let case = Case::random(dtype, k, 19, 512);
@@ -186,7 +186,7 @@ fn check(what: &str, case: &Case) {
 }
 
 #[test]
-fn variants_agree_with_scalar_and_scalar_with_the_exact_products() {
+fn variants_equal_scalar_and_scalar_is_near_exact_products() {
     for dtype in types() {
         for &k in widths(dtype) {
             for (rows, columns) in [(1, 1), (37, 1), (5, 3), (33, 11)] {
@@ -212,7 +212,7 @@ fn check_extreme(what: &str, dtype: DType, scale: u16, fill: u8, activation: f32
 }
 
 #[test]
-fn extremes_neither_saturate_nor_vanish() {
+fn products_of_extreme_values_do_not_saturate() {
     for dtype in types().filter(|&dtype| Format::of(dtype) != Format::F32) {
         // -1, -128 for signed bytes and halves of nibbles, 127, and the largest and smallest quants.
         for fill in [0xff, 0x80, 0x7f, 0x00] {
@@ -227,7 +227,7 @@ fn extremes_neither_saturate_nor_vanish() {
 }
 
 #[test]
-fn every_exponent_of_mxfp4_scales_alike() {
+fn mxfp4_scales_by_every_exponent() {
     // Activations so small that the largest scale leaves their products finite, and the smallest makes them vanish.
     for magnitude in [1e-12, 1.0] {
         let mut case = Case::random(DType::MXFP4, 64, 256, 9);
@@ -251,7 +251,7 @@ fn every_exponent_of_mxfp4_scales_alike() {
 }
 
 #[test]
-fn weights_need_no_alignment() {
+fn products_of_unaligned_weights_are_equal() {
     for dtype in types() {
         let k = 768;
         let case = Case::random(dtype, k, 21, 9);
@@ -281,18 +281,13 @@ fn weights_need_no_alignment() {
 }
 
 #[test]
-fn scratch_of_one_product_serves_another() {
+fn scratch_is_reused_by_products_of_other_types() {
     for variant in usable() {
         let mut scratch = Scratch::new();
-        for (dtype, k) in [
-            (DType::Q6_K, 1024),
-            (DType::Q8_0, 64),
-            (DType::Q4_K, 512),
-            (DType::IQ4_XS, 1024),
-            (DType::Q5_1, 512),
-            (DType::MXFP4, 1024),
-            (DType::Q5_K, 256),
-        ] {
+        // Up and down, so that each type follows wider and narrower ones, of larger and of smaller blocks.
+        let quantised: Vec<DType> = types().filter(|dtype| dtype.block() > 1).collect();
+        for (index, &dtype) in quantised.iter().chain(quantised.iter().rev()).enumerate() {
+            let k = [1024, 256, 512][index % 3];
             let case = Case::random(dtype, k, 20, 10);
             let columns = case.convert(variant);
             let mut out = vec![0.0; 200];
@@ -312,7 +307,7 @@ fn scratch_of_one_product_serves_another() {
 }
 
 #[test]
-fn not_a_number_among_the_activations_reaches_the_result() {
+fn product_of_not_a_number_is_not_finite() {
     for dtype in types() {
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut case = Case::random(dtype, 256, 17, 9);
@@ -328,7 +323,7 @@ fn not_a_number_among_the_activations_reaches_the_result() {
 }
 
 #[test]
-fn a_column_holds_rounded_values_and_their_sums() {
+fn convert_rounds_values_and_stores_their_sums() {
     for (format, block, group) in [(Format::Q8x32, 32, 32), (Format::Q8x256, 256, 16)] {
         let mut x = Noise(7).activations(768);
         x[256..512].fill(0.0);
@@ -371,7 +366,7 @@ fn back_block(values: &[i32]) -> i32 {
 }
 
 #[test]
-fn a_row_decodes_as_the_format_defines() {
+fn decode_row_equals_the_type_definition() {
     for dtype in types() {
         let case = Case::random(dtype, 512, 1, 0);
         let mut expected = vec![0.0; 512];

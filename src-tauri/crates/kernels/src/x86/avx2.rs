@@ -7,15 +7,15 @@
 
 mod decode;
 mod prefill;
+mod products;
+mod transpose;
 
 use std::arch::x86_64::*;
 
-use cairn_gguf::DType;
-
+use self::transpose::transpose;
 use super::memory::{load_f32x8, load_u16x8, load128, load256, store_f32x8, store256};
-use super::quants;
 use crate::attention::{AttendSpan, Softmax};
-use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use crate::block::{BlockType, dispatch, with_block_types};
 use crate::compiled::{fused, kernels};
 use crate::format::Format;
 use crate::matmul::MatMul;
@@ -23,7 +23,7 @@ use crate::portable;
 use crate::portable::arith::{LANES, Lanes};
 use crate::variant::Variant;
 
-/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+/// This variant's row in the table: its name, the revision of its numerics and the features that it needs.
 pub(crate) const AVX2_FMA_F16C: Variant =
     row("avx2-fma-f16c", 1, |features| features.avx2 && features.fma && features.f16c);
 
@@ -32,28 +32,15 @@ fn require() {
     assert!(there, "avx2-fma-f16c was called on a processor without it");
 }
 
-kernels! { "avx2,fma,f16c", Fused, require, 2 x 4, quantised }
+kernels! { "avx2,fma,f16c", FusedArith, require, 2 x 4, quantised }
 
 #[target_feature(enable = "avx2,fma,f16c")]
 fn quantised(mut m: MatMul<'_>) {
-    match m.dtype {
-        DType::Q8_0 => typed::<Q80>(&mut m),
-        DType::Q4_0 => typed::<Q40>(&mut m),
-        DType::Q5_0 => typed::<Q50>(&mut m),
-        DType::Q4_1 => typed::<Q41>(&mut m),
-        DType::Q5_1 => typed::<Q51>(&mut m),
-        DType::IQ4_NL => typed::<Iq4Nl>(&mut m),
-        DType::IQ4_XS => typed::<Iq4Xs>(&mut m),
-        DType::MXFP4 => typed::<Mxfp4>(&mut m),
-        DType::Q4_K => typed::<Q4K>(&mut m),
-        DType::Q5_K => typed::<Q5K>(&mut m),
-        DType::Q6_K => typed::<Q6K>(&mut m),
-        _ => crate::scalar::quantised(m),
-    }
+    with_block_types! { dispatch!(m.dtype, T => typed::<T>(&mut m), else crate::scalar::quantised(m)) }
 }
 
 #[target_feature(enable = "avx2,fma,f16c")]
-fn typed<T: Kind>(m: &mut MatMul<'_>) {
+fn typed<T: BlockType>(m: &mut MatMul<'_>) {
     match (m.columns.count, T::BLOCK) {
         (1, 32) => decode::blocks_32::<T>(m),
         (1, _) => decode::blocks_256::<T>(m),
@@ -61,67 +48,8 @@ fn typed<T: Kind>(m: &mut MatMul<'_>) {
     }
 }
 
-/// 32 weights as this variant multiplies them: signed where they are [`Kind::WIDE`], unsigned in all other types.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn weights<T: Kind>(block: &[u8], sub: usize) -> __m256i {
-    if T::WIDE { quants::signed::<T>(block, sub) } else { quants::unsigned::<T>(block, sub) }
-}
-
-/// What is to be taken off a dot product of [`weights`] for each unit of the activations' sum.
-const fn offset<T: Kind>() -> i32 {
-    if T::WIDE { 0 } else { T::OFFSET }
-}
-
-/// Products of 32 weights with 32 activations, added in pairs to sixteen `i16`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn products<T: Kind>(w: __m256i, a: __m256i) -> __m256i {
-    if T::WIDE { _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(a, w)) } else { _mm256_maddubs_epi16(w, a) }
-}
-
-/// The sums of adjacent `i16`.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn pairs(x: __m256i) -> __m256i {
-    _mm256_madd_epi16(x, _mm256_set1_epi16(1))
-}
-
-/// Four by four dwords in each half of four registers, transposed.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn transpose_lanes([a, b, c, d]: [__m256i; 4]) -> [__m256i; 4] {
-    let (ab, cd) = (_mm256_unpacklo_epi32(a, b), _mm256_unpacklo_epi32(c, d));
-    let (ab_high, cd_high) = (_mm256_unpackhi_epi32(a, b), _mm256_unpackhi_epi32(c, d));
-    [
-        _mm256_unpacklo_epi64(ab, cd),
-        _mm256_unpackhi_epi64(ab, cd),
-        _mm256_unpacklo_epi64(ab_high, cd_high),
-        _mm256_unpackhi_epi64(ab_high, cd_high),
-    ]
-}
-
-/// Eight rows of eight dwords, transposed.
-#[inline]
-#[target_feature(enable = "avx2")]
-fn transpose(rows: [__m256i; 8]) -> [__m256i; 8] {
-    // Column c of the first four rows in the low half, column c + 4 in the high half; then the same of the others.
-    let low = transpose_lanes([rows[0], rows[1], rows[2], rows[3]]);
-    let high = transpose_lanes([rows[4], rows[5], rows[6], rows[7]]);
-    [
-        _mm256_permute2x128_si256::<0x20>(low[0], high[0]),
-        _mm256_permute2x128_si256::<0x20>(low[1], high[1]),
-        _mm256_permute2x128_si256::<0x20>(low[2], high[2]),
-        _mm256_permute2x128_si256::<0x20>(low[3], high[3]),
-        _mm256_permute2x128_si256::<0x31>(low[0], high[0]),
-        _mm256_permute2x128_si256::<0x31>(low[1], high[1]),
-        _mm256_permute2x128_si256::<0x31>(low[2], high[2]),
-        _mm256_permute2x128_si256::<0x31>(low[3], high[3]),
-    ]
-}
-
-/// Fused multiply-add and F16C. Used only in functions that [`kernels`] compiles with these features.
-struct Fused;
+/// FusedArith multiply-add and F16C. Used only in functions that [`kernels`] compiles with these features.
+struct FusedArith;
 fused! {
     fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
     fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
@@ -265,7 +193,7 @@ fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 *
     for (group, factors) in factors.as_chunks().0.iter().enumerate() {
         let factors = load_f32x8(factors);
         for (out, dword) in out.as_chunks_mut::<4>().0.iter_mut().zip(transpose(loaded(&rows, group))) {
-            // Each byte in turn comes to the top, whence it is brought down with its sign.
+            // Each byte in turn is shifted to the top, then down with its sign.
             let tops =
                 [_mm256_slli_epi32::<24>(dword), _mm256_slli_epi32::<16>(dword), _mm256_slli_epi32::<8>(dword), dword];
             for (out, top) in out.iter_mut().zip(tops) {

@@ -6,15 +6,15 @@
 
 mod decode;
 mod prefill;
+mod transpose;
 
 use std::arch::x86_64::*;
 
-use cairn_gguf::DType;
-
+use self::transpose::transpose;
 use super::avx2::nibbles;
 use super::memory::{load_f32x16, load_u16x16, load128, load256, load512, store_f32x16};
 use crate::attention::{AttendSpan, Softmax};
-use crate::block::{Iq4Nl, Iq4Xs, Kind, Mxfp4, Q4K, Q5K, Q6K, Q40, Q41, Q50, Q51, Q80};
+use crate::block::{BlockType, dispatch, with_block_types};
 use crate::compiled::{fused, kernels};
 use crate::format::Format;
 use crate::matmul::MatMul;
@@ -22,7 +22,7 @@ use crate::portable;
 use crate::portable::arith::{LANES, Lanes};
 use crate::variant::Variant;
 
-/// This variant's row in the table: its name, the revision of its numerics and what it asks of a processor.
+/// This variant's row in the table: its name, the revision of its numerics and the features that it needs.
 pub(crate) const AVX512_VNNI: Variant = row("avx512-vnni", 1, |features| {
     let avx2 = features.avx2 && features.fma && features.f16c;
     avx2 && features.avx512f && features.avx512bw && features.avx512vl && features.avx512vnni
@@ -37,28 +37,15 @@ fn require() {
     assert!(avx2 && avx512, "avx512-vnni was called on a processor without it");
 }
 
-kernels! { "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni", Fused, require, 4 x 4, quantised }
+kernels! { "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni", FusedArith, require, 4 x 4, quantised }
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
 fn quantised(mut m: MatMul<'_>) {
-    match m.dtype {
-        DType::Q8_0 => typed::<Q80>(&mut m),
-        DType::Q4_0 => typed::<Q40>(&mut m),
-        DType::Q5_0 => typed::<Q50>(&mut m),
-        DType::Q4_1 => typed::<Q41>(&mut m),
-        DType::Q5_1 => typed::<Q51>(&mut m),
-        DType::IQ4_NL => typed::<Iq4Nl>(&mut m),
-        DType::IQ4_XS => typed::<Iq4Xs>(&mut m),
-        DType::MXFP4 => typed::<Mxfp4>(&mut m),
-        DType::Q4_K => typed::<Q4K>(&mut m),
-        DType::Q5_K => typed::<Q5K>(&mut m),
-        DType::Q6_K => typed::<Q6K>(&mut m),
-        _ => crate::scalar::quantised(m),
-    }
+    with_block_types! { dispatch!(m.dtype, T => typed::<T>(&mut m), else crate::scalar::quantised(m)) }
 }
 
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn typed<T: Kind>(m: &mut MatMul<'_>) {
+fn typed<T: BlockType>(m: &mut MatMul<'_>) {
     match (m.columns.count, T::BLOCK) {
         (1, 32) => decode::blocks_32::<T>(m),
         (1, _) => decode::blocks_256::<T>(m),
@@ -66,59 +53,8 @@ fn typed<T: Kind>(m: &mut MatMul<'_>) {
     }
 }
 
-/// Two halves of a register.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn join(low: __m256i, high: __m256i) -> __m512i {
-    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
-}
-
-/// Four by four dwords in each quarter of four registers, transposed.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transpose_quarters(x: [__m512i; 4]) -> [__m512i; 4] {
-    let (ab, cd) = (_mm512_unpacklo_epi32(x[0], x[1]), _mm512_unpacklo_epi32(x[2], x[3]));
-    let (ab_high, cd_high) = (_mm512_unpackhi_epi32(x[0], x[1]), _mm512_unpackhi_epi32(x[2], x[3]));
-    [
-        _mm512_unpacklo_epi64(ab, cd),
-        _mm512_unpackhi_epi64(ab, cd),
-        _mm512_unpacklo_epi64(ab_high, cd_high),
-        _mm512_unpackhi_epi64(ab_high, cd_high),
-    ]
-}
-
-/// Sixteen rows of eight dwords, transposed: register `c` holds dword `c` of all rows.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn transpose(rows: [__m256i; 16]) -> [__m512i; 8] {
-    // With rows r and r + 4 in one register, its quarters are dwords 0-3 and 4-7 of the one, then of the other; the
-    // columns of four rows come out in quarters 0 and 2 (dwords 0-3), 1 and 3 (dwords 4-7).
-    let low = transpose_quarters([
-        join(rows[0], rows[4]),
-        join(rows[1], rows[5]),
-        join(rows[2], rows[6]),
-        join(rows[3], rows[7]),
-    ]);
-    let high = transpose_quarters([
-        join(rows[8], rows[12]),
-        join(rows[9], rows[13]),
-        join(rows[10], rows[14]),
-        join(rows[11], rows[15]),
-    ]);
-    [
-        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[0], high[0]),
-        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[1], high[1]),
-        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[2], high[2]),
-        _mm512_shuffle_i32x4::<0b10_00_10_00>(low[3], high[3]),
-        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[0], high[0]),
-        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[1], high[1]),
-        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[2], high[2]),
-        _mm512_shuffle_i32x4::<0b11_01_11_01>(low[3], high[3]),
-    ]
-}
-
-/// Fused multiply-add and conversions of sixteen lanes. Used only in functions that [`kernels`] compiles with AVX-512.
-struct Fused;
+/// FusedArith multiply-add and conversions of sixteen lanes. Used only in functions that [`kernels`] compiles with AVX-512.
+struct FusedArith;
 fused! {
     fn read_f32(bytes: &[u8; 4 * LANES]) -> Lanes;
     fn read_i8(bytes: &[u8; LANES], factor: f32) -> Lanes;
@@ -214,7 +150,7 @@ fn transpose_i8(rows: [&[u8; 2 * LANES]; LANES], factors: &Lanes) -> [Lanes; 2 *
     let factors = load_f32x16(factors);
     let mut out = [[0.0; LANES]; 2 * LANES];
     for (out, dword) in out.as_chunks_mut::<4>().0.iter_mut().zip(transpose(loaded(rows))) {
-        // Each byte in turn comes to the top, whence it is brought down with its sign.
+        // Each byte in turn is shifted to the top, then down with its sign.
         let tops =
             [_mm512_slli_epi32::<24>(dword), _mm512_slli_epi32::<16>(dword), _mm512_slli_epi32::<8>(dword), dword];
         for (out, top) in out.iter_mut().zip(tops) {

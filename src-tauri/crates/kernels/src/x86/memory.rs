@@ -123,7 +123,7 @@ pub(super) fn store_f32x16(value: __m512) -> [f32; 16] {
     x
 }
 
-/// Asks for the cache lines of `len` bytes from `offset` on, which may lie past the end of `bytes`.
+/// Prefetches the cache lines of `len` bytes from `offset` on, which may be past the end of `bytes`.
 #[inline(always)]
 pub(super) fn prefetch(bytes: &[u8], offset: usize, len: usize) {
     for line in (0..len).step_by(64) {

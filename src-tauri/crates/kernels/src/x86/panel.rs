@@ -4,7 +4,7 @@
 //! of `rows x 4` bytes, eight registers for each 32 elements; a dword of a column, broadcast, meets all rows at once,
 //! and the sums of the rows stay in their lanes without any horizontal step.
 
-use crate::block::{Kind, minimum_scale_bits, scale, scales_and_minima, sub_scales};
+use crate::block::{BlockType, minimum_scale_bits, scale, scales_and_minima, sub_scales};
 use crate::portable::arith::widen;
 
 /// One number per row; lanes past the rows of an eight-row panel are not used.
@@ -36,7 +36,7 @@ pub(crate) struct Panel {
 impl Panel {
     /// Makes room for rows of `blocks` blocks and fills everything but the quants, of which a 32-element group takes
     /// `lines` lines.
-    pub(super) fn prepare<T: Kind>(&mut self, rows: &[&[u8]], blocks: usize, lines: usize) {
+    pub(super) fn prepare<T: BlockType>(&mut self, rows: &[&[u8]], blocks: usize, lines: usize) {
         let subs = blocks * T::BLOCK / 32;
         self.quants.resize(subs * lines, Line([0; 64]));
         self.scales.resize(blocks, Lanes::default());

@@ -1,6 +1,6 @@
 //! Blocks of quantised weights as unsigned bytes in registers. The layouts are drawn in `cairn_gguf::dtype`.
 //!
-//! Byte products multiply unsigned by signed, so weights keep their offset here and the product takes it off again by
+//! Byte products multiply unsigned by signed, so weights keep their offset here and the product subtracts it with
 //! the sums that a column stores: `sum((w + offset) * a) - offset * sum(a)`.
 
 use std::arch::x86_64::{
@@ -10,27 +10,23 @@ use std::arch::x86_64::{
     _mm256_shuffle_epi8, _mm256_slli_epi16, _mm256_srl_epi16, _mm256_xor_si256,
 };
 
-use cairn_gguf::DType;
-
 use super::memory::{load128, load256};
-use crate::block::{Kind, at, iq4_scales, raised};
+use crate::block::{BlockType, Layout, at, iq4_scales, raised};
 
 /// The elements `32 * sub..32 * (sub + 1)` of a block, unsigned.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn unsigned<T: Kind>(block: &[u8], sub: usize) -> __m256i {
-    match T::DTYPE {
-        DType::Q8_0 => _mm256_xor_si256(signed::<T>(block, sub), _mm256_set1_epi8(-128)),
-        DType::Q4_0 | DType::Q4_1 => nibbles::<T>(block, sub),
-        DType::Q5_0 | DType::Q5_1 => {
+pub(super) fn unsigned<T: BlockType>(block: &[u8], sub: usize) -> __m256i {
+    match T::LAYOUT {
+        Layout::Bytes => _mm256_xor_si256(signed::<T>(block, sub), _mm256_set1_epi8(-128)),
+        Layout::Nibbles => nibbles::<T>(block, sub),
+        Layout::FiveBits => {
             let bits = u32::from_le_bytes(*at(block, T::NIBBLES - 4));
             _mm256_add_epi8(nibbles::<T>(block, sub), sixteens(bits))
         }
-        DType::IQ4_NL | DType::IQ4_XS | DType::MXFP4 => {
-            look_up(const { &raised(T::GRID, T::OFFSET) }, nibbles::<T>(block, sub))
-        }
-        DType::Q4_K => half_nibbles::<T>(block, sub),
-        DType::Q5_K => {
+        Layout::Indices => look_up(const { &raised(T::GRID, T::OFFSET) }, nibbles::<T>(block, sub)),
+        Layout::PairedNibbles => half_nibbles::<T>(block, sub),
+        Layout::PairedFiveBits => {
             let bit = _mm256_set1_epi8(1 << sub);
             let set = _mm256_cmpeq_epi8(_mm256_and_si256(load256(at(block, 16)), bit), bit);
             _mm256_or_si256(half_nibbles::<T>(block, sub), _mm256_and_si256(set, _mm256_set1_epi8(16)))
@@ -47,18 +43,18 @@ pub(super) fn unsigned<T: Kind>(block: &[u8], sub: usize) -> __m256i {
     }
 }
 
-/// The elements `32 * sub..32 * (sub + 1)` of a block of a [`Kind::WIDE`] type, signed.
+/// The elements `32 * sub..32 * (sub + 1)` of a block of a [`BlockType::WIDE`] type, signed.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn signed<T: Kind>(block: &[u8], sub: usize) -> __m256i {
-    if matches!(T::DTYPE, DType::Q8_0) {
+pub(super) fn signed<T: BlockType>(block: &[u8], sub: usize) -> __m256i {
+    if matches!(T::LAYOUT, Layout::Bytes) {
         load256(at(block, 2))
     } else {
         look_up(const { &raised(T::GRID, 0) }, nibbles::<T>(block, sub))
     }
 }
 
-/// What indices below 16 stand for.
+/// Looks up indices below 16.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn look_up(grid: &[u8; 16], indices: __m256i) -> __m256i {
@@ -68,7 +64,7 @@ fn look_up(grid: &[u8; 16], indices: __m256i) -> __m256i {
 /// Of sixteen bytes, low nibbles in the lower half, high ones in the upper.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn nibbles<T: Kind>(block: &[u8], sub: usize) -> __m256i {
+fn nibbles<T: BlockType>(block: &[u8], sub: usize) -> __m256i {
     let bytes = load128(at(block, T::NIBBLES + 16 * sub));
     let mask = _mm_set1_epi8(15);
     _mm256_set_m128i(_mm_and_si128(_mm_srli_epi16::<4>(bytes), mask), _mm_and_si128(bytes, mask))
@@ -77,7 +73,7 @@ fn nibbles<T: Kind>(block: &[u8], sub: usize) -> __m256i {
 /// Low (even `sub`) or high nibbles of the 32 bytes that two sub-blocks share.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn half_nibbles<T: Kind>(block: &[u8], sub: usize) -> __m256i {
+fn half_nibbles<T: BlockType>(block: &[u8], sub: usize) -> __m256i {
     let bytes = load256(at(block, T::NIBBLES + 32 * (sub / 2)));
     let bytes = _mm256_srl_epi16(bytes, _mm_cvtsi32_si128(4 * (sub as i32 % 2)));
     _mm256_and_si256(bytes, _mm256_set1_epi8(15))
@@ -96,8 +92,8 @@ fn sixteens(bits: u32) -> __m256i {
 /// The signed scales of Q6_K and IQ4_XS, one for each 16 elements.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn sub_scales_128<T: Kind>(block: &[u8]) -> __m128i {
-    if matches!(T::DTYPE, DType::Q6_K) {
+pub(super) fn sub_scales_128<T: BlockType>(block: &[u8]) -> __m128i {
+    if matches!(T::LAYOUT, Layout::SixBits) {
         load128(at(block, 192))
     } else {
         let scales = _mm_set1_epi64x(iq4_scales(block) as i64);

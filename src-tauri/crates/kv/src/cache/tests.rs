@@ -1,4 +1,4 @@
-//! The cache against a model of it: a backend whose slots remember the whole history that led to them.
+//! The cache with a mock backend: each slot is a digest of all tokens before it.
 
 use std::ops::Range;
 
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 use self::slots::{Slots, layout};
 use super::*;
 
+mod scopes;
 mod slots;
 mod tiers;
-mod whose;
 mod windows;
 
-/// A cache, its backend, and what each open sequence must contain.
+/// A cache, its backend, and the expected tokens of each open sequence.
 struct World {
     backend: Slots,
     cache: Cache,
@@ -25,7 +25,7 @@ impl World {
         Self::with_window(budget_pages, None)
     }
 
-    /// A model of which one layer attends to a window, where one is given.
+    /// A model with one full layer, and one window layer if a window is given.
     fn with_window(budget_pages: u64, window: Option<usize>) -> Self {
         let layout = layout(window);
         let budget = Arc::new(Budget::new(budget_pages * layout.page_bytes as u64));
@@ -33,7 +33,7 @@ impl World {
         Self { backend: Slots { window, ..Slots::default() }, cache, budget, open: Vec::new() }
     }
 
-    /// Opens a sequence and computes what is not cached; returns the cached tokens, or `None` where no room was.
+    /// Opens a sequence and computes the tokens that are not cached. Returns the number of cached tokens, or `None` without free pages.
     fn prompt(&mut self, tokens: &[u32]) -> Option<usize> {
         let (seq, cached) = self.cache.open(tokens);
         self.open.push((seq, tokens[..cached].to_vec()));
@@ -62,7 +62,7 @@ impl World {
 
     fn check(&self) {
         for (seq, content) in &self.open {
-            assert_eq!(self.cache.len(*seq), content.len(), "{seq:?} knows its length");
+            assert_eq!(self.cache.len(*seq), content.len(), "length of {seq:?}");
             self.backend.check(self.cache.pages(*seq), content);
         }
         let mut held: Vec<PageId> = self.open.iter().flat_map(|(seq, _)| self.cache.pages(*seq)).copied().collect();
@@ -70,9 +70,9 @@ impl World {
         held.dedup();
         let stats = self.cache.stats();
         assert_eq!(stats.live_pages, held.len(), "live pages are those that sequences hold: {stats:?}");
-        assert!(self.budget.used() <= self.budget.limit(), "the budget holds: {stats:?}");
+        assert!(self.budget.used() <= self.budget.limit(), "the budget is not exceeded: {stats:?}");
         assert_eq!(self.budget.used(), stats.bytes, "the budget counts this pool: {stats:?}");
-        assert_eq!(stats.pages, self.backend.pages.len(), "the backend has the pages that the cache counts");
+        assert_eq!(stats.pages, self.backend.pages.len(), "pages of the backend");
     }
 }
 
@@ -100,11 +100,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Token `i` of a chat. Chats differ first at their own place, some inside a page and some at its border, so that prompts
-/// share prefixes of many lengths.
+/// Token `i` of a chat. Each chat diverges at another position, within a page or at its border, so prompts share prefixes of many
+/// lengths.
 fn chat_token(chat: u32, i: usize) -> u32 {
-    let differs_from = [0, 1, 63, 64, 100, 130][chat as usize];
-    if i >= differs_from { 1000 * chat + i as u32 } else { i as u32 }
+    let diverges_at = [0, 1, 63, 64, 100, 130][chat as usize];
+    if i >= diverges_at { 1000 * chat + i as u32 } else { i as u32 }
 }
 
 fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
@@ -148,17 +148,17 @@ fn play(budget_pages: u64, memory_pages: Option<usize>, steps: &[Step]) {
     assert_eq!(stats.live_pages, 0, "nothing is open: {stats:?}");
     world.cache.clear();
     let stats = world.cache.stats();
-    assert_eq!((stats.cached_pages, world.cache.pool.free()), (0, stats.pages), "every page is free again: {stats:?}");
+    assert_eq!((stats.cached_pages, world.cache.pool.free()), (0, stats.pages), "every page is free: {stats:?}");
     let World { cache, budget, .. } = world;
     drop(cache);
-    assert_eq!(budget.used(), 0, "an unloaded model gives its pages back");
+    assert_eq!(budget.used(), 0, "an unloaded model releases its budget");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_sequence_reads_its_own_history(
+    fn sequences_read_their_own_history(
         budget_pages in 1u64..24,
         memory_pages in proptest::option::of(1usize..16),
         steps in proptest::collection::vec(step(), 1..60),
@@ -172,9 +172,9 @@ fn tokens(range: Range<u32>) -> Vec<u32> {
 }
 
 #[test]
-fn second_turn_computes_only_its_new_tokens() {
+fn second_turn_computes_new_tokens_only() {
     let mut world = World::new(16);
-    assert_eq!(world.prompt(&tokens(0..150)), Some(0), "nothing is known yet");
+    assert_eq!(world.prompt(&tokens(0..150)), Some(0), "an empty cache");
     assert!(world.append(0, &tokens(150..170)), "the answer fits");
     world.close(0);
     assert_eq!(world.prompt(&tokens(0..200)), Some(170), "prompt and answer are cached, to the token");
@@ -182,7 +182,7 @@ fn second_turn_computes_only_its_new_tokens() {
 }
 
 #[test]
-fn the_last_token_is_always_computed() {
+fn last_token_is_always_computed() {
     for len in [1, 2, 64, 65, 128] {
         let mut world = World::new(16);
         world.prompt(&tokens(0..len));
@@ -193,27 +193,27 @@ fn the_last_token_is_always_computed() {
 }
 
 #[test]
-fn requests_share_a_page_while_both_run() {
+fn running_sequences_share_full_pages() {
     let mut world = World::new(16);
     world.prompt(&tokens(0..100));
     assert_eq!(world.prompt(&tokens(0..90)), Some(64), "the full page of a running sequence is shared");
     let (first, second) = (world.open[0].0, world.open[1].0);
     assert_eq!(world.cache.pages(first)[0], world.cache.pages(second)[0], "it is the same page");
-    assert_ne!(world.cache.pages(first)[1], world.cache.pages(second)[1], "the tails are not");
+    assert_ne!(world.cache.pages(first)[1], world.cache.pages(second)[1], "the tails are not shared");
 }
 
 #[test]
-fn pages_computed_twice_at_once_become_one() {
+fn pages_computed_twice_are_deduplicated() {
     let mut world = World::new(16);
     let (a, b) = (world.cache.open(&tokens(0..64)).0, world.cache.open(&tokens(0..64)).0);
     world.open = vec![(a, Vec::new()), (b, Vec::new())];
     assert!(world.append(0, &tokens(0..64)) && world.append(1, &tokens(0..64)), "both fit");
-    assert_eq!(world.cache.pages(a), world.cache.pages(b), "the second goes on with the first one's page");
+    assert_eq!(world.cache.pages(a), world.cache.pages(b), "the second sequence uses the first one's page");
     world.check();
 }
 
 #[test]
-fn eviction_takes_the_oldest_leaf_and_spares_what_is_live() {
+fn eviction_takes_oldest_leaf_and_no_live_page() {
     let mut world = World::new(6);
     world.prompt(&tokens(0..128));
     world.close(0);
@@ -222,26 +222,22 @@ fn eviction_takes_the_oldest_leaf_and_spares_what_is_live() {
     assert_eq!(world.cache.stats().pages, 4, "the pool has its fair share");
     assert_eq!(world.prompt(&tokens(0..65)), Some(64), "the first chat's head is in use again");
     let stats = world.cache.stats();
-    assert_eq!((stats.pages, stats.evicted_pages), (4, 1), "its second page was the oldest leaf and made room");
+    assert_eq!((stats.pages, stats.evicted_pages), (4, 1), "its second page was the oldest leaf and was evicted");
     assert_eq!(
         world.prompt(&tokens(1000..1129)),
         Some(128),
-        "nothing is left to evict, so the pool grows beyond its share"
+        "no page can be evicted, so the pool grows beyond its share"
     );
-    assert_eq!(
-        world.prompt(&tokens(2000..2065)),
-        None,
-        "one page is left, and pages in use are not taken for the other"
-    );
-    assert_eq!(world.cache.stats().live_pages, 5, "the refused prompt holds nothing");
+    assert_eq!(world.prompt(&tokens(2000..2065)), None, "one page is free, and live pages are not evicted");
+    assert_eq!(world.cache.stats().live_pages, 5, "the failed prompt holds no page");
     world.close(2);
     world.close(1);
-    assert_eq!(world.prompt(&tokens(2000..2065)), Some(0), "a chat that ended makes room");
+    assert_eq!(world.prompt(&tokens(2000..2065)), Some(0), "a closed sequence frees pages");
     world.check();
 }
 
 #[test]
-fn a_second_model_finds_room_beside_a_full_cache() {
+fn second_model_gets_pages_beside_full_cache() {
     let mut first = World::new(16);
     for chat in 0..20 {
         first.prompt(&tokens(chat * 1000..chat * 1000 + 64));
@@ -251,14 +247,14 @@ fn a_second_model_finds_room_beside_a_full_cache() {
     let mut second = World { budget: Arc::clone(&first.budget), ..World::new(0) };
     second.cache = Cache::new(layout(None), Arc::clone(&first.budget));
     assert_eq!(second.prompt(&tokens(0..256)), Some(0), "the last quarter is free for what is in use");
-    assert_eq!(first.budget.used(), first.budget.limit(), "now the budget is spent");
-    assert_eq!(first.prompt(&tokens(0..256)), Some(0), "the first model evicts its own");
+    assert_eq!(first.budget.used(), first.budget.limit(), "the budget is used up");
+    assert_eq!(first.prompt(&tokens(0..256)), Some(0), "the first model evicts its own pages");
     drop(second);
-    assert_eq!(first.budget.used(), first.cache.stats().bytes, "an unloaded model gives its pages back");
+    assert_eq!(first.budget.used(), first.cache.stats().bytes, "an unloaded model releases its budget");
 }
 
 #[test]
-fn a_sequence_alone_may_use_the_whole_pool() {
+fn single_sequence_may_use_whole_pool() {
     let mut world = World::new(3);
     world.prompt(&tokens(0..192));
     world.close(0);
@@ -266,13 +262,13 @@ fn a_sequence_alone_may_use_the_whole_pool() {
     assert_eq!(
         world.prompt(&edited),
         Some(10),
-        "the page that diverges leaves the trie, as no page is left for a copy"
+        "the diverging page is removed from the trie, because no page is free for a copy"
     );
     world.check();
 }
 
 #[test]
-fn a_refused_reservation_says_need_and_have_and_changes_nothing() {
+fn failed_reservation_reports_sizes_and_changes_nothing() {
     let mut world = World::new(3);
     world.prompt(&tokens(0..100));
     let (seq, _) = world.open[0];
@@ -280,13 +276,13 @@ fn a_refused_reservation_says_need_and_have_and_changes_nothing() {
         world.cache.reserve(&mut world.backend, seq, 200).expect_err("three more pages are needed, one is left");
     let Error::Full { need_bytes, free_bytes, limit_bytes } = error else { panic!("{error}") };
     assert_eq!((need_bytes, free_bytes, limit_bytes), (3 * 4096, 4096, 3 * 4096), "{error}");
-    assert_eq!(world.cache.pages(seq).len(), 2, "the sequence is as it was");
-    assert!(world.append(0, &tokens(100..190)), "what fits still works");
+    assert_eq!(world.cache.pages(seq).len(), 2, "the sequence is unchanged");
+    assert!(world.append(0, &tokens(100..190)), "a smaller reservation fits");
     world.check();
 }
 
 #[test]
-fn a_fork_cut_short_and_closed_first_leaves_the_longer_tail_whole() {
+fn truncated_fork_keeps_longer_tail_of_original() {
     let mut world = World::new(8);
     world.prompt(&tokens(0..50));
     let fork = world.cache.fork(world.open[0].0);
@@ -294,6 +290,6 @@ fn a_fork_cut_short_and_closed_first_leaves_the_longer_tail_whole() {
     world.cache.close(fork);
     world.close(0);
     assert_eq!(world.cache.stats().cached_pages, 1, "both tails are one page");
-    assert_eq!(world.prompt(&tokens(0..60)), Some(50), "the longer one is known");
+    assert_eq!(world.prompt(&tokens(0..60)), Some(50), "the longer one is cached");
     world.check();
 }

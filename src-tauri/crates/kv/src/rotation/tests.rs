@@ -1,4 +1,4 @@
-//! Shifted rows against rows that are computed at their new positions, and who may see them.
+//! Shifted rows compared with rows that are computed at their new positions, and their visibility.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ const HEADS: usize = 2;
 const HEAD_DIM: usize = 32;
 const WIDTH: usize = HEADS * HEAD_DIM;
 
-/// A model of one layer, whose keys are its tokens' embeddings, turned, and whose values are the embeddings as they are.
+/// A model of one layer. Its values are the tokens' embeddings, its keys the rotated embeddings.
 struct Model {
     backend: Cpu,
     plan: PlanId,
@@ -29,23 +29,23 @@ fn rope(style: RopeStyle, pairs: usize, magnitude: f32) -> Rope {
 
 impl Model {
     fn new(dtype: DType, rope: Rope) -> Self {
-        let team = Arc::new(Team::new(1, &[]).expect("one thread is this one"));
-        let variant = cairn_kernels::by_name("scalar").expect("it runs everywhere");
+        let team = Arc::new(Team::new(1, &[]).expect("one thread is the current one"));
+        let variant = cairn_kernels::by_name("scalar").expect("the scalar variant runs everywhere");
         let mut backend = Cpu::new(variant, team).with_kv_type(dtype);
         let value = |at: usize| ((at * 7919 % 2003) as f32 - 1001.0) / 500.0;
         let bytes: Vec<u8> = (0..VOCABULARY * WIDTH).flat_map(|at| value(at).to_le_bytes()).collect();
         let (name, dtype_of_table) = ("table".to_owned(), DType::F32);
         let table = Weight { name, dtype: dtype_of_table, rows: VOCABULARY, cols: WIDTH, bytes: bytes.into() };
-        let table = backend.upload(table).expect("it has the right size");
+        let table = backend.upload(table).expect("the table has the right size");
         let plan = plan(table, rope);
         let layout = plan.page_layout(dtype);
-        let rotation = Rotation::of(&plan, dtype).expect("nothing happens after RoPE");
-        let plan = backend.prepare(plan, Limits { rows: 1024, logit_rows: 1 }).expect("the plan is sound");
+        let rotation = Rotation::from_plan(&plan, dtype).expect("RoPE is the last op");
+        let plan = backend.prepare(plan, Limits { rows: 1024, logit_rows: 1 }).expect("the plan is valid");
         let cache = Cache::new(layout.clone(), Arc::new(Budget::new(64 << 20)));
         Self { backend, plan, rotation, layout, cache }
     }
 
-    /// Computes what a sequence of these tokens lacks, and returns it with the number of tokens that it found.
+    /// Opens a sequence of these tokens and computes the missing ones. Returns the number of cached tokens too.
     fn open(&mut self, tokens: &[u32]) -> (SeqId, usize) {
         let (seq, cached) = self.cache.open(tokens);
         self.compute(seq, cached, &tokens[cached..]);
@@ -53,7 +53,7 @@ impl Model {
     }
 
     fn compute(&mut self, seq: SeqId, from: usize, tokens: &[u32]) {
-        self.cache.reserve(&mut self.backend, seq, tokens.len()).expect("there is room");
+        self.cache.reserve(&mut self.backend, seq, tokens.len()).expect("pages are free");
         let rows =
             tokens.iter().enumerate().map(|(at, &token)| Row::text(0, token, (from + at) as u32, false)).collect();
         let batch = Batch { rows, tables: vec![self.cache.pages(seq).to_vec()], embeddings: Vec::new() };
@@ -61,7 +61,7 @@ impl Model {
         self.cache.advance(seq, tokens);
     }
 
-    /// All keys, or values, of a sequence: `[tokens][heads][head_dim]`.
+    /// All keys or values of a sequence, shape `[tokens][heads * head_dim]`.
     fn rows(&self, seq: SeqId, kv: Kv) -> Vec<Vec<f32>> {
         let state = StateId(0);
         let mut section = vec![0; self.layout.section(state, kv).len()];
@@ -99,38 +99,42 @@ fn tokens(count: usize) -> Vec<u32> {
     (0..count).map(|at| (at * 31 % VOCABULARY) as u32).collect()
 }
 
-/// Shifts a sequence, and compares its rows with those of a sequence that has its tokens from the start.
+/// Compares the rows of a shifted sequence with those of a new sequence of the same tokens.
 fn check(dtype: DType, rope: Rope, tolerance: f32) {
     let what = format!("{dtype}, {:?}, {} pairs", rope.style, rope.inverse_frequencies.len());
     let mut model = Model::new(dtype, rope.clone());
-    let mut left = tokens(500);
-    let (seq, _) = model.open(&left);
-    let gone = model.cache.shift(&mut model.backend, seq, 5, &model.rotation).expect("there is enough to forget");
-    // Seven whole pages, of which one is kept; half of the others goes.
-    assert_eq!(gone, 64..256, "{what}: whole pages after the beginning");
-    left.drain(gone);
-    assert_eq!(model.cache.len(seq), left.len(), "{what}: what is left");
-    // It goes on, within the last page and beyond it.
+    let mut remaining = tokens(500);
+    let (seq, _) = model.open(&remaining);
+    let dropped =
+        model.cache.shift(&mut model.backend, seq, 5, &model.rotation).expect("there are enough pages to drop");
+    // Of seven full pages, one is kept, and half of the others are dropped.
+    assert_eq!(dropped, 64..256, "{what}: full pages after the prefix");
+    remaining.drain(dropped);
+    assert_eq!(model.cache.len(seq), remaining.len(), "{what}: remaining tokens");
+    // The sequence continues within the last page and beyond it.
     let more = tokens(90);
-    model.compute(seq, left.len(), &more);
-    left.extend(more);
+    model.compute(seq, remaining.len(), &more);
+    remaining.extend(more);
 
     let mut direct = Model::new(dtype, rope);
-    let (expected, _) = direct.open(&left);
+    let (expected, _) = direct.open(&remaining);
     assert_eq!(model.rows(seq, Kv::Values), direct.rows(expected, Kv::Values), "{what}: values have no position");
     let (found, expected) = (model.rows(seq, Kv::Keys), direct.rows(expected, Kv::Keys));
-    assert_eq!(found[..64], expected[..64], "{what}: the beginning stays as it is");
-    assert_eq!(found.len(), expected.len(), "{what}: as many keys");
+    assert_eq!(found[..64], expected[..64], "{what}: the prefix is unchanged");
+    assert_eq!(found.len(), expected.len(), "{what}: number of keys");
     let differences = found.iter().flatten().zip(expected.iter().flatten()).map(|(a, b)| (a - b).abs());
     let worst = differences.fold(0.0, f32::max);
-    assert!(worst <= tolerance, "{what}: keys are those of the new positions, but for rounding: {worst}");
-    assert!(expected.iter().flatten().any(|value| value.abs() > 1.5), "{what}: keys are large beside the tolerance");
+    assert!(worst <= tolerance, "{what}: keys of the new positions, except for rounding: {worst}");
+    assert!(
+        expected.iter().flatten().any(|value| value.abs() > 1.5),
+        "{what}: keys are large compared with the tolerance"
+    );
 }
 
 #[test]
-fn shifted_keys_are_those_of_their_new_positions() {
+fn shifted_keys_equal_keys_of_new_positions() {
     for style in [RopeStyle::Half, RopeStyle::Interleaved] {
-        // Keys reach 2.4 in each element: a half-precision number there is precise to about a thousandth.
+        // Elements of keys reach 2.4, where a half-precision number is precise to about 0.001.
         check(DType::F16, rope(style, HEAD_DIM / 2, 1.0), 4e-3);
         check(DType::F16, rope(style, HEAD_DIM / 4, 1.2), 4e-3);
         check(DType::BF16, rope(style, HEAD_DIM / 2, 1.0), 4e-2);
@@ -139,61 +143,70 @@ fn shifted_keys_are_those_of_their_new_positions() {
 }
 
 #[test]
-fn nobody_else_finds_what_was_shifted() {
+fn shifted_rows_are_not_shared() {
     let mut model = Model::new(DType::F16, rope(RopeStyle::Half, HEAD_DIM / 2, 1.0));
     let all = tokens(500);
     let (seq, _) = model.open(&all);
     let (shared, cached) = model.open(&all);
-    assert_eq!(cached, 448, "whole pages are shared while both are open");
+    assert_eq!(cached, 448, "full pages are shared while both are open");
     let before = model.rows(shared, Kv::Keys);
-    let gone = model.cache.shift(&mut model.backend, seq, 64, &model.rotation).expect("there is enough to forget");
-    assert_eq!(model.rows(shared, Kv::Keys), before, "another sequence of the same tokens keeps its rows");
-    let mut left = all.clone();
-    left.drain(gone);
+    let dropped =
+        model.cache.shift(&mut model.backend, seq, 64, &model.rotation).expect("there are enough pages to drop");
+    assert_eq!(model.rows(shared, Kv::Keys), before, "the rows of another sequence are unchanged");
+    let mut remaining = all.clone();
+    remaining.drain(dropped);
     let more = tokens(200);
-    model.compute(seq, left.len(), &more);
-    left.extend(more);
-    // A second shift works on pages that are its own already.
-    let gone = model.cache.shift(&mut model.backend, seq, 64, &model.rotation).expect("there is enough to forget");
-    left.drain(gone);
-    let check = |model: &mut Model, tokens: &[u32], most: usize, why: &str| {
+    model.compute(seq, remaining.len(), &more);
+    remaining.extend(more);
+    // A second shift changes pages that belong to the sequence alone.
+    let dropped =
+        model.cache.shift(&mut model.backend, seq, 64, &model.rotation).expect("there are enough pages to drop");
+    remaining.drain(dropped);
+    let check = |model: &mut Model, tokens: &[u32], expected: usize, why: &str| {
         let (seq, cached) = model.cache.open(tokens);
-        assert_eq!(cached, most, "{why}");
+        assert_eq!(cached, expected, "{why}");
         model.cache.discard(seq);
     };
-    check(&mut model, &left, 64, "while it is open, only the beginning is found");
+    check(&mut model, &remaining, 64, "while it is open, only the prefix is cached");
     model.cache.close(seq);
-    check(&mut model, &left, 64, "nor is more found when it has ended");
+    check(&mut model, &remaining, 64, "only the prefix is cached after it was closed");
     model.cache.close(shared);
-    check(&mut model, &all, 499, "the whole conversation is still there as it was computed");
+    check(&mut model, &all, 499, "the computed conversation is still cached");
     let stats = model.cache.stats();
-    assert_eq!(stats.live_pages, 0, "its own pages are free again: {stats:?}");
+    assert_eq!(stats.live_pages, 0, "its own pages are free: {stats:?}");
 }
 
 #[test]
-fn what_cannot_be_shifted_is_left_as_it_is() {
+fn failed_shift_changes_nothing() {
     let half = || rope(RopeStyle::Half, HEAD_DIM / 2, 1.0);
     let mut model = Model::new(DType::F16, half());
     let (seq, _) = model.open(&tokens(127));
-    let error = model.cache.shift(&mut model.backend, seq, 1, &model.rotation).expect_err("no whole page is left");
+    let error = model.cache.shift(&mut model.backend, seq, 1, &model.rotation).expect_err("no full page to drop");
     assert!(matches!(error, ShiftError::Short { kept_tokens: 64, tokens: 127 }), "{error}");
 
     let mut coarse = Model::new(DType::Q8_0, half());
     let (seq, _) = coarse.open(&tokens(500));
-    coarse.cache.shift(&mut coarse.backend, seq, 1, &coarse.rotation).expect("once is possible");
+    coarse.cache.shift(&mut coarse.backend, seq, 1, &coarse.rotation).expect("the first shift is possible");
     let before = coarse.rows(seq, Kv::Keys);
-    let error = coarse.cache.shift(&mut coarse.backend, seq, 1, &coarse.rotation).expect_err("twice is too often");
+    let error = coarse
+        .cache
+        .shift(&mut coarse.backend, seq, 1, &coarse.rotation)
+        .expect_err("a second shift would round twice");
     assert!(matches!(error, ShiftError::Rounded), "{error}");
-    assert_eq!(coarse.rows(seq, Kv::Keys), before, "it is as it was");
+    assert_eq!(coarse.rows(seq, Kv::Keys), before, "the keys are unchanged");
 
     let table = WeightId(0);
     let mut windowed = plan(table, half());
     windowed.states[0].kind = StateKind::Window(128);
-    assert_eq!(Rotation::of(&windowed, DType::F16).err(), Some(Fixed::Window(0)), "rows may be missing");
+    assert_eq!(
+        Rotation::from_plan(&windowed, DType::F16).err(),
+        Some(RotationError::Window(0)),
+        "rows before the window may be missing"
+    );
     let mut changed = plan(table, half());
-    let Some(Op::StoreKv { k, .. }) = changed.ops.last().cloned() else { panic!("it ends so") };
+    let Some(Op::StoreKv { k, .. }) = changed.ops.last().cloned() else { panic!("the last op is StoreKv") };
     changed.ops.insert(3, Op::Scale { x: k, factor: 2.0 });
-    assert_eq!(Rotation::of(&changed, DType::F16).err(), Some(Fixed::Changed(0)), "RoPE is not the last step");
+    assert_eq!(Rotation::from_plan(&changed, DType::F16).err(), Some(RotationError::Changed(0)), "an op after RoPE");
     changed.ops.swap(2, 3);
-    assert!(Rotation::of(&changed, DType::F16).is_ok(), "what comes before RoPE is as it was");
+    assert!(Rotation::from_plan(&changed, DType::F16).is_ok(), "an op before RoPE");
 }

@@ -1,13 +1,13 @@
-//! Gemma 2 (arXiv 2408.00118): parts normalise what they read and what they add, every second layer sees a window, scores and
-//! logits are capped softly, the MLP is gated by GELU, and embeddings are multiplied by the square root of their width.
+//! Gemma 2 (arXiv 2408.00118): parts normalise input and output, every second layer has a sliding window, scores and
+//! logits have soft caps, the MLP is gated by GELU, and embeddings are multiplied by the square root of their width.
 
 use cairn_tensor::{Glu, Op, RopeStyle};
 
 use super::Architecture;
 use crate::block::gemma::{embed_scaled, score_scale};
 use crate::block::rope::rope;
-use crate::block::window::Windows;
-use crate::block::{Attention, Gated, Norms, Stream, logits};
+use crate::block::sliding_window::SlidingWindows;
+use crate::block::{Attention, GatedMlp, Norms, Stream, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -26,13 +26,13 @@ impl Architecture for Gemma2 {
         let mut hparams = Hparams::read(b)?;
         let keys = Keys::new(b.metadata())?;
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
-        let windows = Windows::read(&keys, &hparams, Some(4096), 2)?;
+        let windows = SlidingWindows::read(&keys, &hparams, Some(4096), 2)?;
         let stream = Stream::new(b, &hparams).norms(Norms::Both);
         let attention = Attention::new(b, &hparams, rope)
             .windows(windows, rope)
             .scale(score_scale(&hparams, LAYERS_OF_27B))
             .softcap(Some(keys.positive("attn_logit_softcapping")?.unwrap_or(50.0)));
-        let mlp = Gated::new(b, &hparams).activation(Glu::Gelu);
+        let mlp = GatedMlp::new(b, &hparams).activation(Glu::Gelu);
         embed_scaled(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

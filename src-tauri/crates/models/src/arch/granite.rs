@@ -1,5 +1,6 @@
-//! Granite 3, dense (<https://github.com/ibm-granite/granite-3.0-language-models/blob/main/paper.pdf>): llama with four factors from
-//! maximal update parametrisation (Yang et al., arXiv 2203.03466), on embeddings, attention scores, what parts add, and logits.
+//! Granite 3, dense (<https://github.com/ibm-granite/granite-3.0-language-models/blob/main/paper.pdf>): llama with four
+//! factors from maximal update parametrisation (Yang et al., arXiv 2203.03466), on embeddings, attention scores,
+//! outputs of parts, and logits.
 //!
 //! `rope.scaling.finetuned` false means that positions are not rotated at all.
 
@@ -7,7 +8,7 @@ use cairn_tensor::{Op, RopeStyle};
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Gated, Stream, embed, logits};
+use crate::block::{Attention, GatedMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -25,14 +26,14 @@ impl Architecture for Granite {
         let rotated = keys.bool("rope.scaling.finetuned")?.unwrap_or(true);
         let rope = if rotated { Some(rope(b, &mut hparams, RopeStyle::Interleaved)?) } else { None };
         let logit_scale = keys.positive("logit_scale")?;
-        let logit_scale = logit_scale.ok_or_else(|| keys.wrong("logit_scale", "the key is missing or zero"))?;
+        let logit_scale = logit_scale.ok_or_else(|| keys.invalid("logit_scale", "the key is missing or zero"))?;
         let stream = Stream::new(b, &hparams).scale(keys.positive("residual_scale")?);
         let attention = Attention::new(b, &hparams, rope);
         let attention = match keys.positive("attention.scale")? {
             Some(scale) => attention.scale(scale),
             None => attention,
         };
-        let mlp = Gated::new(b, &hparams);
+        let mlp = GatedMlp::new(b, &hparams);
         embed(b, &hparams, &stream);
         if let Some(factor) = keys.positive("embedding_scale")? {
             b.push(Op::Scale { x: stream.residual, factor });

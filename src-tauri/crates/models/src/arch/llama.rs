@@ -1,14 +1,14 @@
-//! Llama (Touvron et al., arXiv 2302.13971) and what is built like it: Llama 2 and 3, Mistral, TinyLlama, SmolLM,
-//! Pebble; Mixtral (arXiv 2401.04088) has experts, each as wide as an MLP.
+//! Llama (Touvron et al., arXiv 2302.13971) and models with the same architecture: Llama 2 and 3, Mistral, TinyLlama,
+//! SmolLM, Pebble; Mixtral (arXiv 2401.04088) has experts, each as wide as an MLP.
 //!
-//! Windows are not read, as in llama.cpp: its converter writes none for this family, not even for Mistral 7B 0.1, which has one.
-//! GGUF writers permute the query and key rows of this family, so that neighbouring elements form RoPE's pairs.
+//! Sliding windows are ignored, as in llama.cpp: its converter writes none for this family, not even for Mistral 7B
+//! 0.1. GGUF writers permute the query and key rows of this family, so that adjacent elements form RoPE's pairs.
 
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Experts, Gated, Stream, embed, logits};
+use crate::block::{Attention, Experts, GatedMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -28,7 +28,7 @@ impl Architecture for Llama {
         let attention = Attention::new(b, &hparams, rope);
         let inner = Some(hparams.feed_forward_length);
         let experts = if has_experts { Some(Experts::new(b, &hparams, inner)?) } else { None };
-        let mlp = if has_experts { None } else { Some(Gated::new(b, &hparams)) };
+        let mlp = if has_experts { None } else { Some(GatedMlp::new(b, &hparams)) };
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

@@ -1,12 +1,12 @@
-//! OLMo 2 (arXiv 2501.00656) and OLMo 3: what a part adds to the stream is normalised, not what it reads; queries and keys are
-//! normalised over all heads at once. OLMo 3 has three layers with a window, whose rotation is unscaled, to one without.
+//! OLMo 2 (arXiv 2501.00656) and OLMo 3: parts normalise their output, not their input; queries and keys are
+//! normalised over all heads together. In OLMo 3 three of four layers have a sliding window with an unscaled rotation.
 
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::{local_rope, rope};
-use crate::block::window::Windows;
-use crate::block::{Attention, Gated, Norms, QueryKeyNorm, Stream, embed, logits};
+use crate::block::sliding_window::SlidingWindows;
+use crate::block::{Attention, GatedMlp, Norms, QueryKeyNorm, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys};
@@ -22,10 +22,10 @@ impl Architecture for Olmo2 {
         let mut hparams = Hparams::read(b)?;
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let local = local_rope(b, &hparams, RopeStyle::Half, None)?;
-        let windows = Windows::read(&Keys::new(b.metadata())?, &hparams, None, 4)?;
+        let windows = SlidingWindows::read(&Keys::new(b.metadata())?, &hparams, None, 4)?;
         let stream = Stream::new(b, &hparams).norms(Norms::After);
         let attention = Attention::new(b, &hparams, rope).norm(QueryKeyNorm::Row).windows(windows, local);
-        let mlp = Gated::new(b, &hparams);
+        let mlp = GatedMlp::new(b, &hparams);
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

@@ -1,11 +1,11 @@
-//! Qwen 2 and 2.5 (arXiv 2407.10671, 2412.15115): like llama, with biases on queries, keys and values, and RoPE over the two
-//! halves of a head. Long contexts come by YaRN.
+//! Qwen 2 and 2.5 (arXiv 2407.10671, 2412.15115): like llama, with biases on queries, keys and values, and RoPE over
+//! the two halves of a head. YaRN extends the context.
 
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Gated, Stream, embed, logits};
+use crate::block::{Attention, GatedMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
@@ -22,7 +22,7 @@ impl Architecture for Qwen2 {
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let stream = Stream::new(b, &hparams);
         let attention = Attention::new(b, &hparams, rope);
-        let mlp = Gated::new(b, &hparams);
+        let mlp = GatedMlp::new(b, &hparams);
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

@@ -1,11 +1,11 @@
-//! Qwen 3, dense (arXiv 2505.09388): like llama, but each head of queries and keys is normalised before it is rotated, the
-//! head size is free of the width, and RoPE pairs the two halves of a head.
+//! Qwen 3, dense (arXiv 2505.09388): like llama, but each head of queries and keys is normalised before it is rotated,
+//! the head size is independent of the width, and RoPE pairs the two halves of a head.
 
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, Gated, QueryKeyNorm, Stream, embed, logits};
+use crate::block::{Attention, GatedMlp, QueryKeyNorm, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
@@ -22,7 +22,7 @@ impl Architecture for Qwen3 {
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let stream = Stream::new(b, &hparams);
         let attention = Attention::new(b, &hparams, rope).norm(QueryKeyNorm::Head);
-        let mlp = Gated::new(b, &hparams);
+        let mlp = GatedMlp::new(b, &hparams);
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

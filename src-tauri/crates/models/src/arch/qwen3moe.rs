@@ -1,4 +1,4 @@
-//! Qwen 3 with experts (arXiv 2505.09388): as Qwen 3, with a mixture of experts in place of every MLP.
+//! Qwen 3 with experts (arXiv 2505.09388): as Qwen 3, with a mixture of experts instead of every MLP.
 
 use cairn_tensor::RopeStyle;
 

@@ -1,17 +1,18 @@
-//! StarCoder 2 (arXiv 2402.19173): LayerNorm with biases, biases in every product, an MLP without a gate, RoPE over halves.
+//! StarCoder 2 (arXiv 2402.19173): LayerNorm with biases, biases in every projection, an MLP without a gate, RoPE over
+//! halves.
 //!
-//! `attention.sliding_window` is not read, as in llama.cpp: it is as long as the context that these models were trained for.
+//! `attention.sliding_window` is not read, as in llama.cpp: it equals the context that these models were trained for.
 
 use cairn_tensor::RopeStyle;
 
 use super::Architecture;
 use crate::block::rope::rope;
-use crate::block::{Attention, NormKind, Plain, Stream, embed, logits};
+use crate::block::{Attention, NormKind, PlainMlp, Stream, embed, logits};
 use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::Hparams;
 
-/// The biases that llama.cpp refuses to load a file without; those of queries, keys and values may be absent.
+/// Biases that llama.cpp requires. Those of queries, keys and values are optional.
 const BIASES: &[&str] = &["attn_norm", "attn_output", "ffn_norm", "ffn_up", "ffn_down", "output_norm"];
 
 pub(super) struct StarCoder2;
@@ -23,11 +24,11 @@ impl Architecture for StarCoder2 {
 
     fn build(&self, b: &mut Builder<'_>) -> Result<Hparams, LoadError> {
         let mut hparams = Hparams::read_with(b, NormKind::Layer)?;
-        b.need_biases(BIASES);
+        b.require_biases(BIASES);
         let rope = rope(b, &mut hparams, RopeStyle::Half)?;
         let stream = Stream::new(b, &hparams);
         let attention = Attention::new(b, &hparams, rope);
-        let mlp = Plain::new(b, &hparams);
+        let mlp = PlainMlp::new(b, &hparams);
         embed(b, &hparams, &stream);
         for layer in 0..hparams.layers {
             attention.push(b, &hparams, &stream, layer);

@@ -1,4 +1,4 @@
-//! Every family on tiny models: against a textbook forward pass, whole against token by token, and what is refused.
+//! Every family on tiny models: comparisons with a textbook forward pass and between batch sizes, and invalid files.
 
 mod cached;
 mod context;
@@ -14,11 +14,11 @@ use cairn_tensor::{Backend, Batch, Limits, PAGE_TOKENS, PageId, Reference, Row};
 use self::textbook::Rotation;
 use crate::file::ModelFile;
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Noise, Tiny, VOCAB, WIDTH};
-use crate::{ALL, LoadError, Model, TensorFault, load, need, tensors};
+use crate::{ARCHITECTURES, LoadError, Model, TensorFault, load, memory_requirements, required_tensors};
 
 /// Every family by its name.
 fn families() -> impl Iterator<Item = &'static str> {
-    ALL.iter().flat_map(|family| family.names()).copied()
+    ARCHITECTURES.iter().flat_map(|family| family.names()).copied()
 }
 
 fn file(bytes: &[u8]) -> ModelFile {
@@ -29,7 +29,7 @@ fn tokens(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| i * 7 % VOCAB as u32).collect()
 }
 
-/// Logits of every position, computed in batches of these sizes.
+/// Returns the logits of every position, computed in batches of `cut` tokens.
 fn run(model: &Tiny, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     run_file(&file(&model.bytes()), tokens, cut)
 }
@@ -55,7 +55,7 @@ fn run_file(file: &ModelFile, tokens: &[u32], cut: usize) -> Vec<Vec<f32>> {
     out
 }
 
-/// Holds a model against the textbook at every position of a prompt longer than a page.
+/// Compares a model with the textbook at every position of a prompt longer than a page.
 fn check(what: &str, model: &Tiny, rotation: &Rotation) {
     let tokens = tokens(70);
     let ours = run(model, &tokens, 70);
@@ -68,18 +68,18 @@ fn check(what: &str, model: &Tiny, rotation: &Rotation) {
     }
 }
 
-/// Llama with experts: no family of its own.
+/// Llama with experts, which is not a separate family.
 fn mixtral(seed: u64) -> Tiny {
-    Tiny::of(&cairn_testkit::families::MIXTRAL, seed)
+    Tiny::from_family(&cairn_testkit::families::MIXTRAL, seed)
 }
 
-/// The rotation of a model whose metadata scale nothing.
+/// Returns the rotation of a model without scaling.
 fn plain(model: &Tiny) -> Rotation {
     Rotation::plain(model.number("rope.freq_base").expect("testkit writes it"))
 }
 
 #[test]
-fn every_family_computes_what_its_paper_says() {
+fn every_family_matches_textbook() {
     for family in families() {
         let tied = Tiny::new(family, 1);
         check(&format!("{family}, tied"), &tied, &plain(&tied));
@@ -104,13 +104,13 @@ fn every_family_computes_what_its_paper_says() {
 }
 
 #[test]
-fn tensors_are_listed_without_a_file() {
+fn required_tensors_are_listed_from_metadata() {
     for family in families() {
         let model = Tiny::new(family, 9);
         let file = file(&model.bytes());
         let has = |name: &str| model.tensors.contains_key(name);
         let mut metadata = file.gguf().metadata().clone();
-        let listed = tensors(&metadata, &has).expect("the metadata are those of the family");
+        let listed = required_tensors(&metadata, &has).expect("the metadata are those of the family");
         let names: BTreeSet<&str> = listed.iter().map(|tensor| tensor.name.as_str()).collect();
         assert_eq!(names.len(), listed.len(), "{family}: each tensor once");
         for tensor in &listed {
@@ -119,13 +119,13 @@ fn tensors_are_listed_without_a_file() {
         }
         assert_eq!(listed.len(), model.tensors.len(), "{family}: all of them");
         metadata.set(format!("{family}.block_count"), 0u32);
-        let error = tensors(&metadata, &has).expect_err("there is no such model");
+        let error = required_tensors(&metadata, &has).expect_err("0 blocks are invalid");
         assert!(error.to_string().starts_with(&format!("metadata key `{family}.block_count`")), "{error}");
     }
 }
 
 #[test]
-fn a_prompt_computed_whole_equals_it_token_by_token() {
+fn prompt_logits_are_independent_of_batch_size() {
     for family in families() {
         let model = Tiny::new(family, 8);
         let tokens = tokens(70);
@@ -141,12 +141,12 @@ fn a_prompt_computed_whole_equals_it_token_by_token() {
 }
 
 #[test]
-fn all_missing_and_misshaped_tensors_are_listed_at_once() {
+fn missing_and_misshaped_tensors_are_listed_together() {
     for family in families() {
         let mut model = Tiny::new(family, 9);
         model.tensors.remove("blk.1.attn_output.weight");
         model.tensors.remove("output_norm.weight");
-        // Read in parts by some families, and twice where it is the output matrix too.
+        // Some families read it in parts. Tied embeddings are read twice.
         let fused = model.tensors.remove("blk.1.attn_qkv.weight").is_some();
         model.tensors.remove("token_embd.weight");
         let down = ["blk.0.ffn_down.weight", "blk.0.ffn_down_exps.weight"];
@@ -169,7 +169,7 @@ fn all_missing_and_misshaped_tensors_are_listed_at_once() {
 }
 
 #[test]
-fn a_bias_that_other_layers_have_is_missing() {
+fn bias_missing_in_one_block_is_reported() {
     for family in families() {
         let mut model = Tiny::new(family, 9);
         let biases = model.tensors.keys().filter(|name| name.starts_with("blk.1.") && name.ends_with(".bias")).cloned();
@@ -194,7 +194,7 @@ fn a_bias_that_other_layers_have_is_missing() {
 }
 
 #[test]
-fn a_family_says_which_biases_its_models_must_have() {
+fn required_biases_of_a_family_are_reported() {
     for family in families() {
         let mut model = Tiny::new(family, 9);
         let needed: &[&str] = match family {
@@ -213,72 +213,73 @@ fn a_family_says_which_biases_its_models_must_have() {
         list.extend((family == "starcoder2").then(|| "`output_norm.bias` is missing".to_owned()));
         let count = LAYERS * needed.len() + usize::from(family == "starcoder2");
         let text = format!("{count} tensors do not fit the model: {}", list.join("; "));
-        assert_eq!(loaded.expect_err("it needs them").to_string(), text, "{family}");
+        assert_eq!(loaded.expect_err("required biases are missing").to_string(), text, "{family}");
     }
 }
 
-/// Changes a sound llama model and checks what loading then says.
-fn refuses(change: impl FnOnce(&mut Tiny), text: &str) {
+/// Changes a valid llama model and checks the error of loading it.
+fn check_refused(change: impl FnOnce(&mut Tiny), text: &str) {
     let mut model = Tiny::new("llama", 10);
     change(&mut model);
     let error = load(&file(&model.bytes()), 4096, &mut Reference::new()).expect_err(text);
-    assert_eq!(error.to_string(), text, "the error says what is wrong");
+    assert_eq!(error.to_string(), text, "the error of loading");
 }
 
 #[test]
-fn metadata_that_fit_no_model_are_refused_by_name() {
-    let known = families().collect::<Vec<_>>().join(", ");
-    let text = format!("architecture `mamba` is not supported; supported are {known}");
-    refuses(|model| model.architecture = "mamba".into(), &text);
+fn invalid_metadata_is_refused_by_key() {
+    let supported = families().collect::<Vec<_>>().join(", ");
+    let text = format!("architecture `mamba` is not supported; supported are {supported}");
+    check_refused(|model| model.architecture = "mamba".into(), &text);
     let remove = |key: &'static str| move |model: &mut Tiny| drop(model.keys.remove(key));
-    refuses(remove("block_count"), "metadata key `llama.block_count` is missing");
+    check_refused(remove("block_count"), "metadata key `llama.block_count` is missing");
     let set = |key: &'static str, value: u32| move |model: &mut Tiny| model.set(key, value);
-    refuses(set("block_count", 0), "metadata key `llama.block_count`: 0 is not in 1 to 4096");
-    refuses(set("block_count", u32::MAX), "metadata key `llama.block_count`: 4294967295 is not in 1 to 4096");
+    check_refused(set("block_count", 0), "metadata key `llama.block_count`: 0 is not in 1 to 4096");
+    check_refused(set("block_count", u32::MAX), "metadata key `llama.block_count`: 4294967295 is not in 1 to 4096");
     let text = "metadata key `llama.attention.head_count_kv`: 3 key/value heads do not divide 4 heads";
-    refuses(set("attention.head_count_kv", 3), text);
+    check_refused(set("attention.head_count_kv", 3), text);
     let text = "metadata key `llama.attention.head_count`: 0 is not in 1 to 4194304";
-    refuses(set("attention.head_count", 0), text);
+    check_refused(set("attention.head_count", 0), text);
     let text = "metadata key `llama.rope.dimension_count`: 9 is not an even number up to the head's 8 elements";
-    refuses(set("rope.dimension_count", 9), text);
-    refuses(set("expert_count", 8), "metadata key `llama.expert_used_count` is missing");
+    check_refused(set("rope.dimension_count", 9), text);
+    check_refused(set("expert_count", 8), "metadata key `llama.expert_used_count` is missing");
     let experts = |count: u32, used: u32| {
         move |model: &mut Tiny| {
             model.set("expert_count", count);
             model.set("expert_used_count", used);
         }
     };
-    refuses(experts(8, 9), "metadata key `llama.expert_used_count`: 9 is not in 1 to 8");
-    refuses(experts(65537, 1), "metadata key `llama.expert_count`: 65537 is not in 1 to 65536");
-    refuses(|model| model.set("rope.scaling.type", "su"), "RoPE scaling `su` is not supported");
+    check_refused(experts(8, 9), "metadata key `llama.expert_used_count`: 9 is not in 1 to 8");
+    check_refused(experts(65537, 1), "metadata key `llama.expert_count`: 65537 is not in 1 to 65536");
+    check_refused(|model| model.set("rope.scaling.type", "su"), "RoPE scaling `su` is not supported");
     let text = "metadata key `llama.rope.freq_base`: -1 is not a positive number";
-    refuses(|model| model.set("rope.freq_base", -1f32), text);
+    check_refused(|model| model.set("rope.freq_base", -1f32), text);
     for (value, shown) in [(f32::NAN, "NaN"), (-1e-5, "-0.00001"), (f32::INFINITY, "inf")] {
         let text =
             format!("metadata key `llama.attention.layer_norm_rms_epsilon`: {shown} is not a number from zero up");
-        refuses(|model| model.set("attention.layer_norm_rms_epsilon", value), &text);
+        check_refused(|model| model.set("attention.layer_norm_rms_epsilon", value), &text);
     }
     let factors = (vec![HEAD_DIM as u64 / 2], vec![1.0, 0.0, 1.0, 1.0]);
     let text = "metadata key `rope_freqs.weight`: 0 is not a positive number";
-    refuses(|model| drop(model.tensors.insert("rope_freqs.weight".into(), factors)), text);
+    check_refused(|model| drop(model.tensors.insert("rope_freqs.weight".into(), factors)), text);
 }
 
-/// Every number of the metadata at its extremes: an error or a model, never a panic, and no memory taken for it.
+/// Extreme values of all numeric keys give an error or a model, never a panic or large allocations.
 #[test]
-fn extreme_metadata_are_refused_or_run() {
+fn extreme_metadata_never_panics() {
     let more = ["rope.scaling.factor", "rope.scaling.original_context_length", "attention.sliding_window"];
     for family in families() {
-        let sound = Tiny::new(family, 13);
-        for key in sound.keys.keys().map(String::as_str).chain(more) {
+        let valid = Tiny::new(family, 13);
+        for key in valid.keys.keys().map(String::as_str).chain(more) {
             for value in [0u32, 1, 3, 1 << 22, u32::MAX] {
                 for value in
                     [Value::from(value), Value::from(value as f32), Value::from(-(value as f32)), Value::from(f32::NAN)]
                 {
-                    let mut model = sound.clone();
+                    let mut model = valid.clone();
                     model.set("rope.scaling.type", "yarn");
                     model.set(key, value);
                     let file = file(&model.bytes());
-                    let need = need(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, DType::F16);
+                    let need =
+                        memory_requirements(&file, u32::MAX as usize, Limits { rows: 512, logit_rows: 8 }, DType::F16);
                     let loaded = load(&file, 4096, &mut Reference::new());
                     assert_eq!(need.is_ok(), loaded.is_ok(), "{family}, {key}: {need:?}, {:?}", loaded.err());
                 }
@@ -288,7 +289,7 @@ fn extreme_metadata_are_refused_or_run() {
 }
 
 #[test]
-fn a_split_model_computes_what_the_whole_one_does() {
+fn split_model_equals_whole_model() {
     let whole = Tiny::new("llama", 5).bytes();
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     for (number, part) in (1..).zip(cairn_testkit::split(&whole, 3)) {
@@ -301,18 +302,18 @@ fn a_split_model_computes_what_the_whole_one_does() {
     assert_eq!(run_file(&split, &tokens, 20), run_file(&whole, &tokens, 20), "bit for bit");
     let limits = Limits { rows: 10, logit_rows: 3 };
     assert_eq!(
-        need(&split, 65, limits, DType::F16).ok(),
-        need(&whole, 65, limits, DType::F16).ok(),
-        "and needs as much memory"
+        memory_requirements(&split, 65, limits, DType::F16).ok(),
+        memory_requirements(&whole, 65, limits, DType::F16).ok(),
+        "equal memory requirements"
     );
 }
 
 #[test]
-fn need_counts_weights_pages_and_activations() {
+fn memory_requirements_count_weights_pages_and_activations() {
     let model = Tiny::new("llama", 11);
     let weights: usize = model.tensors.values().map(|(_, values)| 4 * values.len()).sum();
-    let need =
-        need(&file(&model.bytes()), 65, Limits { rows: 10, logit_rows: 3 }, DType::F16).expect("the model is whole");
+    let need = memory_requirements(&file(&model.bytes()), 65, Limits { rows: 10, logit_rows: 3 }, DType::F16)
+        .expect("the model is whole");
     assert_eq!(need.weights_bytes, weights as u64, "a tied embedding counts once");
     let token = LAYERS * 2 * KV_HEADS * HEAD_DIM * 2;
     assert_eq!(need.kv_bytes_per_token, token as u64, "keys and values of f16");
@@ -324,13 +325,14 @@ fn need_counts_weights_pages_and_activations() {
 }
 
 #[test]
-fn need_counts_the_bytes_of_each_type_of_keys_and_values() {
-    let check = |head_dim: u64, asked: DType, used: DType| {
+fn memory_requirements_depend_on_kv_type() {
+    let check = |head_dim: u64, requested: DType, used: DType| {
         let spec = cairn_testkit::ModelSpec { head_dim, ..cairn_testkit::tiny_llama() };
         let file = file(&cairn_testkit::write(&spec));
-        let need = need(&file, 65, Limits { rows: 10, logit_rows: 3 }, asked).expect("the model is whole");
+        let need =
+            memory_requirements(&file, 65, Limits { rows: 10, logit_rows: 3 }, requested).expect("the model is whole");
         let token = (2 * 2 * 2 * used.row_bytes(head_dim as usize)) as u64;
-        assert_eq!((need.kv_type, need.kv_bytes_per_token), (used, token), "{asked} of heads of {head_dim}");
+        assert_eq!((need.kv_type, need.kv_bytes_per_token), (used, token), "{requested} for heads of {head_dim}");
         assert_eq!(need.kv_bytes, 128 * token, "65 tokens take two pages of {used}");
     };
     for dtype in cairn_kernels::KV_TYPES {
@@ -342,7 +344,7 @@ fn need_counts_the_bytes_of_each_type_of_keys_and_values() {
 }
 
 #[test]
-fn tensors_that_many_blocks_lack_are_one_entry() {
+fn equal_faults_of_consecutive_blocks_are_one_entry() {
     let mut model = Tiny::new("llama", 12);
     model.set("block_count", 4096u32);
     model.tensors.remove("output_norm.weight");
@@ -374,10 +376,10 @@ fn tensors_that_many_blocks_lack_are_one_entry() {
 }
 
 #[test]
-fn every_file_of_the_folder_is_a_row_of_the_table() {
+fn every_family_file_is_in_the_table() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/arch");
     let entries = std::fs::read_dir(folder).expect("the sources are there");
     let names = entries.map(|entry| entry.expect("the folder can be read").file_name());
     let families = names.filter(|name| name != "tests.rs" && name != "tests").count();
-    assert_eq!(ALL.len(), families, "a family is one file and one line in `ALL`");
+    assert_eq!(ARCHITECTURES.len(), families, "a family is one file and one line in `ARCHITECTURES`");
 }

@@ -1,29 +1,29 @@
 //! Grouped-query attention (Ainslie et al., arXiv 2305.13245) with rotary positions.
 //!
-//! What families differ in: norms of queries and keys before they are rotated (Henry et al., arXiv 2010.04245), the factor
-//! and the cap on scores, sinks, layers that see a window only, and whether queries, keys and values are one tensor.
+//! Families differ in: norms of queries and keys before rotation (Henry et al., arXiv 2010.04245), factor and cap of
+//! the scores, sinks, layers with a sliding window, and whether queries, keys and values are one tensor.
 
 use cairn_tensor::{BufferId, Op, Projection, State, StateKind};
 
 use super::Stream;
+use super::sliding_window::SlidingWindows;
 use super::stream::Part;
-use super::window::Windows;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
 /// The parameters and buffers of a model's attention blocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Attention {
-    /// Index into [`cairn_tensor::Plan::ropes`]; nothing for a model without positions.
+    /// Index into [`cairn_tensor::Plan::ropes`]; `None` for a model without positions.
     rope: Option<usize>,
-    /// Layers that see a window only, and their rotation.
-    windows: Option<(Windows, usize)>,
+    /// Layers with a sliding window, and their rotation.
+    windows: Option<(SlidingWindows, usize)>,
     norm: QueryKeyNorm,
     scale: f32,
     softcap: Option<f32>,
     /// Whether each query head has a sink.
     sinks: bool,
-    /// Whether `attn_qkv` is expected, not the three by themselves.
+    /// Whether the default is one tensor `attn_qkv` instead of three.
     fused: bool,
     q: BufferId,   // [rows, heads * head_dim]
     k: BufferId,   // [rows, kv_heads * head_dim]
@@ -31,7 +31,7 @@ pub(crate) struct Attention {
     out: BufferId, // [rows, heads * head_dim]
 }
 
-/// What of queries and keys is normalised together, before they are rotated.
+/// Elements of queries and keys that are normalised together, before rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueryKeyNorm {
     /// Nothing.
@@ -43,7 +43,7 @@ pub(crate) enum QueryKeyNorm {
 }
 
 impl Attention {
-    /// Plain attention with this rotation in every layer.
+    /// Creates attention with this rotation in every layer.
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams, rope: impl Into<Option<usize>>) -> Self {
         let (wide, narrow) = (hparams.heads * hparams.head_dim, hparams.kv_heads * hparams.head_dim);
         let (q, k, v, out) = (b.buffer(wide), b.buffer(narrow), b.buffer(narrow), b.buffer(wide));
@@ -56,12 +56,12 @@ impl Attention {
         Self { norm, ..self }
     }
 
-    /// Queries, keys and values as one tensor, unless the model has them one by one.
+    /// Uses one tensor for queries, keys and values, unless the model has three.
     pub(crate) fn fused(self) -> Self {
         Self { fused: true, ..self }
     }
 
-    /// Sets the factor on scores, which is 1 / sqrt(head_dim) otherwise.
+    /// Sets the factor of scores. The default is 1 / sqrt(head_dim).
     pub(crate) fn scale(self, scale: f32) -> Self {
         Self { scale, ..self }
     }
@@ -71,17 +71,17 @@ impl Attention {
         Self { softcap, ..self }
     }
 
-    /// A score of its own for each query head, that takes part in the softmax (Xiao et al., arXiv 2309.17453).
+    /// Adds a sink for each query head: an extra score in the softmax (Xiao et al., arXiv 2309.17453).
     pub(crate) fn sinks(self) -> Self {
         Self { sinks: true, ..self }
     }
 
-    /// Gives some layers a window, and a rotation of their own.
-    pub(crate) fn windows(self, windows: Option<Windows>, rope: usize) -> Self {
+    /// Sets the layers with a sliding window, and their rotation.
+    pub(crate) fn windows(self, windows: Option<SlidingWindows>, rope: usize) -> Self {
         Self { windows: windows.map(|windows| (windows, rope)), ..self }
     }
 
-    /// `residual += attention(x)` with `x` as the stream gives it; the layer's keys and values go to its state.
+    /// Adds `residual += attention(x)`, where the stream provides `x`. The layer's state stores its keys and values.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let &Hparams { heads, kv_heads, head_dim, epsilon: eps, .. } = hparams;
         let &Self { norm, scale, softcap, q, k, v, out, .. } = self;
@@ -116,12 +116,12 @@ impl Attention {
         stream.leave(b, Part::ATTENTION, layer);
     }
 
-    /// The products that fill `q`, `k` and `v`: three tensors, or the rows of one.
+    /// Returns the projections into `q`, `k` and `v`: three tensors, or rows of one.
     fn projections(&self, b: &mut Builder<'_>, hparams: &Hparams, layer: usize) -> Vec<Projection> {
         let width = hparams.embedding_length;
         let name = |part: &str| format!("blk.{layer}.{part}");
         let parts = [("attn_q", self.q), ("attn_k", self.k), ("attn_v", self.v)];
-        let fused = b.has(&name("attn_qkv.weight")) || (self.fused && !b.has(&name("attn_q.weight")));
+        let fused = b.has_tensor(&name("attn_qkv.weight")) || (self.fused && !b.has_tensor(&name("attn_q.weight")));
         if !fused {
             return parts.map(|(part, out)| b.projection(&name(part), width, out)).to_vec();
         }

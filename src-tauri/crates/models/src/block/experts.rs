@@ -1,8 +1,8 @@
-//! A mixture of experts in place of the MLP (Shazeer et al., arXiv 1701.06538): a router chooses some of many gated MLPs for
-//! each row, and their weighted sum is added to the stream.
+//! Mixture of experts instead of the MLP (Shazeer et al., arXiv 1701.06538): a router selects some of many gated MLPs
+//! for each row, and their weighted sum is added to the stream.
 //!
-//! `expert_count` and `expert_used_count` say how many there are and how many a row uses. All experts' matrices are one tensor,
-//! `[cols, rows, experts]`, and so are their biases, `[rows, experts]`.
+//! `expert_count` and `expert_used_count` are the number of experts and the number that a row uses. All experts'
+//! matrices are one tensor, `[cols, rows, experts]`, and so are their biases, `[rows, experts]`.
 
 use cairn_tensor::{BufferId, Gating, Glu, Op, Projection};
 
@@ -12,7 +12,7 @@ use crate::build::Builder;
 use crate::error::LoadError;
 use crate::hparams::{Hparams, Keys, MAX_WIDTH};
 
-/// More than any model has.
+/// Larger than in any model.
 const MAX_EXPERTS: u32 = 1 << 16;
 
 /// The parameters and buffers of a model's mixtures of experts.
@@ -21,9 +21,9 @@ pub(crate) struct Experts {
     part: Part,
     activation: Glu,
     gating: Gating,
-    /// How many there are.
+    /// Number of experts.
     count: usize,
-    /// How many a row uses.
+    /// Number of experts that a row uses.
     used: usize,
     /// Width inside an expert.
     inner: usize,
@@ -35,10 +35,10 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
-    /// SwiGLU experts, weighed by their shares of a softmax over all, divided by the sum of those that are used.
+    /// Creates SwiGLU experts, weighted by a softmax over all experts and renormalised over the used ones.
     ///
-    /// `inner` is the width inside an expert. Without it `expert_feed_forward_length` says it, or else the experts that a row
-    /// uses are together as wide as `feed_forward_length`.
+    /// `inner` is the width inside an expert. The default is `expert_feed_forward_length`, else `feed_forward_length`
+    /// divided by the number of used experts.
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams, inner: Option<usize>) -> Result<Self, LoadError> {
         let keys = Keys::new(b.metadata())?;
         let count = keys.count("expert_count", None, MAX_EXPERTS)?;
@@ -65,7 +65,7 @@ impl Experts {
         })
     }
 
-    /// Names the norms otherwise.
+    /// Sets the names of the norms.
     pub(crate) fn part(self, part: Part) -> Self {
         Self { part, ..self }
     }
@@ -78,7 +78,8 @@ impl Experts {
         Self { gating, ..self }
     }
 
-    /// `residual += sum over the chosen of weight * down(activation(gate(x)) * up(x))` with `x` as the stream gives it.
+    /// Adds `residual += sum of weight * down(activation(gate(x)) * up(x))` over the selected experts, where the stream
+    /// provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let &Self { activation, gating, count, used, inner, logits, routes, gate, up, down, .. } = self;
         let width = hparams.embedding_length;
@@ -97,7 +98,7 @@ impl Experts {
         stream.leave(b, self.part, layer);
     }
 
-    /// The matrices `[rows, cols]` of all experts, and the biases where the model has them.
+    /// Adds the matrices `[rows, cols]` of all experts, and the biases if the model has them.
     fn projection(&self, b: &mut Builder<'_>, prefix: &str, [rows, cols]: [usize; 2], out: BufferId) -> Projection {
         let weight = b.experts(&format!("{prefix}.weight"), self.count, rows, cols);
         let bias = format!("{prefix}.bias");

@@ -1,4 +1,4 @@
-//! What the generations of Gemma have in common beside the parts that others have too.
+//! Parts that only the Gemma generations share.
 
 use cairn_tensor::Op;
 
@@ -6,8 +6,8 @@ use super::{Stream, embed};
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
-/// Factor on attention's scores, by the width of a head. The model of 27 billion weights, which is told by its layers, takes
-/// the stream's width per head instead; its heads have another.
+/// Returns the factor of attention scores, which depends on the head size. The 27B model, recognised by its number of
+/// layers, uses embedding length / heads instead, which differs from its head size.
 pub(crate) fn score_scale(hparams: &Hparams, layers_of_27b: usize) -> f32 {
     let width =
         if hparams.layers == layers_of_27b { hparams.embedding_length / hparams.heads } else { hparams.head_dim };

@@ -7,17 +7,17 @@ use super::stream::Part;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
-/// The parameters and buffers of a model's gated MLPs.
+/// Parameters and buffers of gated MLPs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Gated {
+pub(crate) struct GatedMlp {
     activation: Glu,
-    /// Whether one tensor, `ffn_up`, holds the gate's rows and then the linear part's.
+    /// Whether one tensor, `ffn_up`, contains the gate's rows followed by the linear part's.
     fused: bool,
     gate: BufferId, // [rows, feed_forward]
     up: BufferId,   // [rows, feed_forward]
 }
 
-impl Gated {
+impl GatedMlp {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let (gate, up) = (b.buffer(hparams.feed_forward_length), b.buffer(hparams.feed_forward_length));
         Self { activation: Glu::Silu, fused: false, gate, up }
@@ -31,7 +31,7 @@ impl Gated {
         Self { fused: true, ..self }
     }
 
-    /// `residual += down(activation(gate(x)) * up(x))` with `x` as the stream gives it.
+    /// Adds `residual += down(activation(gate(x)) * up(x))`, where the stream provides `x`.
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let &Self { activation, fused, gate, up } = self;
         let (width, inner) = (hparams.embedding_length, hparams.feed_forward_length);
@@ -51,18 +51,19 @@ impl Gated {
     }
 }
 
-/// The buffers of a model's MLPs without a gate.
+/// Buffers of MLPs without a gate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
+pub(crate) struct PlainMlp {
     inner: BufferId, // [rows, feed_forward]
 }
 
-impl Plain {
+impl PlainMlp {
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         Self { inner: b.buffer(hparams.feed_forward_length) }
     }
 
-    /// `residual += down(gelu(up(x)))` with `x` as the stream gives it (GELU: Hendrycks & Gimpel, arXiv 1606.08415).
+    /// Adds `residual += down(gelu(up(x)))`, where the stream provides `x` (GELU: Hendrycks & Gimpel, arXiv
+    /// 1606.08415).
     pub(crate) fn push(&self, b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream, layer: usize) {
         let &Self { inner } = self;
         let name = |part: &str| format!("blk.{layer}.{part}");

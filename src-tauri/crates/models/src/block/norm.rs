@@ -1,12 +1,12 @@
-//! Norms over the residual stream: by the root of the mean of squares (RMSNorm: Zhang & Sennrich, arXiv 1910.07467), or by mean
-//! and variance with a bias (LayerNorm: Ba et al., arXiv 1607.06450).
+//! Norms over the residual stream: by the root of the mean of squares (RMSNorm: Zhang & Sennrich, arXiv 1910.07467), or
+//! by mean and variance with a bias (LayerNorm: Ba et al., arXiv 1607.06450).
 
 use cairn_tensor::{BufferId, Op};
 
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
-/// How a model normalises.
+/// Kind of normalisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NormKind {
     /// RMSNorm; the epsilon is `attention.layer_norm_rms_epsilon`.
@@ -16,7 +16,7 @@ pub enum NormKind {
 }
 
 impl NormKind {
-    /// The key of its epsilon.
+    /// Returns the key of its epsilon.
     pub(crate) fn epsilon_key(self) -> &'static str {
         match self {
             Self::Rms => "attention.layer_norm_rms_epsilon",
@@ -25,7 +25,7 @@ impl NormKind {
     }
 }
 
-/// A model's norm over rows of the stream.
+/// Norm over rows of the residual stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Norm {
     kind: NormKind,
@@ -38,11 +38,11 @@ impl Norm {
         Self { kind: hparams.norm, width: hparams.embedding_length, eps: hparams.epsilon }
     }
 
-    /// `out = norm(x)` with `{prefix}.weight`, and `{prefix}.bias` where the file has one.
+    /// Adds `out = norm(x)` with `{prefix}.weight`, and `{prefix}.bias` if the model has it.
     pub(crate) fn push(&self, b: &mut Builder<'_>, prefix: &str, x: BufferId, out: BufferId) {
         let &Self { kind, width, eps } = self;
         let weight = b.vector(&format!("{prefix}.weight"), width);
-        let step = match kind {
+        let op = match kind {
             NormKind::Rms => Op::RmsNorm { x, weight, eps, group: width, out },
             NormKind::Layer => {
                 let bias = format!("{prefix}.bias");
@@ -50,6 +50,6 @@ impl Norm {
                 Op::LayerNorm { x, weight, bias, eps, out }
             }
         };
-        b.push(step);
+        b.push(op);
     }
 }

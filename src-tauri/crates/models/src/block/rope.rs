@@ -1,16 +1,16 @@
 //! Rotary position embedding from metadata (Su et al., arXiv 2104.09864).
 //!
-//! Pair `i` of `dims / 2` turns by `position * base^(-2 i / dims)`. What stretches the context, as llama.cpp computes it:
+//! Pair `i` of `dims / 2` turns by `position * base^(-2 i / dims)`. Context extension, as in llama.cpp:
 //!
 //! - linear scaling divides all angles by one factor;
-//! - a factor for each pair divides its angle: Llama 3 (`rope_freqs.weight`), and LongRoPE (Ding et al., arXiv 2402.13753), which has
-//!   one list for sequences within the original context (`rope_factors_short.weight`) and one for longer ones
-//!   (`rope_factors_long.weight`). Which of the two is used is settled when the model is loaded;
-//! - YaRN (Peng et al., arXiv 2309.00071) divides the angles of slow pairs only: those that turn less than `beta_slow` times
-//!   within the original context; those that turn more than `beta_fast` times stay, and those between are blended.
-//!   Queries and keys grow by `1 + 0.1 ln(factor)`, which sharpens attention.
+//! - a factor for each pair divides its angle: Llama 3 (`rope_freqs.weight`), and LongRoPE (Ding et al., arXiv
+//!   2402.13753), which has one list for sequences within the original context (`rope_factors_short.weight`) and one
+//!   for longer ones (`rope_factors_long.weight`). The list is selected when the model is loaded;
+//! - YaRN (Peng et al., arXiv 2309.00071) divides the angles of slow pairs only: those that turn less than `beta_slow`
+//!   times within the original context; those that turn more than `beta_fast` times are unchanged, and those between
+//!   are interpolated. Queries and keys grow by `1 + 0.1 ln(factor)`, which sharpens attention.
 //!
-//! `rope.scaling.attn_factor` multiplies that magnitude under every scheme.
+//! `rope.scaling.attn_factor` multiplies that magnitude in every scheme.
 
 use std::f64::consts::TAU;
 
@@ -23,22 +23,22 @@ use crate::hparams::{Hparams, Keys};
 /// Adds the model's rotation to the plan and returns its index.
 pub(crate) fn rope(b: &mut Builder<'_>, hparams: &mut Hparams, style: RopeStyle) -> Result<usize, LoadError> {
     let keys = Keys::new(b.metadata())?;
-    let dims = rotated(&keys, hparams)?;
+    let dims = rotated_dims(&keys, hparams)?;
     let base = base(&keys)?;
     let scaling = Scaling::read(&keys, hparams)?;
     let factors = factors(b, hparams, scaling.original_context, dims / 2)?;
     let ramp = scaling.ramp(dims, base);
     let frequency = |i: usize| {
-        let plain = plain(base, dims, i) / f64::from(factors[i]);
+        let scaled = unscaled_frequency(base, dims, i) / f64::from(factors[i]);
         let kept = ramp(i);
-        (plain / scaling.factor * (1.0 - kept) + plain * kept) as f32
+        (scaled / scaling.factor * (1.0 - kept) + scaled * kept) as f32
     };
     let inverse_frequencies = (0..dims / 2).map(frequency).collect();
     Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: scaling.magnitude() as f32 }))
 }
 
-/// Adds the rotation of layers that see a window only: another base, where the metadata or else the family say one, and
-/// nothing that stretches the context, which these layers do not see.
+/// Adds the rotation of layers with a sliding window. Its base comes from the metadata, else from the family, else from
+/// the global rotation. It has no context extension, because these layers see only the window.
 pub(crate) fn local_rope(
     b: &mut Builder<'_>,
     hparams: &Hparams,
@@ -46,17 +46,17 @@ pub(crate) fn local_rope(
     default_base: Option<f32>,
 ) -> Result<usize, LoadError> {
     let keys = Keys::new(b.metadata())?;
-    let dims = rotated(&keys, hparams)?;
+    let dims = rotated_dims(&keys, hparams)?;
     let base = match keys.positive("rope.freq_base_swa")?.or(default_base) {
         Some(base) => f64::from(base),
         None => base(&keys)?,
     };
-    let inverse_frequencies = (0..dims / 2).map(|i| plain(base, dims, i) as f32).collect();
+    let inverse_frequencies = (0..dims / 2).map(|i| unscaled_frequency(base, dims, i) as f32).collect();
     Ok(b.plan.rope(Rope { style, inverse_frequencies, magnitude: 1.0 }))
 }
 
-/// The angle of pair `i` per position, unscaled.
-fn plain(base: f64, dims: usize, i: usize) -> f64 {
+/// Returns the unscaled angle of pair `i` per position.
+fn unscaled_frequency(base: f64, dims: usize, i: usize) -> f64 {
     base.powf(-2.0 * i as f64 / dims as f64)
 }
 
@@ -64,17 +64,17 @@ fn base(keys: &Keys<'_>) -> Result<f64, LoadError> {
     Ok(f64::from(keys.positive("rope.freq_base")?.unwrap_or(10_000.0)))
 }
 
-/// How many elements of a head are rotated.
-fn rotated(keys: &Keys<'_>, hparams: &Hparams) -> Result<usize, LoadError> {
+/// Returns the number of rotated elements of a head.
+fn rotated_dims(keys: &Keys<'_>, hparams: &Hparams) -> Result<usize, LoadError> {
     let dims = keys.u32("rope.dimension_count")?.map_or(hparams.head_dim, |dims| dims as usize);
     if dims == 0 || !dims.is_multiple_of(2) || dims > hparams.head_dim {
         let why = format!("{dims} is not an even number up to the head's {} elements", hparams.head_dim);
-        return Err(keys.wrong("rope.dimension_count", why));
+        return Err(keys.invalid("rope.dimension_count", why));
     }
     Ok(dims)
 }
 
-/// What divides the angle of each pair: ones where the model has no such list.
+/// Returns the divisor of each pair's angle: 1 if the model has no list.
 fn factors(
     b: &mut Builder<'_>,
     hparams: &mut Hparams,
@@ -103,11 +103,11 @@ fn factors(
     Ok(chosen.unwrap_or_else(|| vec![1.0; pairs]))
 }
 
-/// What `rope.scaling.*` say.
+/// The keys `rope.scaling.*`.
 struct Scaling {
     /// Divides angles.
     factor: f64,
-    /// The context before it was stretched.
+    /// Context length before the extension.
     original_context: usize,
     /// Multiplies the magnitude.
     attention_factor: f64,
@@ -115,17 +115,17 @@ struct Scaling {
 }
 
 struct Yarn {
-    /// 1: as the paper says; 0: as linear scaling.
+    /// 1: as in the paper; 0: linear scaling.
     weight: f64,
-    /// Turns within the original context from which on a pair keeps its angle.
+    /// Pairs with at least this many turns within the original context keep their angle.
     beta_fast: f64,
-    /// Turns within the original context below which a pair's angle is divided.
+    /// Angles of pairs with fewer turns within the original context are divided.
     beta_slow: f64,
 }
 
 impl Scaling {
     fn read(keys: &Keys<'_>, hparams: &Hparams) -> Result<Self, LoadError> {
-        // Files from before `rope.scaling` have one key, which means linear scaling; so does a factor without a type.
+        // Old files have only `rope.scale_linear`. A factor without a type means linear scaling too.
         let factor = match keys.positive("rope.scaling.factor")? {
             Some(factor) => Some(factor),
             None => keys.positive("rope.scale_linear")?,
@@ -135,7 +135,7 @@ impl Scaling {
         let yarn = match kind {
             "none" | "linear" | "longrope" => None,
             "yarn" => Some(Yarn {
-                // Files say a negative number for what is not set.
+                // A negative number means that the key is not set.
                 weight: keys
                     .f32("rope.scaling.yarn_ext_factor")?
                     .filter(|&x| (0.0..=1.0).contains(&x))
@@ -162,9 +162,9 @@ impl Scaling {
         yarn * self.attention_factor
     }
 
-    /// The share of each pair's own angle that is kept.
+    /// Returns the fraction of each pair's unscaled angle that is kept.
     fn ramp(&self, dims: usize, base: f64) -> impl Fn(usize) -> f64 {
-        // The pair that turns so many times within the original context.
+        // The pair with this number of turns within the original context.
         let context = self.original_context as f64;
         let pair = move |turns: f64| dims as f64 * (context / (turns * TAU)).ln() / (2.0 * base.ln());
         let bounds = self.yarn.as_ref().map(|yarn| {

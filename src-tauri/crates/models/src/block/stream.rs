@@ -1,7 +1,7 @@
-//! The residual stream, and how a block's parts read from it and add to it.
+//! The residual stream, and how the parts of a block read from it and add to it.
 //!
-//! A part normalises what it reads (Xiong et al., arXiv 2002.04745), or what it adds (OLMo 2, arXiv 2501.00656), or both
-//! (Gemma 2, arXiv 2408.00118); what it adds may be scaled (Granite).
+//! A part normalises its input (Xiong et al., arXiv 2002.04745), its output (OLMo 2, arXiv 2501.00656), or both (Gemma
+//! 2, arXiv 2408.00118). The output may be scaled (Granite).
 
 use cairn_tensor::{BufferId, Op};
 
@@ -9,25 +9,25 @@ use super::Norm;
 use crate::build::Builder;
 use crate::hparams::Hparams;
 
-/// The activations of a transformer block, used again in every layer.
+/// Activations of a transformer block, reused in every layer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stream {
     /// The residual stream, `[rows, embedding]`.
     pub(crate) residual: BufferId,
-    /// What a part reads from the stream, normalised, and then what it adds to it; `[rows, embedding]`.
+    /// The normalised input of a part, then its output; `[rows, embedding]`.
     pub(crate) branch: BufferId,
     norms: Norms,
-    /// Factor on what is added.
+    /// Factor of the output of parts.
     scale: Option<f32>,
     norm: Norm,
 }
 
-/// Where a part normalises.
+/// Positions of norms in a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Norms {
-    /// What it reads.
+    /// Its input.
     Before,
-    /// What it adds.
+    /// Its output.
     After,
     /// Both.
     Both,
@@ -42,13 +42,13 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) const ATTENTION: Self = Self { before: "attn_norm", after: "post_attention_norm" };
-    /// The MLP of models that name its norm after what stands before it.
+    /// The MLP of models that name its norm after the preceding part.
     pub(crate) const MLP_AFTER_ATTENTION: Self = Self { before: "post_attention_norm", after: "post_ffw_norm" };
     pub(crate) const MLP: Self = Self { before: "ffn_norm", after: "post_ffw_norm" };
 }
 
 impl Stream {
-    /// A stream from which parts read normalised, and to which they add as it is.
+    /// Creates a stream whose parts normalise their input.
     pub(crate) fn new(b: &mut Builder<'_>, hparams: &Hparams) -> Self {
         let width = hparams.embedding_length;
         let norm = Norm::new(hparams);
@@ -63,7 +63,7 @@ impl Stream {
         Self { scale, ..self }
     }
 
-    /// Begins a part: the buffer that it reads.
+    /// Begins a part and returns its input buffer.
     pub(crate) fn enter(&self, b: &mut Builder<'_>, part: Part, layer: usize) -> BufferId {
         match self.norms {
             Norms::Before | Norms::Both => {
@@ -74,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// Ends a part: adds the branch to the residual stream.
+    /// Ends a part: adds its output to the residual stream.
     pub(crate) fn leave(&self, b: &mut Builder<'_>, part: Part, layer: usize) {
         if matches!(self.norms, Norms::After | Norms::Both) {
             self.norm.push(b, &format!("blk.{layer}.{}", part.after), self.branch, self.branch);

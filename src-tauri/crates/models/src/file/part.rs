@@ -1,4 +1,4 @@
-//! One file of a model: opened, mapped, its head read, and watched.
+//! One file of a model: open, mapped, and checked for changes.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -9,10 +9,10 @@ use std::time::SystemTime;
 use cairn_gguf::Gguf;
 use cairn_tensor::Bytes;
 
-use crate::error::{OpenError, Vanished};
+use crate::error::{FileChangedError, OpenError};
 use crate::mapping::Mapping;
 
-/// A file's bytes, and where they came from.
+/// Bytes of a file, and their origin.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) path: PathBuf,
@@ -27,7 +27,7 @@ pub(super) struct Mapped {
     pub(super) opened: Stamp,
 }
 
-/// What a file's metadata tell about its content.
+/// Size and modification time of a file, which change with its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) len: u64,
@@ -35,59 +35,59 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
+    fn from_metadata(metadata: &Metadata) -> Self {
         Self { len: metadata.len(), modified: metadata.modified().ok() }
     }
 }
 
 impl Part {
-    /// Maps a file and reads its head. Tensors are not read.
+    /// Maps a file and reads its header. Tensors are not read.
     pub(super) fn open(path: &Path) -> Result<(Self, Gguf), OpenError> {
-        let named = || path.to_path_buf();
-        let refused = |source: io::Error| match source.kind() {
-            io::ErrorKind::NotFound => OpenError::Missing { path: named() },
-            _ => OpenError::Io { path: named(), source },
+        let owned = || path.to_path_buf();
+        let io_error = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => OpenError::Missing { path: owned() },
+            _ => OpenError::Io { path: owned(), source },
         };
-        // Asked before opening, since to open a pipe waits for its other end.
-        let kind = std::fs::metadata(path).map_err(refused)?.file_type();
+        // Checked before opening, because opening a pipe blocks until its other end is opened.
+        let kind = std::fs::metadata(path).map_err(io_error)?.file_type();
         if kind.is_dir() {
-            return Err(OpenError::Directory { path: named() });
+            return Err(OpenError::Directory { path: owned() });
         }
         if !kind.is_file() {
-            return Err(OpenError::NotAFile { path: named() });
+            return Err(OpenError::NotAFile { path: owned() });
         }
-        let file = open_shared(path).map_err(refused)?;
-        let opened = Stamp::of(&file.metadata().map_err(refused)?);
+        let file = open_shared(path).map_err(io_error)?;
+        let opened = Stamp::from_metadata(&file.metadata().map_err(io_error)?);
         if opened.len == 0 {
-            return Err(OpenError::Empty { path: named() });
+            return Err(OpenError::Empty { path: owned() });
         }
-        let mapping = Arc::new(Mapping::new(&file).map_err(refused)?);
+        let mapping = Arc::new(Mapping::new(&file).map_err(io_error)?);
         let bytes = Bytes::new(Arc::clone(&mapping) as _);
-        let part = Self { path: named(), bytes, mapped: Some(Mapped { file, mapping, opened }) };
+        let part = Self { path: owned(), bytes, mapped: Some(Mapped { file, mapping, opened }) };
         let parsed = Gguf::parse(&part.bytes);
-        // Zeros in the place of a page that is gone would be blamed on the format.
+        // Zeros of an unreadable page would be reported as a format error.
         part.check()?;
-        let gguf = parsed.map_err(|source| OpenError::Gguf { path: named(), source })?;
+        let gguf = parsed.map_err(|source| OpenError::Gguf { path: owned(), source })?;
         Ok((part, gguf))
     }
 
-    /// Says whether the file is still what was opened.
-    pub(super) fn check(&self) -> Result<(), Vanished> {
+    /// Checks that the file is unchanged.
+    pub(super) fn check(&self) -> Result<(), FileChangedError> {
         let Some(mapped) = &self.mapped else { return Ok(()) };
-        let vanished = |why: String| Err(Vanished { path: self.path.clone(), why });
-        match mapped.file.metadata().as_ref().map(Stamp::of) {
-            Err(error) => vanished(error.to_string()),
+        let changed = |reason: String| Err(FileChangedError { path: self.path.clone(), reason });
+        match mapped.file.metadata().as_ref().map(Stamp::from_metadata) {
+            Err(error) => changed(error.to_string()),
             Ok(now) if now.len != mapped.opened.len => {
-                vanished(format!("it had {} bytes and has {}", mapped.opened.len, now.len))
+                changed(format!("it had {} bytes and has {}", mapped.opened.len, now.len))
             }
-            Ok(now) if now != mapped.opened => vanished("it was written to".to_owned()),
-            Ok(_) if mapped.mapping.poisoned() => vanished("a part of it could not be read".to_owned()),
+            Ok(now) if now != mapped.opened => changed("it was written to".to_owned()),
+            Ok(_) if mapped.mapping.is_poisoned() => changed("a part of it could not be read".to_owned()),
             Ok(_) => Ok(()),
         }
     }
 }
 
-/// Opens for reading; on Windows so that nobody can write meanwhile.
+/// Opens for reading. On Windows no other process can write meanwhile.
 fn open_shared(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true);

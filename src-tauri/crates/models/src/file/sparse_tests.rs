@@ -1,4 +1,4 @@
-//! Files beyond 4 GiB, where an offset of 32 bits would wrap around. They are holes for the most part and take no disk.
+//! Files larger than 4 GiB, where a 32-bit offset would overflow. They are sparse and use little disk.
 
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -9,8 +9,8 @@ use super::*;
 
 const GIB: u64 = 1 << 30;
 
-/// Tensors of bytes, in the file's order: small ones of which each byte is written, around holes that lead over 4 GiB and far
-/// beyond it.
+/// Tensors in the order of the file: small tensors that are written completely, and sparse tensors that reach beyond 4
+/// GiB.
 const TENSORS: &[(&str, u64)] = &[
     ("first", 4096),
     ("up to 4 GiB", 4 * GIB - 4 * 4096),
@@ -21,25 +21,25 @@ const TENSORS: &[(&str, u64)] = &[
     ("another hole", 3 * GIB),
     ("last", 4096),
 ];
-/// Of longer tensors only this many bytes at each end are written and read.
+/// Of large tensors only this many bytes at each end are written and read.
 const END_BYTES: u64 = 64;
 
-/// The byte at an offset: it differs from that 4 GiB before, and so do those of the offsets beside it.
+/// Returns the byte at an offset. It differs from the byte 4 GiB before and from its neighbours.
 fn byte(offset: u64) -> u8 {
     (offset ^ (offset >> 32).wrapping_mul(101)) as u8 | 1
 }
 
-/// The parts of a tensor that are written: the two halves of a short one, else both ends.
+/// Returns the written ranges of a tensor: both halves of a small one, else both ends.
 fn written(offset: u64, bytes: u64) -> [std::ops::Range<u64>; 2] {
     let end_bytes = if bytes <= 8 * 4096 { bytes / 2 } else { END_BYTES };
     [offset..offset + end_bytes, offset + bytes - end_bytes..offset + bytes]
 }
 
-/// Writes the file, and checks that it takes next to no disk.
+/// Writes the file, and checks that it uses little disk.
 fn write(path: &Path) -> u64 {
     let mut writer = Writer::default();
     for (name, bytes) in TENSORS {
-        writer.tensor_from(*name, DType::I8, &[*bytes], |_| Ok(())).expect("the tensor is sound");
+        writer.tensor_from(*name, DType::I8, &[*bytes], |_| Ok(())).expect("the tensor is valid");
     }
     let (head, len) = writer.head();
     let gguf = Gguf::parse_header(&head, len).expect("a written head is read");
@@ -61,7 +61,7 @@ fn write(path: &Path) -> u64 {
 }
 
 #[test]
-fn every_tensor_beyond_4_gib_is_read_where_it_is() {
+fn tensors_beyond_4_gib_are_read_correctly() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("long.gguf");
     let len = write(&path);
@@ -70,7 +70,7 @@ fn every_tensor_beyond_4_gib_is_read_where_it_is() {
     assert!(len > 12 * GIB, "{len} bytes are not far beyond 4 GiB");
     let mut crossing = 0;
     for (tensor, (name, bytes)) in file.gguf().tensors().iter().zip(TENSORS) {
-        assert_eq!((tensor.name.as_str(), tensor.bytes), (*name, *bytes), "the table is as it was written");
+        assert_eq!((tensor.name.as_str(), tensor.bytes), (*name, *bytes), "the tensor table is unchanged");
         let read = file.tensor_bytes(tensor);
         assert_eq!(read.len() as u64, *bytes, "{name}: all its bytes");
         for range in written(tensor.offset, tensor.bytes) {
@@ -90,12 +90,12 @@ fn every_tensor_beyond_4_gib_is_read_where_it_is() {
             (tensor.offset..).map(|offset| f32::from(byte(offset) as i8)).take(row.len()).collect();
         assert_eq!(row, expected, "{name}: its first elements");
     }
-    assert_eq!(crossing, 1, "one tensor lies across 4 GiB");
-    file.check().expect("reading has met no page that was gone");
+    assert_eq!(crossing, 1, "one tensor crosses 4 GiB");
+    file.check().expect("no page is lost");
 }
 
 #[test]
-fn a_byte_too_few_beyond_4_gib_is_noticed() {
+fn truncated_file_beyond_4_gib_is_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder can be made");
     let path = folder.path().join("long.gguf");
     let len = write(&path);
@@ -103,7 +103,7 @@ fn a_byte_too_few_beyond_4_gib_is_noticed() {
     for short in [len - 1, len - 4 * GIB, 4096] {
         file.set_len(short).expect("it can be cut");
         let error = ModelFile::open(&path).expect_err("tensors are missing").to_string();
-        let said = error.contains("tensor `") && error.ends_with(&format!("the file has {short} bytes"));
-        assert!(said, "cut to {short} bytes: {error}");
+        let is_reported = error.contains("tensor `") && error.ends_with(&format!("the file has {short} bytes"));
+        assert!(is_reported, "cut to {short} bytes: {error}");
     }
 }

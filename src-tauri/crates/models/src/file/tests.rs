@@ -1,4 +1,4 @@
-//! Files that are not models, and models whose files change while they are open.
+//! Invalid files, and model files that change while they are open.
 
 use std::fs;
 use std::fs::OpenOptions;
@@ -9,7 +9,7 @@ use cairn_gguf::{DType, Writer};
 
 use super::*;
 
-/// The size of the one tensor: many pages of any size in use.
+/// Size of the only tensor: many pages of any size.
 const TENSOR_BYTES: usize = 1 << 20;
 
 struct Scene {
@@ -18,12 +18,12 @@ struct Scene {
 }
 
 impl Scene {
-    /// A folder with a model of one tensor, all bytes 1.
+    /// Creates a folder with a model of one tensor, all bytes 1.
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder can be made");
         let path = folder.path().join("model.gguf");
         let mut writer = Writer::default();
-        writer.tensor("t", DType::I8, &[TENSOR_BYTES as u64], vec![1; TENSOR_BYTES]).expect("the tensor is sound");
+        writer.tensor("t", DType::I8, &[TENSOR_BYTES as u64], vec![1; TENSOR_BYTES]).expect("the tensor is valid");
         fs::write(&path, writer.finish()).expect("the file can be written");
         Self { folder, path }
     }
@@ -44,7 +44,7 @@ impl Scene {
             .expect("the file can be cut");
     }
 
-    /// What opening says, without the folder.
+    /// Returns the error of opening, without the folder.
     fn refusal(&self, path: &Path) -> String {
         let error = ModelFile::open(path).expect_err("this is no model");
         error.to_string().replace(&format!("{}", self.folder.path().display()), "DIR")
@@ -56,12 +56,12 @@ fn sum(file: &ModelFile) -> u64 {
     file.tensor_bytes(tensor).iter().map(|&byte| u64::from(byte)).sum()
 }
 
-fn check(file: &ModelFile, why: Option<&str>) {
-    assert_eq!(file.check().err().map(|vanished| vanished.why), why.map(str::to_owned), "what the check notices");
+fn check(file: &ModelFile, reason: Option<&str>) {
+    assert_eq!(file.check().err().map(|error| error.reason), reason.map(str::to_owned), "the detected change");
 }
 
 #[test]
-fn paths_that_are_no_models_are_refused_by_what_they_are() {
+fn invalid_paths_are_refused_with_reason() {
     let scene = Scene::new();
     let put = |name: &str, bytes: &[u8]| {
         let path = scene.folder.path().join(name);
@@ -81,18 +81,18 @@ fn paths_that_are_no_models_are_refused_by_what_they_are() {
 }
 
 #[test]
-fn an_untouched_file_stays_good_and_so_does_a_deleted_one() {
+fn unchanged_and_deleted_files_stay_valid() {
     let scene = Scene::new();
     let file = scene.open();
     assert_eq!(sum(&file), TENSOR_BYTES as u64, "all ones");
     check(&file, None);
     fs::remove_file(&scene.path).expect("it can be deleted");
-    assert_eq!(sum(&file), TENSOR_BYTES as u64, "a deleted file lives as long as it is open");
+    assert_eq!(sum(&file), TENSOR_BYTES as u64, "a deleted file exists while it is open");
     check(&file, None);
 }
 
 #[test]
-fn a_written_file_is_noticed() {
+fn overwritten_file_is_detected() {
     let scene = Scene::new();
     let file = scene.open();
     let mut other = OpenOptions::new().write(true).open(&scene.path).expect("it can be opened");
@@ -104,7 +104,7 @@ fn a_written_file_is_noticed() {
 mod cut {
     use super::*;
 
-    /// Cuts the file and reads all of the mapping.
+    /// Truncates the file and reads the whole mapping.
     fn after_cut(len: impl FnOnce(u64) -> u64) -> (Scene, ModelFile, u64) {
         let scene = Scene::new();
         let file = scene.open();
@@ -114,13 +114,13 @@ mod cut {
     }
 
     #[test]
-    fn reading_beyond_the_end_gives_zeros_and_is_noticed() {
+    fn reads_beyond_truncation_give_zeros_and_are_detected() {
         let (scene, file, total) = after_cut(|_| 0);
         assert_eq!(total, 0, "nothing is left");
         let why = format!("it had {} bytes and has 0", file.len_bytes());
         check(&file, Some(&why));
 
-        // Whoever restores size and time cannot restore what was read.
+        // Restoring size and time does not restore the bytes that were read.
         let opened = file.parts[0].mapped.as_ref().expect("it is mapped").opened;
         scene.cut(opened.len);
         let other = OpenOptions::new().write(true).open(&scene.path).expect("it can be opened");
@@ -129,30 +129,30 @@ mod cut {
     }
 
     #[test]
-    fn a_cut_inside_the_last_page_is_noticed_without_a_fault() {
+    fn truncation_inside_last_page_is_detected_without_fault() {
         let (_scene, file, total) = after_cut(|len| len - 1);
         assert!(total >= TENSOR_BYTES as u64 - 1, "the rest of the page is still there");
         check(&file, Some(&format!("it had {} bytes and has {}", file.len_bytes(), file.len_bytes() - 1)));
     }
 
     #[test]
-    fn threads_that_read_while_the_file_is_cut_all_go_on() {
+    fn threads_survive_truncation_while_reading() {
         let scene = Scene::new();
         let (file, untouched) = (scene.open(), Scene::new().open());
         std::thread::scope(|scope| {
             let readers: Vec<_> = (0..4).map(|_| scope.spawn(|| (0..40).map(|_| sum(&file)).min())).collect();
             scene.cut(4096);
             for reader in readers {
-                assert!(reader.join().expect("no reader dies").is_some(), "every reader ends");
+                assert!(reader.join().expect("no reader panics").is_some(), "every reader finishes");
             }
         });
-        assert!(file.check().is_err(), "the cut is noticed");
-        assert_eq!(sum(&untouched), TENSOR_BYTES as u64, "another mapping is as it was");
+        assert!(file.check().is_err(), "the truncation is detected");
+        assert_eq!(sum(&untouched), TENSOR_BYTES as u64, "another mapping is unchanged");
         check(&untouched, None);
     }
 
     #[test]
-    fn a_mapping_in_the_place_of_a_poisoned_one_starts_clean() {
+    fn new_mapping_in_reused_slot_is_not_poisoned() {
         let (_scene, file, _) = after_cut(|_| 0);
         drop(file);
         for _ in 0..4 {

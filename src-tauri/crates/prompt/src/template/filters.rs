@@ -1,19 +1,19 @@
-//! The engine's filters and the methods of Python's texts and lists, asked about before they run and charged after.
+//! Filters of the engine and methods of Python's texts and lists. Each call is charged before and after it runs.
 
 use minijinja::value::{Rest, Value, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State, filters};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::budget::{charge_list, charge_text, charge_through, exceeded, returned};
+use super::budget::{charge_list, charge_text, charge_traversal, check_returned, exceeded};
 use super::python;
 
-/// Widths, counts and precisions that a template may ask for.
+/// Maximum width, count or precision in an argument.
 const MAX_NUMBER: i128 = 10_000;
 
-/// Sets the environment's filters and methods.
+/// Registers the filters and methods.
 pub(super) fn add_to(environment: &mut Environment<'static>) {
-    // Those that can go through all of a value, make more than they are given, or order values.
-    let watched = [
+    // Filters that can traverse a whole value, return more than their input, or sort.
+    let charged = [
         ("batch", Value::from_function(filters::batch)),
         ("dictsort", Value::from_function(filters::dictsort)),
         ("format", Value::from_function(filters::format)),
@@ -34,15 +34,15 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
         ("sum", Value::from_function(filters::sum)),
         ("unique", Value::from_function(filters::unique)),
     ];
-    for (name, filter) in watched {
+    for (name, filter) in charged {
         environment.add_filter(name, move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args: Vec<Value> = args.into_values();
-            ask(state, name, &args)?;
+            charge_call(state, name, &args)?;
             let result = filter.call(state, &args)?;
-            returned(state, result)
+            check_returned(state, result)
         });
     }
-    // Not Jinja's, or made for debugging.
+    // Not part of Jinja, or for debugging.
     for name in ["chain", "pprint", "zip"] {
         environment.remove_filter(name);
     }
@@ -55,20 +55,23 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.set_unknown_method_callback(|state, value, method, args| {
         let mut all = vec![value.clone()];
         all.extend_from_slice(args);
-        ask(state, method, &all)?;
+        charge_call(state, method, &all)?;
         unknown_method_callback(state, value, method, args)
     });
 }
 
-/// Whether a filter or method may be called with these arguments, of which the first is what it is applied to.
-fn ask(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
+/// Charges a call of a filter or method, or rejects it. The first argument is the value that it is applied to.
+fn charge_call(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Error> {
     for argument in args {
-        charge_through(state, argument)?;
+        charge_traversal(state, argument)?;
     }
     let Some((subject, rest)) = args.split_first() else { return Ok(()) };
     for number in rest.iter().filter(|value| value.is_integer()) {
         if i128::try_from(number.clone()).is_ok_and(|number| number.abs() > MAX_NUMBER) {
-            return Err(Error::new(ErrorKind::InvalidOperation, format!("{name}: a number is too large")));
+            return Err(Error::new(
+                ErrorKind::InvalidOperation,
+                format!("{name}: a number argument exceeds {MAX_NUMBER}"),
+            ));
         }
     }
     let text = |index: usize| rest.get(index).and_then(Value::as_str);
@@ -88,10 +91,10 @@ fn ask(state: &mut State<'_, '_>, name: &str, args: &[Value]) -> Result<(), Erro
             let width = text(0).map_or(width, str::len);
             charge_text(state, subject.len() + subject.lines().count().saturating_mul(width))?;
         }
-        // The method's subject is the separator, the filter's the list.
+        // The method is called on the separator, the filter on the list.
         ("join", Some(separator)) => charge_join(state, rest.first(), separator)?,
         ("join", None) => charge_join(state, Some(subject), text(0).unwrap_or_default())?,
-        // These make a list of a text's characters or parts.
+        // The others may create a list of a text's characters or parts.
         ("replace" | "round", None) => {}
         (_, Some(subject)) => charge_list(state, subject.len())?,
         _ => {}
@@ -108,5 +111,5 @@ fn charge_join(state: &mut State<'_, '_>, list: Option<&Value>, separator: &str)
     Ok(())
 }
 
-/// What an item that is no text may take when it is joined; what is larger is charged by the result.
+/// Assumed size of a joined item that is not a text. Larger items are charged with the result.
 const ITEM_BYTES: usize = 32;

@@ -1,21 +1,22 @@
 //! Chat templates in the language of Go's `text/template`, as Ollama's library carries them.
 //!
-//! The engine is the crate `gotmpl`. What is Ollama's own lies here: which values a template finds ([`values`]), which functions
-//! ([`functions`]), how messages are gathered, and how a template without a loop over messages is run once for each exchange
-//! (`.System`, `.Prompt`, `.Response`), the last time only up to `.Response`, where the model goes on.
+//! The engine is the crate `gotmpl`. This module adds what is specific to Ollama: the values ([`values`]) and functions
+//! ([`functions`]) of a template, and the merging of messages. A template without a loop over messages runs once per
+//! exchange (`.System`, `.Prompt`, `.Response`); the last run ends at `.Response`, where the model continues.
 //!
 //! Spec: <https://pkg.go.dev/text/template>, <https://docs.ollama.com/modelfile#template>.
 //!
-//! **Invariant:** the tree that is run has a step before every node, so that a rendering ends and errors have a line.
+//! **Invariant:** the executed tree has a step action before every node, so that a rendering ends and errors have a
+//! line. The syntax tree is public API of `gotmpl`.
 //!
-//! | module | what |
+//! | module | content |
 //! |---|---|
-//! | `structure` | blocks are ended and not too deep |
-//! | `tree` | walks over the parsed template |
+//! | `structure` | checks that blocks are closed and not too deep |
+//! | `tree` | analysis and rewriting of the syntax tree |
 //! | `values` | the conversation as values |
-//! | `functions` | what a template may call |
-//! | `text` | how Go prints and writes JSON |
-//! | `budget` | what one rendering may use |
+//! | `functions` | functions of templates |
+//! | `text` | Go's printing and JSON encoding |
+//! | `budget` | limits of one rendering |
 
 mod budget;
 mod functions;
@@ -32,28 +33,28 @@ use std::sync::Arc;
 use gotmpl::parse::{ListNode, Parser};
 use gotmpl::{MissingKey, TemplateError, Value};
 
-use super::{Capabilities, Engine, Error, Render};
+use super::{Capabilities, Engine, Error, RenderInput};
 use crate::message::Message;
 use budget::{Budget, Output};
-use text::Printed;
+use text::JsonTexts;
 
-/// Bytes of a template; the largest published ones have ten thousand. A short action is a thousand bytes of tree, and a rendering
-/// has its own copy.
+/// Maximum size of a template; the largest published ones have 10,000 bytes. A short action takes 1,000 bytes of tree,
+/// and every rendering copies the tree.
 const MAX_SOURCE_BYTES: usize = 128 << 10;
-/// The name of the template itself among those that it defines; one of the same name gives way.
+/// Name of the main template among the defined ones. A definition of this name is overwritten.
 const MAIN: &str = " main";
-/// The name of the template up to where the model's answer begins.
+/// Name of the main template up to the model's answer.
 const UNTIL_RESPONSE: &str = " until response";
 
-/// A template, parsed once.
+/// Parsed template.
 #[derive(Debug)]
 pub(super) struct Go {
     main: ListNode,
-    /// The template up to where the model's answer begins.
+    /// The main template up to the model's answer.
     until_response: ListNode,
-    /// What it defines, by name.
+    /// Defined templates by name.
     defined: BTreeMap<String, ListNode>,
-    /// Whether it goes through the messages by itself.
+    /// Whether the template reads `.Messages`.
     has_messages: bool,
     capabilities: Capabilities,
     tags: (String, String),
@@ -69,15 +70,14 @@ impl Go {
             return Err(Error::TooLarge { what: "source" });
         }
         structure::check(source)?;
-        let read = || Parser::new(source, "{{", "}}")?.parse();
-        let broken_off = || Error::Syntax { reason: "the template engine broke off".to_owned() };
-        let (main, defines) =
-            panic::catch_unwind(AssertUnwindSafe(read)).map_err(|_| broken_off())?.map_err(invalid)?;
+        let parse = || Parser::new(source, "{{", "}}")?.parse();
+        let panicked = || Error::Syntax { reason: "the template engine panicked".to_owned() };
+        let (main, defines) = panic::catch_unwind(AssertUnwindSafe(parse)).map_err(|_| panicked())?.map_err(invalid)?;
         let mut defined: BTreeMap<String, ListNode> = BTreeMap::new();
         for define in defines {
             let name = define.name.to_string();
-            // An empty definition does not replace one that is not; two that are not contradict each other.
-            match defined.get(&name).filter(|known| !known.is_empty_tree()) {
+            // An empty definition never replaces another one. Two non-empty definitions are an error.
+            match defined.get(&name).filter(|body| !body.is_empty_tree()) {
                 Some(_) if define.body.is_empty_tree() => {}
                 Some(_) => {
                     let line = define.pos.line;
@@ -86,90 +86,90 @@ impl Go {
                 None => drop(defined.insert(name, define.body)),
             }
         }
-        let mut mentioned = tree::mentioned(&main);
+        let mut field_names = tree::field_names(&main);
         tree::check(&main)?;
         for body in defined.values() {
             tree::check(body)?;
-            mentioned.extend(tree::mentioned(body));
+            field_names.extend(tree::field_names(body));
         }
-        let has = |name: &str| mentioned.contains(name);
+        let has = |name: &str| field_names.contains(name);
         let main = if has("messages") || has("response") { main } else { tree::with_response(main) };
         let tags = tree::thinking_tags(&main);
-        let answers = ["eq .Role \"tool\"", "tool_response", "TOOL_RESULTS"];
+        let result_marks = ["eq .Role \"tool\"", "tool_response", "TOOL_RESULTS"];
         Ok(Self {
             has_messages: has("messages"),
             capabilities: Capabilities {
                 tools: has("tools"),
-                tool_results: has("tools") && has("toolcalls") && answers.iter().any(|text| source.contains(text)),
+                tool_results: has("tools") && has("toolcalls") && result_marks.iter().any(|text| source.contains(text)),
                 thinking: !tags.0.is_empty() && !tags.1.is_empty(),
                 insert: has("suffix"),
             },
             tags,
-            until_response: tree::watched(tree::cut(&main)),
-            main: tree::watched(main),
-            defined: defined.into_iter().map(|(name, body)| (name, tree::watched(body))).collect(),
+            until_response: tree::instrument(tree::until_response(&main)),
+            main: tree::instrument(main),
+            defined: defined.into_iter().map(|(name, body)| (name, tree::instrument(body))).collect(),
         })
     }
 
-    /// Runs the template once for each exchange.
-    fn exchanges(&self, messages: &[Cow<'_, Message>], input: &Render<'_>) -> Result<String, Error> {
-        let mut run = Run::new(self, Printed::default(), input);
-        let mut slots = Slots::default();
+    /// Runs the template once per exchange.
+    fn exchanges(&self, messages: &[Cow<'_, Message>], input: &RenderInput<'_>) -> Result<String, Error> {
+        let mut rendering = Rendering::new(self, JsonTexts::default(), input);
+        let mut exchange = Exchange::default();
         for message in messages {
             let content = message.content.as_str();
             match message.role.as_str() {
                 "system" => {
-                    if !slots.prompt.is_empty() || !slots.response.is_empty() {
-                        run.run(MAIN, &slots.values(input))?;
-                        slots = Slots::default();
+                    if !exchange.prompt.is_empty() || !exchange.response.is_empty() {
+                        rendering.run(MAIN, &exchange.values(input))?;
+                        exchange = Exchange::default();
                     }
-                    slots.system = content;
+                    exchange.system = content;
                 }
                 "user" => {
-                    if !slots.response.is_empty() {
-                        run.run(MAIN, &slots.values(input))?;
-                        slots = Slots::default();
+                    if !exchange.response.is_empty() {
+                        rendering.run(MAIN, &exchange.values(input))?;
+                        exchange = Exchange::default();
                     }
-                    slots.prompt = content;
+                    exchange.prompt = content;
                 }
-                "assistant" => slots.response = content,
+                "assistant" => exchange.response = content,
                 _ => {}
             }
         }
-        run.run(UNTIL_RESPONSE, &slots.values(input))?;
-        Ok(run.text)
+        rendering.run(UNTIL_RESPONSE, &exchange.values(input))?;
+        Ok(rendering.text)
     }
 }
 
 impl Engine for Go {
-    fn render(&self, input: &Render<'_>) -> Result<String, Error> {
-        let messages = gathered(input.messages);
+    fn render(&self, input: &RenderInput<'_>) -> Result<String, Error> {
+        let messages = merged(input.messages);
         if !self.has_messages {
             return self.exchanges(&messages, input);
         }
         let system = input.messages.iter().filter(|message| message.role == "system");
         let system: Vec<&str> = system.map(|message| message.content.as_str()).collect();
-        let mut printed = Printed::default();
-        let values: Vec<Value> = messages.iter().map(|message| values::message(message, &mut printed)).collect();
-        let tools = values::tools(input.tools, &mut printed);
-        let own = [
+        let mut json_texts = JsonTexts::default();
+        let values: Vec<Value> = messages.iter().map(|message| values::message(message, &mut json_texts)).collect();
+        let tools = values::tools(input.tools, &mut json_texts);
+        let entries = [
             ("System", Value::from(system.join("\n\n"))),
             ("Messages", Value::from(values)),
             ("Tools", tools),
             ("Response", Value::from("")),
         ];
-        let data = values::map(own.into_iter().chain(values::thinking(input)));
-        let mut run = Run::new(self, printed, input);
-        run.run(MAIN, &data)?;
-        Ok(run.text)
+        let data = values::map(entries.into_iter().chain(values::thinking(input)));
+        let mut rendering = Rendering::new(self, json_texts, input);
+        rendering.run(MAIN, &data)?;
+        Ok(rendering.text)
     }
 
-    fn insert(&self, prompt: &str, suffix: &str, input: &Render<'_>) -> Result<String, Error> {
-        let own = [("Prompt", Value::from(prompt)), ("Suffix", Value::from(suffix)), ("Response", Value::from(""))];
-        let data = values::map(own.into_iter().chain(values::thinking(input)));
-        let mut run = Run::new(self, Printed::default(), input);
-        run.run(MAIN, &data)?;
-        Ok(run.text)
+    fn insert(&self, prompt: &str, suffix: &str, input: &RenderInput<'_>) -> Result<String, Error> {
+        let entries = [("Prompt", Value::from(prompt)), ("Suffix", Value::from(suffix)), ("Response", Value::from(""))];
+        let data = values::map(entries.into_iter().chain(values::thinking(input)));
+        let mut rendering = Rendering::new(self, JsonTexts::default(), input);
+        rendering.run(MAIN, &data)?;
+        Ok(rendering.text)
     }
 
     fn capabilities(&self) -> Capabilities {
@@ -181,21 +181,21 @@ impl Engine for Go {
     }
 }
 
-/// One rendering, which may run the template many times.
-struct Run {
+/// State of one rendering, which may run the template many times.
+struct Rendering {
     template: gotmpl::Template,
     budget: Arc<Budget>,
     text: String,
 }
 
-impl Run {
-    /// Makes a rendering ready. The values that `printed` knows must outlive it.
-    fn new(go: &Go, printed: Printed, input: &Render<'_>) -> Self {
+impl Rendering {
+    /// Prepares a rendering. The values in `json_texts` must outlive it.
+    fn new(go: &Go, json_texts: JsonTexts, input: &RenderInput<'_>) -> Self {
         let budget = Arc::new(Budget::default());
         let empty = gotmpl::Template::new("")
             .missing_key(MissingKey::ZeroValue)
             .max_range_iters(budget::MAX_TURNS)
-            .funcs(functions::all(Arc::clone(&budget), printed, input.now));
+            .funcs(functions::function_map(Arc::clone(&budget), json_texts, input.now));
         let defined =
             go.defined.iter().fold(empty, |template, (name, body)| template.add_parse_tree(name, body.clone()));
         let template =
@@ -203,11 +203,11 @@ impl Run {
         Self { template, budget, text: String::new() }
     }
 
-    /// Runs a tree, whose text comes behind that of the runs before.
+    /// Runs a tree and appends its output.
     fn run(&mut self, tree: &str, data: &Value) -> Result<(), Error> {
         let mut output = Output { text: &mut self.text, budget: &self.budget };
-        let ran = || self.template.execute_template_fmt(&mut output, tree, data);
-        match (panic::catch_unwind(AssertUnwindSafe(ran)), self.budget.exceeded()) {
+        let execute = || self.template.execute_template_fmt(&mut output, tree, data);
+        match (panic::catch_unwind(AssertUnwindSafe(execute)), self.budget.exceeded()) {
             (_, Some(what)) => Err(Error::TooLarge { what }),
             (Ok(Ok(())), None) => Ok(()),
             (Ok(Err(TemplateError::RangeIterLimit)), None) => Err(Error::TooLarge { what: "steps" }),
@@ -219,44 +219,44 @@ impl Run {
                 };
                 Err(Error::Failed { reason: format!("line {}: {what}", self.budget.line()) })
             }
-            (Err(_), None) => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
+            (Err(_), None) => Err(Error::Failed { reason: "the template engine panicked".to_owned() }),
         }
     }
 }
 
-/// One exchange.
+/// Values of one exchange.
 #[derive(Debug, Default)]
-struct Slots<'a> {
+struct Exchange<'a> {
     system: &'a str,
     prompt: &'a str,
     response: &'a str,
 }
 
-impl Slots<'_> {
-    fn values(&self, input: &Render<'_>) -> Value {
-        let own = [("System", self.system), ("Prompt", self.prompt), ("Response", self.response)];
-        values::map(own.map(|(name, text)| (name, Value::from(text))).into_iter().chain(values::thinking(input)))
+impl Exchange<'_> {
+    fn values(&self, input: &RenderInput<'_>) -> Value {
+        let entries = [("System", self.system), ("Prompt", self.prompt), ("Response", self.response)];
+        values::map(entries.map(|(name, text)| (name, Value::from(text))).into_iter().chain(values::thinking(input)))
     }
 }
 
-/// Messages with those of one role that follow each other made one, a blank line between their texts; tools' answers stay
-/// apart, because each belongs to a call.
-fn gathered(messages: &[Message]) -> Vec<Cow<'_, Message>> {
-    let mut gathered: Vec<Cow<'_, Message>> = Vec::new();
+/// Merges consecutive messages of one role, with a blank line between their texts. Tool results stay separate, because
+/// each belongs to a call.
+fn merged(messages: &[Message]) -> Vec<Cow<'_, Message>> {
+    let mut merged: Vec<Cow<'_, Message>> = Vec::new();
     for message in messages {
-        match gathered.last_mut() {
+        match merged.last_mut() {
             Some(last) if last.role == message.role && message.role != "tool" => {
                 let last = last.to_mut();
                 last.content.push_str("\n\n");
                 last.content.push_str(&message.content);
             }
-            _ => gathered.push(Cow::Borrowed(message)),
+            _ => merged.push(Cow::Borrowed(message)),
         }
     }
-    gathered
+    merged
 }
 
-/// The parser's error, with its line.
+/// Converts an error of the parser.
 fn invalid(error: TemplateError) -> Error {
     let reason = match error {
         TemplateError::Parse { line, message, .. } | TemplateError::Lex { line, message, .. } if line > 0 => {

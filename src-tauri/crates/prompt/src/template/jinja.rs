@@ -1,50 +1,51 @@
-//! Chat templates in Jinja, as models carry them in `tokenizer.chat_template`.
+//! Chat templates in Jinja, from the key `tokenizer.chat_template`.
 //!
-//! They are written for Python's Jinja2 as Hugging Face's `transformers` sets it up, so the engine here is made to agree with
-//! that: blocks are trimmed, nothing is escaped, values print the Python way ([`super::python`]), and strings have Python's
-//! methods. A template may refuse a conversation by `raise_exception`; its words are then the error.
+//! They are written for Python's Jinja2 as Hugging Face's `transformers` configures it: blocks are trimmed, nothing is
+//! escaped, values print as in Python ([`super::python`]), and strings have Python's methods. A template may reject a
+//! conversation with `raise_exception`; its message is then the error.
 
 use std::collections::BTreeMap;
 
 use minijinja::value::{Serde, Value};
 use minijinja::{Environment, ErrorKind};
 
-use super::{Capabilities, Engine, Error, Render, Think, budget, engine};
+use super::{Capabilities, Engine, Error, RenderInput, ThinkMode, budget, engine};
 
 /// The tags of models whose templates are in Jinja.
 const THINKING: (&str, &str) = ("<think>", "</think>");
 
-/// A Jinja template, checked once.
+/// Validated Jinja template.
 #[derive(Debug)]
 pub(super) struct Jinja {
     environment: Environment<'static>,
-    /// What the engine reads in the source's place.
-    readable: String,
+    /// The preprocessed source.
+    source_for_engine: String,
     capabilities: Capabilities,
 }
 
 impl Jinja {
-    /// Checks a template.
+    /// Validates a template.
     ///
     /// # Errors
     /// When it is not valid Jinja.
     pub(super) fn parse(source: &str) -> Result<Self, Error> {
         let invalid = |reason: String| Error::Syntax { reason };
-        let read = engine::readable(source).ok_or_else(|| invalid("the template engine broke off".to_owned()))?;
-        let readable = read.map_err(|error| match classify(&error) {
+        let preprocessed =
+            engine::preprocess(source).ok_or_else(|| invalid("the template engine panicked".to_owned()))?;
+        let source_for_engine = preprocessed.map_err(|error| match classify(&error) {
             too_large @ Error::TooLarge { .. } => too_large,
             _ => invalid(error.to_string()),
         })?;
-        Ok(Self { environment: engine::environment(), readable, capabilities: capabilities(source) })
+        Ok(Self { environment: engine::environment(), source_for_engine, capabilities: capabilities(source) })
     }
 }
 
 impl Engine for Jinja {
-    fn render(&self, input: &Render<'_>) -> Result<String, Error> {
-        match engine::render(&self.environment, &self.readable, context(input)) {
+    fn render(&self, input: &RenderInput<'_>) -> Result<String, Error> {
+        match engine::render(&self.environment, &self.source_for_engine, context(input)) {
             Some(Ok(text)) => Ok(text),
             Some(Err(error)) => Err(classify(&error)),
-            None => Err(Error::Failed { reason: "the template engine broke off".to_owned() }),
+            None => Err(Error::Failed { reason: "the template engine panicked".to_owned() }),
         }
     }
 
@@ -57,7 +58,7 @@ impl Engine for Jinja {
     }
 }
 
-/// What the text mentions.
+/// Detects features by words in the source.
 pub(super) fn capabilities(source: &str) -> Capabilities {
     let has = |text: &str| source.contains(text);
     let any = |texts: &[&str]| texts.iter().any(|text| has(text));
@@ -74,8 +75,8 @@ pub(super) fn capabilities(source: &str) -> Capabilities {
     }
 }
 
-/// The variables that `transformers` gives to a template.
-fn context(input: &Render<'_>) -> Value {
+/// Returns the variables that `transformers` passes to a template.
+fn context(input: &RenderInput<'_>) -> Value {
     let json = |value: &serde_json::Value| Value::from(Serde(value));
     let messages: Vec<Value> = input.messages.iter().map(|message| json(&message.to_json())).collect();
     let now = input.now;
@@ -89,23 +90,23 @@ fn context(input: &Render<'_>) -> Value {
         ("strftime_now", Value::from_function(move |format: String| now.strftime(&format))),
     ]);
     if let Some(think) = &input.thinking {
-        // Most templates ask for `enable_thinking`, DeepSeek's and Granite's for `thinking`.
-        let on = Value::from(*think != Think::Off);
+        // Most templates read `enable_thinking`, those of DeepSeek and Granite read `thinking`.
+        let on = Value::from(*think != ThinkMode::Off);
         variables.insert("enable_thinking", on.clone());
         variables.insert("thinking", on);
-        if let Think::Level(level) = think {
+        if let ThinkMode::Level(level) = think {
             variables.insert("reasoning_effort", Value::from(level.as_str()));
         }
     }
     Value::from_pairs(variables)
 }
 
-/// Tells a refusal from a failure, and a limit from both.
+/// Converts an engine error to a rejection, an exceeded limit, or a failure.
 fn classify(error: &minijinja::Error) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(inner) = cause {
-        if let Some(engine::Refusal(words)) = inner.downcast_ref() {
-            return Error::Refused { reason: words.clone() };
+        if let Some(engine::Refusal(message)) = inner.downcast_ref() {
+            return Error::Refused { reason: message.clone() };
         }
         if let Some(budget::Exceeded(what)) = inner.downcast_ref() {
             return Error::TooLarge { what };

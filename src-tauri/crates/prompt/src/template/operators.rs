@@ -1,17 +1,18 @@
-//! The operators that make texts and lists or go through them, as Python has them, charged to the rendering's budget.
+//! Python's operators on texts and lists, charged to the rendering's budget.
 //!
-//! A text that a template marked by `safe` stays marked when another is added to it, and the other is escaped for HTML: so does
-//! the class `Markup` of Python's markupsafe, and there are templates that show it.
+//! A text marked with `safe` stays marked after a concatenation, and the other operand is escaped for HTML, as in the
+//! class `Markup` of Python's markupsafe. Published templates depend on it.
 
 use std::cmp::Ordering;
 
 use minijinja::value::{Tuple, Value, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, ErrorKind, State};
 
-use super::budget::{built, charge_list, charge_text, charge_through, returned};
+use super::budget::{charge_list, charge_text, charge_traversal, check_built, check_returned};
 use super::python;
 
-/// Functions under names that no template can write; [`super::engine`] calls them in place of the engine's instructions.
+/// Registers the operators as functions with names that no template can write. [`super::engine`] replaces instructions
+/// by calls of them.
 pub(super) fn add_to(environment: &mut Environment<'static>) {
     environment.add_function("+", add);
     environment.add_function("*", multiply);
@@ -29,19 +30,19 @@ pub(super) fn add_to(environment: &mut Environment<'static>) {
 
 fn comparison(environment: &mut Environment<'static>, name: &'static str, holds: fn(Option<Ordering>) -> bool) {
     environment.add_function(name, move |state: &mut State<'_, '_>, left: Value, right: Value| {
-        charge_through(state, &left)?;
-        charge_through(state, &right)?;
-        // Equality is asked for by itself: values that have no order can be equal.
+        charge_traversal(state, &left)?;
+        charge_traversal(state, &right)?;
+        // Equality is tested separately: values without an order can be equal.
         Ok::<_, Error>(holds(if left == right { Some(Ordering::Equal) } else { unequal(&left, &right) }))
     });
 }
 
-/// The order of two values that are not equal; the engine orders those of all kinds.
+/// Returns the order of two values that are not equal. The engine orders values of different kinds too.
 fn unequal(left: &Value, right: &Value) -> Option<Ordering> {
     left.partial_cmp(right).filter(|order| order.is_ne())
 }
 
-fn refused(operator: &str, left: &Value, right: &Value) -> Error {
+fn unsupported(operator: &str, left: &Value, right: &Value) -> Error {
     let reason = format!("cannot compute {} {operator} {}", left.kind(), right.kind());
     Error::new(ErrorKind::InvalidOperation, reason)
 }
@@ -67,7 +68,7 @@ fn is_list(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
 
-/// A list or a tuple of these items, as `like` is one.
+/// Creates a tuple if `like` is one, else a list.
 fn list_like(like: &Value, items: Vec<Value>) -> Value {
     if like.is_tuple() { Value::from(Tuple::new(items)) } else { Value::from(items) }
 }
@@ -88,13 +89,13 @@ fn add(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<Value, Er
             charge_list(state, 1)?;
             items.push(item);
         }
-        return built(state, list_like(&left, items));
+        return check_built(state, list_like(&left, items));
     }
     if let (Some(a), Some(b)) = (integer(&left), integer(&right)) {
         return a.checked_add(b).map(Value::from).ok_or_else(overflow);
     }
     let sum = float(&left).zip(float(&right)).map(|(a, b)| Value::from(a + b));
-    sum.ok_or_else(|| refused("+", &left, &right))
+    sum.ok_or_else(|| unsupported("+", &left, &right))
 }
 
 fn joined(state: &mut State<'_, '_>, a: &str, b: &str) -> Result<String, Error> {
@@ -102,7 +103,7 @@ fn joined(state: &mut State<'_, '_>, a: &str, b: &str) -> Result<String, Error> 
     Ok([a, b].concat())
 }
 
-/// As markupsafe escapes.
+/// Escapes HTML as markupsafe does.
 pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -133,14 +134,14 @@ fn multiply(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<Valu
         if is_list(repeated) {
             let once = repeated.try_iter()?.collect::<Vec<_>>();
             charge_list(state, once.len().saturating_mul(times))?;
-            return built(state, list_like(repeated, std::iter::repeat_n(once, times).flatten().collect()));
+            return check_built(state, list_like(repeated, std::iter::repeat_n(once, times).flatten().collect()));
         }
     }
     let product = float(&left).zip(float(&right)).map(|(a, b)| Value::from(a * b));
-    product.ok_or_else(|| refused("*", &left, &right))
+    product.ok_or_else(|| unsupported("*", &left, &right))
 }
 
-/// `left ~ right`: both as texts.
+/// `left ~ right`: concatenates both as texts.
 fn concatenate(state: &mut State<'_, '_>, left: Value, right: Value) -> Result<String, Error> {
     let mut text = String::new();
     python::write_str(&mut text, &left)?;
@@ -157,12 +158,12 @@ fn slice(state: &mut State<'_, '_>, value: Value, start: Value, stop: Value, ste
     };
     let (start, stop, step) = (bound(start)?, bound(stop)?, bound(step)?.unwrap_or(1));
     if step == 0 {
-        return Err(Error::new(ErrorKind::InvalidOperation, "the step of a slice is not zero"));
+        return Err(Error::new(ErrorKind::InvalidOperation, "the step of a slice must not be zero"));
     }
     if let Some(text) = value.as_str() {
         charge_text(state, text.len())?;
         if step == 1 {
-            // Without a list of all characters, for texts are long and this is the common case.
+            // The common case, without a list of all characters.
             let range = indices(text.chars().count(), start, stop, step);
             return Ok(Value::from(text.chars().skip(range.first).take(range.count).collect::<String>()));
         }
@@ -184,7 +185,7 @@ fn slice(state: &mut State<'_, '_>, value: Value, start: Value, stop: Value, ste
     Ok(list_like(&value, picked))
 }
 
-/// The indices of a slice.
+/// Iterator over the indices of a slice.
 struct Indices {
     first: usize,
     count: usize,
@@ -202,7 +203,7 @@ impl Iterator for Indices {
     }
 }
 
-/// What Python's `slice.indices` and `range` make of the bounds.
+/// Computes the indices as Python's `slice.indices` and `range` do.
 fn indices(len: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Indices {
     let (len, backwards) = (i128::try_from(len).unwrap_or(i128::MAX), step < 0);
     let (lowest, highest) = if backwards { (-1, len - 1) } else { (0, len) };
@@ -218,10 +219,10 @@ fn indices(len: usize, start: Option<i64>, stop: Option<i64>, step: i64) -> Indi
     Indices { first: usize::try_from(start).unwrap_or(0), count: usize::try_from(count).unwrap_or(0), step }
 }
 
-/// `needle in container`, also as a test.
+/// `needle in container`, also registered as a test.
 fn contains(state: &mut State<'_, '_>, needle: Value, container: Value) -> Result<bool, Error> {
-    charge_through(state, &needle)?;
-    charge_through(state, &container)?;
+    charge_traversal(state, &needle)?;
+    charge_traversal(state, &container)?;
     if let Some(text) = container.as_str() {
         let mut part = String::new();
         python::write_str(&mut part, &needle)?;
@@ -232,19 +233,19 @@ fn contains(state: &mut State<'_, '_>, needle: Value, container: Value) -> Resul
         ValueKind::Map => Ok(container.as_object().is_some_and(|map| map.get_value(&needle).is_some())),
         ValueKind::Seq | ValueKind::Iterable => Ok(container.try_iter()?.any(|item| item == needle)),
         ValueKind::Plain => Ok(false),
-        _ => Err(refused("in", &needle, &container)),
+        _ => Err(unsupported("in", &needle, &container)),
     }
 }
 
-/// Passes on what an instruction built from its operands.
+/// Registers the checks of built and returned values.
 pub(super) fn add_checks_to(environment: &mut Environment<'static>) {
-    // Keyword arguments are built too, and are no value to any other function.
+    // Keyword arguments are built too. Other functions do not accept them as a value.
     environment.add_function("(built)", |state: &mut State<'_, '_>, value: ValueOrKwargs| {
         let value: Value = value.into_value();
-        built(state, value)
+        check_built(state, value)
     });
     environment.add_function("(returned)", |state: &mut State<'_, '_>, value: ValueOrKwargs| {
         let value: Value = value.into_value();
-        returned(state, value)
+        check_returned(state, value)
     });
 }

@@ -1,7 +1,7 @@
-//! What Python does where the engine would do something else: how values print, and `json.dumps`.
+//! Python's `str`, `repr` and `json.dumps`, where the engine differs.
 //!
-//! `None`, `True` and `False` have capitals, floats always show a point, and lists and dictionaries print as Python writes them
-//! in source. JSON has a blank after `,` and `:` and keeps every character that JSON allows.
+//! `None`, `True` and `False` are capitalised, floats always have a point, and lists and dictionaries print as in
+//! Python source. JSON has a space after `,` and `:` and keeps every character that JSON allows.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use minijinja::{Error, ErrorKind};
 
 use super::budget::{MAX_NESTING, MAX_TEXT_BYTES, exceeded};
 
-/// Python's `str`, without a copy of what is a text already.
+/// Python's `str`. Borrows if the value is a text.
 pub(super) fn text(value: &Value) -> Result<Cow<'_, str>, Error> {
     if let Some(text) = value.as_str() {
         return Ok(Cow::Borrowed(text));
@@ -28,7 +28,7 @@ pub(super) fn string(value: &Value) -> Result<Value, Error> {
     })
 }
 
-/// The filter `length`; what is undefined has none, as in Jinja2.
+/// The filter `length`. Undefined has length 0, as in Jinja2.
 pub(super) fn length(value: &Value) -> Result<usize, Error> {
     if value.is_undefined() {
         return Ok(0);
@@ -37,12 +37,12 @@ pub(super) fn length(value: &Value) -> Result<usize, Error> {
     value.len().ok_or_else(refuse)
 }
 
-/// The test `iterable`: nothing is not, but what is undefined is, as in Jinja2.
+/// The test `iterable`. `None` is not iterable, undefined is, as in Jinja2.
 pub(super) fn is_iterable(value: &Value) -> bool {
     value.is_undefined() || value.as_str().is_some() || (!value.is_none() && value.try_iter().is_ok())
 }
 
-/// Python's `str`, after what is in `into`.
+/// Appends Python's `str` to `into`.
 pub(super) fn write_str(into: &mut String, value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => into.push_str(text),
@@ -51,7 +51,7 @@ pub(super) fn write_str(into: &mut String, value: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// Python's `repr`.
+/// Appends Python's `repr` to `into`.
 fn write_repr(into: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
     if depth > MAX_NESTING {
         return Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deeply to print"));
@@ -93,7 +93,7 @@ fn write_repr(into: &mut String, value: &Value, depth: usize) -> Result<(), Erro
     Ok(())
 }
 
-/// A string as Python's source has it: in single quotes, unless it holds those and no double ones.
+/// Appends a string literal of Python: in single quotes, unless the text contains those and no double quotes.
 fn quote(into: &mut String, text: &str) {
     let mark = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
     into.push(mark);
@@ -113,7 +113,7 @@ fn quote(into: &mut String, text: &str) {
     into.push(mark);
 }
 
-/// A number as Python's `repr` has it: floats with a point or an exponent, the exponent from 1e16 on and below 1e-4.
+/// Formats a number as Python's `repr`: floats with a point, or with an exponent from 1e16 on and below 1e-4.
 fn number(value: &Value) -> String {
     if value.is_integer() {
         return value.to_string();
@@ -136,16 +136,16 @@ fn number(value: &Value) -> String {
     if plain.contains('.') { plain } else { plain + ".0" }
 }
 
-/// How JSON is written.
+/// Options of `json.dumps`.
 struct Json {
     ensure_ascii: bool,
     sort_keys: bool,
     indent: Option<usize>,
-    between_items: String,
-    after_key: String,
+    item_separator: String,
+    key_separator: String,
 }
 
-/// The filter `tojson`, which is Python's `json.dumps(value, ensure_ascii=False)` with its keyword arguments.
+/// The filter `tojson`: Python's `json.dumps(value, ensure_ascii=False)` with its keyword arguments.
 pub(super) fn to_json(value: &Value, positional: Option<bool>, options: Kwargs) -> Result<Value, Error> {
     let indent: Option<Value> = options.get("indent")?;
     let indent = indent.filter(|indent| !indent.is_none()).map(usize::try_from).transpose()?;
@@ -154,9 +154,9 @@ pub(super) fn to_json(value: &Value, positional: Option<bool>, options: Kwargs) 
         .filter(|given| !given.is_none())
         .map(|given| given.try_iter().map(|parts| parts.map(|part| part.to_string()).collect()))
         .transpose()?;
-    let (between_items, after_key) = match separators.as_deref() {
-        Some([between, after]) => (between.clone(), after.clone()),
-        Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "separators are a pair")),
+    let (item_separator, key_separator) = match separators.as_deref() {
+        Some([item, key]) => (item.clone(), key.clone()),
+        Some(_) => return Err(Error::new(ErrorKind::InvalidOperation, "separators must be a pair")),
         None if indent.is_some() => (",".to_owned(), ": ".to_owned()),
         None => (", ".to_owned(), ": ".to_owned()),
     };
@@ -164,8 +164,8 @@ pub(super) fn to_json(value: &Value, positional: Option<bool>, options: Kwargs) 
         ensure_ascii: options.get::<Option<bool>>("ensure_ascii")?.or(positional).unwrap_or(false),
         sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
         indent,
-        between_items,
-        after_key,
+        item_separator,
+        key_separator,
     };
     options.assert_all_used()?;
     let mut text = String::new();
@@ -190,20 +190,20 @@ impl Json {
                 "-inf" => "-Infinity",
                 plain => plain,
             }),
-            ValueKind::String => self.write_text(into, value.as_str().unwrap_or_default()),
+            ValueKind::String => self.write_string(into, value.as_str().unwrap_or_default()),
             ValueKind::Seq | ValueKind::Iterable => {
                 let items = value.try_iter()?.collect::<Vec<_>>();
-                self.write_all(into, ('[', ']'), &items, depth, |into, item| self.write(into, item, depth + 1))?;
+                self.write_items(into, ('[', ']'), &items, depth, |into, item| self.write(into, item, depth + 1))?;
             }
             ValueKind::Map => {
                 let mut keys = value.try_iter()?.collect::<Vec<_>>();
                 if self.sort_keys {
                     keys.sort();
                 }
-                self.write_all(into, ('{', '}'), &keys, depth, |into, key| {
+                self.write_items(into, ('{', '}'), &keys, depth, |into, key| {
                     let name = key.as_str().map_or_else(|| key.to_string(), str::to_owned);
-                    self.write_text(into, &name);
-                    into.push_str(&self.after_key);
+                    self.write_string(into, &name);
+                    into.push_str(&self.key_separator);
                     self.write(into, &value.get_item(key)?, depth + 1)
                 })?;
             }
@@ -215,8 +215,8 @@ impl Json {
         Ok(())
     }
 
-    /// Writes items between brackets, one to a line when indented; nothing between the brackets when there are none.
-    fn write_all(
+    /// Writes items between brackets, one per line if indented.
+    fn write_items(
         &self,
         into: &mut String,
         (open, close): (char, char),
@@ -232,7 +232,7 @@ impl Json {
         };
         into.push(open);
         for (index, item) in items.iter().enumerate() {
-            into.push_str(if index > 0 { &self.between_items } else { "" });
+            into.push_str(if index > 0 { &self.item_separator } else { "" });
             new_line(into, depth + 1);
             write(into, item)?;
         }
@@ -243,7 +243,7 @@ impl Json {
         Ok(())
     }
 
-    fn write_text(&self, into: &mut String, text: &str) {
+    fn write_string(&self, into: &mut String, text: &str) {
         into.push('"');
         for letter in text.chars() {
             match letter {

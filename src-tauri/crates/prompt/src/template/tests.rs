@@ -1,34 +1,35 @@
-//! Templates of our own that use what published ones use, and hostile ones.
+//! Templates with the features that published ones use, and hostile templates.
 
+use jiff::civil::datetime;
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
 
-fn talk() -> Vec<Message> {
+fn conversation() -> Vec<Message> {
     vec![Message::new("system", "Be brief."), Message::new("user", "Hi"), Message::new("assistant", "Hello!")]
 }
 
 fn render(source: &str, messages: &[Message]) -> Result<String, Error> {
-    let now = Moment { year: 2026, month: 2, day: 5, ..Moment::default() };
-    let input = Render { messages, bos_token: "<s>", eos_token: "</s>", now, ..Render::default() };
+    let now = datetime(2026, 2, 5, 0, 0, 0, 0).into();
+    let input = RenderInput { messages, bos_token: "<s>", eos_token: "</s>", now, ..RenderInput::default() };
     Template::jinja(source)?.render(&input)
 }
 
 fn check(source: &str, wanted: &str) {
-    assert_eq!(render(source, &talk()), Ok(wanted.to_owned()), "{source:?}");
+    assert_eq!(render(source, &conversation()), Ok(wanted.to_owned()), "{source:?}");
 }
 
 #[test]
-fn chatml_renders() {
-    let messages = talk();
-    let input = Render { messages: &messages[1..2], add_generation_prompt: true, ..Render::default() };
+fn default_template_renders_chatml() {
+    let messages = conversation();
+    let input = RenderInput { messages: &messages[1..2], add_generation_prompt: true, ..RenderInput::default() };
     let text = Template::default_chatml().render(&input);
     assert_eq!(text, Ok("<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n".to_owned()), "ChatML");
 }
 
 #[test]
-fn values_print_as_python_prints_them() {
+fn values_print_as_in_python() {
     check("{{ none }} {{ true }} {{ 1.0 }} {{ 1e20 }} {{ 0.00001 }} {{ 3 }}", "None True 1.0 1e+20 1e-05 3");
     check(r#"{{ ["a", "it's", none] }} {{ {"k": [false]} }}"#, r#"['a', "it's", None] {'k': [False]}"#);
     check("[{{ undefined_name }}]", "[]");
@@ -36,7 +37,7 @@ fn values_print_as_python_prints_them() {
 }
 
 #[test]
-fn json_is_written_as_python_writes_it() {
+fn tojson_matches_json_dumps() {
     check(r#"{{ {"a": [1, "<é>"], "b": {}} | tojson }}"#, r#"{"a": [1, "<é>"], "b": {}}"#);
     check(r#"{{ {"b": 1, "a": []} | tojson(indent=2, sort_keys=true) }}"#, "{\n  \"a\": [],\n  \"b\": 1\n}");
     check(r#"{{ ["é", "🦙"] | tojson(ensure_ascii=true) }}"#, r#"["\u00e9", "\ud83e\udd99"]"#);
@@ -44,7 +45,7 @@ fn json_is_written_as_python_writes_it() {
 }
 
 #[test]
-fn python_methods_and_blocks() {
+fn python_methods_and_blocks_render() {
     check("{{ messages[1]['content'].upper().strip('H') }}", "I");
     check(
         "{% for m in messages %}\n  {% if loop.last %}{% break %}{% endif %}\n{{ m.role }};\n{% endfor %}",
@@ -63,59 +64,59 @@ fn python_methods_and_blocks() {
 }
 
 #[test]
-fn a_refusal_is_told_apart() {
-    let refused = render("{% if messages %}{{ raise_exception('Roles must alternate') }}{% endif %}", &talk());
-    assert_eq!(refused, Err(Error::Refused { reason: "Roles must alternate".to_owned() }), "its own words");
-    assert!(matches!(render("{{ 1 / 0 }}", &[]), Err(Error::Failed { .. })), "a failure");
-    assert!(matches!(render("{% if %}", &[]), Err(Error::Syntax { .. })), "not a template");
+fn raise_exception_is_reported_as_refusal() {
+    let rejected = render("{% if messages %}{{ raise_exception('Roles must alternate') }}{% endif %}", &conversation());
+    assert_eq!(rejected, Err(Error::Refused { reason: "Roles must alternate".to_owned() }), "the template's message");
+    assert!(matches!(render("{{ 1 / 0 }}", &[]), Err(Error::Failed { .. })), "a runtime error");
+    assert!(matches!(render("{% if %}", &[]), Err(Error::Syntax { .. })), "a syntax error");
     // The engine's compiler panics on this one.
-    let broken_off = Error::Syntax { reason: "the template engine broke off".to_owned() };
-    assert_eq!(render("{% import 'a' as b|items %}", &[]), Err(broken_off), "nothing that can be imported as");
+    let panicked = Error::Syntax { reason: "the template engine panicked".to_owned() };
+    assert_eq!(render("{% import 'a' as b|items %}", &[]), Err(panicked), "the engine's panic is caught");
 }
 
 #[test]
-fn hostile_templates_end() {
+fn hostile_templates_hit_limits() {
     let endless = "{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}";
-    assert_eq!(render(endless, &[]), Err(Error::TooLarge { what: "steps" }), "endless loops run out of steps");
+    assert_eq!(render(endless, &[]), Err(Error::TooLarge { what: "steps" }), "nested loops exceed the step limit");
     let long = "{% for a in range(10000) %}{{ 'x' * 1000000 }}{% endfor %}";
-    assert_eq!(render(long, &[]), Err(Error::TooLarge { what: "output" }), "endless output is cut off");
+    assert_eq!(render(long, &[]), Err(Error::TooLarge { what: "output" }), "output exceeds its limit");
     let deep = "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}";
-    assert!(matches!(render(deep, &[]), Err(Error::Failed { .. })), "endless recursion is an error");
+    assert!(matches!(render(deep, &[]), Err(Error::Failed { .. })), "recursion is an error");
     let nested = "(".repeat(50_000);
     assert!(render(&format!("{{{{ {nested} }}}}"), &[]).is_err(), "a deep expression is an error");
     let huge = " ".repeat(MAX_SOURCE_BYTES + 1);
-    assert_eq!(render(&huge, &[]), Err(Error::TooLarge { what: "source" }), "a huge template is refused");
+    assert_eq!(render(&huge, &[]), Err(Error::TooLarge { what: "source" }), "a huge template is rejected");
 }
 
-/// What the engine reads in a loop and then walks by recursion: no bracket opens, but what is built is as deep as it is long.
+/// Chains that the engine parses in a loop and then walks by recursion: their tree is as deep as they are long.
 #[test]
-fn chains_are_bounded() {
+fn operator_chains_are_limited() {
     let chains =
         ["not ", "-", "messages + ", "messages if messages else ", "messages and ", "a ~ "].map(|link| (link, ""));
     let chains = chains.into_iter().chain([".a", "[0]", "()", " | string", " is defined"].map(|link| ("", link)));
     for (before, after) in chains {
         let of = |links: usize| format!("{{{{ {}messages{} }}}}", before.repeat(links), after.repeat(links));
-        let refused = |links| matches!(Template::jinja(&of(links)), Err(Error::TooLarge { what: "depth" }));
-        assert!(!refused(50), "as long as any published: {before}{after}");
+        let rejected = |links| matches!(Template::jinja(&of(links)), Err(Error::TooLarge { what: "depth" }));
+        assert!(!rejected(50), "50 links, as in published templates: {before}{after}");
         for links in [10_000, 30_000] {
-            assert!(refused(links), "{links} links: {before}{after}");
+            assert!(rejected(links), "{links} links: {before}{after}");
         }
     }
     let branches = |count: usize| format!("{{% if a %}}{}{{% endif %}}", "{% elif a %}".repeat(count));
-    assert!(Template::jinja(&branches(100)).is_ok(), "more branches than any published template");
-    assert_eq!(render(&branches(50_000), &[]), Err(Error::TooLarge { what: "depth" }), "branches are nested too");
+    assert!(Template::jinja(&branches(100)).is_ok(), "100 branches");
+    assert_eq!(render(&branches(50_000), &[]), Err(Error::TooLarge { what: "depth" }), "branches nest too");
     let product = |factors: usize| format!("{{{{ {}1 }}}}", "1 * ".repeat(factors));
-    assert!(Template::jinja(&product(499)).is_ok(), "two operators for each, one of them our own");
-    assert_eq!(render(&product(500), &[]), Err(Error::TooLarge { what: "depth" }), "a product becomes twice as deep");
+    assert!(Template::jinja(&product(499)).is_ok(), "each factor counts as two operators");
+    assert_eq!(render(&product(500), &[]), Err(Error::TooLarge { what: "depth" }), "one more factor exceeds the limit");
     let list = format!("{{{{ [{}] | length }}}}", "'a', ".repeat(5000));
     check(&list, "5000");
     check(&"{{ 1 + 1 }}".repeat(2000), &"2".repeat(2000));
 }
 
-/// What the limits let through, on a thread that has half the stack of those that render: 2 MiB, the default of both tokio and
-/// `std`. One that is too deep ends the whole process, in an unoptimised build first.
+/// Renders the deepest templates that the limits allow on a thread with half the default stack of tokio and `std` (2
+/// MiB). A stack overflow would abort the process.
 #[test]
-fn the_deepest_templates_need_half_a_stack() {
+fn deepest_templates_fit_half_a_stack() {
     const STACK_BYTES: usize = 1 << 20;
     let blocks = [
         ("{% if messages %}", "{% endif %}"),
@@ -134,17 +135,17 @@ fn the_deepest_templates_need_half_a_stack() {
                 after.repeat(links),
                 closes.repeat(blocks),
             );
-            let run = move || Template::jinja(&template).map(|template| drop(template.render(&Render::default())));
+            let run = move || Template::jinja(&template).map(|template| drop(template.render(&RenderInput::default())));
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run).expect("a thread can start");
             let read = thread.join().expect("nothing panics");
-            assert_eq!(read, Ok(()), "the limits let it through: {opens} {before}{after}");
+            assert_eq!(read, Ok(()), "within the limits: {opens} {before}{after}");
         }
     }
 }
 
-/// Templates whose memory doubles with every step, or would be one allocation of gigabytes.
+/// Templates that double their memory in every turn, or allocate gigabytes at once.
 #[test]
-fn memory_is_bounded() {
+fn hostile_templates_cannot_exhaust_memory() {
     let growing = |step: &str| {
         format!("{{% set ns = namespace(x=['a'], t='ab') %}}{{% for i in range(99) %}}{step}{{% endfor %}}")
     };
@@ -181,7 +182,7 @@ fn memory_is_bounded() {
 }
 
 #[test]
-fn operators_are_pythons() {
+fn operators_match_python() {
     check("{{ 1 + 2 }} {{ 1 + 2.5 }} {{ true + 1 }} {{ 3 * 1.5 }} {{ 7 - 2 * 3 }}", "3 3.5 2 4.5 1");
     check("{{ 'ab' * 2 }} {{ 2 * 'ab' }} {{ [1] * 2 }} {{ 'a' * -1 }}", "abab abab [1, 1] ");
     check("{{ [1] + [2] }} {{ (1,) + (2,) }} {{ 'a' ~ 1 ~ none ~ true }}", "[1, 2] (1, 2) a1NoneTrue");
@@ -207,31 +208,31 @@ fn operators_are_pythons() {
 }
 
 #[test]
-fn capabilities_show_in_the_source() {
+fn capabilities_are_detected_in_source() {
     let capabilities = |source| Template::jinja(source).expect("valid").capabilities();
     let both = Capabilities { tools: true, thinking: true, ..Capabilities::default() };
     assert_eq!(capabilities("{{ tools }}<think></think>"), both, "both");
-    assert_eq!(capabilities("<think>"), Capabilities::default(), "one tag is not enough");
-    assert!(capabilities("{{ message.tool_calls }}").tools, "calls are tools too");
-    assert!(capabilities("{{ message.tool_calls }}{{ tool_response }}").tool_results, "calls and their answers");
-    assert!(!capabilities("{{ tools }}{{ tool_response }}").tool_results, "answers to calls that it does not write");
+    assert_eq!(capabilities("<think>"), Capabilities::default(), "one tag without the other");
+    assert!(capabilities("{{ message.tool_calls }}").tools, "tool calls imply tools");
+    assert!(capabilities("{{ message.tool_calls }}{{ tool_response }}").tool_results, "tool calls and results");
+    assert!(!capabilities("{{ tools }}{{ tool_response }}").tool_results, "results without calls");
 }
 
 #[test]
-fn variables_of_a_rendering() {
+fn variables_are_passed_to_template() {
     let tools = json!([{ "type": "function", "function": { "name": "f" } }]);
     let call = ToolCallOf { name: "f", arguments: json!({ "x": 1 }) }.message();
     let messages = [call, Message { tool_name: Some("f".into()), ..Message::new("tool", "2") }];
-    let input = Render {
+    let input = RenderInput {
         messages: &messages,
         tools: Some(&tools),
-        thinking: Some(Think::Level("low".into())),
-        ..Render::default()
+        thinking: Some(ThinkMode::Level("low".into())),
+        ..RenderInput::default()
     };
     let source = "{{ tools[0].function.name }} {{ messages[0].tool_calls[0].function.arguments | tojson }} {{ messages[1].name }} \
         {{ enable_thinking }} {{ reasoning_effort }} {{ messages[0].reasoning_content }} {{ documents is none }}";
     let text = Template::jinja(source).expect("valid").render(&input);
-    assert_eq!(text, Ok("f {\"x\": 1} f True low why True".to_owned()), "what templates ask for is there");
+    assert_eq!(text, Ok("f {\"x\": 1} f True low why True".to_owned()), "all variables are set");
 }
 
 struct ToolCallOf {
@@ -248,12 +249,12 @@ impl ToolCallOf {
 
 proptest! {
     #[test]
-    fn any_template_is_taken_or_refused(source in "(\\{\\{|\\}\\}|\\{%-?|-?%\\}|if|for|in|set|endif|endfor|messages|generation|[|.()'+ a-z0-9é]){0,25}") {
-        let _ = render(&source, &talk());
+    fn random_template_never_panics(source in "(\\{\\{|\\}\\}|\\{%-?|-?%\\}|if|for|in|set|endif|endfor|messages|generation|[|.()'+ a-z0-9é]){0,25}") {
+        let _ = render(&source, &conversation());
     }
 
     #[test]
-    fn any_message_renders(role in any::<String>(), content in any::<String>()) {
+    fn random_message_renders(role in any::<String>(), content in any::<String>()) {
         let messages = [Message::new(role.clone(), content.clone())];
         let text = render(CHATML, &messages);
         prop_assert_eq!(text, Ok(format!("<|im_start|>{role}\n{content}<|im_end|>\n")));

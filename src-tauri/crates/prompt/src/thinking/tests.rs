@@ -1,24 +1,24 @@
-//! Splitting at thinking tags, by hand-worked cases and by cutting any text anywhere.
+//! Splitting at thinking tags: fixed cases, and random texts split at random places.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Thinking and text, each put together, after checking that text never comes before thinking.
+/// Returns the concatenated thinking and text. Asserts that no thinking follows text.
 fn run(inside: bool, parts: &[&str]) -> (String, String) {
     let mut splitter = ThinkingSplitter::new("<think>", "</think>", inside);
-    let mut pieces: Vec<Piece> = parts.iter().flat_map(|part| splitter.push(part)).collect();
-    pieces.extend(splitter.finish());
+    let mut deltas: Vec<Delta> = parts.iter().flat_map(|part| splitter.push(part)).collect();
+    deltas.extend(splitter.finish());
     let (mut thinking, mut text) = (String::new(), String::new());
-    for piece in pieces {
-        match piece {
-            Piece::Thinking(part) => {
+    for delta in deltas {
+        match delta {
+            Delta::Thinking(part) => {
                 assert!(text.is_empty(), "thinking after text in {parts:?}");
-                assert!(!part.is_empty(), "an empty piece in {parts:?}");
+                assert!(!part.is_empty(), "an empty delta in {parts:?}");
                 thinking += &part;
             }
-            Piece::Text(part) => {
-                assert!(!part.is_empty(), "an empty piece in {parts:?}");
+            Delta::Text(part) => {
+                assert!(!part.is_empty(), "an empty delta in {parts:?}");
                 text += &part;
             }
         }
@@ -31,7 +31,7 @@ fn check(inside: bool, parts: &[&str], thinking: &str, text: &str) {
 }
 
 #[test]
-fn reasoning_and_answer() {
+fn reasoning_is_split_from_answer() {
     check(false, &["<think>\nso\n</think>\n\nyes"], "so\n", "yes");
     check(false, &["\n <th", "ink>", "\n", "so</thi", "nk>", "\n", "yes </think>"], "so", "yes </think>");
     check(true, &["so </think> yes"], "so ", "yes");
@@ -40,7 +40,7 @@ fn reasoning_and_answer() {
 }
 
 #[test]
-fn without_reasoning() {
+fn answer_without_reasoning_is_text() {
     check(false, &["yes <think>no</think>"], "", "yes <think>no</think>");
     check(false, &["  yes"], "", "  yes");
     check(false, &["<thin", " ice"], "", "<thin ice");
@@ -50,7 +50,7 @@ fn without_reasoning() {
 }
 
 #[test]
-fn an_answer_cut_short() {
+fn truncated_answer_keeps_buffered_text() {
     check(false, &["<think>so </th"], "so </th", "");
     check(false, &["<think>so</think>\n"], "so", "");
     check(true, &["<th"], "<th", "");
@@ -58,18 +58,18 @@ fn an_answer_cut_short() {
 }
 
 #[test]
-fn empty_tags_are_harmless() {
+fn empty_tags_do_not_split() {
     for inside in [false, true] {
         let mut splitter = ThinkingSplitter::new("", "", inside);
-        let pieces = splitter.push("a");
-        let wanted = if inside { Piece::Thinking("a".to_owned()) } else { Piece::Text("a".to_owned()) };
-        assert_eq!(pieces, [wanted], "inside: {inside}");
+        let deltas = splitter.push("a");
+        let wanted = if inside { Delta::Thinking("a".to_owned()) } else { Delta::Text("a".to_owned()) };
+        assert_eq!(deltas, [wanted], "inside: {inside}");
     }
 }
 
 proptest! {
     #[test]
-    fn cuts_do_not_matter(
+    fn result_is_independent_of_chunk_boundaries(
         parts in prop::collection::vec("(<think>|</think>|<|/|think|>|[ \\na-cé]){0,4}", 0..8),
         inside in any::<bool>(),
     ) {
@@ -77,7 +77,7 @@ proptest! {
         let whole = parts.concat();
         let (thinking, text) = run(inside, &parts);
         prop_assert_eq!(run(inside, &[&whole]), (thinking.clone(), text.clone()));
-        // What is left out is white space and tags, so what is shown is there in order.
+        // Only white space and tags are dropped, so thinking and text occur in the input in this order.
         let at = whole.find(&thinking).map(|at| at + thinking.len());
         prop_assert!(at.is_some_and(|at| whole[at..].ends_with(&text)), "{:?} holds {:?} and then {:?}", whole, thinking, text);
     }

@@ -1,22 +1,23 @@
-//! `WWW-Authenticate`: what a registry wants to see (RFC 9110 section 11.6.1).
+//! Parser of `WWW-Authenticate` (RFC 9110 section 11.6.1). It accepts unquoted URLs and unterminated strings, which the
+//! strict parser of the crate `http-auth` rejects.
 
-/// How a registry wants its clients to sign in.
+/// An authentication scheme that a registry requires.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
     Bearer(Bearer),
     Basic,
 }
 
-/// Where a token is to be had, and for what.
+/// The token server and the scope of a token.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Bearer {
     pub(super) realm: String,
     pub(super) service: Option<String>,
-    /// Scopes with blanks between.
+    /// Scopes, separated by spaces.
     pub(super) scope: Option<String>,
 }
 
-/// The challenge to answer: a token where one is to be had.
+/// Chooses a challenge: `Bearer` if present, otherwise `Basic`.
 pub(super) fn choose(headers: &[String]) -> Option<Challenge> {
     let mut basic = false;
     for header in headers {
@@ -39,8 +40,8 @@ pub(super) fn choose(headers: &[String]) -> Option<Challenge> {
 
 type Parameters = Vec<(String, String)>;
 
-/// The schemes of a header with their parameters. A comma separates schemes as well as parameters: a word without `=` that
-/// another word follows begins a scheme.
+/// The schemes of a header with their parameters. Commas separate both schemes and parameters; a word without `=` is a
+/// scheme.
 fn parse(header: &str) -> Vec<(String, Parameters)> {
     let mut schemes: Vec<(String, Parameters)> = Vec::new();
     let mut rest = header;
@@ -64,7 +65,7 @@ fn parse(header: &str) -> Vec<(String, Parameters)> {
     }
 }
 
-/// A parameter's value, in quotes or bare, and what follows it.
+/// Splits a parameter value, quoted or not, from the rest.
 fn value_of(text: &str) -> (String, &str) {
     let Some(quoted) = text.strip_prefix('"') else {
         let (bare, rest) = split_where(text, |c| matches!(c, ' ' | '\t' | ','));
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn challenges() {
+    fn challenge_is_parsed_and_bearer_preferred() {
         let usual = r#"Bearer realm="https://h/token",service="s",scope="repository:library/m:pull,push a:b:c""#;
         check(&[usual], bearer("https://h/token", Some("s"), Some("repository:library/m:pull,push a:b:c")));
         check(&["bearer REALM=https://h/t , service=x"], bearer("https://h/t", Some("x"), None));

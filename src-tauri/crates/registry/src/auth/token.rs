@@ -1,8 +1,7 @@
-//! Tokens: asked for at the realm that a challenge names, with a signature where we have a key.
+//! Token requests at the realm of a challenge, signed with the key if there is one.
 //!
-//! The signature covers the method, the complete address with a time and a random number in it, and the digest of a body
-//! that is always empty. The parameters are written as Go writes them, sorted and with its own escapes: the server builds
-//! the same address again to check the signature.
+//! The signature covers the method, the complete URL with a timestamp and a nonce, and the digest of the empty body. The
+//! query is sorted and escaped as in Go, because the server rebuilds the URL to verify the signature.
 
 use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
@@ -15,110 +14,113 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::challenge::Bearer;
-use super::{Held, Scope, SignIn, Who, basic, secret};
+use super::{CachedAuthorization, Credentials, Identity, Scope, basic, sensitive_header};
 use crate::SourceError;
-use crate::client::{Answer, Question, Registry, may_lead, place};
+use crate::client::{Registry, RegistryResponse, Request, host_and_port, is_allowed_redirect};
 
-/// Most of a token server's answer that is read.
-const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How long a token lasts that does not say (Docker's specification).
+/// Maximum size of a token server's response.
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
+/// Lifetime of a token without `expires_in` (Docker's specification).
 const DEFAULT_LIFE: Duration = Duration::from_secs(60);
-/// No token is believed to last longer.
+/// Maximum lifetime of a token.
 const MAX_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The SHA-256 of nothing, in hex, in base64: what stands for the body in a signed text.
+/// Base64 of the hex SHA-256 of the empty body, a part of the signed text.
 pub(crate) const EMPTY_BODY: &str =
     "ZTNiMGM0NDI5OGZjMWMxNDlhZmJmNGM4OTk2ZmI5MjQyN2FlNDFlNDY0OWI5MzRjYTQ5NTk5MWI3ODUyYjg1NQ==";
 
 #[derive(Deserialize)]
-struct TokenAnswer {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
     expires_in: Option<u64>,
 }
 
-/// Obtains a token for what the challenge asks.
+/// Requests a token for a challenge.
 pub(super) async fn obtain(
     registry: &Registry,
-    sign_in: &SignIn,
+    credentials: &Credentials,
     bearer: &Bearer,
     scope: &Scope,
-) -> Result<Held, SourceError> {
-    let realm = realm(registry, sign_in, &bearer.realm)?;
-    let mut answer = match &sign_in.who {
-        Who::Nobody => ask(registry, &address(registry, realm, bearer, scope)?, None, scope).await?,
-        Who::Password { user, password } => {
-            sign_in.may_send_password(registry, &realm)?;
-            let url = address(registry, realm, bearer, scope)?;
-            ask(registry, &url, Some(basic(user, password)), scope).await?
+) -> Result<CachedAuthorization, SourceError> {
+    let realm = token_server(registry, credentials, &bearer.realm)?;
+    let mut response = match &credentials.identity {
+        Identity::Anonymous => {
+            send_token_request(registry, &token_url(registry, realm, bearer, scope)?, None, scope).await?
         }
-        Who::Key(key) => {
-            let url = address(registry, realm.clone(), bearer, scope)?;
-            let signed = key.sign(format!("GET,{url},{EMPTY_BODY}")).await;
-            let signed = signed.map_err(|error| registry.refusal(error.to_string()))?;
-            let header = secret(&signed).expect("base64 is plain ASCII");
-            let answer = ask(registry, &url, Some(header), scope).await?;
-            if answer.status().is_client_error() && !scope.push {
-                // A token server that knows nothing of keys may still let anybody read.
-                ask(registry, &address(registry, realm, bearer, scope)?, None, scope).await?
+        Identity::Password { user, password } => {
+            credentials.check_password_transport(registry, &realm)?;
+            let url = token_url(registry, realm, bearer, scope)?;
+            send_token_request(registry, &url, Some(basic(user, password)), scope).await?
+        }
+        Identity::Key(key) => {
+            let url = token_url(registry, realm.clone(), bearer, scope)?;
+            let signature = key.sign(format!("GET,{url},{EMPTY_BODY}")).await;
+            let signature = signature.map_err(|error| registry.refusal(error.to_string()))?;
+            let header = sensitive_header(&signature).expect("base64 is ASCII");
+            let response = send_token_request(registry, &url, Some(header), scope).await?;
+            if response.status().is_client_error() && !scope.push {
+                // A token server without support for keys may allow anonymous read access.
+                send_token_request(registry, &token_url(registry, realm, bearer, scope)?, None, scope).await?
             } else {
-                answer
+                response
             }
         }
     };
-    if !answer.status().is_success() {
-        return Err(answer.into_error().await);
+    if !response.status().is_success() {
+        return Err(response.into_error().await);
     }
-    let body = answer.whole(MAX_ANSWER_BYTES).await?;
-    let asked = Instant::now();
-    let told: TokenAnswer =
-        serde_json::from_slice(&body).map_err(|_| answer.refused("the token server's answer cannot be read"))?;
-    let token = told.token.or(told.access_token).filter(|token| !token.is_empty());
-    let header = token.and_then(|token| secret(&format!("Bearer {token}")));
-    let header = header.ok_or_else(|| answer.refused("the token server gave no token"))?;
-    let life = told.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs).min(MAX_LIFE);
-    // A request takes a while to get there.
-    Ok(Held { header, until: asked + life * 9 / 10 })
+    let body = response.read_to_end(MAX_RESPONSE_BYTES).await?;
+    let received_at = Instant::now();
+    let parsed: TokenResponse =
+        serde_json::from_slice(&body).map_err(|_| response.refused("cannot parse the response of the token server"))?;
+    let token = parsed.token.or(parsed.access_token).filter(|token| !token.is_empty());
+    let header = token.and_then(|token| sensitive_header(&format!("Bearer {token}")));
+    let header = header.ok_or_else(|| response.refused("the response of the token server has no token"))?;
+    let lifetime = parsed.expires_in.map_or(DEFAULT_LIFE, Duration::from_secs).min(MAX_LIFE);
+    // Expire early, because a request takes time to reach the server.
+    Ok(CachedAuthorization { header, expires_at: received_at + lifetime * 9 / 10 })
 }
 
-async fn ask(
+async fn send_token_request(
     registry: &Registry,
     url: &Url,
     credentials: Option<HeaderValue>,
     scope: &Scope,
-) -> Result<Answer, SourceError> {
-    let mut question = Question::new(Method::GET, url.clone(), scope.clone());
+) -> Result<RegistryResponse, SourceError> {
+    let mut request = Request::new(Method::GET, url.clone(), scope.clone());
     if let Some(credentials) = credentials {
-        question.headers.insert(AUTHORIZATION, credentials);
+        request.headers.insert(AUTHORIZATION, credentials);
     }
-    // No redirects: what authorises this request may go nowhere else.
+    // Do not follow redirects: the credentials must not be sent to another host.
     let body = reqwest::Body::default();
-    let mut answer = registry.send(question.method, &question.url, &question.headers, None, body).await?;
-    // Wherever the token server is, it speaks for the registry: its refusal is one, and not a direct address's.
-    answer.elsewhere = None;
-    Ok(answer)
+    let mut response = registry.send(request.method, &request.url, &request.headers, None, body).await?;
+    // The token server acts for the registry, so its refusal is not that of a redirect target.
+    response.redirect_host = None;
+    Ok(response)
 }
 
-/// The token server, if it may learn who we are.
-fn realm(registry: &Registry, sign_in: &SignIn, realm: &str) -> Result<Url, SourceError> {
+/// The URL of the token server, if it may receive the credentials.
+fn token_server(registry: &Registry, credentials: &Credentials, realm: &str) -> Result<Url, SourceError> {
     let refused = |reason: String| registry.refusal(reason);
-    let url = Url::parse(realm).map_err(|error| refused(format!("its realm {realm:?} is no address: {error}")))?;
-    let place = place(&url);
-    let trusted = place == registry.host() || sign_in.realms.iter().any(|host| host.eq_ignore_ascii_case(&place));
-    if !trusted {
-        return Err(refused(format!("realm host {place:?} does not match original host {:?}", registry.host())));
+    let url = Url::parse(realm).map_err(|error| refused(format!("invalid realm {realm:?}: {error}")))?;
+    let realm_host = host_and_port(&url);
+    let is_trusted =
+        realm_host == registry.host() || credentials.realms.iter().any(|host| host.eq_ignore_ascii_case(&realm_host));
+    if !is_trusted {
+        return Err(refused(format!("realm host {realm_host:?} does not match original host {:?}", registry.host())));
     }
-    if !may_lead(registry.base(), &url) {
-        return Err(refused(format!("its realm is {}, less safe than the registry itself", url.scheme())));
+    if !is_allowed_redirect(registry.base(), &url) {
+        return Err(refused(format!("its realm uses {}, which is less secure than the registry", url.scheme())));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(refused("its realm holds a name or a password".to_owned()));
+        return Err(refused("its realm contains a user or a password".to_owned()));
     }
     Ok(url)
 }
 
-/// The address to ask: the realm with the parameters of the challenge, the time and a random number.
-fn address(registry: &Registry, mut realm: Url, bearer: &Bearer, scope: &Scope) -> Result<Url, SourceError> {
+/// The URL of the token request: the realm with the parameters of the challenge, a timestamp and a nonce.
+fn token_url(registry: &Registry, mut realm: Url, bearer: &Bearer, scope: &Scope) -> Result<Url, SourceError> {
     let mut nonce = [0_u8; 16];
     getrandom::fill(&mut nonce).map_err(|error| registry.refusal(format!("no random numbers: {error}")))?;
     let since_epoch = registry.now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -128,21 +130,21 @@ fn address(registry: &Registry, mut realm: Url, bearer: &Bearer, scope: &Scope) 
         add("service", service);
     }
     let actions = if scope.push { "pull,push" } else { "pull" };
-    let own = match &*scope.repository {
-        // Signing in as such is for no repository.
+    let own_scope = match &*scope.repository {
+        // A login check has no repository.
         "" => String::new(),
         repository => format!("repository:{repository}:{actions}"),
     };
     bearer
         .scope
         .as_deref()
-        .unwrap_or(&own)
+        .unwrap_or(&own_scope)
         .split(' ')
         .filter(|scope| !scope.is_empty())
         .for_each(|scope| add("scope", scope));
     add("ts", &since_epoch.as_secs().to_string());
     add("nonce", &URL_SAFE_NO_PAD.encode(nonce));
-    // Values of one key keep their order.
+    // The sort is stable: values of one key keep their order.
     pairs.sort_by(|(a, _), (b, _)| a.cmp(b));
     let mut query = String::new();
     for (key, value) in &pairs {
@@ -164,7 +166,7 @@ fn escape(text: &str, query: &mut String) {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => query.push(char::from(byte)),
             b' ' => query.push('+'),
-            _ => write!(query, "%{byte:02X}").expect("a String grows"),
+            _ => write!(query, "%{byte:02X}").expect("writing to a String does not fail"),
         }
     }
 }
@@ -176,15 +178,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_empty_body_is_what_it_says() {
+    fn empty_body_constant_is_digest_of_nothing() {
         let hex = cairn_store::Digest::of(b"").hex();
         assert_eq!(STANDARD.encode(hex), EMPTY_BODY, "base64 of the hex of the SHA-256 of nothing");
     }
 
     #[test]
-    fn escapes() {
+    fn query_escape_matches_go() {
         let mut query = String::new();
         escape("repository:a/b:pull,push *~é", &mut query);
-        assert_eq!(query, "repository%3Aa%2Fb%3Apull%2Cpush+%2A~%C3%A9", "as Go writes it");
+        assert_eq!(query, "repository%3Aa%2Fb%3Apull%2Cpush+%2A~%C3%A9", "the escapes of Go");
     }
 }

@@ -1,41 +1,41 @@
-//! A question to a public HTTP interface that answers with JSON, and that no credentials are sent to.
+//! Requests to public JSON APIs, without credentials.
 
 use reqwest::{StatusCode, Url};
 use serde::de::DeserializeOwned;
 
-use super::answer::Answer;
-use super::exchange::place;
+use super::failure::{failure_reason, tls_error};
+use super::request::host_and_port;
+use super::response::RegistryResponse;
 use super::transport::Transport;
-use super::trouble::{distrust, trouble};
 use crate::SourceError;
 
 impl Transport {
-    /// Gets what is at `url`, at most `cap_bytes` of it. Redirects are not followed.
-    pub(crate) async fn json<T: DeserializeOwned>(&self, url: Url, cap_bytes: usize) -> Result<T, SourceError> {
-        let host = place(&url);
+    /// Gets and parses the JSON document at `url`, of at most `max_bytes` bytes. Redirects are not followed.
+    pub(crate) async fn json<T: DeserializeOwned>(&self, url: Url, max_bytes: usize) -> Result<T, SourceError> {
+        let host = host_and_port(&url);
         let broken = |reason: String| SourceError::Broken { host: host.clone(), reason, answered: false };
-        let asked = tokio::time::timeout(self.answer_timeout, self.http.get(url).send()).await;
-        let response = match asked {
+        let result = tokio::time::timeout(self.response_timeout, self.http.get(url).send()).await;
+        let response = match result {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => {
-                return Err(match distrust(&error) {
-                    Some(distrust) => SourceError::Untrusted { host, distrust },
-                    None => broken(trouble(&error)),
+                return Err(match tls_error(&error) {
+                    Some(cause) => SourceError::Untrusted { host, cause },
+                    None => broken(failure_reason(&error)),
                 });
             }
-            Err(_) => return Err(broken("no answer came".to_owned())),
+            Err(_) => return Err(broken("no response in time".to_owned())),
         };
-        let mut answer = Answer {
-            response,
+        let mut response = RegistryResponse {
+            inner: response,
             host: host.clone(),
-            elsewhere: None,
-            answer_timeout: self.answer_timeout,
+            redirect_host: None,
+            response_timeout: self.response_timeout,
             now: (self.clock)(),
         };
-        if answer.status() != StatusCode::OK {
-            return Err(answer.into_error().await);
+        if response.status() != StatusCode::OK {
+            return Err(response.into_error().await);
         }
-        let bytes = answer.whole(cap_bytes).await?;
-        serde_json::from_slice(&bytes).map_err(|error| answer.refused(format!("its answer cannot be read: {error}")))
+        let bytes = response.read_to_end(max_bytes).await?;
+        serde_json::from_slice(&bytes).map_err(|error| response.refused(format!("cannot parse its response: {error}")))
     }
 }

@@ -1,29 +1,29 @@
-//! Whether a registry takes a name and a password, before any model is asked for.
+//! Checks the credentials of a registry without accessing a model.
 //!
-//! Specification: the OCI distribution specification 1.1, "Determining support": `GET /v2/` is answered by 200 where the
-//! client may go on, and by 401 where it must sign in first.
+//! Specification: the OCI distribution specification 1.1, "Determining support": `GET /v2/` returns 200 if the
+//! client is authorized, and 401 if it must authenticate.
 
 use reqwest::{Method, StatusCode};
 
-use super::exchange::Question;
 use super::registry::Registry;
+use super::request::Request;
 use crate::SourceError;
 use crate::auth::Scope;
 
 impl Registry {
-    /// Signs in, and does nothing else there.
+    /// Authenticates and makes no other request.
     ///
     /// # Errors
-    /// [`SourceError::Refused`] where it does not take who we are, or where that may not be told it; the others as asking any
-    /// registry, [`SourceError::Absent`] where there is none.
-    pub async fn enter(&self) -> Result<(), SourceError> {
+    /// [`SourceError::Refused`] if the registry rejects the credentials or they must not be sent to it,
+    /// [`SourceError::Absent`] if there is no registry, and other errors of requests.
+    pub async fn check_login(&self) -> Result<(), SourceError> {
         let mut url = self.base().clone();
         url.set_path("/v2/");
         let scope = Scope { repository: String::new(), push: false };
-        let answer = self.ask(&Question::new(Method::GET, url, scope)).await?;
-        match answer.status() {
+        let response = self.execute(&Request::new(Method::GET, url, scope)).await?;
+        match response.status() {
             StatusCode::OK => Ok(()),
-            _ => Err(answer.into_error().await),
+            _ => Err(response.into_error().await),
         }
     }
 }

@@ -1,42 +1,42 @@
-//! Manifests as registries send them: the very bytes, because the model is known by their digest.
+//! Requests for manifests. The exact bytes are kept, because their digest identifies the model.
 
 use bytes::Bytes;
 use cairn_store::{Digest, Manifest, ModelRef};
 use reqwest::{Method, StatusCode};
 
-use super::exchange::Question;
 use super::registry::{Registry, scope};
-use crate::{Seal, SourceError};
+use super::request::Request;
+use crate::{ManifestSignature, SourceError};
 
-/// What Ollama's registry keeps, and the only kind that a library can hold.
+/// The manifest type of Ollama's registry, the only one that a library can store.
 pub(crate) const MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
-/// As much as a library reads back.
+/// The limit of the library, too.
 const MAX_MANIFEST_BYTES: usize = 8 << 20;
 
-/// A manifest that a registry sent.
+/// A manifest from a registry.
 #[derive(Debug, Clone)]
-pub struct ManifestBytes {
-    /// Byte for byte what came; a library keeps it so.
+pub struct FetchedManifest {
+    /// The exact bytes from the registry.
     pub bytes: Bytes,
-    /// What it says; its `digest` is that of the bytes.
+    /// The parsed manifest; its `digest` is that of the bytes.
     pub manifest: Manifest,
 }
 
 impl Registry {
-    /// The manifest of a name.
+    /// Fetches the manifest of a name.
     ///
     /// # Errors
-    /// As asking a registry; [`SourceError::Refused`] also for what is no manifest, is longer than 8 MiB or does not have
-    /// the digest that the registry says it has.
-    pub async fn manifest(&self, name: &ModelRef) -> Result<ManifestBytes, SourceError> {
+    /// If the request fails. [`SourceError::Refused`] if the response is not a manifest, is longer than 8 MiB, does not match
+    /// the digest in its header, or has no valid signature of a pinned mirror.
+    pub async fn manifest(&self, name: &ModelRef) -> Result<FetchedManifest, SourceError> {
         self.manifest_at(name, name.tag(), None).await
     }
 
-    /// The manifest of a digest, in a name's repository.
+    /// Fetches a manifest of a name's repository by digest.
     ///
     /// # Errors
-    /// As [`Registry::manifest`]; [`SourceError::Refused`] also where the bytes have another digest.
-    pub async fn manifest_of(&self, name: &ModelRef, digest: &Digest) -> Result<ManifestBytes, SourceError> {
+    /// As [`Registry::manifest`]; [`SourceError::Refused`] also if the bytes have another digest.
+    pub async fn manifest_by_digest(&self, name: &ModelRef, digest: &Digest) -> Result<FetchedManifest, SourceError> {
         self.manifest_at(name, &digest.to_string(), Some(digest)).await
     }
 
@@ -44,31 +44,34 @@ impl Registry {
         &self,
         name: &ModelRef,
         reference: &str,
-        wanted: Option<&Digest>,
-    ) -> Result<ManifestBytes, SourceError> {
+        expected: Option<&Digest>,
+    ) -> Result<FetchedManifest, SourceError> {
         let url = self.url(name, &format!("manifests/{reference}"));
-        let question = Question::new(Method::GET, url, scope(name, false)).with("accept", MEDIA_TYPE);
-        let mut answer = self.ask(&question).await?;
-        if answer.status() != StatusCode::OK {
-            return Err(answer.into_error().await);
+        let request = Request::new(Method::GET, url, scope(name, false)).with_header("accept", MEDIA_TYPE);
+        let mut response = self.execute(&request).await?;
+        if response.status() != StatusCode::OK {
+            return Err(response.into_error().await);
         }
-        let told = answer.header("docker-content-digest").map(str::to_owned);
-        let bytes = answer.whole(MAX_MANIFEST_BYTES).await?;
-        let manifest = Manifest::parse(&bytes)
-            .map_err(|reason| answer.refused(format!("what it sent as the manifest is none: {reason}")))?;
+        let header_digest = response.header("docker-content-digest").map(str::to_owned);
+        let bytes = response.read_to_end(MAX_MANIFEST_BYTES).await?;
+        let manifest =
+            Manifest::parse(&bytes).map_err(|reason| response.refused(format!("its manifest is invalid: {reason}")))?;
         let got = manifest.digest;
-        // Another algorithm than SHA-256 says nothing that can be compared.
-        let told = told.filter(|told| told.starts_with("sha256:"));
-        if told.is_some_and(|told| told.parse() != Ok(got)) || wanted.is_some_and(|wanted| *wanted != got) {
-            return Err(answer.refused(format!("the manifest that it sent has another digest, {got}, than it says")));
+        // Digests of other algorithms cannot be compared.
+        let header_digest = header_digest.filter(|digest| digest.starts_with("sha256:"));
+        if header_digest.is_some_and(|digest| digest.parse() != Ok(got))
+            || expected.is_some_and(|expected| *expected != got)
+        {
+            return Err(response
+                .refused(format!("its manifest has the digest {got}, which does not match the expected digest")));
         }
-        // A digest needs nobody's word; a tag does.
-        if let (Some(key), None) = (&self.pinned, wanted) {
-            let seal = answer.header(Seal::HEADER).map(Seal::from_text);
-            let seal = seal
-                .ok_or_else(|| answer.refused("it did not sign what it says of the name, as a joined mirror does"))?;
-            seal.check(key, name, &got, self.now()).map_err(|reason| answer.refused(reason))?;
+        // A tag must be signed by the pinned key; a digest proves itself.
+        if let (Some(key), None) = (&self.pinned, expected) {
+            let signature = response.header(ManifestSignature::HEADER).map(ManifestSignature::from_header);
+            let signature =
+                signature.ok_or_else(|| response.refused("it did not sign the manifest, as a joined mirror must"))?;
+            signature.verify(key, name, &got, self.now()).map_err(|reason| response.refused(reason))?;
         }
-        Ok(ManifestBytes { bytes, manifest })
+        Ok(FetchedManifest { bytes, manifest })
     }
 }

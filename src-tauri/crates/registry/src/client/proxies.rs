@@ -1,7 +1,7 @@
-//! Which proxy leads to a host.
+//! Proxy settings.
 //!
-//! A setting names one for everything; otherwise the customary variables do, read as curl reads them: `http_proxy`,
-//! `https_proxy`, `all_proxy`, `no_proxy`, and the same in upper case. This machine itself is never reached through one.
+//! A setting names one proxy for all requests. Otherwise the usual environment variables apply, as in curl: `http_proxy`,
+//! `https_proxy`, `all_proxy`, `no_proxy`, and the same in upper case. Loopback never uses a proxy.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use reqwest::{NoProxy, Proxy, Url};
 
 use super::transport::TransportError;
 
-/// What is reached directly, whatever the settings say.
+/// Hosts that never use a proxy.
 const LOOPBACK: &str = "localhost,127.0.0.0/8,::1";
 
-/// Proxies by scheme, and the hosts that are reached without one.
+/// Proxies by scheme, and the hosts that bypass them.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Proxies {
     /// For `http://`.
     http: Option<String>,
     /// For `https://`.
     https: Option<String>,
-    /// Hosts, domains and networks without one, with commas between.
+    /// Comma-separated hosts, domains and networks that bypass the proxies.
     bypass: String,
 }
 
 impl Proxies {
-    /// None at all.
+    /// No proxies.
     #[must_use]
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// One for everything: `http://`, `https://`, `socks5://` or `socks5h://`, with name and password if it wants them.
-    /// `bypass` lists hosts, domains and networks (`10.0.0.0/8`) to reach directly, with commas between.
+    /// One proxy for all requests: `http://`, `https://`, `socks5://` or `socks5h://`, optionally with user and password.
+    /// `bypass` is a comma-separated list of hosts, domains and networks (`10.0.0.0/8`) to connect to directly.
     #[must_use]
     pub fn all(url: &str, bypass: &str) -> Self {
         Self { http: Some(url.to_owned()), https: Some(url.to_owned()), bypass: bypass.to_owned() }
     }
 
-    /// Those of the customary variables; `read` gives a variable's value.
+    /// The proxies of the environment variables; `read` returns a variable's value.
     #[must_use]
     pub fn from_variables(read: impl Fn(&str) -> Option<String>) -> Self {
         let either = |name: &str| {
@@ -53,20 +53,20 @@ impl Proxies {
         }
     }
 
-    /// The hosts of the proxies themselves.
+    /// The hosts of the proxies.
     pub(super) fn hosts(&self) -> Vec<String> {
         let urls = [&self.http, &self.https].into_iter().flatten();
         let parsed = urls.filter_map(|url| Url::parse(&with_scheme(url)).ok());
         parsed.filter_map(|url| url.host_str().map(str::to_owned)).collect()
     }
 
-    /// The same as reqwest has it.
+    /// Converts to reqwest's type.
     pub(super) fn to_reqwest(&self) -> Result<Vec<Proxy>, TransportError> {
         let bypass = NoProxy::from_string(&format!("{LOOPBACK},{}", self.bypass));
         let proxy = |kind, make: fn(String) -> reqwest::Result<Proxy>, url: &Option<String>| {
             let Some(url) = url else { return Ok(None) };
             let made = make(with_scheme(url))
-                .map_err(|error| TransportError::Proxy { kind, reason: super::transport::root(&error) })?;
+                .map_err(|error| TransportError::Proxy { kind, reason: super::transport::root_cause(&error) })?;
             Ok(Some(made.no_proxy(bypass.clone())))
         };
         let both = [proxy("http", Proxy::http, &self.http)?, proxy("https", Proxy::https, &self.https)?];
@@ -74,12 +74,12 @@ impl Proxies {
     }
 }
 
-/// `host:port` alone is how many write a proxy's address.
+/// Adds `http://` to an address without a scheme.
 fn with_scheme(url: &str) -> String {
     if url.contains("://") { url.to_owned() } else { format!("http://{url}") }
 }
 
-/// Says which there are and not what they are: an address may hold a password.
+/// Hides the addresses, which may contain passwords.
 impl fmt::Debug for Proxies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let there = |url: &Option<String>| if url.is_some() { "set" } else { "none" };

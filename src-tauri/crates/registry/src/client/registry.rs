@@ -1,7 +1,7 @@
-//! A registry, as whoever wants something of it sees it: where it is, and how to sign in.
+//! A registry: its address and its authentication.
 //!
-//! Addresses are `https` unless plain `http` was asked for. A name or a setting that says `http://` is not yet asking
-//! (anybody can write a name): that takes `insecure`, or a registry on this machine.
+//! Registries use `https`. Plain `http` needs the `insecure` flag, or a registry on this machine. `http://` in a model name is
+//! not sufficient, because a name may come from another user.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,7 +13,7 @@ use reqwest::Url;
 
 use super::transport::Transport;
 use crate::PeerKey;
-use crate::auth::{Auth, Scope, SignIn};
+use crate::auth::{Auth, Credentials, Scope};
 
 /// A registry. Clones share connections and tokens.
 #[derive(Clone)]
@@ -22,107 +22,117 @@ pub struct Registry {
     pub(super) base: Url,
     pub(super) auth: Arc<Auth>,
     host: Arc<str>,
-    /// The registry whose models a mirror keeps.
-    stands_for: Option<Arc<str>>,
-    /// The key that must have signed what it says of names.
+    /// The host of the registry that this mirror mirrors.
+    mirrored_host: Option<Arc<str>>,
+    /// The key that must sign manifests.
     pub(super) pinned: Option<Arc<PeerKey>>,
 }
 
-/// Why an address is no registry's.
+/// Error of a registry address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// Plain `http`, which nobody asked for.
+    /// Plain `http` without `insecure`.
     #[error("insecure protocol http")]
     Insecure {
-        /// Whose.
+        /// The host.
         host: String,
     },
-    /// No address of a host.
-    #[error("{address:?} is no address of a registry: {reason}")]
+    /// Not an address of a registry.
+    #[error("invalid registry address {address:?}: {reason}")]
     Invalid {
-        /// What was given.
+        /// The address.
         address: String,
-        /// What is wrong with it.
+        /// Why it is invalid.
         reason: String,
     },
 }
 
 impl Registry {
-    /// The registry that a name belongs to. `insecure` makes it plain `http`, as Ollama's flag of that name does.
+    /// The registry of a model name. With `insecure`, it uses plain `http`, like Ollama's `--insecure`.
     ///
     /// # Errors
-    /// [`AddressError::Insecure`] for a name with `http://` when `insecure` is not set and the host is not this machine;
-    /// [`AddressError::Invalid`] for a host that no URL can have.
-    pub fn of(name: &ModelRef, insecure: bool, transport: &Transport, sign_in: SignIn) -> Result<Self, AddressError> {
+    /// [`AddressError::Insecure`] for a name with `http://` if `insecure` is not set and the host is not this machine;
+    /// [`AddressError::Invalid`] if the host is not valid in a URL.
+    pub fn for_name(
+        name: &ModelRef,
+        insecure: bool,
+        transport: &Transport,
+        credentials: Credentials,
+    ) -> Result<Self, AddressError> {
         let scheme = if insecure || name.insecure() { "http" } else { "https" };
-        Self::at(&format!("{scheme}://{}", name.host()), insecure, transport, sign_in)
+        Self::from_address(&format!("{scheme}://{}", name.host()), insecure, transport, credentials)
     }
 
     /// The registry at an address, `https://host[:port]` or `http://host[:port]`.
     ///
     /// # Errors
-    /// As [`Registry::of`].
-    pub fn at(address: &str, insecure: bool, transport: &Transport, sign_in: SignIn) -> Result<Self, AddressError> {
+    /// As [`Registry::for_name`].
+    pub fn from_address(
+        address: &str,
+        insecure: bool,
+        transport: &Transport,
+        credentials: Credentials,
+    ) -> Result<Self, AddressError> {
         let invalid = |reason: &str| AddressError::Invalid { address: address.to_owned(), reason: reason.to_owned() };
         let base = Url::parse(address).map_err(|error| invalid(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") {
-            return Err(invalid("its scheme is neither http nor https"));
+            return Err(invalid("the scheme must be http or https"));
         }
         if !base.username().is_empty() || base.password().is_some() {
-            // They are not repeated.
-            let address = format!("{}://{}", base.scheme(), super::exchange::place(&base));
-            let reason = "a name and a password do not belong into it".to_owned();
+            // Do not repeat them in the error.
+            let address = format!("{}://{}", base.scheme(), super::request::host_and_port(&base));
+            let reason = "it must not contain a user or a password".to_owned();
             return Err(AddressError::Invalid { address, reason });
         }
         if base.path() != "/" || base.query().is_some() || base.fragment().is_some() {
-            return Err(invalid("there is more than a host in it"));
+            return Err(invalid("it must contain only a host"));
         }
-        let host = super::exchange::place(&base);
+        let host = super::request::host_and_port(&base);
         if base.scheme() == "http" && !insecure && !is_loopback(&base) {
             return Err(AddressError::Insecure { host });
         }
-        let (auth, host) = (Arc::new(Auth::new(sign_in)), host.into());
-        Ok(Self { transport: transport.clone(), base, auth, host, stands_for: None, pinned: None })
+        let (auth, host) = (Arc::new(Auth::new(credentials)), host.into());
+        Ok(Self { transport: transport.clone(), base, auth, host, mirrored_host: None, pinned: None })
     }
 
-    /// The same registry as a mirror of the one at `origin`. Its requests say so in the parameter `ns`, as containerd's do,
-    /// for mirrors that keep several registries' models.
+    /// Marks this registry as a mirror of `origin`. Requests then have the query parameter `ns`, like containerd's, for mirrors
+    /// of several registries.
     #[must_use]
-    pub fn standing_for(mut self, origin: &str) -> Self {
-        self.stands_for = Some(origin.into());
+    pub fn as_mirror_of(mut self, origin: &str) -> Self {
+        self.mirrored_host = Some(origin.into());
         self
     }
 
-    /// The same registry, believed on names only where that key signed what it says.
+    /// Requires that this key signs the manifests of tags.
     #[must_use]
-    pub fn pinned_to(mut self, key: PeerKey) -> Self {
+    pub fn with_pinned_key(mut self, key: PeerKey) -> Self {
         self.pinned = Some(Arc::new(key));
         self
     }
 
-    /// Its host, with the port where it is not the scheme's own.
+    /// The host, with a non-default port.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Its scheme, host and port.
+    /// The scheme, host and port.
     pub(crate) fn base(&self) -> &Url {
         &self.base
     }
 
-    /// The time by the transport's clock.
+    /// The current time of the transport's clock.
     pub(crate) fn now(&self) -> SystemTime {
         (self.transport.clock)()
     }
 
-    /// The address of something of a model's repository: `/v2/<namespace>/<model>/<rest>`.
+    /// The URL of a resource in a model's repository: `/v2/<namespace>/<model>/<rest>`.
     pub(crate) fn url(&self, name: &ModelRef, rest: &str) -> Url {
-        // The parts of a name, digests and tags hold nothing that has a meaning in a path.
+        // Names, digests and tags contain no characters that need escaping.
         let path = format!("/v2/{}/{}/{rest}", name.namespace(), name.model());
         let mut url = self.base.clone();
         url.set_path(&path);
-        if let Some(origin) = &self.stands_for {
+        if let Some(origin) = &self.mirrored_host {
             url.query_pairs_mut().append_pair("ns", origin);
         }
         url
@@ -131,16 +141,19 @@ impl Registry {
 
 impl fmt::Debug for Registry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("base", &self.base.as_str()).field("stands_for", &self.stands_for).finish()
+        f.debug_struct("Registry")
+            .field("base", &self.base.as_str())
+            .field("mirrored_host", &self.mirrored_host)
+            .finish()
     }
 }
 
-/// What a token must allow for one model.
+/// The token scope of a model.
 pub(crate) fn scope(name: &ModelRef, push: bool) -> Scope {
     Scope { repository: format!("{}/{}", name.namespace(), name.model()), push }
 }
 
-/// Is it this machine?
+/// Whether the URL's host is this machine.
 pub(crate) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let bare = host.trim_start_matches('[').trim_end_matches(']');

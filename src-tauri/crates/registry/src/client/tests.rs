@@ -1,8 +1,8 @@
-//! The client against servers that behave, and servers that do not.
+//! Tests of the client against correct and misbehaving servers.
 
 mod addresses;
 mod blobs;
+mod connections;
 mod manifests;
 mod redirects;
 mod refusals;
-mod ways;

@@ -1,7 +1,7 @@
-//! Whom to trust over TLS: the system's own certificates, and those of a file that a company gives to its machines.
+//! TLS settings: the trusted root certificates are the system's, and those of an optional file.
 //!
-//! The cryptography is `ring`, named here and not installed for the whole process, so that nothing depends on which part
-//! of a program runs first.
+//! The `ring` provider is passed explicitly, not installed for the whole process, so that initialization order does not
+//! matter.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,26 +19,26 @@ pub(super) fn client_config(extra_ca: Option<&Path>) -> Result<ClientConfig, Tra
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .expect("ring has ciphers for every version of TLS");
-    let none_extra = extra.is_empty();
+        .expect("ring supports all TLS versions");
+    let has_no_extra = extra.is_empty();
     let builder = match (Verifier::new_with_extra_roots(extra, provider), extra_ca) {
         (Ok(verifier), _) => builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)),
-        (Err(error), Some(path)) if !none_extra => {
+        (Err(error), Some(path)) if !has_no_extra => {
             return Err(TransportError::ExtraCa { path: path.to_owned(), reason: error.to_string() });
         }
-        // A system without any certificates can still speak plain HTTP; every TLS connection fails as untrusted.
+        // Without system certificates, plain HTTP still works, and every TLS connection fails as untrusted.
         (Err(_), _) => builder.with_root_certificates(RootCertStore::empty()),
     };
     Ok(builder.with_no_client_auth())
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TransportError> {
-    let wrong = |reason: String| TransportError::ExtraCa { path: path.to_owned(), reason };
-    let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+    let invalid = |reason: String| TransportError::ExtraCa { path: path.to_owned(), reason };
+    let bytes = std::fs::read(path).map_err(|error| invalid(error.to_string()))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
-        Ok(found) if found.is_empty() => Err(wrong("there is no PEM certificate in it".to_owned())),
+        Ok(found) if found.is_empty() => Err(invalid("it contains no PEM certificate".to_owned())),
         Ok(found) => Ok(found),
-        Err(error) => Err(wrong(error.to_string())),
+        Err(error) => Err(invalid(error.to_string())),
     }
 }

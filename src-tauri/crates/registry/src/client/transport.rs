@@ -1,8 +1,8 @@
-//! How requests reach other machines: TLS, proxies, time-outs. One [`Transport`] serves all registries.
+//! HTTP transport: TLS, proxies, timeouts. One [`Transport`] serves all registries.
 //!
-//! Nothing of it is taken from the surroundings: variables, files and the clock come in through [`TransportConfig`]. It
-//! follows no redirect by itself, because where credentials may go is decided in [`super::exchange`]. It speaks HTTP/1.1
-//! only: the parallel ranges of a download are worth something because each has a connection of its own.
+//! Environment variables, files and the clock are passed in [`TransportConfig`], not read here. Redirects are followed in
+//! [`super::request`], which decides where credentials are sent. Only HTTP/1.1 is used, so that each range of a parallel
+//! download has its own connection.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,33 +12,33 @@ use std::time::{Duration, SystemTime};
 use reqwest::redirect;
 
 use super::proxies::Proxies;
-use super::reach::{Names, PublicOnly, Reach};
+use super::redirect_policy::{PublicResolver, RedirectPolicy, SystemResolver};
 use super::tls;
 
-/// Tells the time.
+/// Returns the current time.
 pub type Clock = Arc<dyn Fn() -> SystemTime + Send + Sync>;
 
-/// What a transport is made of.
+/// Settings of a transport.
 pub struct TransportConfig {
-    /// What it says that it is, to every server.
+    /// The `User-Agent` header.
     pub user_agent: String,
-    /// Which proxies lead out of here.
+    /// The proxies.
     pub proxies: Proxies,
-    /// A PEM file of certificates to trust beside the system's.
+    /// A PEM file of additional root certificates.
     pub extra_ca: Option<PathBuf>,
-    /// How long a connection may take to be made.
+    /// Timeout for connecting.
     pub connect_timeout: Duration,
-    /// How long a server may think before it answers, and how long it may pause within an answer that is read whole. The
-    /// pauses within a blob are watched by who downloads it.
-    pub answer_timeout: Duration,
-    /// How far redirects may lead away from a registry.
-    pub reach: Reach,
-    /// The wall clock: signatures carry the time, and `Retry-After` may name one.
+    /// Timeout for the response, and for each read of a response that is read as a whole. Downloads of blobs have their own
+    /// read timeout.
+    pub response_timeout: Duration,
+    /// Allowed targets of redirects.
+    pub redirects: RedirectPolicy,
+    /// The wall clock, for timestamps in signatures and for `Retry-After`.
     pub clock: Clock,
 }
 
 impl TransportConfig {
-    /// The usual: no proxies, the system's certificates, and time-outs that suit slow lines.
+    /// Default settings: no proxies, the system's certificates, and timeouts for slow connections.
     #[must_use]
     pub fn new(user_agent: impl Into<String>, clock: Clock) -> Self {
         Self {
@@ -46,54 +46,54 @@ impl TransportConfig {
             proxies: Proxies::none(),
             extra_ca: None,
             connect_timeout: Duration::from_secs(15),
-            answer_timeout: Duration::from_secs(60),
-            reach: Reach::Anywhere,
+            response_timeout: Duration::from_secs(60),
+            redirects: RedirectPolicy::AnyHost,
             clock,
         }
     }
 }
 
-/// Why there is no transport: a setting is wrong.
+/// Invalid settings of a transport.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The file of further certificates cannot be used.
-    #[error("the certificates in {} cannot be used: {reason}", path.display())]
+    /// The file of additional certificates is unusable.
+    #[error("cannot use the certificates in {}: {reason}", path.display())]
     ExtraCa {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// A proxy's address cannot be read. It is not repeated here, because it may hold a password.
-    #[error("the address of the {kind} proxy is no URL: {reason}")]
+    /// The address of a proxy is invalid. It is not shown, because it may contain a password.
+    #[error("the address of the {kind} proxy is not a valid URL: {reason}")]
     Proxy {
-        /// For which scheme.
+        /// The scheme that the proxy is for.
         kind: &'static str,
         /// What is wrong with it.
         reason: String,
     },
-    /// The HTTP client cannot be set up.
-    #[error("the HTTP client cannot be set up: {0}")]
+    /// The HTTP client cannot be created.
+    #[error("cannot create the HTTP client: {0}")]
     Client(String),
 }
 
-/// The way out to other machines. Clones share their connections.
+/// HTTP clients for registries. Clones share connections.
 #[derive(Clone)]
 pub struct Transport {
-    /// For a registry itself.
+    /// For requests to a registry.
     pub(super) http: reqwest::Client,
-    /// For where it redirects to.
-    pub(super) elsewhere: reqwest::Client,
-    pub(super) reach: Reach,
-    pub(super) answer_timeout: Duration,
+    /// For the targets of its redirects.
+    pub(super) redirect_http: reqwest::Client,
+    pub(super) redirects: RedirectPolicy,
+    pub(super) response_timeout: Duration,
     pub(super) clock: Clock,
 }
 
 impl Transport {
-    /// Sets one up. It connects to nobody yet; the file of further certificates and the system's are read here.
+    /// Creates a transport. Reads the certificates; makes no connection.
     ///
     /// # Errors
-    /// What is wrong with the configuration.
+    /// If a setting is invalid.
     pub fn new(config: TransportConfig) -> Result<Self, TransportError> {
         let tls = tls::client_config(config.extra_ca.as_deref())?;
         let proxies = config.proxies.to_reqwest()?;
@@ -103,35 +103,42 @@ impl Transport {
                 .user_agent(&config.user_agent)
                 .redirect(redirect::Policy::none())
                 .connect_timeout(config.connect_timeout)
-                .dns_resolver(Names)
+                .dns_resolver(SystemResolver)
                 .no_proxy();
             proxies.iter().fold(builder, |builder, proxy| builder.proxy(proxy.clone()))
         };
-        let build =
-            |builder: reqwest::ClientBuilder| builder.build().map_err(|error| TransportError::Client(root(&error)));
+        let build = |builder: reqwest::ClientBuilder| {
+            builder.build().map_err(|error| TransportError::Client(root_cause(&error)))
+        };
         let http = build(builder())?;
-        let elsewhere = match config.reach {
-            Reach::Anywhere => http.clone(),
-            Reach::Public | Reach::AsRegistry => {
-                build(builder().dns_resolver(PublicOnly::besides(config.proxies.hosts())))?
+        let redirect_http = match config.redirects {
+            RedirectPolicy::AnyHost => http.clone(),
+            RedirectPolicy::PublicOnly | RedirectPolicy::SameAsRegistry => {
+                build(builder().dns_resolver(PublicResolver::with_exempt(config.proxies.hosts())))?
             }
         };
-        Ok(Self { http, elsewhere, reach: config.reach, answer_timeout: config.answer_timeout, clock: config.clock })
+        Ok(Self {
+            http,
+            redirect_http,
+            redirects: config.redirects,
+            response_timeout: config.response_timeout,
+            clock: config.clock,
+        })
     }
 }
 
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Transport").field("answer_timeout", &self.answer_timeout).finish_non_exhaustive()
+        f.debug_struct("Transport").field("response_timeout", &self.response_timeout).finish_non_exhaustive()
     }
 }
 
-/// The innermost reason of a failure; the layers around it say only that sending failed, and repeat the URL, whose query
-/// may be a signed address that does not belong into logs.
-pub(crate) fn root(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut reason = error;
-    while let Some(source) = reason.source() {
-        reason = source;
+/// The root cause of an error. The outer errors only repeat the URL, whose query may contain a signature that must not be
+/// logged.
+pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(source) = cause.source() {
+        cause = source;
     }
-    reason.to_string()
+    cause.to_string()
 }

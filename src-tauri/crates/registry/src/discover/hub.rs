@@ -1,8 +1,8 @@
 //! Hugging Face's public index of models: `GET /api/models` with a filter, and the files of one repository.
 //! <https://huggingface.co/docs/hub/api>
 //!
-//! What it answers is somebody's words: lengths and counts are bounded, names are checked as names of models, and what is
-//! neither is left out. No credentials are sent, and no redirect is followed.
+//! Responses are untrusted: lengths and counts are limited, names must be valid model names, and invalid entries are
+//! skipped. Requests carry no credentials and follow no redirects.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,21 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Discovered, Shelf, Variant};
+use super::{DiscoveredModel, ModelIndex, Variant};
 use crate::{AddressError, SourceError, Transport};
 
-/// The host in names, which Hugging Face answers as a registry at.
+/// The registry host of Hugging Face in model names.
 pub(super) const REGISTRY: &str = "hf.co";
-/// Repositories that a search brings at most.
-const MAX_FOUND: usize = 50;
-/// Variants of one repository at most; the types that llama.cpp knows are fewer.
+/// Maximum number of repositories in a search result.
+const MAX_RESULTS: usize = 50;
+/// Maximum number of variants of one repository; llama.cpp has fewer types.
 const MAX_VARIANTS: usize = 100;
-/// The longest answer that is read.
-const MAX_ANSWER_BYTES: usize = 8 << 20;
-/// The longest word about a model that is kept: a licence, a task.
-const MAX_WORD_CHARS: usize = 60;
+/// Maximum size of a response.
+const MAX_RESPONSE_BYTES: usize = 8 << 20;
+/// Maximum length of a text from the index: a licence, a task.
+const MAX_TEXT_CHARS: usize = 60;
 
-/// Hugging Face's index, or one that answers as it does.
+/// Client of Hugging Face's index or a compatible one.
 #[derive(Debug, Clone)]
 pub struct Hub {
     transport: Transport,
@@ -52,47 +52,47 @@ struct Entry {
     size: u64,
 }
 
-/// One of a list that is somebody else's: what it should be, or something else, which spoils nothing but itself.
+/// An element of an untrusted list: parsed, or skipped if it is invalid.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Listed<T> {
-    Known(T),
-    Other(IgnoredAny),
+enum Lenient<T> {
+    Parsed(T),
+    Skipped(IgnoredAny),
 }
 
-impl<T> Listed<T> {
-    fn known(self) -> Option<T> {
+impl<T> Lenient<T> {
+    fn parsed(self) -> Option<T> {
         match self {
-            Self::Known(item) => Some(item),
-            Self::Other(IgnoredAny) => None,
+            Self::Parsed(item) => Some(item),
+            Self::Skipped(IgnoredAny) => None,
         }
     }
 }
 
 impl Hub {
-    /// The one at an address: Hugging Face's own, a company's, a mirror. Whoever writes `http://` asks for that.
+    /// Creates a client for the index at an `https://` or `http://` address.
     ///
     /// # Errors
-    /// [`AddressError::Invalid`] when it is no address.
-    pub fn at(transport: Transport, address: &str) -> Result<Self, AddressError> {
+    /// [`AddressError::Invalid`] if the address is invalid.
+    pub fn new(transport: Transport, address: &str) -> Result<Self, AddressError> {
         let invalid = |reason: &str| AddressError::Invalid { address: address.to_owned(), reason: reason.to_owned() };
         let base = Url::parse(address).map_err(|error| invalid(&error.to_string()))?;
         if !matches!(base.scheme(), "http" | "https") {
-            return Err(invalid("its scheme is neither http nor https"));
+            return Err(invalid("the scheme must be http or https"));
         }
         if !base.username().is_empty() || base.password().is_some() || base.query().is_some() {
-            return Err(invalid("there is more than a host and a path in it"));
+            return Err(invalid("it must contain only a host and a path"));
         }
         Ok(Self { transport, base })
     }
 
-    /// Who is asked, with the port where it has one.
+    /// The host, with a non-default port.
     #[must_use]
     pub fn host(&self) -> String {
-        crate::client::place(&self.base)
+        crate::client::host_and_port(&self.base)
     }
 
-    /// The address of something of its interface, below whatever path the index is at.
+    /// The URL of an API resource below the path of the index.
     fn url<'a>(&self, parts: impl IntoIterator<Item = &'a str>) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
@@ -101,14 +101,13 @@ impl Hub {
         url
     }
 
-    /// Repositories with GGUF files that a search means, those most fetched first. What can be pulled of each is asked
-    /// for by [`Hub::variants`].
+    /// Searches repositories with GGUF files, the most downloaded first. [`Hub::variants`] returns the variants of each.
     ///
     /// # Errors
-    /// When it cannot be reached, or answers what is no list.
-    pub async fn search(&self, query: &str) -> Result<Vec<Discovered>, SourceError> {
+    /// If the request fails, or the response is not a list.
+    pub async fn search(&self, query: &str) -> Result<Vec<DiscoveredModel>, SourceError> {
         let mut url = self.url([]);
-        let limit = MAX_FOUND.to_string();
+        let limit = MAX_RESULTS.to_string();
         url.query_pairs_mut().extend_pairs([
             ("search", query.trim()),
             ("filter", "gguf"),
@@ -116,55 +115,54 @@ impl Hub {
             ("direction", "-1"),
             ("limit", &limit),
         ]);
-        let found: Vec<Listed<Repository>> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
-        Ok(found.into_iter().filter_map(Listed::known).take(MAX_FOUND).filter_map(discovered).collect())
+        let found: Vec<Lenient<Repository>> = self.transport.json(url, MAX_RESPONSE_BYTES).await?;
+        Ok(found.into_iter().filter_map(Lenient::parsed).take(MAX_RESULTS).filter_map(discovered).collect())
     }
 
-    /// What can be pulled of `user/repository`: one variant for each quantisation that it has files of, the smallest
-    /// first.
+    /// Returns the variants of `user/repository`: one for each quantisation, the smallest first.
     ///
     /// # Errors
     /// As [`Hub::search`].
     pub async fn variants(&self, repository: &str) -> Result<Vec<Variant>, SourceError> {
         let mut url = self.url(repository.split('/').chain(["tree", "main"]));
         url.query_pairs_mut().append_pair("recursive", "true");
-        let listed: Vec<Listed<Entry>> = self.transport.json(url, MAX_ANSWER_BYTES).await?;
-        let any = !listed.is_empty();
-        let entries: Vec<Entry> = listed.into_iter().filter_map(Listed::known).collect();
-        if any && entries.is_empty() {
-            // Where nothing makes sense, no sizes are known, and that is said.
-            let reason = format!("the list of {repository}'s files cannot be read");
+        let listed: Vec<Lenient<Entry>> = self.transport.json(url, MAX_RESPONSE_BYTES).await?;
+        let is_not_empty = !listed.is_empty();
+        let entries: Vec<Entry> = listed.into_iter().filter_map(Lenient::parsed).collect();
+        if is_not_empty && entries.is_empty() {
+            // If no entry is valid, report an error instead of an empty list.
+            let reason = format!("cannot parse the file list of {repository}");
             return Err(SourceError::Broken { host: self.host(), reason, answered: true });
         }
         Ok(variants(repository, &entries))
     }
 }
 
-fn discovered(repository: Repository) -> Option<Discovered> {
-    // A repository that is no name cannot be pulled, and one with a tag is none.
+fn discovered(repository: Repository) -> Option<DiscoveredModel> {
+    // Skip repositories whose id is not a valid model name without a tag.
     let name: ModelRef = format!("{REGISTRY}/{}", repository.id).parse().ok()?;
     if format!("{}/{}", name.namespace(), name.model()) != repository.id {
         return None;
     }
-    let licence = repository.tags.iter().find_map(|tag| tag.strip_prefix("license:")).map(word);
-    Some(Discovered {
+    let licence = repository.tags.iter().find_map(|tag| tag.strip_prefix("license:")).map(sanitize);
+    Some(DiscoveredModel {
         title: repository.id,
         about: String::new(),
-        shelf: Shelf::HuggingFace,
-        tasks: repository.pipeline_tag.iter().map(|task| word(task)).collect(),
+        index: ModelIndex::HuggingFace,
+        tasks: repository.pipeline_tag.iter().map(|task| sanitize(task)).collect(),
         licence,
         downloads: repository.downloads,
         variants: Vec::new(),
     })
 }
 
-/// A stranger's word, as far as it can be printed in a line.
-fn word(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).take(MAX_WORD_CHARS).collect()
+/// Removes control characters from an untrusted text and limits its length.
+fn sanitize(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(MAX_TEXT_CHARS).collect()
 }
 
-/// Files of one quantisation are one variant, because large ones come in parts. Projectors and importance matrices are
-/// no models.
+/// Groups files by quantisation, because large models are split into several files. Skips projectors and importance
+/// matrices.
 fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
     let mut sizes: BTreeMap<String, u64> = BTreeMap::new();
     for entry in entries.iter().filter(|entry| entry.kind == "file") {
@@ -186,8 +184,9 @@ fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
             name,
             parameters: parameters.clone(),
             quantization: Some(quantization),
+            architecture: None,
             size_bytes,
-            approximate: false,
+            is_approximate: false,
         })
     };
     let mut variants: Vec<Variant> = sizes.into_iter().filter_map(variant).collect();
@@ -196,36 +195,36 @@ fn variants(repository: &str, entries: &[Entry]) -> Vec<Variant> {
     variants
 }
 
-/// How many parameters a repository's name says that its model has: `8B` in `me/Model-8b-Instruct-GGUF`, `8X7B`.
+/// Parses the number of parameters in a repository's name: `8B` in `me/Model-8b-Instruct-GGUF`, `8X7B`.
 fn parameters(repository: &str) -> Option<String> {
     let is_number = |text: &str| !text.is_empty() && text.parse::<f32>().is_ok_and(|n| n > 0.0 && n < 10_000.0);
     let read = |part: &str| {
         let upper = part.to_ascii_uppercase();
         let number = upper.strip_suffix(['B', 'M'])?;
-        let plain =
+        let is_valid =
             number.split('X').all(|factor| is_number(factor) && factor.starts_with(|c: char| c.is_ascii_digit()));
-        plain.then_some(upper)
+        is_valid.then_some(upper)
     };
     repository.rsplit('/').next()?.split(['-', '_']).find_map(read)
 }
 
-/// The quantisation in a file's name: its last part that reads like one, `Q4_K_M` in `Model-8B-Q4_K_M-00001-of-00002`.
+/// Parses the quantisation in a file name, the last matching part: `Q4_K_M` in `Model-8B-Q4_K_M-00001-of-00002`.
 fn quantization(stem: &str) -> Option<String> {
     let parts: Vec<&str> = stem.split(['-', '.']).collect();
     let read = |part: &str| {
         let upper = part.to_ascii_uppercase();
-        let known = matches!(upper.as_str(), "F32" | "F16" | "BF16")
+        let is_type = matches!(upper.as_str(), "F32" | "F16" | "BF16")
             || upper.starts_with("MXFP4")
             || ["IQ", "TQ", "Q"].iter().any(|prefix| {
                 upper
                     .strip_prefix(prefix)
                     .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()) && rest.contains('_'))
             });
-        known.then_some(upper)
+        is_type.then_some(upper)
     };
     let at = parts.iter().rposition(|part| read(part).is_some())?;
     let quantization = read(parts.get(at)?)?;
-    // Unsloth's own mixes: `UD-Q4_K_XL`.
+    // Unsloth's dynamic quantisations: `UD-Q4_K_XL`.
     let dynamic =
         at.checked_sub(1).and_then(|before| parts.get(before)).is_some_and(|part| part.eq_ignore_ascii_case("UD"));
     Some(if dynamic { format!("UD-{quantization}") } else { quantization })
@@ -234,32 +233,32 @@ fn quantization(stem: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::served::{Served, reply, transport};
+    use crate::test_server::{TestServer, reply, transport};
 
-    fn hub(served: &Served) -> Hub {
-        Hub::at(transport(), &served.url("/")).expect("an address")
+    fn hub(served: &TestServer) -> Hub {
+        Hub::new(transport(), &served.url("/")).expect("a valid address")
     }
 
     #[tokio::test]
-    async fn a_search_asks_for_gguf_and_passes_over_what_cannot_be_pulled() {
-        let served = Served::by(|_| {
+    async fn search_requests_gguf_and_skips_invalid_names() {
+        let served = TestServer::start(|_| {
             let body = r#"[{"id":"me/Model-GGUF","downloads":7,"tags":["gguf","license:mit"],"pipeline_tag":"text-generation"},
                 {"id":"no-slash-no-name?"},{"id":"../../etc"},{"id":"a/b/c"},{"id":"a/b:c"}]"#;
             reply(200, &[("content-type", "application/json")], body)
         })
         .await;
-        let found = hub(&served).search(" tiny llama&x=1 ").await.expect("it answers");
+        let found = hub(&served).search(" tiny llama&x=1 ").await.expect("a valid response");
         let titles: Vec<&str> = found.iter().map(|model| model.title.as_str()).collect();
-        assert_eq!(titles, ["me/Model-GGUF"], "the others are no names");
+        assert_eq!(titles, ["me/Model-GGUF"], "the others are not valid names");
         let first = found.first().expect("one");
         assert_eq!((first.licence.as_deref(), first.downloads), (Some("mit"), Some(7)), "{first:?}");
-        let line = served.lines().concat();
+        let line = served.request_lines().concat();
         assert!(line.contains("search=tiny+llama%26x%3D1&filter=gguf&sort=downloads"), "{line}");
     }
 
     #[tokio::test]
-    async fn files_of_one_quantisation_are_one_variant() {
-        let served = Served::by(|_| {
+    async fn files_are_grouped_by_quantisation() {
+        let served = TestServer::start(|_| {
             let file = |path: &str, size: u64| format!(r#"{{"type":"file","path":"{path}","size":{size}}}"#);
             let files = [
                 file("Model-8B-Q8_0.gguf", 80),
@@ -274,17 +273,17 @@ mod tests {
             reply(200, &[], format!("[{}]", files.join(",")))
         })
         .await;
-        let variants = hub(&served).variants("me/Model-GGUF").await.expect("it answers");
+        let variants = hub(&served).variants("me/Model-GGUF").await.expect("a valid response");
         let rows: Vec<_> = variants.iter().map(|v| (v.name.as_str(), v.size_bytes)).collect();
         let expected =
             [("hf.co/me/Model-GGUF:UD-IQ1_S", 9), ("hf.co/me/Model-GGUF:Q4_K_M", 41), ("hf.co/me/Model-GGUF:Q8_0", 80)];
-        assert_eq!(rows, expected, "the smallest first");
-        assert_eq!(served.lines(), ["GET /api/models/me/Model-GGUF/tree/main?recursive=true"], "one question");
+        assert_eq!(rows, expected, "sorted by size");
+        assert_eq!(served.request_lines(), ["GET /api/models/me/Model-GGUF/tree/main?recursive=true"], "one request");
     }
 
     #[tokio::test]
-    async fn strangers_words_are_bounded() {
-        let served = Served::by(|seen| {
+    async fn untrusted_texts_and_counts_are_limited() {
+        let served = TestServer::start(|seen| {
             let body = if seen.target.contains("tree") {
                 let file = |n: usize| format!(r#"{{"type":"file","path":"m-Q4_{n:05}.gguf","size":{}}}"#, u64::MAX);
                 format!("[{}]", (0..5_000).map(file).collect::<Vec<_>>().join(","))
@@ -298,20 +297,24 @@ mod tests {
             reply(200, &[], body)
         })
         .await;
-        let hub = Hub::at(transport(), &served.url("/a/mirror/")).expect("an address");
-        let found = hub.search("m").await.expect("it answers");
-        let [model] = found.as_slice() else { panic!("the others are no names: {found:?}") };
-        assert_eq!(model.tasks, ["ab"], "without what a terminal would obey");
+        let hub = Hub::new(transport(), &served.url("/a/mirror/")).expect("a valid address");
+        let found = hub.search("m").await.expect("a valid response");
+        let [model] = found.as_slice() else { panic!("the others are not valid names: {found:?}") };
+        assert_eq!(model.tasks, ["ab"], "without control characters");
         let licence = model.licence.as_deref().unwrap_or_default();
-        assert!(licence.starts_with("[31mxx") && licence.len() == MAX_WORD_CHARS, "{licence:?}");
-        let variants = hub.variants("me/M").await.expect("it answers");
-        assert_eq!((variants.len(), variants[0].size_bytes), (MAX_VARIANTS, u64::MAX), "as many as there can be");
-        assert!(served.lines().iter().all(|line| line.starts_with("GET /a/mirror/api/models")), "{:?}", served.lines());
+        assert!(licence.starts_with("[31mxx") && licence.len() == MAX_TEXT_CHARS, "{licence:?}");
+        let variants = hub.variants("me/M").await.expect("a valid response");
+        assert_eq!((variants.len(), variants[0].size_bytes), (MAX_VARIANTS, u64::MAX), "the limits");
+        assert!(
+            served.request_lines().iter().all(|line| line.starts_with("GET /a/mirror/api/models")),
+            "{:?}",
+            served.request_lines()
+        );
     }
 
     #[tokio::test]
-    async fn an_entry_that_makes_no_sense_spoils_no_other() {
-        let served = Served::by(|seen| {
+    async fn invalid_entry_is_skipped() {
+        let served = TestServer::start(|seen| {
             let body = match seen.target.contains("tree") {
                 true => {
                     r#"[{"type":"file","path":"m-Q4_0.gguf","size":-1},7,
@@ -322,17 +325,17 @@ mod tests {
             reply(200, &[], body)
         })
         .await;
-        let found = hub(&served).search("m").await.expect("it answers");
+        let found = hub(&served).search("m").await.expect("a valid response");
         let titles: Vec<&str> = found.iter().map(|model| model.title.as_str()).collect();
-        assert_eq!(titles, ["me/C"], "the one that makes sense");
-        let variants = hub(&served).variants("me/C").await.expect("it answers");
+        assert_eq!(titles, ["me/C"], "the valid entry");
+        let variants = hub(&served).variants("me/C").await.expect("a valid response");
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        assert_eq!(names, ["hf.co/me/C:Q8_0"], "the file that makes sense");
+        assert_eq!(names, ["hf.co/me/C:Q8_0"], "the valid file");
     }
 
     #[test]
-    fn addresses_of_an_index() {
-        let check = |address: &str, good: bool| assert_eq!(Hub::at(transport(), address).is_ok(), good, "{address}");
+    fn index_address_is_validated() {
+        let check = |address: &str, good: bool| assert_eq!(Hub::new(transport(), address).is_ok(), good, "{address}");
         for address in ["https://huggingface.co", "http://127.0.0.1:1/", "https://hub.company/path"] {
             check(address, true);
         }
@@ -342,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn quantisations_in_names() {
+    fn quantisation_is_parsed_from_file_name() {
         let check = |stem: &str, expected: Option<&str>| assert_eq!(quantization(stem).as_deref(), expected, "{stem}");
         check("model.q4_0", Some("Q4_0"));
         check("Llama-3.2-1B-Instruct-f16", Some("F16"));
@@ -352,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_in_names() {
+    fn parameters_are_parsed_from_repository_name() {
         let check = |name: &str, expected: Option<&str>| assert_eq!(parameters(name).as_deref(), expected, "{name}");
         check("me/Llama-3.2-1B-Instruct-GGUF", Some("1B"));
         check("me/SmolLM2_135m", Some("135M"));
@@ -364,14 +367,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_is_no_list_is_said() {
-        let served = Served::by(|_| reply(200, &[], "<html>")).await;
-        let error = hub(&served).search("x").await.expect_err("it is no list").to_string();
-        assert!(error.contains("127.0.0.1") && error.contains("cannot be read"), "{error}");
-        let served = Served::by(|_| reply(200, &[], vec![b' '; MAX_ANSWER_BYTES + 1])).await;
-        let error = hub(&served).search("x").await.expect_err("it does not end").to_string();
+    async fn invalid_response_is_an_error() {
+        let served = TestServer::start(|_| reply(200, &[], "<html>")).await;
+        let error = hub(&served).search("x").await.expect_err("the response is not a list").to_string();
+        assert!(error.contains("127.0.0.1") && error.contains("cannot parse"), "{error}");
+        let served = TestServer::start(|_| reply(200, &[], vec![b' '; MAX_RESPONSE_BYTES + 1])).await;
+        let error = hub(&served).search("x").await.expect_err("the response is too long").to_string();
         assert!(error.contains("longer than"), "{error}");
-        let served = Served::by(|_| reply(503, &[("retry-after", "3")], "")).await;
-        assert!(matches!(hub(&served).search("x").await, Err(SourceError::Busy { .. })), "it asks to wait");
+        let served = TestServer::start(|_| reply(503, &[("retry-after", "3")], "")).await;
+        assert!(matches!(hub(&served).search("x").await, Err(SourceError::Busy { .. })), "expected Busy");
     }
 }

@@ -1,4 +1,4 @@
-//! Why a blob was not fetched, and what is worth saying while it is.
+//! Errors and notices of downloads.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,125 +7,125 @@ use std::time::Duration;
 
 use cairn_store::{Digest, StagingError};
 
-use crate::Distrust;
+use crate::TlsError;
 
-/// Why a blob was not fetched. Unless it says otherwise, what was fetched is kept, and the next try goes on from there.
+/// Error of a download. Unless noted otherwise, partial data is kept and the next attempt resumes.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum DownloadError {
-    /// Whoever wanted it wants it no more.
+    /// The download was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The sources failed again and again, without enough bytes in between to go on.
+    /// The sources failed repeatedly without enough progress in between.
     #[error("Connection dropped {times} times at {}. Nothing is lost. ({last})", Of(*held_bytes, *size_bytes))]
     Dropped {
-        /// How often in a row.
+        /// Failures in a row.
         times: u32,
-        /// How much was here.
+        /// Received bytes.
         held_bytes: u64,
-        /// Of how much.
+        /// Size of the blob.
         size_bytes: u64,
-        /// What happened last, with the host.
+        /// The last failure, with the host.
         last: String,
     },
-    /// The sources answered again and again with what is of no use.
-    #[error("{last}, at {}, after {times} tries. Nothing is lost.", Of(*held_bytes, *size_bytes))]
+    /// The sources repeatedly sent unusable responses.
+    #[error("{last}, at {}, after {times} attempts. Nothing is lost.", Of(*held_bytes, *size_bytes))]
     Unusable {
-        /// How often in a row.
+        /// Failures in a row.
         times: u32,
-        /// How much was here.
+        /// Received bytes.
         held_bytes: u64,
-        /// Of how much.
+        /// Size of the blob.
         size_bytes: u64,
-        /// What was wrong with the last answer, with the host.
+        /// The error of the last response, with the host.
         last: String,
     },
-    /// The sources took connections and then sent nothing.
+    /// The sources accepted connections and sent no data.
     #[error(
-        "Nothing came for {} s, {times} times, at {}. Nothing is lost.",
+        "No data received for {} s, {times} times, at {}. Nothing is lost.",
         stall.as_secs_f32(),
         Of(*held_bytes, *size_bytes)
     )]
     Stalled {
-        /// How often in a row.
+        /// Failures in a row.
         times: u32,
-        /// How long each time.
+        /// Duration of each stall.
         stall: Duration,
-        /// How much was here.
+        /// Received bytes.
         held_bytes: u64,
-        /// Of how much.
+        /// Size of the blob.
         size_bytes: u64,
     },
-    /// A source asks for a longer wait than is worth waiting.
+    /// A source requests a longer delay than the configured maximum.
     #[error("{host} asks to wait for {} s", retry_after.as_secs())]
     Busy {
-        /// Which one.
+        /// The host.
         host: String,
-        /// For how long.
+        /// The requested delay.
         retry_after: Duration,
     },
-    /// No source has it.
+    /// No source has the blob.
     #[error("{}", absent(hosts, digest))]
     Absent {
-        /// What was asked for.
+        /// The blob.
         digest: Digest,
-        /// Who was asked.
+        /// The hosts that were asked.
         hosts: Vec<String>,
     },
-    /// A source will not give it, and the others do not have it.
+    /// A source refused, and the others do not have the blob.
     #[error("{host} refused: {reason}")]
     Refused {
-        /// Which one.
+        /// The host.
         host: String,
-        /// The status of its answer, where that is the refusal.
+        /// The HTTP status, if the response itself is the refusal.
         status: Option<u16>,
-        /// What it said.
+        /// The reason.
         reason: String,
     },
-    /// Whoever answers for a source does not prove to be it, and the others do not have it.
-    #[error("{host} does not prove who it is: {distrust}")]
+    /// A source could not be authenticated by TLS, and the others do not have the blob.
+    #[error("cannot verify the identity of {host}: {cause}")]
     Untrusted {
-        /// Which one.
+        /// The host.
         host: String,
-        /// What is wrong with its proof.
-        distrust: Distrust,
+        /// Why its identity could not be verified.
+        cause: TlsError,
     },
-    /// What came is not what was asked for. It was thrown away.
+    /// The downloaded data has another digest. It was deleted.
     #[error("digest mismatch, file must be downloaded again: want {want}, got {got}{}", from(hosts))]
     Mismatch {
-        /// The digest that was asked for.
+        /// The expected digest.
         want: Digest,
-        /// The digest of what came.
+        /// The digest of the data.
         got: Digest,
-        /// Who sent it.
+        /// The hosts that sent it.
         hosts: Vec<String>,
     },
-    /// There is no room for it.
+    /// The disk has not enough free space.
     #[error(
-        "Not enough space in {}: {} needed, {} kept free included, and {} free",
+        "Not enough space in {}: {} needed (including a reserve of {}), {} free",
         folder.display(),
         Size(*need_bytes),
         Size(*reserve_bytes),
         Size(*free_bytes)
     )]
     NoSpace {
-        /// What is still to be fetched, by other downloads too, and the reserve.
+        /// Remaining bytes of all running downloads, plus the reserve.
         need_bytes: u64,
-        /// What is to be kept free.
+        /// The reserve that must stay free.
         reserve_bytes: u64,
-        /// What is free.
+        /// Free bytes.
         free_bytes: u64,
-        /// Where.
+        /// The folder.
         folder: PathBuf,
     },
-    /// There is no source to ask.
-    #[error("there is no source for {0}")]
+    /// The download has no source.
+    #[error("no source for {0}")]
     NoSource(Digest),
-    /// The disk refused.
+    /// A disk operation failed.
     #[error("{0}")]
     Staging(Arc<StagingError>),
-    /// The program is ending, or has a fault.
-    #[error("the download ended unexpectedly")]
-    Ended,
+    /// The process is shutting down, or a task panicked.
+    #[error("the download was aborted")]
+    Aborted,
 }
 
 impl From<StagingError> for DownloadError {
@@ -134,63 +134,63 @@ impl From<StagingError> for DownloadError {
     }
 }
 
-/// What happens to a download that goes on. Its text is for people.
+/// A message about a running download, for users.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Notice {
-    /// A source failed and is asked again later.
+pub enum DownloadNotice {
+    /// A source failed and is retried later.
     #[error("{reason}; trying again in {:.0} s", wait.as_secs_f32().ceil())]
     Waiting {
-        /// What happened, with the host.
+        /// The failure, with the host.
         reason: String,
-        /// For how long it is left alone.
+        /// The backoff.
         wait: Duration,
     },
-    /// Bytes come from another source than before.
+    /// The download switched to another source.
     #[error("{to} instead of {from}: {reason}")]
     FellBack {
-        /// Who was asked before.
+        /// The previous host.
         from: String,
-        /// Who is asked now.
+        /// The new host.
         to: String,
-        /// What was wrong.
+        /// Why it switched.
         reason: String,
     },
-    /// Another source sends too, because the one that leads would take long by itself.
-    #[error("{host} sends too, beside {beside}")]
+    /// A second source is used in parallel, because the preferred one alone would take long.
+    #[error("also downloading from {host}, in parallel with {leader}")]
     Joined {
-        /// Who.
+        /// The additional host.
         host: String,
-        /// Who leads.
-        beside: String,
+        /// The preferred host.
+        leader: String,
     },
-    /// A stream that had stopped or was slow was opened anew.
+    /// A silent or slow stream was reopened.
     #[error("a stream from {host} was {why}; reopened")]
     Reopened {
-        /// From where.
+        /// The host.
         host: String,
-        /// What was wrong.
+        /// `slow` or `silent`.
         why: &'static str,
     },
-    /// What came was not what was asked for; it is fetched again.
-    #[error("what came has the wrong digest; fetching it again from {again} alone")]
+    /// The data has the wrong digest and is downloaded again.
+    #[error("digest mismatch; downloading again from {again} only")]
     Mismatch {
-        /// Who is asked now.
+        /// The new host.
         again: String,
     },
-    /// It is now known who sent wrong bytes.
-    #[error("{host} sent wrong bytes and is not asked for {digest} again")]
+    /// A source was found to have sent wrong bytes.
+    #[error("{host} sent wrong bytes and is not used for {digest} any more")]
     WrongBytes {
-        /// Who.
+        /// The host.
         host: String,
-        /// Of what.
+        /// The blob.
         digest: Digest,
     },
-    /// Another process fetches the same blob; this one waits for it.
-    #[error("another process is fetching it")]
-    Elsewhere,
+    /// Another process downloads the same blob; this download waits for it.
+    #[error("another process is downloading it")]
+    OtherProcess,
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -204,7 +204,7 @@ impl fmt::Display for Size {
     }
 }
 
-/// "6.5 of 6.6 GB".
+/// Formats two numbers of bytes: "6.5 of 6.6 GB".
 struct Of(u64, u64);
 
 impl fmt::Display for Of {
@@ -234,28 +234,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_lines_for_people() {
+    fn error_texts_are_complete() {
         let dropped = DownloadError::Dropped {
             times: 6,
             held_bytes: 6_512_000_000,
             size_bytes: 6_601_000_000,
             last: "nas: reset".to_owned(),
         };
-        let said = "Connection dropped 6 times at 6.5 of 6.6 GB. Nothing is lost. (nas: reset)";
-        assert_eq!(dropped.to_string(), said, "the user's first question is what is lost");
+        let expected = "Connection dropped 6 times at 6.5 of 6.6 GB. Nothing is lost. (nas: reset)";
+        assert_eq!(dropped.to_string(), expected, "the text says that nothing is lost");
         let digest = Digest::of(b"");
         let absent = |hosts: &[&str]| {
             DownloadError::Absent { digest, hosts: hosts.iter().map(|host| (*host).to_owned()).collect() }.to_string()
         };
-        assert_eq!(absent(&["nas"]), format!("nas does not have {digest}"), "one");
-        assert_eq!(absent(&["nas", "hub"]), format!("nas, hub do not have {digest}"), "two");
+        assert_eq!(absent(&["nas"]), format!("nas does not have {digest}"), "one host");
+        assert_eq!(absent(&["nas", "hub"]), format!("nas, hub do not have {digest}"), "two hosts");
         let space = DownloadError::NoSpace {
             need_bytes: 7_000_000_000,
             reserve_bytes: 500_000_000,
             free_bytes: 41_000_000,
             folder: "/models".into(),
         };
-        let said = "Not enough space in /models: 7.0 GB needed, 500 MB kept free included, and 41 MB free";
-        assert_eq!(space.to_string(), said, "need and have");
+        let expected = "Not enough space in /models: 7.0 GB needed (including a reserve of 500 MB), 41 MB free";
+        assert_eq!(space.to_string(), expected, "needed and free bytes");
     }
 }

@@ -1,15 +1,14 @@
-//! Which stream fetches which bytes of a blob: a plan without any input or output, driven by what it is told.
+//! Assignment of byte ranges to streams. No I/O.
 //!
-//! A byte is missing, leased (a stream was told to fetch it) or received. **Invariants:** leases do not overlap, with each
-//! other or with what was received; a byte is received once. So streams may be as wrong or as late as they like: what
-//! [`Plan::take`] does not hand out is not written.
+//! A byte is missing, leased (assigned to a stream) or received. **Invariants:** leases overlap neither each other nor
+//! received ranges, and each byte is received once. So a misbehaving stream does no harm: only bytes that [`Plan::take`]
+//! accepts are written.
 //!
-//! Leases are given from the front of the blob, so that the digest, which is computed in order, is never far behind. What
-//! was asked of a healthy stream is asked of no other: a server goes on sending for a while after somebody else took over,
-//! and on a slow line those bytes would be paid for twice. So that all streams end together all the same, a lease is what
-//! its stream can fetch in a few seconds, and ever less towards the end (guided self-scheduling: Polychronopoulos and Kuck,
-//! 1987). Only a stream that is far slower than the one who asks is rescued from: of half of what it has left, or all.
-//! Before all that, a little is fetched from where readers wait.
+//! Leases start at the front of the blob, so that the sequential hash is never far behind. A range of a healthy stream is
+//! not assigned to another stream, because the server continues to send for a while, and on a slow connection the bytes
+//! would be transferred twice. So that all streams still end at the same time, a lease lasts a few seconds and gets smaller
+//! towards the end (guided self-scheduling: Polychronopoulos and Kuck, 1987). An idle stream takes over a half or all of
+//! the range of a stream only if that one is much slower. Positions at which readers wait come first.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -19,50 +18,50 @@ use cairn_store::Ranges;
 
 use super::speed::Speed;
 
-/// A stream this many times slower than the mean of the others from its source is slow.
+/// A stream is slow if the mean of the others of its source is this many times faster.
 const SLOW_FACTOR: u64 = 8;
-/// A stream this many times slower than the one who asks is rescued from.
-const RESCUE_FACTOR: u64 = 4;
-/// A lease is at most this part of each stream's share of what nobody has begun: who is four times slower than the others
-/// ends with them all the same.
+/// The range of a stream is taken over by a stream that is this many times faster.
+const TAKEOVER_FACTOR: u64 = 4;
+/// A lease is at most this fraction of a stream's share of the unassigned bytes: so a stream that is four times slower
+/// still ends at the same time.
 const GUIDE: u64 = 4;
-/// Taking the same tail over again waits twice as long each time, this many times at most.
+/// Each takeover of the same range doubles the waiting time, at most this many times.
 const MAX_DOUBLINGS: u32 = 6;
 
-/// What is fetched for a reader that waits, before the next one has its turn.
-const WISH_BYTES: u64 = 2 << 20;
-/// Wishes that wait.
-const MAX_WISHES: usize = 256;
+/// Bytes that are downloaded for a waiting reader before the next one.
+const READ_AHEAD_BYTES: u64 = 2 << 20;
+/// Maximum number of waiting positions.
+const MAX_POSITIONS: usize = 256;
 
-/// How leases are given.
+/// Settings of the plan.
 #[derive(Debug, Clone)]
-pub(super) struct Rules {
-    /// The most bytes of one lease.
+pub(super) struct PlanConfig {
+    /// Maximum size of a lease.
     pub(super) segment_bytes: u64,
-    /// A lease is split only where both halves have this many bytes. The least that is asked for is a quarter of it.
+    /// Minimum size of both halves of a split lease. The minimum size of a lease is a quarter of it.
     pub(super) split_bytes: u64,
-    /// How long a lease is meant to take.
-    pub(super) lease_for: Duration,
-    /// A lease that would take longer than this may be rescued, once it has had as long to show its speed.
+    /// Target duration of a lease.
+    pub(super) lease_duration: Duration,
+    /// A lease that would take longer than this may be taken over, after the same time for measuring its speed.
     pub(super) steal_after: Duration,
-    /// A stream is given this long to show its speed.
+    /// Time for measuring the speed of a stream.
     pub(super) slow_after: Duration,
-    /// So many streams are likely to be at work.
+    /// Expected number of streams.
     pub(super) streams: u64,
 }
 
-/// A stream that wants something to fetch.
+/// A stream without a lease.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Idle {
-    /// Whom it would ask.
+pub(super) struct IdleStream {
+    /// Its source.
     pub(super) source: usize,
-    /// That one sends everything in any case, so it is asked for no part but for all that is missing in one piece.
+    /// The source ignores ranges, so the lease is a whole gap.
     pub(super) whole: bool,
-    /// What one stream from there brings, where that is known.
+    /// Speed of one stream from this source, if known.
     pub(super) bytes_per_s: Option<u64>,
 }
 
-/// One stream's task. Never used twice.
+/// Id of a lease. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LeaseId(u64);
 
@@ -73,27 +72,27 @@ struct Lease {
     whole: bool,
     next: u64,
     end: u64,
-    got_bytes: u64,
+    received_bytes: u64,
     since: Duration,
     speed: Speed,
-    /// How often what it has to fetch was taken from another.
+    /// How often the range was taken over.
     takeovers: u32,
 }
 
-/// What to do with bytes that came.
+/// What to do with received bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
-    /// Write `len` bytes of them, without the first `skip`, at `at`. `finished`: the lease has all its bytes now.
+pub(super) enum Received {
+    /// Skip the first `skip` bytes and write `len` bytes at `at`. `finished`: the lease is complete.
     Write { skip: usize, len: usize, at: u64, finished: bool },
-    /// They lie before those that were asked for.
-    Before,
-    /// They lie beyond: bytes between are missing.
-    Beyond { asked: u64 },
-    /// Another stream has the task now.
-    Gone,
+    /// The bytes are before the lease's next byte.
+    Duplicate,
+    /// The bytes are after the lease's next byte.
+    Gap { expected: u64 },
+    /// The lease was taken over by another stream.
+    Reassigned,
 }
 
-/// Which bytes are received, and which are asked for.
+/// Received and leased ranges of a blob.
 #[derive(Debug)]
 pub(super) struct Plan {
     size_bytes: u64,
@@ -101,15 +100,23 @@ pub(super) struct Plan {
     received_bytes: u64,
     leases: Vec<Lease>,
     next_id: u64,
-    /// Where readers wait, the one that said so first in front.
-    wishes: VecDeque<u64>,
-    rules: Rules,
+    /// Positions at which readers wait, oldest first.
+    read_positions: VecDeque<u64>,
+    rules: PlanConfig,
 }
 
 impl Plan {
-    pub(super) fn new(size_bytes: u64, received: Ranges, rules: Rules) -> Self {
+    pub(super) fn new(size_bytes: u64, received: Ranges, rules: PlanConfig) -> Self {
         let received_bytes = received.total_bytes();
-        Self { size_bytes, received, received_bytes, leases: Vec::new(), next_id: 0, wishes: VecDeque::new(), rules }
+        Self {
+            size_bytes,
+            received,
+            received_bytes,
+            leases: Vec::new(),
+            next_id: 0,
+            read_positions: VecDeque::new(),
+            rules,
+        }
     }
 
     pub(super) fn received_bytes(&self) -> u64 {
@@ -120,78 +127,80 @@ impl Plan {
         self.received_bytes == self.size_bytes
     }
 
-    /// How many streams are at work.
+    /// Number of running streams.
     pub(super) fn leases(&self) -> usize {
         self.leases.len()
     }
 
-    /// Gives an idle stream something to fetch.
-    pub(super) fn lease(&mut self, now: Duration, idle: Idle) -> Option<(LeaseId, Range<u64>)> {
+    /// Assigns a range to an idle stream.
+    pub(super) fn lease(&mut self, now: Duration, idle: IdleStream) -> Option<(LeaseId, Range<u64>)> {
         let (range, takeovers) = match self.first_gap(0) {
             Some(gap) if idle.whole => (gap, 0),
-            Some(gap) => (self.wished().unwrap_or(gap.start..gap.end.min(gap.start + self.portion_bytes(idle))), 0),
-            None => self.rescue(now, idle)?,
+            Some(gap) => {
+                (self.next_requested().unwrap_or(gap.start..gap.end.min(gap.start + self.portion_bytes(idle))), 0)
+            }
+            None => self.take_over(now, idle)?,
         };
         let id = LeaseId(self.next_id);
         self.next_id += 1;
         let speed = Speed::new(now, self.rules.steal_after);
-        let Idle { source, whole, .. } = idle;
+        let IdleStream { source, whole, .. } = idle;
         let (next, end) = (range.start, range.end);
-        self.leases.push(Lease { id, source, whole, next, end, got_bytes: 0, since: now, speed, takeovers });
+        self.leases.push(Lease { id, source, whole, next, end, received_bytes: 0, since: now, speed, takeovers });
         Some((id, range))
     }
 
-    /// How much a stream is asked for at once.
-    fn portion_bytes(&self, idle: Idle) -> u64 {
-        let begun: u64 = self.leases.iter().map(|lease| lease.end - lease.next).sum();
+    /// Size of the next lease of a stream.
+    fn portion_bytes(&self, idle: IdleStream) -> u64 {
+        let leased: u64 = self.leases.iter().map(|lease| lease.end - lease.next).sum();
         let streams = self.rules.streams.max(self.leases.len() as u64).max(1);
-        let fair = self.size_bytes.saturating_sub(self.received_bytes + begun) / (GUIDE * streams);
+        let fair = self.size_bytes.saturating_sub(self.received_bytes + leased) / (GUIDE * streams);
         let least = (self.rules.split_bytes / 4).max(1);
-        // Who is not known yet shows itself with little.
-        let due = idle.bytes_per_s.map_or(0.0, |speed| speed as f64 * self.rules.lease_for.as_secs_f64());
+        // A stream of unknown speed starts with the minimum.
+        let due = idle.bytes_per_s.map_or(0.0, |speed| speed as f64 * self.rules.lease_duration.as_secs_f64());
         fair.min(due as u64).clamp(least, self.rules.segment_bytes.max(least))
     }
 
-    /// Readers wait at these places: a little from each goes before what is next in order.
-    pub(super) fn wish(&mut self, positions: VecDeque<u64>) {
+    /// Adds positions at which readers wait. Bytes from there are assigned first.
+    pub(super) fn request_positions(&mut self, positions: VecDeque<u64>) {
         let new = positions.into_iter().filter(|at| *at < self.size_bytes);
-        self.wishes.extend(new);
-        self.wishes.truncate(MAX_WISHES);
+        self.read_positions.extend(new);
+        self.read_positions.truncate(MAX_POSITIONS);
     }
 
-    /// The first place where a reader waits and nobody fetches.
-    fn wished(&mut self) -> Option<Range<u64>> {
-        while let Some(at) = self.wishes.pop_front() {
+    /// The first position at which a reader waits and that is neither received nor leased.
+    fn next_requested(&mut self) -> Option<Range<u64>> {
+        while let Some(at) = self.read_positions.pop_front() {
             if let Some(gap) = self.first_gap(at).filter(|gap| gap.start == at) {
-                return Some(at..gap.end.min(at + WISH_BYTES));
+                return Some(at..gap.end.min(at + READ_AHEAD_BYTES));
             }
         }
         None
     }
 
-    /// Takes bytes that begin at `offset`.
-    pub(super) fn take(&mut self, id: LeaseId, offset: u64, len: usize, now: Duration) -> Taken {
-        let Some(lease) = self.leases.iter_mut().find(|lease| lease.id == id) else { return Taken::Gone };
+    /// Accepts bytes that begin at `offset`.
+    pub(super) fn take(&mut self, id: LeaseId, offset: u64, len: usize, now: Duration) -> Received {
+        let Some(lease) = self.leases.iter_mut().find(|lease| lease.id == id) else { return Received::Reassigned };
         if offset > lease.next {
-            return Taken::Beyond { asked: lease.next };
+            return Received::Gap { expected: lease.next };
         }
-        let came_end = offset.saturating_add(len as u64).min(lease.end);
-        if came_end <= lease.next {
-            return Taken::Before;
+        let received_end = offset.saturating_add(len as u64).min(lease.end);
+        if received_end <= lease.next {
+            return Received::Duplicate;
         }
         let at = lease.next;
-        let fresh = came_end - at;
-        lease.next = came_end;
-        lease.got_bytes += fresh;
+        let fresh = received_end - at;
+        lease.next = received_end;
+        lease.received_bytes += fresh;
         lease.speed.add(now, fresh);
         let finished = lease.next == lease.end;
-        self.received.insert(at..came_end);
+        self.received.insert(at..received_end);
         self.received_bytes += fresh;
-        // Both fit: they are not more than `len`.
-        Taken::Write { skip: (at - offset) as usize, len: fresh as usize, at, finished }
+        // Both are at most `len`.
+        Received::Write { skip: (at - offset) as usize, len: fresh as usize, at, finished }
     }
 
-    /// Gives a stream that has all its bytes the next missing ones behind them, because its source goes on sending.
+    /// Extends a complete lease to the next missing range, because its source continues to send.
     pub(super) fn extend(&mut self, id: LeaseId) -> bool {
         let Some(end) = self.leases.iter().find(|lease| lease.id == id).map(|lease| lease.end) else { return false };
         let Some(gap) = self.first_gap(end) else { return false };
@@ -200,19 +209,19 @@ impl Plan {
         true
     }
 
-    /// The stream has ended. What it did not fetch is missing again. Returns how fast it was, unless it lost its lease or
-    /// brought nothing in no time.
+    /// Ends a lease; its remaining bytes are missing again. Returns the speed, unless the lease was taken over or ended too
+    /// early without data.
     pub(super) fn release(&mut self, id: LeaseId, now: Duration) -> Option<u64> {
         let at = self.leases.iter().position(|lease| lease.id == id)?;
         let lease = self.leases.swap_remove(at);
-        if lease.got_bytes == 0 && now < lease.since + self.rules.steal_after {
+        if lease.received_bytes == 0 && now < lease.since + self.rules.steal_after {
             return None;
         }
         let took = now.saturating_sub(lease.since).max(Duration::from_millis(1));
-        Some((lease.got_bytes as f64 / took.as_secs_f64()) as u64)
+        Some((lease.received_bytes as f64 / took.as_secs_f64()) as u64)
     }
 
-    /// Whether a stream had time to show its speed and is far slower than the others from the same source.
+    /// Whether a stream is much slower than the others of its source, after the measuring time.
     pub(super) fn is_slow(&self, id: LeaseId, now: Duration) -> bool {
         let old = |lease: &&Lease| now.saturating_sub(lease.since) >= self.rules.slow_after;
         let Some(lease) = self.leases.iter().find(|lease| lease.id == id).filter(old) else { return false };
@@ -222,32 +231,32 @@ impl Plan {
         lease.speed.bytes_per_s(now).saturating_mul(SLOW_FACTOR) < mean
     }
 
-    /// The first bytes from `from` on that nobody has or fetches.
+    /// The first gap from `from` that is neither received nor leased.
     fn first_gap(&self, from: u64) -> Option<Range<u64>> {
         let mut taken = self.received.clone();
         self.leases.iter().for_each(|lease| taken.insert(lease.next..lease.end));
         taken.first_gap(from, self.size_bytes)
     }
 
-    /// Takes what another stream would take far too long for.
-    fn rescue(&mut self, now: Duration, idle: Idle) -> Option<(Range<u64>, u32)> {
-        // All of it would come once more.
+    /// Takes over a range of a much slower stream.
+    fn take_over(&mut self, now: Duration, idle: IdleStream) -> Option<(Range<u64>, u32)> {
+        // A source without ranges would send everything again.
         if idle.whole {
             return None;
         }
         let split_bytes = self.rules.split_bytes;
         let too_long = |lease: &&mut Lease| {
             let left = lease.end - lease.next;
-            let patience = self.rules.steal_after * (1 << lease.takeovers.min(MAX_DOUBLINGS));
-            let old = now.saturating_sub(lease.since) >= patience;
+            let min_duration = self.rules.steal_after * (1 << lease.takeovers.min(MAX_DOUBLINGS));
+            let old = now.saturating_sub(lease.since) >= min_duration;
             let faster = match idle.bytes_per_s {
-                Some(speed) => lease.speed.bytes_per_s(now).saturating_mul(RESCUE_FACTOR) < speed,
-                // Another source may be faster. The same one is not likely to.
+                Some(speed) => lease.speed.bytes_per_s(now).saturating_mul(TAKEOVER_FACTOR) < speed,
+                // Another source may be faster; the same one is probably not.
                 None => lease.source != idle.source,
             };
-            // Who sends everything in order has not come to its end yet, so that costs nothing.
+            // A source without ranges has not reached the end of its lease, so a takeover there costs nothing.
             let ahead = lease.whole && lease.source != idle.source && left >= 2 * split_bytes;
-            left > 0 && old && lease.seconds_left(now) > patience.as_secs_f64() && (faster || ahead)
+            left > 0 && old && lease.seconds_left(now) > min_duration.as_secs_f64() && (faster || ahead)
         };
         let slowest = self.leases.iter_mut().filter(too_long).max_by(|a, b| {
             let left = |lease: &Lease| lease.end - lease.next;

@@ -1,5 +1,5 @@
-//! One run of a download: claims the blob, fetches what is missing, and makes it ready or throws it away; again from the
-//! beginning where that may help.
+//! One run of a download: claims the blob, downloads the missing ranges, verifies the digest, and stages or deletes the
+//! data. Restarts from the beginning after a digest mismatch.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,97 +10,119 @@ use tokio::sync::{Notify, watch};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
-use super::error::{DownloadError, Notice};
+use super::corruption::CorruptionTracker;
+use super::error::{DownloadError, DownloadNotice};
 use super::health::Health;
 use super::spool::{self, Spool};
 use super::state::State;
 use super::stream::{self, Shared};
-use super::suspects::Suspects;
-use super::{BlobProgress, Outcome, Phase, Place, Ready, Reins, Wanted};
+use super::{BlobProgress, CompletedBlob, DownloadContext, DownloadControl, DownloadOutcome, DownloadSpec, Phase};
 
-/// How often progress is told.
-const TELL_EVERY: Duration = Duration::from_millis(60);
+/// Interval of progress updates.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(60);
 
-/// A blob that came whole, with whatever digest.
+/// A completely received blob and its digest.
 struct Hashed {
     got: Digest,
     staged: StagedBlob,
-    /// Which bytes each source sent.
+    /// Ranges received from each source.
     supplied: Vec<Ranges>,
 }
 
-/// Fetches a blob until it is ready, there is no way to, or it is told to stop.
-pub(crate) async fn fetch(place: &Arc<Place>, wanted: &Wanted, reins: &mut Reins) -> Result<Outcome, DownloadError> {
-    let ended = attempts(place, wanted, reins).await;
-    place.room.give_back(&wanted.digest);
-    ended.map_err(|error| place.room.explain(error))
+/// Downloads a blob until it is complete, has failed, or is stopped.
+pub(crate) async fn fetch(
+    context: &Arc<DownloadContext>,
+    spec: &DownloadSpec,
+    control: &mut DownloadControl,
+) -> Result<DownloadOutcome, DownloadError> {
+    let ended = attempts(context, spec, control).await;
+    context.disk_space.release(&spec.digest);
+    ended.map_err(|error| context.disk_space.map_disk_error(error))
 }
 
-async fn attempts(place: &Arc<Place>, wanted: &Wanted, reins: &mut Reins) -> Result<Outcome, DownloadError> {
-    let mut suspects = Suspects::default();
-    let mut told = 0;
-    let tell_wrong = |suspects: &Suspects, told: &mut usize, reins: &Reins| {
-        for host in hosts(wanted, suspects.wrong.get(*told..).unwrap_or_default()) {
-            (reins.tell)(Notice::WrongBytes { host, digest: wanted.digest });
+async fn attempts(
+    context: &Arc<DownloadContext>,
+    spec: &DownloadSpec,
+    control: &mut DownloadControl,
+) -> Result<DownloadOutcome, DownloadError> {
+    let mut corruption = CorruptionTracker::default();
+    let mut reported = 0;
+    let report_wrong = |corruption: &CorruptionTracker, reported: &mut usize, control: &DownloadControl| {
+        for host in hosts(spec, corruption.wrong.get(*reported..).unwrap_or_default()) {
+            (control.on_notice)(DownloadNotice::WrongBytes { host, digest: spec.digest });
         }
-        *told = suspects.wrong.len();
+        *reported = corruption.wrong.len();
     };
-    // Each failed attempt but the first tells of one more source that it is wrong.
+    // Each failed attempt but the first identifies one more source of wrong bytes.
     loop {
-        let Some(staged) = claim(place, wanted, reins).await? else {
-            let stopped = *reins.stop.borrow();
-            return Ok(if stopped { Outcome::Stopped } else { Outcome::Ready(present(place, wanted)?) });
+        let Some(staged) = claim(context, spec, control).await? else {
+            let stopped = *control.stop.borrow();
+            return Ok(if stopped {
+                DownloadOutcome::Stopped
+            } else {
+                DownloadOutcome::Completed(present(context, spec)?)
+            });
         };
-        let earlier = staged.held().clone();
-        let left_bytes = wanted.size_bytes - earlier.total_bytes();
-        place.room.set_aside(wanted.digest, left_bytes)?;
-        let hashed = attempt(place, wanted, reins, staged, &suspects).await?;
-        let Some(Hashed { got, staged, supplied }) = hashed else { return Ok(Outcome::Stopped) };
-        let right = got == wanted.digest;
-        let (verdict, ended) = blocking(move || {
+        let earlier = staged.durable().clone();
+        let left_bytes = spec.size_bytes - earlier.total_bytes();
+        context.disk_space.reserve(spec.digest, left_bytes)?;
+        let hashed = attempt(context, spec, control, staged, &corruption).await?;
+        let Some(Hashed { got, staged, supplied }) = hashed else { return Ok(DownloadOutcome::Stopped) };
+        let is_correct = got == spec.digest;
+        let (updated, ended) = blocking(move || {
             let file = staged.file();
-            if right {
-                suspects.right(&*file)?;
-                return Ok((suspects, Ok(staged.finish()?)));
+            if is_correct {
+                corruption.confirm(&*file)?;
+                return Ok((corruption, Ok(staged.finish()?)));
             }
-            let again = suspects.mismatch(&*file, &supplied, &earlier)?;
+            let again = corruption.mismatch(&*file, &supplied, &earlier)?;
             staged.discard()?;
-            Ok((suspects, Err(again)))
+            Ok((corruption, Err(again)))
         })
         .await?;
-        suspects = verdict;
-        tell_wrong(&suspects, &mut told, reins);
+        corruption = updated;
+        report_wrong(&corruption, &mut reported, control);
         match ended {
             Ok(path) => {
-                let wrong_hosts = hosts(wanted, &suspects.wrong);
-                let (digest, size_bytes) = (wanted.digest, wanted.size_bytes);
-                return Ok(Outcome::Ready(Ready { digest, size_bytes, path, present: false, wrong_hosts }));
+                let wrong_hosts = hosts(spec, &corruption.wrong);
+                let (digest, size_bytes) = (spec.digest, spec.size_bytes);
+                return Ok(DownloadOutcome::Completed(CompletedBlob {
+                    digest,
+                    size_bytes,
+                    path,
+                    present: false,
+                    wrong_hosts,
+                }));
             }
             Err(Some(again)) => {
-                let again = hosts(wanted, &[again]).join("");
-                (reins.tell)(Notice::Mismatch { again });
-                reins.progress.send_modify(|progress| {
+                let again = hosts(spec, &[again]).join("");
+                (control.on_notice)(DownloadNotice::Mismatch { again });
+                control.progress.send_modify(|progress| {
                     progress.attempt += 1;
                     (progress.held_bytes, progress.prefix_bytes, progress.written) = (0, 0, Ranges::new());
                 });
             }
             Err(None) => {
-                let hosts = hosts(wanted, &suspects.wrong);
-                return Err(DownloadError::Mismatch { want: wanted.digest, got, hosts });
+                let hosts = hosts(spec, &corruption.wrong);
+                return Err(DownloadError::Mismatch { want: spec.digest, got, hosts });
             }
         }
     }
 }
 
-/// The blob, to be fetched by this process alone; `None` when it is there already, or it is time to stop.
-async fn claim(place: &Arc<Place>, wanted: &Wanted, reins: &mut Reins) -> Result<Option<StagedBlob>, DownloadError> {
+/// Claims the blob for this process. `None` if it exists already, or the download was stopped.
+async fn claim(
+    context: &Arc<DownloadContext>,
+    spec: &DownloadSpec,
+    control: &mut DownloadControl,
+) -> Result<Option<StagedBlob>, DownloadError> {
     let mut waiting = false;
     loop {
-        let (in_place, digest, size_bytes) = (Arc::clone(place), wanted.digest, wanted.size_bytes);
+        let (shared_context, digest, size_bytes) = (Arc::clone(context), spec.digest, spec.size_bytes);
         let claimed = blocking(move || {
-            // The claim first: who held it before may have just finished.
-            let claimed = in_place.staging.claim(&digest, size_bytes);
-            match file_of(&in_place, &digest, size_bytes) {
+            // Claim first: the previous owner may have just finished.
+            let claimed = shared_context.staging.claim(&digest, size_bytes);
+            match file_of(&shared_context, &digest, size_bytes) {
                 Some(_) => {
                     if let Ok(staged) = claimed {
                         staged.discard()?;
@@ -108,7 +130,7 @@ async fn claim(place: &Arc<Place>, wanted: &Wanted, reins: &mut Reins) -> Result
                     Ok(Ok(None))
                 }
                 None => match claimed {
-                    Err(StagingError::InUse(_)) => Ok(Err(in_place.staging.held_bytes(&digest))),
+                    Err(StagingError::InUse(_)) => Ok(Err(shared_context.staging.durable_bytes(&digest))),
                     claimed => Ok(Ok(Some(claimed?))),
                 },
             }
@@ -118,54 +140,55 @@ async fn claim(place: &Arc<Place>, wanted: &Wanted, reins: &mut Reins) -> Result
             Ok(claimed) => return Ok(claimed),
             Err(held_bytes) => {
                 if !std::mem::replace(&mut waiting, true) {
-                    (reins.tell)(Notice::Elsewhere);
+                    (control.on_notice)(DownloadNotice::OtherProcess);
                 }
-                reins.progress.send_modify(|progress| {
-                    progress.phase = Phase::Elsewhere;
+                control.progress.send_modify(|progress| {
+                    progress.phase = Phase::OtherProcess;
                     progress.held_bytes = progress.held_bytes.max(held_bytes);
                 });
                 tokio::select! {
-                    () = tokio::time::sleep(place.config.poll) => {}
-                    () = stopped(&mut reins.stop) => return Ok(None),
+                    () = tokio::time::sleep(context.config.poll_interval) => {}
+                    () = stopped(&mut control.stop) => return Ok(None),
                 }
             }
         }
     }
 }
 
-/// Fetches what is missing and computes the digest of the whole. `None` when it was told to stop.
+/// Downloads the missing ranges and computes the digest. `None` if it was stopped.
 async fn attempt(
-    place: &Arc<Place>,
-    wanted: &Wanted,
-    reins: &mut Reins,
+    context: &Arc<DownloadContext>,
+    spec: &DownloadSpec,
+    control: &mut DownloadControl,
     staged: StagedBlob,
-    suspects: &Suspects,
+    corruption: &CorruptionTracker,
 ) -> Result<Option<Hashed>, DownloadError> {
-    let (digest, size_bytes, config) = (wanted.digest, wanted.size_bytes, Arc::clone(&place.config));
-    let health = Health::new(&wanted.sources, Arc::clone(&config), &suspects.wrong, suspects.alone);
-    let mut state = State::new(digest, size_bytes, staged.held().clone(), health, Arc::clone(&config));
-    state.wishes = Arc::clone(&wanted.wishes);
-    let room = Arc::clone(&place.room);
-    let spool = Spool::start(staged, size_bytes, Arc::clone(&place.credits), Box::new(move || room.check()));
+    let (digest, size_bytes, config) = (spec.digest, spec.size_bytes, Arc::clone(&context.config));
+    let health = Health::new(&spec.sources, Arc::clone(&config), &corruption.wrong, corruption.alone);
+    let mut state = State::new(digest, size_bytes, staged.durable().clone(), health, Arc::clone(&config));
+    state.read_positions = Arc::clone(&spec.read_positions);
+    let disk_space = Arc::clone(&context.disk_space);
+    let spool =
+        Spool::start(staged, size_bytes, Arc::clone(&context.write_budget), Box::new(move || disk_space.check()));
     let mut view = spool.view();
     let shared = Arc::new(Shared {
         digest,
         size_bytes,
         state: state.into(),
         spool,
-        throttle: Arc::clone(&place.throttle),
-        piece_bytes: place.credits.most_bytes(),
+        throttle: Arc::clone(&context.throttle),
+        piece_bytes: context.write_budget.max_acquire_bytes(),
         config,
         started: Instant::now(),
         changed: Notify::new(),
         over: Notify::new(),
     });
     let mut streams = JoinSet::new();
-    let most_streams = shared.state().most_streams();
-    for _ in 0..most_streams {
+    let max_streams = shared.state().max_streams();
+    for _ in 0..max_streams {
         streams.spawn(stream::work(Arc::clone(&shared)));
     }
-    let mut tick = tokio::time::interval(TELL_EVERY);
+    let mut tick = tokio::time::interval(PROGRESS_INTERVAL);
     let ended = loop {
         {
             let view = view.borrow_and_update();
@@ -179,26 +202,31 @@ async fn attempt(
         tokio::select! {
             _ = view.changed() => continue,
             () = shared.over.notified() => {}
-            () = stopped(&mut reins.stop) => break Ok(None),
+            () = stopped(&mut control.stop) => break Ok(None),
             _ = tick.tick() => {}
         }
-        tell(place, &shared, &view, reins);
+        report(context, &shared, &view, control);
         if let Some(error) = shared.state().failure.clone() {
             break Err(error);
         }
     };
     streams.shutdown().await;
-    tell(place, &shared, &view, reins);
-    let shared = Arc::into_inner(shared).ok_or(DownloadError::Ended)?;
+    report(context, &shared, &view, control);
+    let shared = Arc::into_inner(shared).ok_or(DownloadError::Aborted)?;
     let supplied = shared.state().health.sources.iter().map(|source| source.supplied.clone()).collect();
     let spool = shared.spool;
     let staged = blocking(move || Ok(spool.stop())).await?;
     let Some(got) = ended? else { return Ok(None) };
-    Ok(Some(Hashed { got, staged: staged.ok_or(DownloadError::Ended)?, supplied }))
+    Ok(Some(Hashed { got, staged: staged.ok_or(DownloadError::Aborted)?, supplied }))
 }
 
-/// Tells how far it has come, and what happened.
-fn tell(place: &Place, shared: &Shared, view: &watch::Receiver<spool::View>, reins: &Reins) {
+/// Reports progress and notices.
+fn report(
+    context: &DownloadContext,
+    shared: &Shared,
+    view: &watch::Receiver<spool::SpoolStatus>,
+    control: &DownloadControl,
+) {
     let (notices, mut now) = {
         let mut state = shared.state();
         let mut now = BlobProgress::new(shared.size_bytes);
@@ -215,41 +243,41 @@ fn tell(place: &Place, shared: &Shared, view: &watch::Receiver<spool::View>, rei
         (now.prefix_bytes, now.written) = (view.hashed_bytes, view.written.clone());
     }
     now.eta = left_bytes.checked_div(now.bytes_per_s).map(Duration::from_secs);
-    place.room.left(shared.digest, left_bytes);
-    reins.progress.send_modify(|progress| {
+    context.disk_space.set_remaining(shared.digest, left_bytes);
+    control.progress.send_modify(|progress| {
         now.attempt = progress.attempt;
         now.held_bytes = now.held_bytes.max(progress.held_bytes);
         now.prefix_bytes = now.prefix_bytes.max(progress.prefix_bytes);
         *progress = now;
     });
-    notices.into_iter().for_each(|notice| (reins.tell)(notice));
+    notices.into_iter().for_each(|notice| (control.on_notice)(notice));
 }
 
 async fn stopped(stop: &mut watch::Receiver<bool>) {
-    // Whoever held the other end is gone together with the wish that it go on.
+    // A closed channel means that the download is no longer in the queue.
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
-/// The file of a blob that is here.
-fn file_of(place: &Place, digest: &Digest, size_bytes: u64) -> Option<PathBuf> {
-    let path = place.library.blob_path(digest);
+/// The file of a blob that exists already.
+fn file_of(context: &DownloadContext, digest: &Digest, size_bytes: u64) -> Option<PathBuf> {
+    let path = context.library.blob_path(digest);
     let whole = std::fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() == size_bytes);
-    whole.then_some(path).or_else(|| place.staging.ready(digest, size_bytes))
+    whole.then_some(path).or_else(|| context.staging.ready(digest, size_bytes))
 }
 
-fn present(place: &Place, wanted: &Wanted) -> Result<Ready, DownloadError> {
-    let (digest, size_bytes) = (wanted.digest, wanted.size_bytes);
-    let path = file_of(place, &digest, size_bytes).ok_or(DownloadError::Ended)?;
-    Ok(Ready { digest, size_bytes, path, present: true, wrong_hosts: Vec::new() })
+fn present(context: &DownloadContext, spec: &DownloadSpec) -> Result<CompletedBlob, DownloadError> {
+    let (digest, size_bytes) = (spec.digest, spec.size_bytes);
+    let path = file_of(context, &digest, size_bytes).ok_or(DownloadError::Aborted)?;
+    Ok(CompletedBlob { digest, size_bytes, path, present: true, wrong_hosts: Vec::new() })
 }
 
-fn hosts(wanted: &Wanted, indices: &[usize]) -> Vec<String> {
-    indices.iter().filter_map(|index| wanted.sources.get(*index)).map(|source| source.host().to_owned()).collect()
+fn hosts(spec: &DownloadSpec, indices: &[usize]) -> Vec<String> {
+    indices.iter().filter_map(|index| spec.sources.get(*index)).map(|source| source.host().to_owned()).collect()
 }
 
-/// Disks make threads wait, which those that serve streams must not.
+/// Runs a disk operation on a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StagingError> + Send + 'static,
 ) -> Result<T, DownloadError> {
-    Ok(spawn_blocking(work).await.map_err(|_| DownloadError::Ended)??)
+    Ok(spawn_blocking(work).await.map_err(|_| DownloadError::Aborted)??)
 }

@@ -1,12 +1,12 @@
-//! How fast bytes have come of late.
+//! Speed measurement over a sliding window.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Samples closer together than this are one.
+/// Samples closer together than this are merged.
 const GRAIN: Duration = Duration::from_millis(50);
 
-/// Bytes per second over the last moments. Times are since the download began.
+/// Bytes per second over a sliding window. Times are relative to the start of the download.
 #[derive(Debug, Clone)]
 pub(super) struct Speed {
     window: Duration,
@@ -27,7 +27,7 @@ impl Speed {
         }
     }
 
-    /// Over the window, or over the time since the beginning where that is shorter.
+    /// Average over the window, or since the start if that is shorter.
     pub(super) fn bytes_per_s(&self, now: Duration) -> u64 {
         let oldest = now.saturating_sub(self.window);
         let recent: u64 = self.samples.iter().filter(|(at, _)| *at >= oldest).map(|(_, bytes)| bytes).sum();
@@ -48,17 +48,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn follows_what_comes_and_forgets_what_came() {
+    fn speed_is_average_over_window() {
         let at = Duration::from_millis;
         let mut speed = Speed::new(at(0), at(1000));
         for tick in 0..20 {
             speed.add(at(100 * tick), 100);
         }
-        assert_eq!(speed.bytes_per_s(at(1900)), 1100, "eleven samples lie within the window's second, ends included");
+        assert_eq!(speed.bytes_per_s(at(1900)), 1100, "eleven samples are within one second, both ends included");
         assert_eq!(speed.bytes_per_s(at(2500)), 500, "half a second of silence");
         assert_eq!(speed.bytes_per_s(at(9000)), 0, "silence");
         let mut young = Speed::new(at(0), at(1000));
         young.add(at(100), 100);
-        assert_eq!(young.bytes_per_s(at(100)), 1000, "a beginner is not measured against a whole window");
+        assert_eq!(young.bytes_per_s(at(100)), 1000, "a short measurement uses the elapsed time");
     }
 }

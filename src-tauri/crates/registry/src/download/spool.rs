@@ -1,184 +1,191 @@
-//! The disk side of a download: three threads, so that no stream waits for a disk.
+//! Disk I/O of a download, in three threads, so that streams do not wait for the disk.
 //!
-//! The *writer* takes what came and writes it in large pieces; the *keeper* syncs what was written and notes it in the
-//! journal; the *hasher* follows the front of what was written and computes the digest, reading what the system still has
-//! in memory. Streams are slowed down by [`Credits`] alone, which bound what a crash would lose.
+//! The *writer* writes received bytes in large pieces. The *syncer* syncs them and records them in the journal. The *hasher*
+//! computes the digest in order, usually from the page cache. Only the [`WriteBudget`] slows down streams; it limits the
+//! bytes that a crash would lose.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use cairn_disk::Partial;
+use cairn_disk::PartialFile;
 use cairn_store::{Digest, Ranges, StagedBlob, StagingError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use sha2::Digest as _;
 use tokio::sync::{Semaphore, watch};
 
 use super::error::DownloadError;
 
-/// The most bytes that are written at once.
+/// Maximum size of a write.
 const PIECE_BYTES: usize = 1 << 20;
-/// The most bytes that the writer takes from its queue before it writes.
+/// Maximum bytes that the writer takes from its queue at once.
 const BATCH_BYTES: usize = 4 << 20;
-/// Bytes that the hasher reads at once: few enough to stay in a core's own cache.
+/// Size of the hasher's reads; fits in the cache of a core.
 const HASH_BYTES: usize = 256 << 10;
-/// What was written is synced when it is this much,
-const KEEP_BYTES: u64 = 2 << 20;
-/// or after this long,
-const KEEP_AFTER: Duration = Duration::from_millis(500);
-/// or sooner when streams wait for it.
-const KEEP_TICK: Duration = Duration::from_millis(50);
+/// Written bytes are synced when they reach this size,
+const SYNC_BYTES: u64 = 2 << 20;
+/// or after this time,
+const SYNC_AFTER: Duration = Duration::from_millis(500);
+/// or at this interval while streams wait for the write budget.
+const SYNC_TICK: Duration = Duration::from_millis(50);
 
-/// How many bytes may be on their way to the disk, of all downloads of the process: what came and is in no journal is
-/// lost when the process is killed.
+/// Limit on unsynced bytes of all downloads in the process. A killed process loses received bytes that are not in a
+/// journal.
 #[derive(Debug)]
-pub(crate) struct Credits {
+pub(crate) struct WriteBudget {
     semaphore: Semaphore,
     total: u32,
 }
 
-impl Credits {
+impl WriteBudget {
     pub(crate) fn new(total_bytes: u32) -> Self {
         let total_bytes = total_bytes.max(1);
         Self { semaphore: Semaphore::new(total_bytes as usize), total: total_bytes }
     }
 
-    /// How many bytes could be paid for now.
+    /// Bytes that can be acquired now.
     #[cfg(test)]
     pub(crate) fn left(&self) -> usize {
         self.semaphore.available_permits()
     }
 
-    /// How many bytes may be paid for at once, so that streams take turns.
-    pub(super) fn most_bytes(&self) -> usize {
+    /// Maximum bytes of one acquisition, so that streams alternate.
+    pub(super) fn max_acquire_bytes(&self) -> usize {
         (self.total as usize / 4).clamp(1, PIECE_BYTES)
     }
 }
 
-/// How far the disk has come.
+/// Progress of the disk I/O.
 #[derive(Debug, Clone, Default)]
-pub(super) struct View {
-    /// Bytes from the first on that are written.
+pub(super) struct SpoolStatus {
+    /// Length of the written prefix.
     pub(super) prefix_bytes: u64,
-    /// Which bytes are written.
+    /// All written ranges.
     pub(super) written: Ranges,
-    /// Bytes whose digest is computed.
+    /// Length of the hashed prefix.
     pub(super) hashed_bytes: u64,
-    /// The digest of the whole, once it is computed.
+    /// The digest, once all bytes are hashed.
     pub(super) digest: Option<Digest>,
-    /// The disk refused; nothing more happens.
+    /// The error that stopped the spool.
     pub(super) failed: Option<DownloadError>,
 }
 
-/// Asked after each sync: whether there is still room.
-pub(super) type Room = Box<dyn Fn() -> Result<(), DownloadError> + Send>;
+/// Check of the free space after each sync.
+pub(super) type SpaceCheck = Box<dyn Fn() -> Result<(), DownloadError> + Send>;
 
-/// The threads, and what they share.
+/// The threads and their shared data.
 pub(super) struct Spool {
-    board: Arc<Board>,
-    credits: Arc<Credits>,
+    shared: Arc<SpoolShared>,
+    write_budget: Arc<WriteBudget>,
     threads: Vec<JoinHandle<()>>,
-    keeper: Option<JoinHandle<StagedBlob>>,
-    view: watch::Receiver<View>,
+    syncer: Option<JoinHandle<StagedBlob>>,
+    view: watch::Receiver<SpoolStatus>,
 }
 
-struct Board {
+struct SpoolShared {
     state: Mutex<State>,
     to_write: Condvar,
-    to_keep: Condvar,
+    to_sync: Condvar,
     to_hash: Condvar,
-    view: watch::Sender<View>,
-    /// So many written bytes are worth a sync.
-    keep_bytes: u64,
-    /// Bytes that streams paid for, and that were given back.
-    paid: AtomicU64,
-    returned: AtomicU64,
+    view: watch::Sender<SpoolStatus>,
+    /// Unsynced bytes that trigger a sync.
+    sync_bytes: u64,
+    /// Acquired and released bytes of the write budget.
+    acquired: AtomicU64,
+    released: AtomicU64,
 }
 
 #[derive(Default)]
 struct State {
     queue: VecDeque<(u64, Bytes)>,
     written: Ranges,
-    unkept: Ranges,
-    /// No more bytes come.
+    unsynced: Ranges,
+    /// No more bytes will be queued.
     closing: bool,
-    /// The digest is not wanted any more.
-    hashless: bool,
-    /// All that came is written.
+    /// The digest is not needed.
+    skip_hash: bool,
+    /// All queued bytes are written.
     drained: bool,
     failed: bool,
 }
 
 impl Spool {
     /// Starts the threads for a blob.
-    pub(super) fn start(staged: StagedBlob, size_bytes: u64, credits: Arc<Credits>, room: Room) -> Self {
-        let written = staged.held().clone();
-        let (sender, view) = watch::channel(View { written: written.clone(), ..View::default() });
+    pub(super) fn start(
+        staged: StagedBlob,
+        size_bytes: u64,
+        write_budget: Arc<WriteBudget>,
+        space_check: SpaceCheck,
+    ) -> Self {
+        let written = staged.durable().clone();
+        let (sender, view) = watch::channel(SpoolStatus { written: written.clone(), ..SpoolStatus::default() });
         let state = Mutex::new(State { written, ..State::default() });
-        let (paid, returned) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (to_write, to_keep, to_hash) = (Condvar::new(), Condvar::new(), Condvar::new());
-        let keep_bytes = KEEP_BYTES.min(u64::from(credits.total) / 4);
-        let board = Arc::new(Board { state, keep_bytes, to_write, to_keep, to_hash, view: sender, paid, returned });
+        let (acquired, released) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (to_write, to_sync, to_hash) = (Condvar::new(), Condvar::new(), Condvar::new());
+        let sync_bytes = SYNC_BYTES.min(u64::from(write_budget.total) / 4);
+        let shared =
+            Arc::new(SpoolShared { state, sync_bytes, to_write, to_sync, to_hash, view: sender, acquired, released });
         let (file, same_file) = (staged.file(), staged.file());
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).spawn(work).expect("the system can start a thread")
         };
-        let (writing, hashing, keeping) = (Arc::clone(&board), Arc::clone(&board), Arc::clone(&board));
+        let (writer, hasher, syncing) = (Arc::clone(&shared), Arc::clone(&shared), Arc::clone(&shared));
         let threads = vec![
-            spawn("download-write", Box::new(move || writing.write(&*file))),
-            spawn("download-hash", Box::new(move || hashing.hash(&*same_file, size_bytes))),
+            spawn("download-write", Box::new(move || writer.write(&*file))),
+            spawn("download-hash", Box::new(move || hasher.hash(&*same_file, size_bytes))),
         ];
-        let paying = Arc::clone(&credits);
-        let keeper = std::thread::Builder::new()
-            .name("download-keep".to_owned())
-            .spawn(move || keeping.keep(staged, &paying, &room))
+        let budget = Arc::clone(&write_budget);
+        let syncer = std::thread::Builder::new()
+            .name("download-sync".to_owned())
+            .spawn(move || syncing.sync(staged, &budget, &space_check))
             .expect("the system can start a thread");
-        Self { board, credits, threads, keeper: Some(keeper), view }
+        Self { shared, write_budget, threads, syncer: Some(syncer), view }
     }
 
-    pub(super) fn view(&self) -> watch::Receiver<View> {
+    pub(super) fn view(&self) -> watch::Receiver<SpoolStatus> {
         self.view.clone()
     }
 
-    /// Waits until `bytes` more may be on their way, which must be at most [`Credits::most_bytes`].
-    pub(super) async fn pay(&self, bytes: usize) {
+    /// Waits until the budget has `bytes` bytes, at most [`WriteBudget::max_acquire_bytes`].
+    pub(super) async fn acquire(&self, bytes: usize) {
         // The semaphore is never closed.
-        if let Ok(permit) = self.credits.semaphore.acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)).await {
+        if let Ok(permit) = self.write_budget.semaphore.acquire_many(u32::try_from(bytes).unwrap_or(u32::MAX)).await {
             permit.forget();
-            self.board.paid.fetch_add(bytes as u64, Ordering::SeqCst);
+            self.shared.acquired.fetch_add(bytes as u64, Ordering::SeqCst);
         }
     }
 
-    /// Gives back what was paid for bytes that are not written.
-    pub(super) fn refund(&self, bytes: usize) {
-        self.board.returned.fetch_add(bytes as u64, Ordering::SeqCst);
-        self.credits.semaphore.add_permits(bytes);
+    /// Releases budget of bytes that are not written.
+    pub(super) fn release(&self, bytes: usize) {
+        self.shared.released.fetch_add(bytes as u64, Ordering::SeqCst);
+        self.write_budget.semaphore.add_permits(bytes);
     }
 
-    /// Hands over bytes that are new and paid for.
+    /// Queues new bytes for writing. Their budget must have been acquired.
     pub(super) fn write(&self, at: u64, bytes: Bytes) {
-        self.board.lock().queue.push_back((at, bytes));
-        self.board.to_write.notify_one();
+        self.shared.lock().queue.push_back((at, bytes));
+        self.shared.to_write.notify_one();
     }
 
-    /// Writes and keeps what came, without waiting for the digest, unless it is computed already. Blocks.
+    /// Writes and syncs all queued bytes without waiting for the digest. Blocks.
     pub(super) fn stop(mut self) -> Option<StagedBlob> {
         self.close();
         for thread in self.threads.drain(..) {
-            // A thread that panicked has said so.
+            // A panic was reported already.
             let _ = thread.join();
         }
-        self.keeper.take().and_then(|keeper| keeper.join().ok())
+        self.syncer.take().and_then(|syncer| syncer.join().ok())
     }
 
     fn close(&self) {
-        let mut state = self.board.lock();
+        let mut state = self.shared.lock();
         state.closing = true;
-        state.hashless = true;
+        state.skip_hash = true;
         drop(state);
-        self.board.ring();
+        self.shared.notify_all();
     }
 }
 
@@ -188,29 +195,31 @@ impl Drop for Spool {
     }
 }
 
-impl Board {
+impl SpoolShared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    fn ring(&self) {
-        [&self.to_write, &self.to_keep, &self.to_hash].into_iter().for_each(Condvar::notify_all);
+    fn notify_all(&self) {
+        [&self.to_write, &self.to_sync, &self.to_hash].into_iter().for_each(|condvar| {
+            condvar.notify_all();
+        });
     }
 
     fn fail(&self, error: impl Into<DownloadError>) {
         self.lock().failed = true;
         let error = error.into();
         self.view.send_modify(|view| view.failed = view.failed.take().or(Some(error)));
-        self.ring();
+        self.notify_all();
     }
 
-    fn write(&self, file: &dyn Partial) {
+    fn write(&self, file: &dyn PartialFile) {
         let mut buffer = Vec::with_capacity(PIECE_BYTES);
         loop {
             let mut batch = Vec::new();
             let mut state = self.lock();
             while state.queue.is_empty() && !state.closing && !state.failed {
-                state = self.to_write.wait(state).unwrap_or_else(PoisonError::into_inner);
+                self.to_write.wait(&mut state);
             }
             let mut taken = 0;
             while taken < BATCH_BYTES
@@ -222,7 +231,7 @@ impl Board {
             if state.failed || batch.is_empty() {
                 state.drained = true;
                 drop(state);
-                return self.ring();
+                return self.notify_all();
             }
             drop(state);
             batch.sort_unstable_by_key(|(at, _)| *at);
@@ -234,79 +243,76 @@ impl Board {
             let mut state = self.lock();
             for range in written.iter() {
                 state.written.insert(range.clone());
-                state.unkept.insert(range.clone());
+                state.unsynced.insert(range.clone());
             }
-            let due = state.unkept.total_bytes() >= self.keep_bytes;
+            let due = state.unsynced.total_bytes() >= self.sync_bytes;
             let written = state.written.clone();
             drop(state);
             self.view.send_modify(|view| view.written = written);
             self.to_hash.notify_one();
             if due {
-                self.to_keep.notify_one();
+                self.to_sync.notify_one();
             }
         }
     }
 
-    fn keep(&self, mut staged: StagedBlob, credits: &Credits, room: &Room) -> StagedBlob {
-        let keep_bytes = self.keep_bytes;
+    fn sync(&self, mut staged: StagedBlob, write_budget: &WriteBudget, space_check: &SpaceCheck) -> StagedBlob {
+        let sync_bytes = self.sync_bytes;
         loop {
             let mut state = self.lock();
             let mut waited = Duration::ZERO;
             loop {
-                let due = state.unkept.total_bytes() >= keep_bytes || waited >= KEEP_AFTER;
-                let pressed = waited >= KEEP_TICK && credits.semaphore.available_permits() == 0;
-                if state.failed || state.drained || (!state.unkept.is_empty() && (due || pressed)) {
+                let due = state.unsynced.total_bytes() >= sync_bytes || waited >= SYNC_AFTER;
+                let streams_wait = waited >= SYNC_TICK && write_budget.semaphore.available_permits() == 0;
+                if state.failed || state.drained || (!state.unsynced.is_empty() && (due || streams_wait)) {
                     break;
                 }
-                let empty = state.unkept.is_empty();
-                let (next, timeout) =
-                    self.to_keep.wait_timeout(state, KEEP_TICK).unwrap_or_else(PoisonError::into_inner);
-                state = next;
-                if timeout.timed_out() {
-                    waited = if empty { Duration::ZERO } else { waited + KEEP_TICK };
+                let empty = state.unsynced.is_empty();
+                if self.to_sync.wait_for(&mut state, SYNC_TICK).timed_out() {
+                    waited = if empty { Duration::ZERO } else { waited + SYNC_TICK };
                 }
             }
-            let unkept = std::mem::take(&mut state.unkept);
-            if state.failed || (state.drained && unkept.is_empty()) {
-                // Streams end before anybody closes, so from then on nobody pays any more.
+            let unsynced = std::mem::take(&mut state.unsynced);
+            if state.failed || (state.drained && unsynced.is_empty()) {
+                // Streams end before the spool is closed, so no budget is acquired after that.
                 while !state.closing {
-                    state = self.to_keep.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    self.to_sync.wait(&mut state);
                 }
-                self.settle(credits);
+                self.settle(write_budget);
                 return staged;
             }
             drop(state);
-            // Bytes that could not be kept stay on their way, so that no more come for them while streams are told.
-            if let Err(error) = staged.keep(&unkept) {
+            // Do not release the budget of lost bytes, so that streams stop until they see the error.
+            if let Err(error) = staged.commit(&unsynced) {
                 self.fail(error);
                 continue;
             }
-            let bytes = unkept.total_bytes();
-            self.returned.fetch_add(bytes, Ordering::SeqCst);
-            credits.semaphore.add_permits(usize::try_from(bytes).unwrap_or(0));
-            if let Err(error) = room() {
+            let bytes = unsynced.total_bytes();
+            self.released.fetch_add(bytes, Ordering::SeqCst);
+            write_budget.semaphore.add_permits(usize::try_from(bytes).unwrap_or(0));
+            if let Err(error) = space_check() {
                 self.fail(error);
             }
         }
     }
 
-    /// Squares accounts: what was paid for bytes that a failing disk did not take is nobody's.
-    fn settle(&self, credits: &Credits) {
-        let (paid, returned) = (self.paid.load(Ordering::SeqCst), self.returned.load(Ordering::SeqCst));
-        credits.semaphore.add_permits(usize::try_from(paid.saturating_sub(returned)).unwrap_or(0));
+    /// Releases the budget of bytes that could not be written.
+    fn settle(&self, write_budget: &WriteBudget) {
+        let (acquired, released) = (self.acquired.load(Ordering::SeqCst), self.released.load(Ordering::SeqCst));
+        write_budget.semaphore.add_permits(usize::try_from(acquired.saturating_sub(released)).unwrap_or(0));
     }
 
-    fn hash(&self, file: &dyn Partial, size_bytes: u64) {
+    fn hash(&self, file: &dyn PartialFile, size_bytes: u64) {
         let mut hash = sha2::Sha256::new();
         let mut buffer = vec![0; HASH_BYTES];
         let mut done = 0;
         loop {
             let mut state = self.lock();
-            while state.written.prefix_bytes() == done && done < size_bytes && !state.hashless && !state.failed {
-                state = self.to_hash.wait(state).unwrap_or_else(PoisonError::into_inner);
+            while state.written.prefix_bytes() == done && done < size_bytes && !state.skip_hash && !state.failed {
+                self.to_hash.wait(&mut state);
             }
             let prefix = state.written.prefix_bytes().min(size_bytes);
-            if state.failed || (state.hashless && done < size_bytes) {
+            if state.failed || (state.skip_hash && done < size_bytes) {
                 return;
             }
             drop(state);
@@ -315,12 +321,12 @@ impl Board {
                 let piece = buffer.get_mut(..want).unwrap_or_default();
                 match file.read_at(done, piece) {
                     Ok(count) if count == want => hash.update(&*piece),
-                    Ok(_) => return self.fail(DownloadError::Ended),
+                    Ok(_) => return self.fail(DownloadError::Aborted),
                     Err(error) => return self.fail(StagingError::from(error)),
                 }
                 done += want as u64;
                 self.view.send_modify(|view| (view.prefix_bytes, view.hashed_bytes) = (prefix, done));
-                if self.lock().hashless {
+                if self.lock().skip_hash {
                     return;
                 }
             }
@@ -332,8 +338,12 @@ impl Board {
     }
 }
 
-/// Writes pieces, sorted by place: those that follow on each other in one go.
-fn write_batch(file: &dyn Partial, batch: &[(u64, Bytes)], buffer: &mut Vec<u8>) -> Result<(), cairn_disk::DiskError> {
+/// Writes sorted pieces. Merges adjacent pieces.
+fn write_batch(
+    file: &dyn PartialFile,
+    batch: &[(u64, Bytes)],
+    buffer: &mut Vec<u8>,
+) -> Result<(), cairn_disk::DiskError> {
     let mut rest = batch;
     while let Some(((at, first), after)) = rest.split_first() {
         let mut end = *at + first.len() as u64;

@@ -1,43 +1,44 @@
-//! One stream: asks a source for a range and hands on what comes, until it has all or something is wrong.
+//! One stream: requests a range from a source and passes the bytes to the spool.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use cairn_store::Digest;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use super::Config;
-use super::plan::Taken;
+use super::DownloadConfig;
+use super::plan::Received;
 use super::spool::Spool;
-use super::state::{End, Job, Next, State};
+use super::state::{NextAction, RangeJob, State, StreamEnd};
 use super::throttle::Throttle;
 use crate::SourceError;
 
-/// How far before what was asked for an answer may begin before it is not worth reading up to there.
-const MOST_BEFORE_BYTES: u64 = 1 << 20;
+/// Maximum bytes before the requested range that are read and discarded.
+const MAX_SKIPPED_BYTES: u64 = 1 << 20;
 
-/// What the streams of a download share.
+/// Shared data of the streams of a download.
 pub(super) struct Shared {
     pub(super) digest: Digest,
     pub(super) size_bytes: u64,
     pub(super) state: Mutex<State>,
     pub(super) spool: Spool,
     pub(super) throttle: Arc<Throttle>,
-    /// The most bytes that a stream hands on at once.
+    /// Maximum bytes that a stream passes on at once.
     pub(super) piece_bytes: usize,
-    pub(super) config: Arc<Config>,
+    pub(super) config: Arc<DownloadConfig>,
     pub(super) started: Instant,
-    /// Something changed that an idle stream may wait for.
+    /// Wakes idle streams after a change.
     pub(super) changed: Notify,
-    /// There is nothing more to fetch, or no way to.
+    /// Signals that the download is complete or has failed.
     pub(super) over: Notify,
 }
 
 impl Shared {
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     pub(super) fn now(&self) -> Duration {
@@ -45,7 +46,7 @@ impl Shared {
     }
 }
 
-/// Fetches one range after another. Never ends by itself.
+/// Downloads one range after another, until the task is aborted.
 pub(super) async fn work(shared: Arc<Shared>) {
     let mut avoid = None;
     loop {
@@ -61,15 +62,15 @@ pub(super) async fn work(shared: Arc<Shared>) {
             next
         };
         match next {
-            Next::Wait(until) => {
+            NextAction::Wait(until) => {
                 tokio::select! {
                     () = sleep_until(shared.started + until) => {}
                     () = changed => {}
                 }
             }
-            Next::Fetch(job) => {
+            NextAction::Fetch(job) => {
                 let end = fetch(&shared, &job).await;
-                avoid = matches!(end, End::Slow | End::Stalled { .. }).then_some(job.source);
+                avoid = matches!(end, StreamEnd::Slow | StreamEnd::Stalled { .. }).then_some(job.source);
                 let mut state = shared.state();
                 state.ended(&job, &end, shared.now());
                 if state.is_over() {
@@ -82,28 +83,28 @@ pub(super) async fn work(shared: Arc<Shared>) {
     }
 }
 
-async fn fetch(shared: &Shared, job: &Job) -> End {
-    let stall = shared.config.stall;
+async fn fetch(shared: &Shared, job: &RangeJob) -> StreamEnd {
+    let stall = shared.config.stall_timeout;
     let opening = job.via.open(&shared.digest, shared.size_bytes, job.range.clone());
     let mut opened = match timeout(stall, opening).await {
-        Err(_) => return End::Stalled { silent: true },
-        Ok(Err(error)) => return End::Failed(error),
+        Err(_) => return StreamEnd::Stalled { silent: true },
+        Ok(Err(error)) => return StreamEnd::Failed(error),
         Ok(Ok(opened)) => opened,
     };
     let broken = |answered: bool, reason: String| {
-        End::Failed(SourceError::Broken { host: job.via.host().to_owned(), reason, answered })
+        StreamEnd::Failed(SourceError::Broken { host: job.via.host().to_owned(), reason, answered })
     };
     let mut at = opened.offset;
     if !job.whole && at == 0 && job.range.start > 0 {
-        return End::NoRanges;
+        return StreamEnd::NoRanges;
     }
-    if !job.whole && at.saturating_add(MOST_BEFORE_BYTES) < job.range.start {
-        return broken(true, format!("answered from byte {at} where {} was asked for", job.range.start));
+    if !job.whole && at.saturating_add(MAX_SKIPPED_BYTES) < job.range.start {
+        return broken(true, format!("sent bytes from {at} instead of {}", job.range.start));
     }
     loop {
         let mut bytes = match timeout(stall, opened.body.next()).await {
-            Err(_) => return End::Stalled { silent: at == opened.offset },
-            Ok(Err(error)) => return End::Failed(error),
+            Err(_) => return StreamEnd::Stalled { silent: at == opened.offset },
+            Ok(Err(error)) => return StreamEnd::Failed(error),
             Ok(Ok(None)) => return broken(false, format!("ended at byte {at} of {}", shared.size_bytes)),
             Ok(Ok(Some(bytes))) => bytes,
         };
@@ -113,40 +114,40 @@ async fn fetch(shared: &Shared, job: &Job) -> End {
             let taken = take(shared, job, at, &piece).await;
             at = at.saturating_add(piece.len() as u64);
             match taken {
-                Taken::Before | Taken::Write { finished: false, .. } => {}
-                Taken::Write { .. } if continues(shared, job) => {}
-                Taken::Write { .. } | Taken::Gone => return End::Done,
-                Taken::Beyond { asked } => {
-                    return broken(true, format!("answered from byte {} where {asked} was asked for", opened.offset));
+                Received::Duplicate | Received::Write { finished: false, .. } => {}
+                Received::Write { .. } if continues(shared, job) => {}
+                Received::Write { .. } | Received::Reassigned => return StreamEnd::Done,
+                Received::Gap { expected } => {
+                    return broken(true, format!("sent bytes from {} instead of {expected}", opened.offset));
                 }
             }
         }
         if shared.state().plan.is_slow(job.lease, shared.now()) {
-            return End::Slow;
+            return StreamEnd::Slow;
         }
     }
 }
 
-/// Takes bytes that begin at `at`, as far as they are wanted, once there is room on the way to the disk. Until then they
-/// count as not received, so that nothing is promised that a cut would lose.
-async fn take(shared: &Shared, job: &Job, at: u64, bytes: &Bytes) -> Taken {
-    shared.spool.pay(bytes.len()).await;
-    let mut unwanted = bytes.len();
+/// Passes the missing part of these bytes to the spool, once the write budget allows it. Until then they do not count as
+/// received, because a crash would lose them.
+async fn take(shared: &Shared, job: &RangeJob, at: u64, bytes: &Bytes) -> Received {
+    shared.spool.acquire(bytes.len()).await;
+    let mut unused = bytes.len();
     let mut state = shared.state();
     let taken = state.take(job, at, bytes.len(), shared.now());
-    if let Taken::Write { skip, len, at, .. } = taken {
-        // While the state is locked: whoever sees that all is received finds it with the writer too.
+    if let Received::Write { skip, len, at, .. } = taken {
+        // Write while the state is locked: when the plan is complete, the writer must have all bytes.
         shared.spool.write(at, bytes.slice(skip..skip + len));
-        unwanted -= len;
+        unused -= len;
     }
     drop(state);
-    shared.spool.refund(unwanted);
+    shared.spool.release(unused);
     taken
 }
 
-/// Whether the source goes on with bytes that are still missing, and would send all of it again to another stream.
-fn continues(shared: &Shared, job: &Job) -> bool {
+/// Whether a source without ranges continues with missing bytes. Another stream would receive everything again.
+fn continues(shared: &Shared, job: &RangeJob) -> bool {
     let mut state = shared.state();
-    let ranged = state.health.sources.get(job.source).is_none_or(|source| source.ranged);
-    !ranged && state.plan.extend(job.lease)
+    let supports_ranges = state.health.sources.get(job.source).is_none_or(|source| source.supports_ranges);
+    !supports_ranges && state.plan.extend(job.lease)
 }

@@ -1,17 +1,17 @@
-//! A limit on bytes per second that all streams share.
+//! Rate limit in bytes per second, shared by all streams.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// What may be made up for after a pause: without it each late timer would cost speed.
+/// Maximum burst after a pause. It compensates for late timers.
 const BURST: Duration = Duration::from_millis(50);
-/// How many steps a second a stream takes at least: at a low limit they are small, so that nobody waits long for a turn
-/// that a change of the limit would bring at once.
+/// Minimum number of steps per second of a stream. At a low limit the steps are small, so that a change of the limit takes
+/// effect soon.
 const STEPS_PER_S: u64 = 20;
 
-/// A bucket of tokens, as the time at which the next byte may pass.
+/// Token bucket, stored as the time at which the next byte may pass.
 #[derive(Debug)]
 pub(crate) struct Throttle(Mutex<State>);
 
@@ -26,17 +26,17 @@ impl Throttle {
         Self(Mutex::new(State { bytes_per_s, next: None }))
     }
 
-    /// Sets another limit, or none, from now on.
+    /// Sets or removes the limit.
     pub(crate) fn set(&self, bytes_per_s: Option<u64>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State { bytes_per_s, next: None };
+        *self.0.lock() = State { bytes_per_s, next: None };
     }
 
-    /// The limit, where there is one.
+    /// The limit, if set.
     pub(super) fn bytes_per_s(&self) -> Option<u64> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).bytes_per_s
+        self.0.lock().bytes_per_s
     }
 
-    /// Waits until `bytes` more may pass.
+    /// Waits until `bytes` may pass.
     pub(crate) async fn pass(&self, bytes: u64) {
         let mut left = bytes;
         while left > 0 {
@@ -46,9 +46,9 @@ impl Throttle {
         }
     }
 
-    /// How many of these bytes may pass next, and when; whoever comes next comes after them. `None` where there is no limit.
+    /// Reserves the next step: the number of bytes and the time. `None` without a limit.
     fn reserve(&self, bytes: u64) -> Option<(u64, Instant)> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         let bytes_per_s = state.bytes_per_s?.max(1);
         let step = bytes.min((bytes_per_s / STEPS_PER_S).max(1));
         let now = Instant::now();
@@ -66,7 +66,7 @@ mod tests {
 
     use super::*;
 
-    /// Eight streams that would take all they can, for ten seconds.
+    /// Bytes that eight greedy streams transfer in ten seconds.
     async fn passed(throttle: Arc<Throttle>, chunk: u64) -> u64 {
         let end = Instant::now() + Duration::from_secs(10);
         let mut streams = tokio::task::JoinSet::new();
@@ -90,23 +90,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_limit_holds_for_all_streams_together() {
+    async fn limit_applies_to_all_streams_together() {
         check(1_000_000, 16 << 10).await;
         check(20_000_000, 1 << 20).await;
         check(100_000, 1000).await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_limit_is_none_and_a_change_counts_at_once() {
+    async fn limit_change_takes_effect_at_once() {
         let throttle = Arc::new(Throttle::new(None));
         let begun = Instant::now();
         throttle.pass(1 << 40).await;
-        assert_eq!(begun.elapsed(), Duration::ZERO, "nothing waits");
+        assert_eq!(begun.elapsed(), Duration::ZERO, "no wait without a limit");
         throttle.set(Some(1000));
         throttle.pass(500).await;
-        assert!(begun.elapsed() >= Duration::from_millis(450), "half a second's worth");
+        assert!(begun.elapsed() >= Duration::from_millis(450), "the limit applies");
         throttle.set(None);
         throttle.pass(1 << 40).await;
-        assert!(begun.elapsed() < Duration::from_secs(1), "the limit is gone");
+        assert!(begun.elapsed() < Duration::from_secs(1), "the limit is removed");
     }
 }

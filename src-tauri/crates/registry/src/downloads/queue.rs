@@ -1,75 +1,75 @@
-//! Which downloads there are, in which order they run, and what is wished of them.
+//! The queue of downloads, with their states and priorities.
 
 use std::sync::Arc;
 
 use cairn_store::Digest;
 use tokio::sync::watch;
 
-use super::{DownloadRow, Ended};
-use crate::download::{BlobProgress, DownloadError, Phase, Wanted};
+use super::{Completion, DownloadRow};
+use crate::download::{BlobProgress, DownloadError, DownloadSpec, Phase};
 
-/// Names a download in this process. Never used twice.
+/// Id of a download in this process. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DownloadId(pub u64);
 
-/// A download's place in the queue.
+/// Priority of a download.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Priority {
-    /// After all others.
+    /// After all other downloads.
     Background,
-    /// In the order of asking.
+    /// In the order of the requests.
     Normal,
-    /// At once, whatever else runs: somebody waits for the bytes.
+    /// At once, regardless of other downloads: a client waits for the bytes.
     Now,
 }
 
-/// What somebody wants of a download.
+/// The state that the user or a subscriber wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wish {
-    Go,
-    Pause,
-    Cancel,
-    Discard,
+pub(super) enum DesiredState {
+    Running,
+    Paused,
+    Cancelled,
+    Discarded,
 }
 
-/// What a download does.
+/// The current state.
 #[derive(Debug, Clone)]
-pub(super) enum Standing {
+pub(super) enum EntryState {
     Queued,
     Running,
     Paused,
     Failed(DownloadError),
 }
 
-pub(super) struct Entry {
+pub(super) struct QueueEntry {
     pub(super) id: DownloadId,
-    pub(super) wanted: Wanted,
-    pub(super) standing: Standing,
-    pub(super) wish: Wish,
+    pub(super) spec: DownloadSpec,
+    pub(super) state: EntryState,
+    pub(super) desired: DesiredState,
     pub(super) subscriptions: usize,
     pub(super) detached: bool,
     pub(super) progress: Arc<watch::Sender<BlobProgress>>,
-    pub(super) ended: watch::Sender<Ended>,
+    pub(super) completion: watch::Sender<Completion>,
     pub(super) stop: watch::Sender<bool>,
-    /// Whether it does not run.
+    /// Whether the download is not running.
     pub(super) idle: watch::Sender<bool>,
     priority: Priority,
     label: String,
 }
 
-/// All downloads, in the order of asking or as they were reordered.
+/// All downloads, in the order of the requests or as reordered.
 #[derive(Default)]
 pub(super) struct Queue {
-    entries: Vec<Entry>,
+    entries: Vec<QueueEntry>,
     last_id: u64,
 }
 
 impl Queue {
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(super) fn entries(&self) -> &[QueueEntry] {
         &self.entries
     }
 
-    pub(super) fn entry(&mut self, id: DownloadId) -> Option<&mut Entry> {
+    pub(super) fn entry(&mut self, id: DownloadId) -> Option<&mut QueueEntry> {
         self.entries.iter_mut().find(|entry| entry.id == id)
     }
 
@@ -77,37 +77,38 @@ impl Queue {
         self.entries.retain(|entry| entry.id != id);
     }
 
-    /// Joins the download of a digest, which is made where there is none. Says whether it is now in the queue and was not.
-    pub(super) fn join(&mut self, wanted: Wanted, priority: Priority, label: String) -> (DownloadId, bool) {
-        let going = |entry: &&mut Entry| {
-            entry.wanted.digest == wanted.digest && !matches!(entry.wish, Wish::Cancel | Wish::Discard)
+    /// Adds a download or joins the existing one of the digest. Returns its id and whether it was queued.
+    pub(super) fn join(&mut self, spec: DownloadSpec, priority: Priority, label: String) -> (DownloadId, bool) {
+        let is_active = |entry: &&mut QueueEntry| {
+            entry.spec.digest == spec.digest
+                && !matches!(entry.desired, DesiredState::Cancelled | DesiredState::Discarded)
         };
-        if let Some(entry) = self.entries.iter_mut().find(going) {
+        if let Some(entry) = self.entries.iter_mut().find(is_active) {
             entry.subscriptions += 1;
             entry.priority = entry.priority.max(priority);
-            let again = matches!(entry.standing, Standing::Paused | Standing::Failed(_));
-            if again {
-                // It may be asked of others than before.
-                let wishes = Arc::clone(&entry.wanted.wishes);
-                entry.wanted = Wanted { wishes, ..wanted };
-                entry.queue_again();
-            } else if entry.wish == Wish::Pause {
-                entry.wish = Wish::Go;
+            let is_requeued = matches!(entry.state, EntryState::Paused | EntryState::Failed(_));
+            if is_requeued {
+                // The new request may have other sources.
+                let read_positions = Arc::clone(&entry.spec.read_positions);
+                entry.spec = DownloadSpec { read_positions, ..spec };
+                entry.requeue();
+            } else if entry.desired == DesiredState::Paused {
+                entry.desired = DesiredState::Running;
                 entry.stop.send_replace(false);
             }
-            return (entry.id, again);
+            return (entry.id, is_requeued);
         }
         self.last_id += 1;
         let id = DownloadId(self.last_id);
-        self.entries.push(Entry {
+        self.entries.push(QueueEntry {
             id,
-            progress: Arc::new(watch::Sender::new(BlobProgress::new(wanted.size_bytes))),
-            wanted,
-            standing: Standing::Queued,
-            wish: Wish::Go,
+            progress: Arc::new(watch::Sender::new(BlobProgress::new(spec.size_bytes))),
+            spec,
+            state: EntryState::Queued,
+            desired: DesiredState::Running,
             subscriptions: 1,
             detached: false,
-            ended: watch::Sender::new(None),
+            completion: watch::Sender::new(None),
             stop: watch::Sender::new(false),
             idle: watch::Sender::new(true),
             priority,
@@ -116,29 +117,30 @@ impl Queue {
         (id, true)
     }
 
-    /// One subscription less. Says whether nobody wants it any more.
-    pub(super) fn leave(&mut self, id: DownloadId) -> bool {
+    /// Removes a subscription. Returns whether the download has none left and is not detached.
+    pub(super) fn unsubscribe(&mut self, id: DownloadId) -> bool {
         let Some(entry) = self.entry(id) else { return false };
         entry.subscriptions = entry.subscriptions.saturating_sub(1);
         entry.subscriptions == 0 && !entry.detached
     }
 
-    /// The next that may run while `at_once` may. One whose digest is still being put away by its predecessor waits.
-    pub(super) fn next(&mut self, at_once: usize) -> Option<&mut Entry> {
-        let counted = |entry: &&Entry| entry.is_running() && entry.priority != Priority::Now;
-        let full = self.entries.iter().filter(counted).count() >= at_once.max(1);
+    /// The next download to start, if fewer than `max_parallel` run. A download waits while an earlier one of the same digest
+    /// is still stopping.
+    pub(super) fn next(&mut self, max_parallel: usize) -> Option<&mut QueueEntry> {
+        let counted = |entry: &&QueueEntry| entry.is_running() && entry.priority != Priority::Now;
+        let full = self.entries.iter().filter(counted).count() >= max_parallel.max(1);
         let running: Vec<Digest> =
-            self.entries.iter().filter(|entry| entry.is_running()).map(|entry| entry.wanted.digest).collect();
-        let may = |entry: &&mut Entry| {
-            matches!(entry.standing, Standing::Queued)
+            self.entries.iter().filter(|entry| entry.is_running()).map(|entry| entry.spec.digest).collect();
+        let is_startable = |entry: &&mut QueueEntry| {
+            matches!(entry.state, EntryState::Queued)
                 && (!full || entry.priority == Priority::Now)
-                && !running.contains(&entry.wanted.digest)
+                && !running.contains(&entry.spec.digest)
         };
-        // The first of the highest priority: of equals, `max_by_key` would give the last.
-        self.entries.iter_mut().filter(may).rev().max_by_key(|entry| entry.priority)
+        // Reversed, because `max_by_key` returns the last of equal elements.
+        self.entries.iter_mut().filter(is_startable).rev().max_by_key(|entry| entry.priority)
     }
 
-    /// Moves an entry to a place among those of its priority.
+    /// Moves an entry to a position among the entries of its priority.
     pub(super) fn reorder(&mut self, id: DownloadId, position: usize) -> bool {
         let Some(from) = self.entries.iter().position(|entry| entry.id == id) else { return false };
         let moved = self.entries.remove(from);
@@ -149,43 +151,43 @@ impl Queue {
     }
 }
 
-impl Entry {
+impl QueueEntry {
     pub(super) fn is_running(&self) -> bool {
-        matches!(self.standing, Standing::Running)
+        matches!(self.state, EntryState::Running)
     }
 
-    pub(super) fn queue_again(&mut self) {
-        self.standing = Standing::Queued;
-        self.wish = Wish::Go;
-        self.ended.send_if_modified(|ended| ended.take().is_some());
+    pub(super) fn requeue(&mut self) {
+        self.state = EntryState::Queued;
+        self.desired = DesiredState::Running;
+        self.completion.send_if_modified(|completion| completion.take().is_some());
         self.progress.send_modify(|progress| progress.phase = Phase::Queued);
     }
 
-    /// It runs, until what is returned becomes true.
-    pub(super) fn run(&mut self) -> watch::Receiver<bool> {
-        self.standing = Standing::Running;
+    /// Marks the download as running. The returned receiver becomes true when it must stop.
+    pub(super) fn set_running(&mut self) -> watch::Receiver<bool> {
+        self.state = EntryState::Running;
         self.stop.send_replace(false);
         self.idle.send_replace(false);
         self.stop.subscribe()
     }
 
-    /// It does not run any more.
-    pub(super) fn rest(&mut self) {
-        self.standing = Standing::Queued;
+    /// Marks the download as stopped.
+    pub(super) fn set_stopped(&mut self) {
+        self.state = EntryState::Queued;
         self.idle.send_replace(true);
     }
 
     pub(super) fn row(&self) -> DownloadRow {
         DownloadRow {
             id: self.id,
-            digest: self.wanted.digest,
+            digest: self.spec.digest,
             label: self.label.clone(),
             priority: self.priority,
             progress: self.progress.borrow().clone(),
             subscriptions: self.subscriptions,
             detached: self.detached,
-            error: match &self.standing {
-                Standing::Failed(error) => Some(error.clone()),
+            error: match &self.state {
+                EntryState::Failed(error) => Some(error.clone()),
                 _ => None,
             },
         }

@@ -1,7 +1,7 @@
-//! The contents that one found machine has.
+//! A discovered peer as a blob source.
 //!
-//! It is near, so it answers at once or not at all: one that keeps silent, or sends a trickle, is left for this download,
-//! and nothing waits for it as for an origin far away.
+//! A peer on the local network should answer quickly. One that is silent or slow is dropped for this download, with much
+//! shorter timeouts than an origin on the internet.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,15 +14,15 @@ use tokio::time::{Instant, timeout};
 
 use super::Counts;
 use crate::client::Clock;
-use crate::{BlobSource, Body, Opened, Pending, SourceError};
+use crate::{BlobSource, Body, BoxFuture, RangeResponse, SourceError};
 
-/// How long it may keep silent, before an answer and within one.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Over how long its speed is judged, and what is too little in that time: a home line brings more.
-const JUDGED_OVER: Duration = Duration::from_secs(5);
-const LEAST_BYTES: u64 = 1 << 20;
+/// Timeout for a response and for each read.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// The interval of the speed check, and the minimum number of bytes in it: a home internet connection is faster.
+const SPEED_WINDOW: Duration = Duration::from_secs(5);
+const MIN_WINDOW_BYTES: u64 = 1 << 20;
 
-/// A machine's contents, counted.
+/// Blobs of a peer. Counts the received bytes.
 pub(super) struct PeerBlobs {
     inner: Arc<dyn BlobSource>,
     counts: Arc<Counts>,
@@ -45,18 +45,18 @@ impl BlobSource for PeerBlobs {
         digest: &'a Digest,
         size_bytes: u64,
         range: Range<u64>,
-    ) -> Pending<'a, Result<Opened, SourceError>> {
+    ) -> BoxFuture<'a, Result<RangeResponse, SourceError>> {
         Box::pin(async move {
             let host = || self.host().to_owned();
-            let opened = match timeout(PATIENCE, self.inner.open(digest, size_bytes, range)).await {
+            let opened = match timeout(READ_TIMEOUT, self.inner.open(digest, size_bytes, range)).await {
                 Ok(Ok(opened)) => opened,
-                // Whatever it is, it is nothing to come back for: who needs the blob has others to ask.
+                // Report every failure as absent, so that the download does not retry this peer.
                 Ok(Err(_)) | Err(_) => return Err(SourceError::Absent { host: host() }),
             };
-            let Opened { offset, body } = opened;
+            let RangeResponse { offset, body } = opened;
             let (counts, clock) = (Arc::clone(&self.counts), Arc::clone(&self.clock));
-            let body = PeerBody { body, counts, clock, host: host(), waited: Duration::ZERO, came_bytes: 0 };
-            Ok(Opened { offset, body: Box::new(body) })
+            let body = PeerBody { body, counts, clock, host: host(), waited: Duration::ZERO, window_bytes: 0 };
+            Ok(RangeResponse { offset, body: Box::new(body) })
         })
     }
 }
@@ -66,28 +66,28 @@ struct PeerBody {
     counts: Arc<Counts>,
     clock: Clock,
     host: String,
-    /// How long it was waited for since it was judged last, and what came in that time.
+    /// Time spent waiting since the last speed check, and bytes received in that time.
     waited: Duration,
-    came_bytes: u64,
+    window_bytes: u64,
 }
 
 impl Body for PeerBody {
-    fn next(&mut self) -> Pending<'_, Result<Option<Bytes>, SourceError>> {
+    fn next(&mut self) -> BoxFuture<'_, Result<Option<Bytes>, SourceError>> {
         Box::pin(async move {
-            let asked = Instant::now();
+            let started = Instant::now();
             let slow = || SourceError::Absent { host: self.host.clone() };
-            let more = timeout(PATIENCE, self.body.next()).await.map_err(|_| slow())?;
+            let more = timeout(READ_TIMEOUT, self.body.next()).await.map_err(|_| slow())?;
             let Some(bytes) = more? else { return Ok(None) };
-            self.counts.got_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            self.counts.seen((self.clock)());
-            // Only the time that it took counts, and not that in which nobody took what it had.
-            self.waited += asked.elapsed();
-            self.came_bytes += bytes.len() as u64;
-            if self.waited >= JUDGED_OVER {
-                if self.came_bytes < LEAST_BYTES {
+            self.counts.received_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            self.counts.set_seen((self.clock)());
+            // Count only the time spent waiting for the peer, not the time between reads.
+            self.waited += started.elapsed();
+            self.window_bytes += bytes.len() as u64;
+            if self.waited >= SPEED_WINDOW {
+                if self.window_bytes < MIN_WINDOW_BYTES {
                     return Err(slow());
                 }
-                (self.waited, self.came_bytes) = (Duration::ZERO, 0);
+                (self.waited, self.window_bytes) = (Duration::ZERO, 0);
             }
             Ok(Some(bytes))
         })

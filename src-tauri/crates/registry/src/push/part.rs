@@ -1,5 +1,4 @@
-//! A part of a blob on its way out: read from the file as fast as the connection takes it, with its MD5 beside, because
-//! that is what object stores know parts by.
+//! Upload of one part of a blob. The part is streamed from the file; its MD5 is computed for the object store's etag.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -18,11 +17,11 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::{PushError, PushStep, PushWatcher};
 use crate::SourceError;
-use crate::client::{Answer, Registry};
+use crate::client::{Registry, RegistryResponse};
 
-/// Bytes read at once.
+/// Size of a read.
 const CHUNK_BYTES: usize = 256 << 10;
-/// Chunks that wait for the connection.
+/// Chunks queued for the connection.
 const WAITING_CHUNKS: usize = 4;
 
 /// A blob of the library.
@@ -33,7 +32,7 @@ pub(super) struct Blob {
     pub(super) path: PathBuf,
 }
 
-/// A part of a blob.
+/// A byte range of a blob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) start: u64,
@@ -41,7 +40,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// A blob cut into sixteenths of at least and at most so many bytes.
+    /// Splits a blob into sixteenths, limited to `min_bytes` and `max_bytes`.
     pub(super) fn all(size_bytes: u64, min_bytes: u64, max_bytes: u64) -> Vec<Self> {
         let length = (size_bytes / 16).clamp(min_bytes.max(1), max_bytes.max(min_bytes).max(1));
         let starts = (0..size_bytes.div_ceil(length)).map(|index| index * length);
@@ -49,59 +48,59 @@ impl Part {
     }
 }
 
-/// How much of a blob has been sent, told as it grows. A part that is sent again does not take back what was told.
+/// Reports the progress of a blob's upload. Retries of a part never decrease the reported value.
 #[derive(Clone)]
-pub(super) struct Meter {
+pub(super) struct ProgressMeter {
     blob: Blob,
     watcher: PushWatcher,
     sent_bytes: Arc<AtomicU64>,
-    told_bytes: Arc<AtomicU64>,
+    reported_bytes: Arc<AtomicU64>,
 }
 
-impl Meter {
+impl ProgressMeter {
     pub(super) fn new(blob: &Blob, watcher: &PushWatcher) -> Self {
         Self {
             blob: blob.clone(),
             watcher: Arc::clone(watcher),
             sent_bytes: Arc::default(),
-            told_bytes: Arc::default(),
+            reported_bytes: Arc::default(),
         }
     }
 
-    /// All of it is there.
+    /// Reports the whole blob as uploaded.
     pub(super) fn finish(&self) {
-        self.tell(self.blob.size_bytes);
+        self.report(self.blob.size_bytes);
     }
 
     fn add(&self, bytes: u64) {
-        self.tell(self.sent_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes);
+        self.report(self.sent_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes);
     }
 
-    /// Takes back what a failed try had sent.
-    pub(super) fn take_back(&self, bytes: u64) {
+    /// Subtracts the bytes of a failed attempt.
+    pub(super) fn subtract(&self, bytes: u64) {
         self.sent_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    fn tell(&self, sent_bytes: u64) {
+    fn report(&self, sent_bytes: u64) {
         let sent_bytes = sent_bytes.min(self.blob.size_bytes);
-        if self.told_bytes.fetch_max(sent_bytes, Ordering::Relaxed) < sent_bytes || sent_bytes == 0 {
+        if self.reported_bytes.fetch_max(sent_bytes, Ordering::Relaxed) < sent_bytes || sent_bytes == 0 {
             let Blob { digest, size_bytes, .. } = self.blob;
             (self.watcher)(PushStep::Blob { digest, size_bytes, sent_bytes });
         }
     }
 }
 
-/// What became of sending a part.
-pub(super) struct Sent {
-    pub(super) answer: Answer,
-    /// The MD5 of the part; `None` where the server answered before it had all of it.
+/// The response to an uploaded part.
+pub(super) struct PartResponse {
+    pub(super) response: RegistryResponse,
+    /// MD5 of the part. `None` if the server responded before it received the whole part.
     pub(super) md5: Option<[u8; 16]>,
-    /// How much was handed to the connection.
+    /// Bytes sent over the connection.
     pub(super) bytes: u64,
 }
 
-/// What `send` sends where.
-pub(super) struct Delivery<'a> {
+/// A request that uploads a part.
+pub(super) struct PartRequest<'a> {
     pub(super) registry: &'a Registry,
     pub(super) method: Method,
     pub(super) url: &'a Url,
@@ -110,51 +109,55 @@ pub(super) struct Delivery<'a> {
     pub(super) part: Part,
 }
 
-/// Sends a part once. The server's time-out begins anew whenever the connection takes more.
-pub(super) async fn send(delivery: Delivery<'_>, blob: &Blob, meter: &Meter) -> Result<Sent, PushError> {
-    let Delivery { registry, method, url, mut headers, credentials, part } = delivery;
+/// Sends a part once. The response timeout restarts whenever the connection accepts more bytes.
+pub(super) async fn send(
+    request: PartRequest<'_>,
+    blob: &Blob,
+    meter: &ProgressMeter,
+) -> Result<PartResponse, PushError> {
+    let PartRequest { registry, method, url, mut headers, credentials, part } = request;
     headers.insert(CONTENT_LENGTH, (part.end - part.start).into());
-    let flow = Arc::new(Flow::default());
-    let (body, reader) = read(blob, part, meter.clone(), Arc::clone(&flow));
-    let answer = registry.send_stream(method, url, &headers, credentials, body, &flow.taken_bytes).await;
-    let md5 = match &answer {
-        Ok(answer) if !answer.status().is_success() => {
-            // The server wants no more of it. The connection may hold the reader up until the server closes it.
-            flow.unwanted.store(true, Ordering::Relaxed);
+    let body_state = Arc::new(BodyState::default());
+    let (body, reader) = read(blob, part, meter.clone(), Arc::clone(&body_state));
+    let response = registry.send_stream(method, url, &headers, credentials, body, &body_state.taken_bytes).await;
+    let md5 = match &response {
+        Ok(response) if !response.status().is_success() => {
+            // The server rejects the rest. The reader may be blocked until the server closes the connection.
+            body_state.is_cancelled.store(true, Ordering::Relaxed);
             Ok(None)
         }
-        // Whatever came of it, the connection has nothing more to ask of the reader.
-        _ => reader.await.expect("reading a file does not panic"),
+        // The connection reads no more, so the reader ends.
+        _ => reader.await.expect("the task that reads the file does not panic"),
     };
-    let bytes = flow.taken_bytes.load(Ordering::Relaxed);
-    match (answer, md5) {
-        // A file that cannot be read also breaks the connection; the file is the reason.
+    let bytes = body_state.taken_bytes.load(Ordering::Relaxed);
+    match (response, md5) {
+        // A read error of the file also aborts the connection; report the read error.
         (_, Err(error)) => {
-            meter.take_back(bytes);
+            meter.subtract(bytes);
             Err(PushError::Blob { digest: blob.digest, reason: error.to_string() })
         }
-        (Ok(answer), Ok(md5)) => Ok(Sent { answer, md5, bytes }),
+        (Ok(response), Ok(md5)) => Ok(PartResponse { response, md5, bytes }),
         (Err(error), Ok(_)) => {
-            meter.take_back(bytes);
+            meter.subtract(bytes);
             Err(SourceError::into(error))
         }
     }
 }
 
-/// A body between its reader and its connection.
+/// State shared by the reader of a body and its connection.
 #[derive(Default)]
-struct Flow {
+struct BodyState {
     taken_bytes: AtomicU64,
-    /// Set where the rest need not be read.
-    unwanted: AtomicBool,
+    /// The rest of the body is not needed.
+    is_cancelled: AtomicBool,
 }
 
-/// A body that reads a part of a file, and the part's MD5 when it was read to its end.
+/// Creates a body that streams a part of a file, and a task that returns the MD5 if the part was read completely.
 fn read(
     blob: &Blob,
     part: Part,
-    meter: Meter,
-    flow: Arc<Flow>,
+    meter: ProgressMeter,
+    body_state: Arc<BodyState>,
 ) -> (reqwest::Body, JoinHandle<io::Result<Option<[u8; 16]>>>) {
     let (chunks, waiting) = mpsc::channel::<io::Result<Bytes>>(WAITING_CHUNKS);
     let path = blob.path.clone();
@@ -170,17 +173,17 @@ fn read(
                 md5.update(&chunk);
                 let length = chunk.len() as u64;
                 left -= length;
-                if chunks.blocking_send(Ok(chunk.into())).is_err() || flow.unwanted.load(Ordering::Relaxed) {
+                if chunks.blocking_send(Ok(chunk.into())).is_err() || body_state.is_cancelled.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
-                flow.taken_bytes.fetch_add(length, Ordering::Relaxed);
+                body_state.taken_bytes.fetch_add(length, Ordering::Relaxed);
                 meter.add(length);
             }
             Ok(Some(md5.finalize().into()))
         };
         let outcome = read();
         if let Err(error) = &outcome {
-            // The connection must not wait for the rest; whether it still listens does not matter.
+            // End the body with an error. The connection may be closed already; that is not an error.
             let _ = chunks.blocking_send(Err(error.kind().into()));
         }
         outcome
@@ -193,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts() {
+    fn blob_is_split_into_limited_sixteenths() {
         let check = |size: u64, min: u64, max: u64, expected: &[(u64, u64)]| {
             let parts: Vec<_> = Part::all(size, min, max).iter().map(|part| (part.start, part.end)).collect();
             assert_eq!(parts, expected, "{size} bytes in parts of {min} to {max}");
@@ -203,7 +206,7 @@ mod tests {
         check(25, 10, 20, &[(0, 10), (10, 20), (20, 25)]);
         check(100, 10, 20, &[0, 10, 20, 30, 40, 50, 60, 70, 80, 90].map(|start| (start, start + 10)));
         check(1, 0, 0, &[(0, 1)]);
-        assert_eq!(Part::all(16 * 300, 100, 1000).len(), 16, "sixteenths");
-        assert_eq!(Part::all(100_000, 100, 1000).len(), 100, "of at most so many bytes");
+        assert_eq!(Part::all(16 * 300, 100, 1000).len(), 16, "a sixteenth each");
+        assert_eq!(Part::all(100_000, 100, 1000).len(), 100, "limited by the maximum");
     }
 }

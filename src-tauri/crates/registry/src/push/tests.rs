@@ -1,8 +1,8 @@
-//! Pushes to registries of every kind, and to one that is real.
+//! Pushes to test servers and to a real registry.
 
 mod direct;
 mod distribution;
-mod plain;
+mod oci;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use cairn_store::{Digest, Layer, LayerKind, Library, Manifest};
 
-use crate::served::{Served, model};
-use crate::{PushError, PushRules, PushStep, PushWatcher, SignIn};
+use crate::test_server::{TestServer, model};
+use crate::{Credentials, PushConfig, PushError, PushStep, PushWatcher};
 
-/// A library with one model of these layers; the first is its config.
+/// A library with one model. The first blob is its config.
 pub(super) struct Model {
     folder: tempfile::TempDir,
     pub(super) manifest: Vec<u8>,
@@ -22,7 +22,7 @@ pub(super) struct Model {
 impl Model {
     pub(super) fn of(blobs: &[&[u8]]) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let layers: Vec<Layer> = blobs.iter().map(|bytes| keep(folder.path(), bytes)).collect();
+        let layers: Vec<Layer> = blobs.iter().map(|bytes| write_blob(folder.path(), bytes)).collect();
         let config = Layer { kind: LayerKind::config(), ..layers[0].clone() };
         let manifest = Manifest::to_json(&config, &layers[1..]);
         Self { folder, manifest }
@@ -37,41 +37,51 @@ impl Model {
     }
 }
 
-fn keep(library: &Path, bytes: &[u8]) -> Layer {
+fn write_blob(library: &Path, bytes: &[u8]) -> Layer {
     let digest = Digest::of(bytes);
     std::fs::create_dir_all(library.join("blobs")).unwrap();
     std::fs::write(library.join("blobs").join(digest.file_name()), bytes).unwrap();
     Layer { kind: LayerKind::Model, digest, size_bytes: bytes.len() as u64 }
 }
 
-/// Parts of ten bytes, and hardly a pause between tries.
-pub(super) fn rules() -> PushRules {
-    PushRules { min_part_bytes: 10, max_part_bytes: 10, direct_streams: 2, tries: 3, pause: Duration::from_millis(1) }
+/// Parts of ten bytes, and hardly a pause between retries.
+pub(super) fn config() -> PushConfig {
+    PushConfig {
+        min_part_bytes: 10,
+        max_part_bytes: 10,
+        direct_streams: 2,
+        max_attempts: 3,
+        backoff: Duration::from_millis(1),
+    }
 }
 
-/// Remembers what it is told.
+/// A watcher that records all steps.
 pub(super) fn watcher() -> (PushWatcher, Arc<Mutex<Vec<PushStep>>>) {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let keep = Arc::clone(&told);
-    (Arc::new(move |step| keep.lock().unwrap().push(step)), told)
+    let steps = Arc::new(Mutex::new(Vec::new()));
+    let recorded = Arc::clone(&steps);
+    (Arc::new(move |step| recorded.lock().unwrap().push(step)), steps)
 }
 
-pub(super) async fn push(served: &Served, model_: &Model, sign_in: SignIn) -> Result<Vec<PushStep>, PushError> {
-    let (watcher, told) = watcher();
+pub(super) async fn push(
+    served: &TestServer,
+    model_: &Model,
+    sign_in: Credentials,
+) -> Result<Vec<PushStep>, PushError> {
+    let (watcher, steps) = watcher();
     let library = model_.library();
-    served.registry(sign_in).push(&model(), &model_.manifest, &library, &rules(), &watcher).await?;
-    let told = told.lock().unwrap().clone();
-    assert_eq!(told.last(), Some(&PushStep::Manifest), "the manifest goes last");
+    served.registry(sign_in).push(&model(), &model_.manifest, &library, &config(), &watcher).await?;
+    let steps = steps.lock().unwrap().clone();
+    assert_eq!(steps.last(), Some(&PushStep::Manifest), "the manifest is sent last");
     let mut before = std::collections::HashMap::new();
-    for step in &told {
+    for step in &steps {
         if let PushStep::Blob { digest, size_bytes, sent_bytes } = step {
-            assert!(sent_bytes <= size_bytes, "no more than there is: {told:?}");
+            assert!(sent_bytes <= size_bytes, "not more than the size: {steps:?}");
             let last = before.insert(*digest, *sent_bytes).unwrap_or(0);
-            assert!(*sent_bytes >= last, "what is sent never becomes less: {told:?}");
+            assert!(*sent_bytes >= last, "sent bytes never decrease: {steps:?}");
         }
     }
     for layer in Manifest::parse(&model_.manifest).unwrap().layers {
-        assert_eq!(before.get(&layer.digest), Some(&layer.size_bytes), "all of it is there in the end");
+        assert_eq!(before.get(&layer.digest), Some(&layer.size_bytes), "the whole blob is reported at the end");
     }
-    Ok(told)
+    Ok(steps)
 }

@@ -1,10 +1,8 @@
-//! The upload of one blob: a session that the registry opens, parts, and a commit that names the digest.
+//! The upload of one blob: the registry opens a session, the parts are sent, and a commit names the digest.
 //!
-//! A part goes to the session's address by `PATCH`. A registry in front of an object store answers that with a direct
-//! address (307) that the part is `PUT` to, without credentials and beside other parts; any other keeps the part itself
-//! and says where the next one goes, so that those go one after another.
-
-use std::fmt::Write;
+//! A part is sent to the session's URL by `PATCH`. A registry with an object store redirects (307) to a direct URL. The part
+//! is then sent there by `PUT`, without credentials and in parallel with other parts. Any other registry stores the part
+//! itself and returns the URL of the next part, so these parts are sent sequentially.
 
 use cairn_store::ModelRef;
 use md5::{Digest as _, Md5};
@@ -12,57 +10,57 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION
 use reqwest::{Method, StatusCode, Url};
 use tokio::task::{JoinError, JoinSet};
 
-use super::part::{Blob, Delivery, Meter, Part, Sent, send};
-use super::{PushError, PushRules, PushWatcher, Tries, next_address};
+use super::part::{Blob, Part, PartRequest, PartResponse, ProgressMeter, send};
+use super::{PushConfig, PushError, PushWatcher, Retries, next_url};
 use crate::SourceError;
-use crate::client::{Answer, Question, Registry, scope};
+use crate::client::{Registry, RegistryResponse, Request, scope};
 
-/// Where the next step goes, where `Location` says something else or nothing.
+/// The header with the URL of the next request, if it is not in `Location`.
 const UPLOAD_LOCATION: &str = "docker-upload-location";
-/// Says that we can deal with direct addresses.
+/// The header that requests direct URLs from the registry.
 const REDIRECT_UPLOADS: HeaderName = HeaderName::from_static("x-redirect-uploads");
-/// Names the part, without the unit that HTTP wants there.
+/// The range of the part, without the unit that HTTP requires.
 const CONTENT_RANGE: HeaderName = HeaderName::from_static("content-range");
-/// How often a blob is begun anew because the registry lost the session or remembers another length.
+/// How often an upload restarts because the registry lost the session or has another offset.
 const MAX_RESTARTS: u32 = 3;
 
-/// One blob that goes to a registry.
+/// The upload of one blob.
 pub(super) struct Upload<'a> {
     pub(super) registry: &'a Registry,
     pub(super) name: &'a ModelRef,
-    pub(super) rules: &'a PushRules,
+    pub(super) config: &'a PushConfig,
     pub(super) watcher: &'a PushWatcher,
     pub(super) blob: &'a Blob,
-    /// Another repository of the registry that is said to have it.
+    /// Another repository of the registry that may have the blob.
     pub(super) from: Option<&'a ModelRef>,
 }
 
-/// How a session ended.
+/// Result of a session.
 enum Outcome {
     /// The registry has the blob.
     Done,
-    /// The session is lost; another one may do better.
+    /// The registry lost the session. A new session may succeed.
     Lost(SourceError),
 }
 
-/// A part at a direct address: which, and its MD5.
-type Arrived = Result<(usize, [u8; 16]), PushError>;
+/// Index and MD5 of a part that was sent to a direct URL.
+type DirectResult = Result<(usize, [u8; 16]), PushError>;
 
-/// The MD5 of each part, in their order.
-type Sums = Vec<[u8; 16]>;
+/// MD5 of each part, in order.
+type PartDigests = Vec<[u8; 16]>;
 
 impl Upload<'_> {
     pub(super) async fn run(&self) -> Result<(), PushError> {
-        let meter = Meter::new(self.blob, self.watcher);
+        let meter = ProgressMeter::new(self.blob, self.watcher);
         let mut restarts = 0;
-        if self.is_there().await? {
+        if self.exists().await? {
             meter.finish();
             return Ok(());
         }
         loop {
-            match self.session().await? {
+            match self.open_session().await? {
                 None => break,
-                Some(url) => match self.through(url, &meter).await? {
+                Some(url) => match self.upload_parts(url, &meter).await? {
                     Outcome::Done => break,
                     Outcome::Lost(error) if restarts == MAX_RESTARTS => return Err(error.into()),
                     Outcome::Lost(_) => restarts += 1,
@@ -73,224 +71,230 @@ impl Upload<'_> {
         Ok(())
     }
 
-    /// Has the repository the blob already?
-    async fn is_there(&self) -> Result<bool, SourceError> {
+    /// Whether the repository has the blob.
+    async fn exists(&self) -> Result<bool, SourceError> {
         let url = self.registry.url(self.name, &format!("blobs/{}", self.blob.digest));
-        // A token to read is what a registry gives for this, whatever is asked for; the one to write is another.
-        let question = Question::new(Method::HEAD, url, scope(self.name, false));
-        let mut tries = Tries::new(self.rules, self.watcher);
+        // Registries issue a read token for this request. The write token is separate.
+        let request = Request::new(Method::HEAD, url, scope(self.name, false));
+        let mut retries = Retries::new(self.config, self.watcher);
         loop {
-            match self.registry.ask(&question).await {
-                Ok(answer) if answer.status() == StatusCode::OK => return Ok(true),
-                Ok(answer) if answer.status() == StatusCode::NOT_FOUND => return Ok(false),
-                Ok(answer) => tries.again(answer.into_error().await).await?,
-                Err(error) => tries.again(error).await?,
+            match self.registry.execute(&request).await {
+                Ok(response) if response.status() == StatusCode::OK => return Ok(true),
+                Ok(response) if response.status() == StatusCode::NOT_FOUND => return Ok(false),
+                Ok(response) => retries.wait_or_fail(response.into_error().await).await?,
+                Err(error) => retries.wait_or_fail(error).await?,
             }
         }
     }
 
-    /// Opens a session, and returns where its first part goes; `None` where the registry took the blob over from another
+    /// Opens a session and returns the URL for the first part. `None` if the registry mounted the blob from another
     /// repository.
-    async fn session(&self) -> Result<Option<Url>, SourceError> {
+    async fn open_session(&self) -> Result<Option<Url>, SourceError> {
         let mut url = self.registry.url(self.name, "blobs/uploads/");
         if let Some(from) = self.from {
             let repository = format!("{}/{}", from.namespace(), from.model());
             let mount = self.blob.digest.to_string();
             url.query_pairs_mut().append_pair("mount", &mount).append_pair("from", &repository);
         }
-        let mut question = Question::new(Method::POST, url.clone(), scope(self.name, true)).with("content-length", "0");
-        question.follow = false;
-        let mut tries = Tries::new(self.rules, self.watcher);
+        let mut request =
+            Request::new(Method::POST, url.clone(), scope(self.name, true)).with_header("content-length", "0");
+        request.follow_redirects = false;
+        let mut retries = Retries::new(self.config, self.watcher);
         loop {
-            match self.registry.ask(&question).await {
-                Ok(answer) if answer.status() == StatusCode::CREATED => return Ok(None),
-                Ok(answer) if answer.status() == StatusCode::ACCEPTED => {
-                    let next = next_step(&url, &answer)?;
-                    return next.map(Some).ok_or_else(|| answer.refused("it does not say where to upload to"));
+            match self.registry.execute(&request).await {
+                Ok(response) if response.status() == StatusCode::CREATED => return Ok(None),
+                Ok(response) if response.status() == StatusCode::ACCEPTED => {
+                    let next = next_session_url(&url, &response)?;
+                    return next.map(Some).ok_or_else(|| response.refused("its response has no upload URL"));
                 }
-                Ok(answer) => tries.again(answer.into_error().await).await?,
-                Err(error) => tries.again(error).await?,
+                Ok(response) => retries.wait_or_fail(response.into_error().await).await?,
+                Err(error) => retries.wait_or_fail(error).await?,
             }
         }
     }
 
-    /// Sends all parts and commits.
-    async fn through(&self, mut url: Url, meter: &Meter) -> Result<Outcome, PushError> {
-        let parts = Part::all(self.blob.size_bytes, self.rules.min_part_bytes, self.rules.max_part_bytes);
+    /// Sends all parts and commits the blob.
+    async fn upload_parts(&self, mut url: Url, meter: &ProgressMeter) -> Result<Outcome, PushError> {
+        let parts = Part::all(self.blob.size_bytes, self.config.min_part_bytes, self.config.max_part_bytes);
         let mut sums: Vec<Option<[u8; 16]>> = vec![None; parts.len()];
-        // Dropping the set ends what is still on its way.
-        let mut direct: JoinSet<Arrived> = JoinSet::new();
+        // Dropping the set cancels uploads in progress.
+        let mut direct: JoinSet<DirectResult> = JoinSet::new();
         for (index, part) in parts.iter().enumerate() {
-            let answered = match self.patch(&url, *part, meter).await? {
+            let sent = match self.patch(&url, *part, meter).await? {
                 Ok(sent) => sent,
                 Err(lost) => return Ok(Outcome::Lost(lost)),
             };
-            let Sent { answer, md5, bytes } = answered;
-            if answer.status() == StatusCode::TEMPORARY_REDIRECT {
-                // The part itself has yet to go.
-                meter.take_back(bytes);
-                let target = next_address(&url, &answer, LOCATION.as_str())?
-                    .ok_or_else(|| answer.refused("it does not say where to send the part to"))?;
-                if let Some(next) = next_address(&url, &answer, UPLOAD_LOCATION)? {
+            let PartResponse { response, md5, bytes } = sent;
+            if response.status() == StatusCode::TEMPORARY_REDIRECT {
+                // The part itself is not sent yet.
+                meter.subtract(bytes);
+                let target = next_url(&url, &response, LOCATION.as_str())?
+                    .ok_or_else(|| response.refused("its redirect has no URL for the part"))?;
+                if let Some(next) = next_url(&url, &response, UPLOAD_LOCATION)? {
                     url = next;
                 }
-                while direct.len() >= self.rules.direct_streams.max(1) {
-                    note(&mut sums, direct.join_next().await)?;
+                while direct.len() >= self.config.direct_streams.max(1) {
+                    record_digest(&mut sums, direct.join_next().await)?;
                 }
-                let delivery = Direct {
+                let request = DirectUpload {
                     registry: self.registry.clone(),
-                    rules: self.rules.clone(),
+                    config: self.config.clone(),
                     watcher: PushWatcher::clone(self.watcher),
                     blob: self.blob.clone(),
                     meter: meter.clone(),
                 };
                 let part = *part;
-                direct.spawn(async move { Ok((index, delivery.put(&target, part).await?)) });
+                direct.spawn(async move { Ok((index, request.put(&target, part).await?)) });
             } else {
-                url = next_step(&url, &answer)?.unwrap_or(url);
+                url = next_session_url(&url, &response)?.unwrap_or(url);
                 if let Some(sum) = sums.get_mut(index) {
                     *sum = md5;
                 }
             }
         }
         while let Some(joined) = direct.join_next().await {
-            note(&mut sums, Some(joined))?;
+            record_digest(&mut sums, Some(joined))?;
         }
-        let sums: Sums = sums.into_iter().flatten().collect();
+        let sums: PartDigests = sums.into_iter().flatten().collect();
         self.commit(&url, &sums).await
     }
 
-    /// Sends a part to the session, up to an answer that takes it or says where else it goes. The inner error is a lost
-    /// session.
-    async fn patch(&self, url: &Url, part: Part, meter: &Meter) -> Result<Result<Sent, SourceError>, PushError> {
+    /// Sends a part to the session until the registry accepts or redirects it. The inner error is a lost session.
+    async fn patch(
+        &self,
+        url: &Url,
+        part: Part,
+        meter: &ProgressMeter,
+    ) -> Result<Result<PartResponse, SourceError>, PushError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
         headers.insert(REDIRECT_UPLOADS, HeaderValue::from_static("1"));
         let range = format!("{}-{}", part.start, part.end - 1);
-        headers.insert(CONTENT_RANGE, HeaderValue::from_str(&range).expect("digits are plain ASCII"));
+        headers.insert(CONTENT_RANGE, HeaderValue::from_str(&range).expect("digits are ASCII"));
         let scope = scope(self.name, true);
-        let own = self.registry.is_own(url);
-        let mut tries = Tries::new(self.rules, self.watcher);
+        let is_registry = self.registry.is_own(url);
+        let mut retries = Retries::new(self.config, self.watcher);
         loop {
-            let held = if own { self.registry.held(&scope).await } else { None };
-            let delivery = Delivery {
+            let authorization = if is_registry { self.registry.cached_authorization(&scope).await } else { None };
+            let request = PartRequest {
                 registry: self.registry,
                 method: Method::PATCH,
                 url,
                 headers: headers.clone(),
-                credentials: held.as_ref(),
+                credentials: authorization.as_ref(),
                 part,
             };
-            let error = match send(delivery, self.blob, meter).await {
-                Ok(sent) if sent.answer.status() == StatusCode::TEMPORARY_REDIRECT => return Ok(Ok(sent)),
-                Ok(sent) if sent.answer.status().is_success() && sent.md5.is_some() => return Ok(Ok(sent)),
-                Ok(Sent { answer, bytes, .. }) => {
-                    meter.take_back(bytes);
-                    match answer.status() {
-                        StatusCode::UNAUTHORIZED if own => {
-                            let broken = answer.broken("unauthorized: access denied");
-                            self.registry.sign_in(answer, &scope, held.as_ref()).await?;
+            let error = match send(request, self.blob, meter).await {
+                Ok(sent) if sent.response.status() == StatusCode::TEMPORARY_REDIRECT => return Ok(Ok(sent)),
+                Ok(sent) if sent.response.status().is_success() && sent.md5.is_some() => return Ok(Ok(sent)),
+                Ok(PartResponse { response, bytes, .. }) => {
+                    meter.subtract(bytes);
+                    match response.status() {
+                        StatusCode::UNAUTHORIZED if is_registry => {
+                            let broken = response.broken("unauthorized: access denied");
+                            self.registry.authenticate(response, &scope, authorization.as_ref()).await?;
                             broken
                         }
                         StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE => {
-                            return Ok(Err(answer.broken(format!("the upload is lost: {}", answer.status()))));
+                            return Ok(Err(
+                                response.broken(format!("the registry lost the upload: {}", response.status()))
+                            ));
                         }
-                        _ => answer.into_error().await,
+                        _ => response.into_error().await,
                     }
                 }
                 Err(PushError::Registry(error)) => error,
                 Err(error) => return Err(error),
             };
-            tries.again(error).await?;
+            retries.wait_or_fail(error).await?;
         }
     }
 
-    /// Ends the session: the registry is to keep what it got under the blob's digest.
-    async fn commit(&self, url: &Url, sums: &Sums) -> Result<Outcome, PushError> {
+    /// Commits the session under the blob's digest.
+    async fn commit(&self, url: &Url, sums: &PartDigests) -> Result<Outcome, PushError> {
         let mut url = url.clone();
         let digest = self.blob.digest.to_string();
         url.query_pairs_mut().append_pair("digest", &digest).append_pair("etag", &etag(sums));
-        let mut question = Question::new(Method::PUT, url, scope(self.name, true)).with("content-length", "0");
-        question.follow = false;
-        let mut tries = Tries::new(self.rules, self.watcher);
+        let mut request = Request::new(Method::PUT, url, scope(self.name, true)).with_header("content-length", "0");
+        request.follow_redirects = false;
+        let mut retries = Retries::new(self.config, self.watcher);
         loop {
-            let error = match self.registry.ask(&question).await {
-                Ok(answer)
-                    if matches!(answer.status(), StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED) =>
+            let error = match self.registry.execute(&request).await {
+                Ok(response)
+                    if matches!(response.status(), StatusCode::OK | StatusCode::CREATED | StatusCode::ACCEPTED) =>
                 {
                     return Ok(Outcome::Done);
                 }
-                Ok(answer) if matches!(answer.status(), StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE) => {
-                    let lost = answer.broken(format!("the upload is lost: {}", answer.status()));
-                    // A commit whose answer was lost has ended the session all the same.
-                    return Ok(if self.is_there().await? { Outcome::Done } else { Outcome::Lost(lost) });
+                Ok(response)
+                    if matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::RANGE_NOT_SATISFIABLE) =>
+                {
+                    let lost = response.broken(format!("the registry lost the upload: {}", response.status()));
+                    // If only the response of an earlier commit was lost, the blob exists now.
+                    return Ok(if self.exists().await? { Outcome::Done } else { Outcome::Lost(lost) });
                 }
-                Ok(answer) => answer.into_error().await,
+                Ok(response) => response.into_error().await,
                 Err(error) => error,
             };
-            tries.again(error).await?;
+            retries.wait_or_fail(error).await?;
         }
     }
 }
 
-/// Parts on their way to direct addresses.
-struct Direct {
+/// Upload of parts to direct URLs.
+struct DirectUpload {
     registry: Registry,
-    rules: PushRules,
+    config: PushConfig,
     watcher: PushWatcher,
     blob: Blob,
-    meter: Meter,
+    meter: ProgressMeter,
 }
 
-impl Direct {
-    /// Sends a part to a direct address, which holds its own permission.
+impl DirectUpload {
+    /// Sends a part to a direct URL, which contains its own authorization.
     async fn put(&self, url: &Url, part: Part) -> Result<[u8; 16], PushError> {
-        let mut tries = Tries::new(&self.rules, &self.watcher);
+        let mut retries = Retries::new(&self.config, &self.watcher);
         loop {
             let headers = HeaderMap::new();
-            let delivery =
-                Delivery { registry: &self.registry, method: Method::PUT, url, headers, credentials: None, part };
-            let error = match send(delivery, &self.blob, &self.meter).await {
-                Ok(Sent { answer, md5: Some(md5), .. }) if answer.status().is_success() => return Ok(md5),
-                Ok(Sent { answer, bytes, .. }) => {
-                    self.meter.take_back(bytes);
-                    answer.into_error().await
+            let request =
+                PartRequest { registry: &self.registry, method: Method::PUT, url, headers, credentials: None, part };
+            let error = match send(request, &self.blob, &self.meter).await {
+                Ok(PartResponse { response, md5: Some(md5), .. }) if response.status().is_success() => return Ok(md5),
+                Ok(PartResponse { response, bytes, .. }) => {
+                    self.meter.subtract(bytes);
+                    response.into_error().await
                 }
                 Err(PushError::Registry(error)) => error,
                 Err(error) => return Err(error),
             };
-            tries.again(error).await?;
+            retries.wait_or_fail(error).await?;
         }
     }
 }
 
-/// Where the next step of a session goes.
-fn next_step(from: &Url, answer: &Answer) -> Result<Option<Url>, SourceError> {
-    match next_address(from, answer, UPLOAD_LOCATION)? {
+/// The URL for the next request of a session.
+fn next_session_url(from: &Url, response: &RegistryResponse) -> Result<Option<Url>, SourceError> {
+    match next_url(from, response, UPLOAD_LOCATION)? {
         Some(next) => Ok(Some(next)),
-        None => next_address(from, answer, LOCATION.as_str()),
+        None => next_url(from, response, LOCATION.as_str()),
     }
 }
 
-/// Keeps the sum of a part that has arrived.
-fn note(sums: &mut [Option<[u8; 16]>], joined: Option<Result<Arrived, JoinError>>) -> Result<(), PushError> {
+/// Stores the MD5 of an uploaded part.
+fn record_digest(
+    sums: &mut [Option<[u8; 16]>],
+    joined: Option<Result<DirectResult, JoinError>>,
+) -> Result<(), PushError> {
     let Some(joined) = joined else { return Ok(()) };
-    let (index, sum) = joined.expect("sending a part does not panic")?;
-    if let Some(place) = sums.get_mut(index) {
-        *place = Some(sum);
+    let (index, sum) = joined.expect("the task that sends a part does not panic")?;
+    if let Some(slot) = sums.get_mut(index) {
+        *slot = Some(sum);
     }
     Ok(())
 }
 
-/// The name that object stores give to what is made of parts: the MD5 of the parts' MD5s, and how many they are.
-fn etag(sums: &Sums) -> String {
-    let whole = Md5::digest(sums.concat());
-    let mut text = String::with_capacity(40);
-    for byte in whole {
-        write!(text, "{byte:02x}").expect("a String grows");
-    }
-    write!(text, "-{}", sums.len()).expect("a String grows");
-    text
+/// The etag of a multipart object: the MD5 of the parts' MD5s, and the number of parts.
+fn etag(sums: &PartDigests) -> String {
+    format!("{}-{}", hex::encode(Md5::digest(sums.concat())), sums.len())
 }
 
 #[cfg(test)]
@@ -298,10 +302,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn etags() {
-        // The expected sum is md5sum's, of the sums that md5sum gives of the two parts.
+    fn etag_matches_md5sum() {
+        // Computed with md5sum from the MD5s of both parts.
         let sums = vec![Md5::digest(b"hello").into(), Md5::digest(b"world").into()];
-        assert_eq!(etag(&sums), "065947336a2f2a95ba8899f3675c3be6-2", "the sum of the sums");
-        assert_eq!(etag(&Vec::new()), "d41d8cd98f00b204e9800998ecf8427e-0", "the sum of nothing (RFC 1321)");
+        assert_eq!(etag(&sums), "065947336a2f2a95ba8899f3675c3be6-2", "MD5 of the MD5s");
+        assert_eq!(etag(&Vec::new()), "d41d8cd98f00b204e9800998ecf8427e-0", "MD5 of the empty string (RFC 1321)");
     }
 }

@@ -1,4 +1,4 @@
-//! The public half of a machine's key.
+//! The public key of a machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,18 +10,20 @@ use signature::Verifier;
 use ssh_key::public::{Ed25519PublicKey, KeyData};
 use ssh_key::{Algorithm, HashAlg, PublicKey, Signature};
 
-/// An ed25519 public key. Its text is a line of OpenSSH's without a comment.
+/// An ed25519 public key. Its text form is an OpenSSH public key line without a comment.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct PeerKey([u8; 32]);
 
-/// A text that is no such key.
+/// The text is not an ed25519 public key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no ed25519 public key; one looks like: ssh-ed25519 AAAA... (the line in ~/.ollama/id_ed25519.pub)")]
+#[error(
+    "{0:?} is not an ed25519 public key; one looks like: ssh-ed25519 AAAA... (the line in ~/.ollama/id_ed25519.pub)"
+)]
 pub struct PeerKeyError(String);
 
 impl PeerKey {
-    /// Reads the middle field of OpenSSH's line, as clients send it that ask for a token.
+    /// Parses the base64 field of an OpenSSH public key line, as clients send it in token requests.
     #[must_use]
     pub fn from_field(field: &str) -> Option<Self> {
         format!("ssh-ed25519 {field}").parse().ok()
@@ -33,13 +35,13 @@ impl PeerKey {
         &self.0
     }
 
-    /// `SHA256:...`, as `ssh-keygen -l` shows it, for people to compare.
+    /// The fingerprint `SHA256:...`, as `ssh-keygen -l` shows it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         PublicKey::from(KeyData::Ed25519(Ed25519PublicKey(self.0))).fingerprint(HashAlg::Sha256).to_string()
     }
 
-    /// Did the key's owner sign this text? The signature is 64 bytes in base64.
+    /// Whether `signature` (64 bytes in base64) is this key's signature of `text`.
     #[must_use]
     pub fn signed(&self, text: &str, signature: &str) -> bool {
         let Ok(bytes) = STANDARD.decode(signature) else { return false };
@@ -74,7 +76,7 @@ impl From<PeerKey> for String {
 
 impl fmt::Display for PeerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The wire form: the kind and the key, each after its length (RFC 8709, section 4).
+        // The wire format: algorithm name and key, each preceded by its length (RFC 8709, section 4).
         let mut wire = b"\x00\x00\x00\x0bssh-ed25519\x00\x00\x00\x20".to_vec();
         wire.extend_from_slice(&self.0);
         write!(f, "ssh-ed25519 {}", STANDARD.encode(wire))

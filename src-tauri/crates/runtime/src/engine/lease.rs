@@ -1,4 +1,4 @@
-//! Leases: what keeps a model loaded, and what happens when the last one ends.
+//! Leases, and the keep-alive timer that starts when the last one ends.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,19 +7,20 @@ use std::time::Instant;
 use cairn_models::Hparams;
 use cairn_prompt::Template;
 use cairn_tokenizer::Tokenizer;
-use tokio::sync::mpsc;
 
 use super::Engine;
+use crate::command::Command;
 use crate::config::ModelId;
+use crate::generation::{EventSender, Generation};
 use crate::keep_alive::KeepAlive;
 use crate::loaded::LoadedModel;
-use crate::request::{Event, Request};
-use crate::sequence::{Job, Listener};
+use crate::request::Request;
+use crate::sequence::Job;
 
-/// Events that may wait for a slow listener before its answer pauses.
+/// Events that a slow client may leave unread before its generation pauses.
 const EVENTS: usize = 32;
 
-/// Keeps a model loaded. The keep-alive time starts when the last lease is dropped.
+/// Handle that keeps a model loaded. The keep-alive time starts when the last lease is dropped.
 pub struct Lease {
     pub(super) engine: Engine,
     pub(super) id: ModelId,
@@ -29,7 +30,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Time that this request waited for the model to load; 0 when it was loaded.
+    /// Time that the model took to load; 0 if it was loaded already.
     pub fn load_ns(&self) -> u64 {
         self.load_ns
     }
@@ -39,7 +40,10 @@ impl Lease {
         &self.model.tokenizer
     }
 
-    /// The chat template in the model's file, if it has one; why it cannot be used, if so.
+    /// The chat template in the model's file, if it has one.
+    ///
+    /// # Errors
+    /// When the template cannot be used.
     pub fn template(&self) -> Result<Option<&Template>, &cairn_prompt::Error> {
         self.model.template.as_ref().map(Option::as_ref)
     }
@@ -59,14 +63,15 @@ impl Lease {
         self.context_tokens
     }
 
-    /// Starts an answer. Dropping the receiver cancels it; what was computed stays cached.
-    pub fn generate(&self, request: Request) -> mpsc::Receiver<Event> {
-        let (listener, receiver) = Listener::channel(EVENTS);
-        let job = Job { request, context_tokens: self.context_tokens as usize, listener };
+    /// Starts a generation. Dropping the result cancels it; computed rows stay cached.
+    pub fn generate(&self, request: Request) -> Generation {
+        let commands = &self.model.commands;
+        let (events, generation) = EventSender::channel(EVENTS, commands.clone());
+        let job = Job { request, context_tokens: self.context_tokens as usize, events };
         self.model.queued.fetch_add(1, Ordering::Relaxed);
-        // Where the thread has ended, since the model's file failed or the engine closes, the job's drop says so.
-        let _ = self.model.jobs.send(job);
-        receiver
+        // If the scheduler has ended, the job is dropped and sends `GenerateError::Unloaded`.
+        commands.send(Command::Generate(Box::new(job)));
+        generation
     }
 }
 
@@ -79,8 +84,8 @@ impl Drop for Lease {
 impl Engine {
     /// Ends a lease.
     fn release(&self, id: &str, model: &Arc<LoadedModel>) {
-        let mut entries = self.0.entries();
-        // The entry may have gone, or be another load of the same model.
+        let mut entries = self.0.entries.lock();
+        // The entry may have been removed, or belong to another load of the same model.
         let Some(entry) = entries.get_mut(id).filter(|entry| Arc::ptr_eq(&entry.model, model)) else { return };
         entry.leases -= 1;
         if entry.leases > 0 {
@@ -88,7 +93,7 @@ impl Engine {
         }
         self.0.idle.notify_waiters();
         let KeepAlive::For(time) = entry.keep_alive else { return };
-        // A time too long for the clock is for ever.
+        // A time beyond the clock's range never ends.
         let Some(expires) = Instant::now().checked_add(time) else { return };
         if time.is_zero() {
             entries.remove(id);
@@ -98,9 +103,9 @@ impl Engine {
         let (engine, id) = (self.clone(), id.to_owned());
         let unload = async move {
             tokio::time::sleep_until(expires.into()).await;
-            let mut entries = engine.0.entries();
+            let mut entries = engine.0.entries.lock();
             if entries.get(&id).is_some_and(|entry| entry.expires == Some(expires)) {
-                tracing::info!(%id, "model unloaded, its keep-alive is over");
+                tracing::info!(%id, "model unloaded: keep-alive expired");
                 entries.remove(&id);
             }
         };
@@ -108,7 +113,7 @@ impl Engine {
     }
 }
 
-/// A task that ends when this is dropped, so that a busy model does not gather one for each of its requests.
+/// A task that is aborted on drop, so that a busy model does not collect one for each request.
 pub(super) struct Timer(tokio::task::AbortHandle);
 
 impl Drop for Timer {

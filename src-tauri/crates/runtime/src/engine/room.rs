@@ -1,4 +1,4 @@
-//! Room for another model: which loaded one goes, and the threads that compute.
+//! Room for another model: unloads others, and provides the compute threads.
 
 use std::sync::{Arc, Weak};
 
@@ -13,15 +13,15 @@ use crate::error::LoadError;
 use crate::loaded::check_memory;
 
 impl Engine {
-    /// Unloads until there is a place and memory for another model: idle ones first, the next to expire before others.
-    /// Where all are busy, one of them takes no more requests and is waited for, or steady requests would keep it for ever.
+    /// Unloads models until there is room for another one: idle models first, in the order in which they expire. If every model
+    /// is busy, drains one: stops routing requests to it and waits. Otherwise steady traffic would starve the new model.
     pub(super) async fn make_room(&self, id: &str, file: &ModelFile, options: &LoadOptions) -> Result<(), LoadError> {
         loop {
             let idle = self.0.idle.notified();
             let fits = if options.force {
                 Ok(())
             } else {
-                // Probed anew each time: what was just unloaded counts as free.
+                // Probed each time, because an unload frees memory.
                 let context_tokens = options.context_tokens.unwrap_or(DEFAULT_CONTEXT_TOKENS);
                 check_memory(file, context_tokens, self.kv_type(options), &Machine::probe())
             };
@@ -29,7 +29,7 @@ impl Engine {
                 return Err(error);
             }
             {
-                let mut entries = self.0.entries();
+                let mut entries = self.0.entries.lock();
                 let replaces = entries.contains_key(id);
                 if !replaces && entries.len() < self.0.config.max_loaded && (fits.is_ok() || entries.is_empty()) {
                     return fits;
@@ -37,25 +37,24 @@ impl Engine {
                 let victim = entries
                     .iter_mut()
                     .filter(|(key, _)| !replaces || key.as_str() == id)
-                    .min_by_key(|(_, entry)| (entry.leases > 0, !entry.leaving, entry.keep_alive, entry.expires));
-                let (key, entry) = victim.expect("there is no room, so something is loaded");
+                    .min_by_key(|(_, entry)| (entry.leases > 0, !entry.is_draining, entry.keep_alive, entry.expires));
+                let (key, entry) = victim.expect("a model is loaded, because there is no room");
                 if entry.leases == 0 {
                     tracing::info!(id = %key, by = %id, "model unloaded to make room");
                     let key = key.clone();
                     entries.remove(&key);
                     continue;
                 }
-                if !entry.leaving {
-                    tracing::info!(id = %key, by = %id, "model ends its answers to make room");
-                    entry.leaving = true;
+                if !entry.is_draining {
+                    tracing::info!(id = %key, by = %id, "model drained to make room");
+                    entry.is_draining = true;
                 }
             }
             idle.await;
         }
     }
 
-    /// Compute threads for these options. More than one per core would wait for each other, and a request may not take as
-    /// many of the system's threads as it likes.
+    /// Number of compute threads for these options, at most one per core: more would wait for each other.
     pub(super) fn threads(&self, options: &LoadOptions) -> usize {
         let cores = self.0.config.machine.cpu.usable_cores.len();
         options.threads.unwrap_or(cores).min(cores).max(1)
@@ -66,9 +65,9 @@ impl Engine {
         options.kv_type.unwrap_or(self.0.config.kv_type)
     }
 
-    /// The compute team of this size; models with the same size share it.
+    /// The compute team of this size. Models share it.
     pub(super) fn team(&self, threads: usize) -> std::io::Result<Arc<Team>> {
-        let mut teams = self.0.teams.lock().expect("no code panics while it holds the teams");
+        let mut teams = self.0.teams.lock();
         if let Some(team) = teams.get(&threads).and_then(Weak::upgrade) {
             return Ok(team);
         }

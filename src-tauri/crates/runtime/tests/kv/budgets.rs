@@ -1,23 +1,22 @@
-//! Budgets: prompts that are sent once, by the thousand, fill neither RAM nor the disk beyond what these may hold, and hardly wear the
-//! disk.
+//! Budgets: thousands of prompts that are sent once exceed neither the RAM nor the disk budget, and cause few disk writes.
 
 use std::time::{Duration, Instant};
 
 use cairn_testkit::Random;
-use cairn_testkit::toy::History;
-use cairn_tier::Place;
+use cairn_testkit::hash_backend::History;
+use cairn_tier::TierKind;
 use tempfile::TempDir;
 
 use crate::scale;
-use crate::talk::{Tally, ask};
-use crate::world::{Setting, World, room_bytes};
+use crate::workload::{Tally, ask};
+use crate::world::{Settings, World, disk_bytes};
 
-/// What the process may grow by beyond the RAM tier, once it is warm.
+/// Maximum growth of the process beyond the RAM tier, after the warm-up.
 const GROWTH_BYTES: u64 = 64 << 20;
-/// Prompts until it is warm.
+/// Prompts of the warm-up.
 const WARM: u64 = 100;
 
-/// Bytes of memory that this process has; none where the system does not tell so.
+/// Resident memory of this process, if the system reports it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
@@ -25,47 +24,47 @@ fn resident_bytes() -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn budgets_hold_over_prompts_that_are_sent_once() {
+async fn budgets_hold_for_prompts_sent_once() {
     let prompts = scale::runs(300);
-    let home = TempDir::new().expect("a temporary folder can be made");
+    let home = TempDir::new().expect("a temporary folder");
     let world = World::new(home.path());
-    let setting = Setting { ram_bytes: 4 << 20, ssd_bytes: 8 << 20, row_time: Duration::ZERO, ..Setting::default() };
-    let life = world.live(setting);
+    let settings = Settings { ram_bytes: 4 << 20, ssd_bytes: 8 << 20, row_time: Duration::ZERO, ..Settings::default() };
+    let life = world.start(settings);
     let (mut tally, mut chunks, began) = (Tally::default(), 0, Instant::now());
     let (mut warm_bytes, mut most_bytes) = (None, 0);
     for prompt in prompts.clone() {
-        let mut dice = Random::named(prompt, "once");
+        let mut dice = Random::from_name(prompt, "once");
         let mut history = History::new(world.shape(0, 0));
         let tokens = 520 + dice.below(700);
         (0..tokens).for_each(|_| history.push(dice.below(300) as u32));
         ask(&life, 0, 0, &mut history, &mut dice, &mut tally).await;
         chunks += tokens.div_ceil(256);
-        for place in life.tiers.status().places {
-            let (used, budget) = (place.used_bytes, place.budget_bytes);
-            assert!(used <= budget, "prompt {prompt}: {} holds {used} bytes of {budget}", place.place);
+        for status in life.tiers.status().tiers {
+            let (used, budget) = (status.used_bytes, status.budget_bytes);
+            assert!(used <= budget, "prompt {prompt}: {} holds {used} bytes of {budget}", status.kind);
         }
         if prompt == prompts.start + WARM {
             warm_bytes = resident_bytes();
         }
         most_bytes = most_bytes.max(resident_bytes().unwrap_or(0));
     }
-    let (ram, ssd) = (life.place(Place::Ram), life.place(Place::Ssd));
-    let taken = room_bytes(&cairn_testkit::chunk_files(&world.kept()));
-    let written = ssd.flow.stored_chunks as f64 * 100.0 / chunks as f64;
+    let (ram, ssd) = (life.place(TierKind::Ram), life.place(TierKind::Ssd));
+    let taken = disk_bytes(&cairn_testkit::chunk_files(&world.chunk_folder()));
+    let written = ssd.counters.stored_chunks as f64 * 100.0 / chunks as f64;
     let grown = most_bytes.saturating_sub(warm_bytes.unwrap_or(most_bytes));
     println!(
         "{} prompts of {chunks} chunks: {} through RAM, {:.2} % written to the disk, which holds {taken} bytes; the process grew by \
          {grown} bytes, {:.0} s",
         prompts.count(),
-        ram.flow.stored_chunks,
+        ram.counters.stored_chunks,
         written,
         began.elapsed().as_secs_f64()
     );
     assert_eq!((tally.wrong, tally.failed.len()), (0, 0), "{tally:#?}");
-    assert!(ram.flow.stored_chunks * 2 > chunks && ram.flow.evicted_chunks > 0, "RAM was to be filled: {ram:?}");
-    assert!(taken <= setting.ssd_bytes, "the folder holds {taken} bytes");
-    assert!(written <= 5.0, "{written:.2} % of what was sent once was written to the disk");
-    // Where other tests run in this process too, its memory says nothing.
-    assert!(!scale::is_full() || grown <= setting.ram_bytes + GROWTH_BYTES, "the process grew by {grown} bytes");
+    assert!(ram.counters.stored_chunks * 2 > chunks && ram.counters.evicted_chunks > 0, "RAM must be full: {ram:?}");
+    assert!(taken <= settings.ssd_bytes, "the folder holds {taken} bytes");
+    assert!(written <= 5.0, "{written:.2} % of the chunks were written to the disk");
+    // Only full scale runs this test in a process of its own.
+    assert!(!scale::is_full() || grown <= settings.ram_bytes + GROWTH_BYTES, "the process grew by {grown} bytes");
     life.end(Duration::from_secs(2)).await;
 }

@@ -1,32 +1,32 @@
-//! Corruption: whatever is changed in the files of a folder, while nobody runs, is noticed, and the answer is right all the same.
+//! Corruption: every change to the files of a folder is detected, and the answers are right.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cairn_testkit::Random;
-use cairn_testkit::toy::History;
-use cairn_tier::Place;
+use cairn_testkit::hash_backend::History;
+use cairn_tier::TierKind;
 use tempfile::TempDir;
 
 use crate::scale;
-use crate::talk::{Tally, ask};
-use crate::world::{MODELS, SOON, Setting, TENANTS, World};
+use crate::workload::{Tally, ask};
+use crate::world::{MODELS, Settings, TENANTS, TIMEOUT, World};
 
-/// What is done to every file.
+/// Damage that is done to every file.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
-    /// Nothing: what is kept comes back.
+    /// None: the chunks are restored.
     None,
-    /// A bit at this place from the front, or from the back, is another.
+    /// A bit is flipped at this offset from the front or the back.
     Front(usize),
     Back(usize),
-    /// So many parts of eight are left.
+    /// The file is truncated to so many eighths.
     Cut(usize),
-    /// All but the last byte is left.
+    /// The last byte is removed.
     LastByte,
     /// One block of 4 KiB is zeros.
     Zeros(usize),
-    /// Each file has the name of the next one of the same model: another chunk's, or another tenant's.
+    /// Each file has the name of the next one of the same model, which is another chunk's or another tenant's.
     NextName,
     /// Each file has the name of one of the other model.
     OtherModel,
@@ -64,9 +64,9 @@ const TABLE: &[(&str, Damage)] = &[
     ("names across models", Damage::OtherModel),
 ];
 
-/// Conversations, the same tokens for all tenants and models: what is another's is not told by its tokens.
+/// Conversations with the same tokens for all tenants and models.
 fn histories(world: &World, seed: u64, tenant: usize, model: usize) -> Vec<History> {
-    let mut dice = Random::named(seed, "corrupt");
+    let mut dice = Random::from_name(seed, "corrupt");
     let history = |_| {
         let mut history = History::new(world.shape(tenant, model));
         (0..700).for_each(|_| history.push(dice.below(300) as u32));
@@ -75,15 +75,15 @@ fn histories(world: &World, seed: u64, tenant: usize, model: usize) -> Vec<Histo
     (0..2).map(history).collect()
 }
 
-/// Asks everything once. Nobody leaves early, so that every answer counts.
-async fn ask_all(world: &World, life: &crate::world::Life, seed: u64) -> Tally {
+/// Sends each conversation until it was answered once without cancellation.
+async fn ask_all(world: &World, life: &crate::world::Instance, seed: u64) -> Tally {
     let mut tally = Tally::default();
     for tenant in 0..TENANTS {
         for model in 0..MODELS {
             for mut history in histories(world, seed, tenant, model) {
                 let before = tally.answers;
                 for chance in 0.. {
-                    let mut dice = Random::named(chance, "stays");
+                    let mut dice = Random::from_name(chance, "stays");
                     ask(life, tenant, model, &mut history, &mut dice, &mut tally).await;
                     if tally.answers > before || chance == 9 {
                         break;
@@ -113,7 +113,7 @@ fn damage(files: &[PathBuf], damage: Damage, bit: u8) {
             }
         }
         Damage::OtherModel => {
-            // One model may have more files than the other: none of them keeps its name.
+            // One model may have more files than the other. No file keeps its name.
             let first = models.map(<[PathBuf]>::len).next().expect("there are two models");
             rename(files.iter().cloned().zip(files.iter().cycle().skip(first).cloned()).collect());
         }
@@ -127,7 +127,7 @@ fn model_folder(file: &Path) -> Option<&Path> {
 }
 
 fn change(path: &Path, damage: Damage, bit: u8) {
-    let mut bytes = std::fs::read(path).expect("it is there");
+    let mut bytes = std::fs::read(path).expect("the file exists");
     let len = bytes.len();
     match damage {
         Damage::Front(at) => bytes[at] ^= 1 << bit,
@@ -137,41 +137,41 @@ fn change(path: &Path, damage: Damage, bit: u8) {
         Damage::Zeros(block) => bytes[block * 4096..][..4096].fill(0),
         Damage::None | Damage::NextName | Damage::OtherModel => {}
     }
-    std::fs::write(path, bytes).expect("it can be written");
+    std::fs::write(path, bytes).expect("the file is writable");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn corrupt_files_are_all_noticed() {
+async fn corrupt_files_are_detected() {
     let seeds = scale::runs(1);
-    // An answer that waited for pages would be given its own rows again, and those are as they should be.
-    let setting = Setting {
+    // A sequence that waited for pages would find its own rows, which are not damaged. So there are enough pages.
+    let settings = Settings {
         pages_bytes: 8 << 20,
         ram_bytes: 0,
         ssd_bytes: 64 << 20,
         row_time: Duration::ZERO,
         index: false,
-        ..Setting::default()
+        ..Settings::default()
     };
     for seed in seeds.clone() {
         for &(what, kind) in TABLE {
-            let home = TempDir::new().expect("a temporary folder can be made");
+            let home = TempDir::new().expect("a temporary folder");
             let world = World::new(home.path());
-            let life = world.live(setting);
+            let life = world.start(settings);
             let first = ask_all(&world, &life, seed).await;
             assert_eq!((first.wrong, first.failed.len()), (0, 0), "{what}: {first:#?}");
-            life.end(SOON).await;
-            let files = cairn_testkit::chunk_files(&world.kept());
+            life.end(TIMEOUT).await;
+            let files = cairn_testkit::chunk_files(&world.chunk_folder());
             assert!(files.len() >= TENANTS * MODELS * 6, "{what}: {} files are too few", files.len());
             damage(&files, kind, (seed % 8) as u8);
 
-            let life = world.live(setting);
-            assert!(life.tiers.settle(SOON), "{what}: the folder is soon read");
+            let life = world.start(settings);
+            assert!(life.tiers.wait_idle(TIMEOUT), "{what}: the folder is soon read");
             let again = ask_all(&world, &life, seed).await;
             assert_eq!((again.wrong, again.failed.len()), (0, 0), "{what}: {again:#?}");
-            let from_ssd = life.place(Place::Ssd).flow.hit_tokens;
+            let from_ssd = life.place(TierKind::Ssd).counters.hit_tokens;
             match kind {
                 Damage::None => assert_eq!(again.from_ssd, again.answers, "undamaged files are used: {again:?}"),
-                // Not even one chunk of one answer.
+                // No chunk is restored.
                 _ => {
                     assert_eq!(from_ssd, 0, "{what}, {} files: tokens came from damaged ones: {again:#?}", files.len())
                 }
@@ -179,5 +179,5 @@ async fn corrupt_files_are_all_noticed() {
             life.end(Duration::ZERO).await;
         }
     }
-    println!("{} kinds of damage to every file, {} times: all noticed", TABLE.len() - 1, seeds.count());
+    println!("{} kinds of damage to every file, {} times: all detected", TABLE.len() - 1, seeds.count());
 }

@@ -1,5 +1,5 @@
-//! Crashes: a process that is killed at any moment of writing, renaming, removing and keeping its index, and a disk that loses what it
-//! had not synced. What comes after finds no wrong row, always starts, and knows what room is taken.
+//! Crashes: a process that is killed at any time, and a disk that loses unsynced data. The next process always starts, finds no wrong row,
+//! and counts the used bytes correctly.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -7,117 +7,119 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cairn_testkit::{FaultyDisk, Random};
-use cairn_tier::Place;
+use cairn_tier::TierKind;
 use tempfile::TempDir;
 
 use crate::scale;
-use crate::talk::{Talks, Tally};
-use crate::world::{SOON, Setting, World, room_bytes};
+use crate::workload::{Tally, Workload};
+use crate::world::{Settings, TIMEOUT, World, disk_bytes};
 
-/// Small places, so that something is removed all the time.
-pub(crate) fn small() -> Setting {
-    Setting { ram_bytes: 1 << 20, ssd_bytes: 4 << 20, row_time: Duration::ZERO, ..Setting::default() }
+/// Small tiers, so that chunks are evicted all the time.
+pub(crate) fn small() -> Settings {
+    Settings { ram_bytes: 1 << 20, ssd_bytes: 4 << 20, row_time: Duration::ZERO, ..Settings::default() }
 }
 
-/// A process that lives in this folder until it is killed: this program's own test of one life.
+/// Starts a child process that runs `crash_child_process` in this folder until it is killed.
 pub(crate) fn spawn(folder: &Path, life: u64, is_guest: bool) -> Child {
-    let program = std::env::current_exe().expect("a program knows where it is");
+    let program = std::env::current_exe().expect("the path of this program");
     Command::new(program)
-        .args(["crash::crash_a_life", "--exact", "--nocapture"])
+        .args(["crash::crash_child_process", "--exact", "--nocapture"])
         .env(scale::CHILD, folder)
         .env(scale::LIFE, life.to_string())
         .env(scale::GUEST, u64::from(is_guest).to_string())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
-        .expect("this program starts once more")
+        .expect("the child process starts")
 }
 
-/// What a process that ended by itself had to say.
-pub(crate) fn last_words(child: Child) -> String {
-    String::from_utf8_lossy(&child.wait_with_output().expect("it has ended").stderr).into_owned()
+/// Error output of a process that has ended.
+pub(crate) fn error_output(child: Child) -> String {
+    String::from_utf8_lossy(&child.wait_with_output().expect("the process has ended").stderr).into_owned()
 }
 
-/// A life in a folder where others have lived: it starts, knows what room is taken, and no answer is wrong. Alone, it is short.
+/// Runs in a folder that earlier processes have used: starts, counts the used bytes, and gives no wrong answer. Stops after one round if
+/// it is not a child process.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn crash_a_life() {
-    let alone = TempDir::new().expect("a temporary folder can be made");
+async fn crash_child_process() {
+    let alone = TempDir::new().expect("a temporary folder");
     let child = scale::folder_of_child();
     let folder = child.as_deref().unwrap_or(alone.path());
     let (number, is_guest) = (scale::number(scale::LIFE).unwrap_or(0), scale::number(scale::GUEST) == Some(1));
     let world = World::new(folder);
-    let life = Arc::new(world.live(Setting { index: !is_guest, ..small() }));
-    assert!(life.tiers.settle(SOON), "the folder is soon read");
-    let until = Instant::now() + SOON;
+    let life = Arc::new(world.start(Settings { index: !is_guest, ..small() }));
+    assert!(life.tiers.wait_idle(TIMEOUT), "the folder is scanned");
+    let until = Instant::now() + TIMEOUT;
     loop {
-        let (told, taken) = (life.place(Place::Ssd).used_bytes, room_bytes(&cairn_testkit::chunk_files(&world.kept())));
-        if told == taken || is_guest {
+        let (reported, used) =
+            (life.place(TierKind::Ssd).used_bytes, disk_bytes(&cairn_testkit::chunk_files(&world.chunk_folder())));
+        if reported == used || is_guest {
             break;
         }
-        assert!(Instant::now() < until, "{told} bytes are told to be used, and {taken} are");
+        assert!(Instant::now() < until, "{reported} bytes are reported, and {used} are used");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     std::fs::write(folder.join(format!("up.{number}")), "").expect("the folder is writable");
-    // Everybody says the same things in each life, so that a life finds what those before it have kept.
-    let talks = Talks::new(&world, 0);
+    // All processes use the same seed, so they find the rows of earlier ones.
+    let workload = Workload::new(&world, 0);
     for part in 0.. {
-        let tally = talks.go_on(&life, 1000 * number + part, 10).await;
+        let tally = workload.run(&life, 1000 * number + part, 10).await;
         assert_eq!((tally.wrong, tally.failed.len()), (0, 0), "{tally:#?}");
         if child.is_none() || scale::is_last(folder) {
             break;
         }
     }
-    Arc::into_inner(life).expect("everybody has left").end(Duration::from_secs(2)).await;
+    Arc::into_inner(life).expect("no client is left").end(Duration::from_secs(2)).await;
 }
 
 #[test]
-fn crash_at_any_moment_leaves_nothing_wrong() {
+fn crash_at_any_time_leaves_valid_chunks() {
     let lives = scale::runs(12);
-    let home = TempDir::new().expect("a temporary folder can be made");
+    let home = TempDir::new().expect("a temporary folder");
     let folder = home.path();
     World::new(folder);
-    let mut random = Random::named(lives.start, "kills");
+    let mut random = Random::from_name(lives.start, "kills");
     let began = Instant::now();
     for life in lives.clone() {
         let mut child = spawn(folder, life, false);
         std::thread::sleep(Duration::from_millis(random.below(400)));
-        if child.try_wait().expect("it is ours").is_some() {
-            panic!("life {life} ended by itself: {}", last_words(child));
+        if child.try_wait().expect("a child process").is_some() {
+            panic!("process {life} ended: {}", error_output(child));
         }
-        child.kill().expect("it is ours");
-        child.wait().expect("it is ours");
+        child.kill().expect("a child process");
+        child.wait().expect("a child process");
     }
     let up = lives.clone().filter(|life| folder.join(format!("up.{life}")).exists()).count() as u64;
-    scale::say_last(folder);
+    scale::mark_last(folder);
     let started = Instant::now();
-    let last = spawn(folder, lives.end, false).wait_with_output().expect("it is ours");
-    assert!(last.status.success(), "the last life: {}", String::from_utf8_lossy(&last.stderr));
+    let last = spawn(folder, lives.end, false).wait_with_output().expect("a child process");
+    assert!(last.status.success(), "the last process: {}", String::from_utf8_lossy(&last.stderr));
     let runs = lives.end - lives.start;
     println!(
-        "{runs} processes killed from {} on, {up} of them after their start; the last lived {:.1} s over {} files; {:.0} s in all",
+        "{runs} processes killed from {} on, {up} of them after their start; the last ran {:.1} s with {} files; {:.0} s in all",
         lives.start,
         started.elapsed().as_secs_f64(),
         cairn_testkit::chunk_files(&folder.join("kept")).len(),
         began.elapsed().as_secs_f64()
     );
-    assert!(up * 4 >= runs, "{up} of {runs} lives came so far that something was written");
+    assert!(up * 4 >= runs, "{up} of {runs} processes finished their start");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn crash_of_the_power_leaves_nothing_wrong() {
+async fn crash_by_power_cut_leaves_valid_chunks() {
     let lives = scale::runs(8);
-    let home = TempDir::new().expect("a temporary folder can be made");
+    let home = TempDir::new().expect("a temporary folder");
     let world = World::new(home.path());
-    let talks = Talks::new(&world, 1);
-    let mut random = Random::named(lives.start, "power");
+    let workload = Workload::new(&world, 1);
+    let mut random = Random::from_name(lives.start, "power");
     let mut tally = Tally::default();
     for life_number in lives.clone() {
-        let disk = FaultyDisk::after(20 + random.below(600) as usize);
-        let life = Arc::new(world.live_on(Arc::new(disk.clone()), small()));
-        tally.add(talks.go_on(&life, life_number, 8).await);
-        Arc::into_inner(life).expect("everybody has left").end(Duration::from_millis(200)).await;
+        let disk = FaultyDisk::fail_after(20 + random.below(600) as usize);
+        let life = Arc::new(world.start_on(Arc::new(disk.clone()), small()));
+        tally.add(workload.run(&life, life_number, 8).await);
+        Arc::into_inner(life).expect("no client is left").end(Duration::from_millis(200)).await;
         disk.cut_power();
-        assert_eq!((tally.wrong, tally.failed.len()), (0, 0), "life {life_number}: {tally:#?}");
+        assert_eq!((tally.wrong, tally.failed.len()), (0, 0), "process {life_number}: {tally:#?}");
     }
     println!(
         "{} power cuts: {} answers, {:.1} % with rows from SSD",
@@ -125,5 +127,5 @@ async fn crash_of_the_power_leaves_nothing_wrong() {
         tally.answers,
         tally.percent(tally.from_ssd)
     );
-    assert!(tally.from_ssd > 0, "nothing came from the disk: {tally:?}");
+    assert!(tally.from_ssd > 0, "no rows from the disk: {tally:?}");
 }

@@ -1,5 +1,5 @@
-//! Cross-talk: conversations at once, with everything that people do, over pages, RAM and a folder that are all too small, with
-//! restarts and damaged files: every token is the one that its history asks for. And each mistake that a cache could make is noticed.
+//! Cross-talk: concurrent conversations with too few pages, too little RAM and too small a folder, with restarts and damaged files. Every
+//! token follows from its history. And every injected cache fault is detected.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,42 +7,42 @@ use std::time::{Duration, Instant};
 use cairn_testkit::Random;
 use tempfile::TempDir;
 
-use crate::lies::Lie;
+use crate::faults::CacheFault;
 use crate::scale;
-use crate::talk::{Talks, Tally};
-use crate::world::{Setting, World};
+use crate::workload::{Tally, Workload};
+use crate::world::{Settings, World};
 
-/// Lives of one run, with a restart between two of them, and requests of each of eight people in a life.
+/// Instances of one run, with a restart between two of them, and requests of each of the eight users of an instance.
 const LIVES: u64 = 4;
 const REQUESTS: u64 = 32;
 
 /// One run: about a thousand requests and three restarts.
-async fn run(seed: u64, setting: Setting) -> Tally {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+async fn run(seed: u64, settings: Settings) -> Tally {
+    let folder = TempDir::new().expect("a temporary folder");
     let world = World::new(folder.path());
-    let talks = Talks::new(&world, seed);
-    let mut dice = Random::named(seed, "lives");
+    let workload = Workload::new(&world, seed);
+    let mut dice = Random::from_name(seed, "lives");
     let mut tally = Tally::default();
     for part in 0..LIVES {
-        let life = Arc::new(world.live(setting));
-        tally.add(talks.go_on(&life, 2 * part, REQUESTS / 2).await);
-        // Everybody goes for a coffee, and comes back when what they said has been written down.
+        let life = Arc::new(world.start(settings));
+        tally.add(workload.run(&life, 2 * part, REQUESTS / 2).await);
+        // All users pause until their prefixes are idle and flushed.
         life.clock.forward(Duration::from_secs(31));
         tokio::time::sleep(Duration::from_millis(50)).await;
-        tally.add(talks.go_on(&life, 2 * part + 1, REQUESTS / 2).await);
-        let life = Arc::into_inner(life).expect("everybody has left");
-        // One in four is not given the time to write.
+        tally.add(workload.run(&life, 2 * part + 1, REQUESTS / 2).await);
+        let life = Arc::into_inner(life).expect("no client is left");
+        // One instance in four has no time to write.
         life.end(if dice.below(4) == 0 { Duration::ZERO } else { Duration::from_secs(2) }).await;
-        if setting.lie.is_none() && dice.below(3) == 0 {
+        if settings.fault.is_none() && dice.below(3) == 0 {
             damage(&world, &mut dice);
         }
     }
     tally
 }
 
-/// Changes a few files, as a disk that rots.
+/// Damages a few files.
 fn damage(world: &World, dice: &mut Random) {
-    let files = cairn_testkit::chunk_files(&world.kept());
+    let files = cairn_testkit::chunk_files(&world.chunk_folder());
     for _ in 0..2.min(files.len()) {
         let path = &files[dice.below(files.len() as u64) as usize];
         let Ok(mut bytes) = std::fs::read(path) else { continue };
@@ -61,17 +61,17 @@ async fn crosstalk_gives_no_wrong_token() {
     let runs = scale::runs(4);
     let (mut tally, began) = (Tally::default(), Instant::now());
     for seed in runs.clone() {
-        let one = run(seed, Setting::default()).await;
-        assert_eq!(one.wrong, 0, "run {seed}: {:#?}", one.told);
+        let one = run(seed, Settings::default()).await;
+        assert_eq!(one.wrong, 0, "run {seed}: {:#?}", one.wrong_examples);
         assert!(one.failed.is_empty(), "run {seed}: {:#?}", one.failed);
         tally.add(one);
         if seed % 10 == 9 || seed + 1 == runs.end {
             println!(
-                "runs {}..={seed}: {} requests, {} left early, {} restarts, {:.1} % from RAM, {:.1} % from SSD, {:.1} % from \
+                "runs {}..={seed}: {} requests, {} cancelled, {} restarts, {:.1} % from RAM, {:.1} % from SSD, {:.1} % from \
                  pages, {:.1} % of prompt tokens not computed, {} wrong, {:.0} s",
                 runs.start,
                 tally.requests(),
-                tally.left,
+                tally.cancelled,
                 (seed + 1 - runs.start) * (LIVES - 1),
                 tally.percent(tally.from_ram),
                 tally.percent(tally.from_ssd),
@@ -82,7 +82,7 @@ async fn crosstalk_gives_no_wrong_token() {
             );
         }
     }
-    // Chance weighs less at full scale.
+    // The variance is smaller at full scale.
     let [ram, ssd] = if scale::is_full() { [30.0, 20.0] } else { [25.0, 15.0] };
     assert!(tally.percent(tally.from_ram) >= ram, "too few answers had rows from RAM: {tally:?}");
     assert!(tally.percent(tally.from_ssd) >= ssd, "too few answers had rows from the disk: {tally:?}");
@@ -90,10 +90,10 @@ async fn crosstalk_gives_no_wrong_token() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn crosstalk_notices_every_mistake() {
-    for lie in Lie::ALL {
-        let tally = run(7, Setting { lie: Some(lie), ..Setting::default() }).await;
-        println!("{lie:?}: {} of {} answers are wrong", tally.wrong, tally.answers);
-        assert!(tally.wrong > 0, "{lie:?} is not noticed: {tally:?}");
+async fn crosstalk_detects_every_fault() {
+    for fault in CacheFault::ALL {
+        let tally = run(7, Settings { fault: Some(fault), ..Settings::default() }).await;
+        println!("{fault:?}: {} of {} answers are wrong", tally.wrong, tally.answers);
+        assert!(tally.wrong > 0, "{fault:?} is not detected: {tally:?}");
     }
 }

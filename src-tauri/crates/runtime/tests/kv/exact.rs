@@ -1,5 +1,5 @@
-//! Exactness: a real family's answer is the same, to the last bit of its logits, whether the prompt's rows never left their pages, came
-//! from RAM, from the disk, from the disk after a restart, or are computed anew.
+//! Exactness: a real model's logits are bit-identical, whether the prompt's rows are in pages, restored from RAM, from the disk, from the
+//! disk after a restart, or computed.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -9,17 +9,17 @@ use cairn_disk::RealDisk;
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_runtime::{
-    Device, Engine, EngineConfig, Event, Finish, KeepAlive, Kept, LoadOptions, Request, Sampling, Source,
+    CacheTiers, Device, Engine, EngineConfig, Event, Finish, KeepAlive, LoadOptions, Request, Sampling, Source,
 };
 use cairn_testkit::{ModelSpec, Random, tiny_llama};
-use cairn_tier::{Config, FileKeys, Lower, Namespace, Ssd, SsdOptions, Tiers, WeightsDigest};
+use cairn_tier::{Config, FileKeys, LowerTier, Namespace, SsdOptions, SsdTier, Tiers, WeightsDigest};
 use tempfile::TempDir;
 
-use crate::lies::Wrapped;
+use crate::faults::WrappedBackend;
 use crate::scale;
-use crate::world::{CONTEXT, Hands, SOON};
+use crate::world::{CONTEXT, MockClock, TIMEOUT};
 
-/// Bits of all logits from which a token was chosen, as one number each.
+/// Hashes of the logits of each generated token.
 type Bits = Arc<Mutex<Vec<u64>>>;
 
 /// FNV-1a over the bits of a row of logits.
@@ -28,30 +28,30 @@ fn hash(logits: &[f32]) -> u64 {
     logits.iter().map(|logit| logit.to_bits()).fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-/// An engine that tells the bits of its logits, with what it keeps.
-struct Machinery {
+/// An engine that records its logits, and its tiers.
+struct Harness {
     engine: Engine,
     bits: Bits,
     tiers: Option<Arc<Tiers>>,
     model: std::path::PathBuf,
 }
 
-impl Machinery {
-    /// With RAM of this size over a folder; without a folder, nothing is kept.
-    fn start(model: &Path, kv_type: DType, kept: Option<(&Path, u64)>) -> Self {
-        let tiers = kept.map(|(folder, ram_bytes)| {
+impl Harness {
+    /// Starts an engine with a folder and so many bytes of RAM, or without tiers.
+    fn start(model: &Path, kv_type: DType, storage: Option<(&Path, u64)>) -> Self {
+        let tiers = storage.map(|(folder, ram_bytes)| {
             let keys = FileKeys::new(&Namespace::new(b"the secret of these proofs", "files"));
-            let ssd = Ssd::open(Arc::new(RealDisk), folder, keys, SsdOptions::default(), || [0; 24]);
+            let ssd = SsdTier::open(Arc::new(RealDisk), folder, keys, SsdOptions::default(), || [0; 24]);
             let ssd = Arc::new(ssd.expect("the folder is writable"));
             let config = Config {
-                ssd: Some(Lower::ssd(&ssd, 1 << 30, 0)),
+                ssd: Some(LowerTier::ssd(&ssd, 1 << 30, 0)),
                 min_tokens: 0,
                 min_recompute: Duration::ZERO,
-                weigh: false,
+                use_cost_model: false,
                 ..Config::new(ram_bytes)
             };
-            let tiers = Tiers::open(config, Hands::new() as _).expect("threads are to be had");
-            assert!(tiers.settle(SOON), "the folder is soon read");
+            let tiers = Tiers::open(config, MockClock::new() as _).expect("threads start");
+            assert!(tiers.wait_idle(TIMEOUT), "the folder is scanned");
             Arc::new(tiers)
         });
         let config = EngineConfig {
@@ -64,18 +64,20 @@ impl Machinery {
             max_queue: 4,
             keep_alive: KeepAlive::Forever,
             seed: 1,
-            kept: tiers
+            cache_tiers: tiers
                 .clone()
-                .map(|tiers| Kept { tiers, namespace: Namespace::new(b"the secret of these proofs", "me") }),
+                .map(|tiers| CacheTiers { tiers, namespace: Namespace::new(b"the secret of these proofs", "me") }),
         };
         let bits = Bits::default();
-        let told = Arc::clone(&bits);
+        let recorded = Arc::clone(&bits);
         let device: Device = Arc::new(move |backend| {
-            let told = Arc::clone(&told);
-            let seen = Box::new(move |logits: &[f32]| told.lock().expect("nobody panics with it").push(hash(logits)));
-            Box::new(Wrapped { backend, copied: |rows| rows, seen })
+            let recorded = Arc::clone(&recorded);
+            let observer = Box::new(move |logits: &[f32]| {
+                recorded.lock().expect("no thread panics with the lock").push(hash(logits))
+            });
+            Box::new(WrappedBackend { backend, copied: |rows| rows, observer })
         });
-        let engine = Engine::start_on(config, device).expect("a variant runs");
+        let engine = Engine::start_on(config, device).expect("a kernel variant runs");
         Self { engine, bits, tiers, model: model.to_owned() }
     }
 
@@ -88,49 +90,51 @@ impl Machinery {
         };
         let lease = self.engine.acquire("m".to_owned(), Source::File(self.model.clone()), options, None).await;
         let lease = lease.expect("the model loads");
-        self.bits.lock().expect("nobody panics with it").clear();
+        self.bits.lock().expect("no thread panics with the lock").clear();
         let sampling = Sampling { temperature: 0.0, ..Sampling::default() };
         let request = Request { prompt: prompt.to_vec(), sampling, max_tokens: Some(tokens), ..Request::default() };
         let mut events = lease.generate(request);
         loop {
-            match events.recv().await.expect("an answer ends with its end") {
-                Event::Text(_) | Event::Full(_) => {}
-                Event::Done(finish) => return (finish, self.bits.lock().expect("nobody panics with it").clone()),
-                Event::Failed(error) => panic!("{error}"),
+            match events.recv().await.expect("a generation has a last event") {
+                Event::Delta(_) | Event::ContextFull(_) => {}
+                Event::Finish(finish) => {
+                    return (finish, self.bits.lock().expect("no thread panics with the lock").clone());
+                }
+                Event::Error(error) => panic!("{error}"),
             }
         }
     }
 
-    /// Unloads the model, and waits until what it had computed is where it is kept.
+    /// Unloads the model, and waits until its chunks are stored.
     async fn unload(&self) {
         self.engine.unload("m");
         let Some(tiers) = &self.tiers else { return };
-        let until = Instant::now() + SOON;
+        let until = Instant::now() + TIMEOUT;
         while Arc::strong_count(tiers) > 2 && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let tiers = Arc::clone(tiers);
-        let settled = tokio::task::spawn_blocking(move || tiers.settle(SOON));
-        assert!(settled.await.expect("it does not panic"), "what is due is soon written");
+        let settled = tokio::task::spawn_blocking(move || tiers.wait_idle(TIMEOUT));
+        assert!(settled.await.expect("no panic"), "all chunks are written");
     }
 
     async fn end(self) {
         self.unload().await;
         self.engine.shutdown();
         if let Some(tiers) = self.tiers {
-            tokio::task::spawn_blocking(move || tiers.shut_down(SOON)).await.expect("it does not panic");
+            tokio::task::spawn_blocking(move || tiers.shut_down(TIMEOUT)).await.expect("no panic");
         }
     }
 }
 
-/// One prompt by every way, and then a second one that goes on from its answer.
+/// Computes a prompt in every way, and then a second one that continues from its answer.
 async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
-    let home = TempDir::new().expect("a temporary folder can be made");
-    let mut dice = Random::named(seed, "exact");
+    let home = TempDir::new().expect("a temporary folder");
+    let mut dice = Random::from_name(seed, "exact");
     let random = |dice: &mut Random, count: u64| -> Vec<u32> { (0..count).map(|_| dice.below(250) as u32).collect() };
     let count = 260 + dice.below(440);
     let prompt = random(&mut dice, count);
-    let cold = Machinery::start(model, kv_type, None);
+    let cold = Harness::start(model, kv_type, None);
     let expected = cold.ask(&prompt, tokens).await;
     cold.unload().await;
     let longer: Vec<u32> = [prompt.clone(), expected.0.tokens.clone(), random(&mut dice, 40)].concat();
@@ -138,42 +142,43 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
     let same = |way: &str, got: &(Finish, Vec<u64>), expected: &(Finish, Vec<u64>)| {
         assert_eq!(got.0.tokens, expected.0.tokens, "{}, seed {seed}: other tokens {way}", kv_type.name());
         assert_eq!(got.1, expected.1, "{}, seed {seed}: other bits {way}", kv_type.name());
-        assert_eq!(got.1.len(), got.0.tokens.len(), "each token was chosen from logits that were seen");
+        assert_eq!(got.1.len(), got.0.tokens.len(), "each token has recorded logits");
     };
 
-    let ram = Machinery::start(model, kv_type, Some((&home.path().join("ram"), 256 << 20)));
+    let ram = Harness::start(model, kv_type, Some((&home.path().join("ram"), 256 << 20)));
     same("the first time", &ram.ask(&prompt, tokens).await, &expected);
     for (way, prompt, expected) in
-        [("from pages", &prompt, &expected), ("from pages, gone on", &longer, &expected_longer)]
+        [("from pages", &prompt, &expected), ("from pages, continued", &longer, &expected_longer)]
     {
         let got = ram.ask(prompt, tokens).await;
-        assert!(got.0.spent.cached_tokens > 255 && got.0.spent.recalled.ram_tokens == 0, "{way}: {:?}", got.0);
+        assert!(got.0.usage.cached_tokens > 255 && got.0.usage.restored.ram_tokens == 0, "{way}: {:?}", got.0);
         same(way, &got, expected);
     }
-    for (way, prompt, expected) in [("from RAM", &prompt, &expected), ("from RAM, gone on", &longer, &expected_longer)]
+    for (way, prompt, expected) in
+        [("from RAM", &prompt, &expected), ("from RAM, continued", &longer, &expected_longer)]
     {
         ram.unload().await;
         let got = ram.ask(prompt, tokens).await;
-        assert!(got.0.spent.recalled.ram_tokens > 255, "{way}: {:?}", got.0);
+        assert!(got.0.usage.restored.ram_tokens > 255, "{way}: {:?}", got.0);
         same(way, &got, expected);
     }
     ram.end().await;
 
     let folder = home.path().join("ssd");
-    let mut ssd = Machinery::start(model, kv_type, Some((&folder, 0)));
+    let mut ssd = Harness::start(model, kv_type, Some((&folder, 0)));
     same("the first time", &ssd.ask(&prompt, tokens).await, &expected);
     for restarted in [false, true] {
         for (prompt, expected) in [(&prompt, &expected), (&longer, &expected_longer)] {
             if restarted {
                 ssd.end().await;
-                ssd = Machinery::start(model, kv_type, Some((&folder, 0)));
+                ssd = Harness::start(model, kv_type, Some((&folder, 0)));
             } else {
                 ssd.unload().await;
             }
             let got = ssd.ask(prompt, tokens).await;
             let way = if restarted { "from the disk after a restart" } else { "from the disk" };
-            let kept = got.0.spent.recalled.ssd_tokens + got.0.spent.recalled.ram_tokens;
-            assert!(kept > 255 && (!restarted || got.0.spent.recalled.ssd_tokens > 255), "{way}: {:?}", got.0);
+            let restored = got.0.usage.restored.ssd_tokens + got.0.usage.restored.ram_tokens;
+            assert!(restored > 255 && (!restarted || got.0.usage.restored.ssd_tokens > 255), "{way}: {:?}", got.0);
             same(way, &got, expected);
         }
     }
@@ -183,7 +188,7 @@ async fn check(model: &Path, kv_type: DType, seed: u64, tokens: u32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn exact_to_the_last_bit() {
     let (seeds, tokens) = (scale::runs(2), if scale::is_full() { 512 } else { 40 });
-    let home = TempDir::new().expect("a temporary folder can be made");
+    let home = TempDir::new().expect("a temporary folder");
     let model = home.path().join("m.gguf");
     let spec = ModelSpec { width: 128, heads: 4, kv_heads: 2, head_dim: 32, ffn: 128, ..tiny_llama() };
     cairn_testkit::write_file(&spec, &model).expect("the folder is writable");
@@ -194,7 +199,7 @@ async fn exact_to_the_last_bit() {
         }
     }
     println!(
-        "{} prompts by eight ways with three types, {tokens} tokens each: the same bits, {:.0} s",
+        "{} prompts in eight ways with three types, {tokens} tokens each: the same bits, {:.0} s",
         seeds.count(),
         began.elapsed().as_secs_f64()
     );

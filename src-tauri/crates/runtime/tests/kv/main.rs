@@ -1,14 +1,14 @@
-//! Proofs that what is kept is never wrong: a toy model whose next token is a hash of all that came before, and a real one of random
-//! weights, through the whole engine, the page trie and all tiers. Continuous integration runs them small, `cargo xtask prove kv-*` at
-//! full scale.
+//! Proofs that cached rows are never wrong, through the whole engine, the page trie and all tiers. They use a toy model whose next token
+//! is a hash of all tokens before it, and a real model with random weights. Continuous integration runs them at a small scale, `cargo
+//! xtask prove kv-*` at full scale.
 
 mod budgets;
 mod corrupt;
 mod crash;
 mod crosstalk;
 mod exact;
-mod lies;
+mod faults;
 mod scale;
 mod shared;
-mod talk;
+mod workload;
 mod world;

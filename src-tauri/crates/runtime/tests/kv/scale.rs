@@ -1,36 +1,36 @@
-//! How large a proof is made: small in continuous integration, full and perhaps in slices by `cargo xtask prove`.
+//! The scale of the proofs: small in continuous integration; full, optionally in slices, with `cargo xtask prove`.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// The runs to be made, by their seeds: this many unless somebody asks for others.
+/// The seeds of the runs: `usual` runs unless the environment sets others.
 pub(crate) fn runs(usual: u64) -> Range<u64> {
     let from = number("CAIRN_PROVE_FROM").unwrap_or(0);
     from..from + number("CAIRN_PROVE_RUNS").unwrap_or(usual)
 }
 
-/// Whether the full scale was asked for.
+/// Whether the proof runs at full scale.
 pub(crate) fn is_full() -> bool {
     number("CAIRN_PROVE_RUNS").is_some()
 }
 
-/// The folder that a process works in that this one's own program has started.
+/// The folder of a child process that a test has started.
 pub(crate) fn folder_of_child() -> Option<PathBuf> {
     variable(CHILD).map(PathBuf::from)
 }
 
-/// Names that folder.
+/// Variable with that folder.
 pub(crate) const CHILD: &str = "CAIRN_KV_CHILD";
-/// The number of that process, and whether another has the folder before it.
+/// Variables with the number of the child process, and whether it shares the folder as a guest.
 pub(crate) const LIFE: &str = "CAIRN_KV_LIFE";
 pub(crate) const GUEST: &str = "CAIRN_KV_GUEST";
 
-/// Tells the next process in a folder to end by itself.
-pub(crate) fn say_last(folder: &Path) {
+/// Makes the next process in a folder stop after one round.
+pub(crate) fn mark_last(folder: &Path) {
     std::fs::write(folder.join("last"), "").expect("the folder is writable");
 }
 
-/// Whether a process in this folder is to end by itself.
+/// Whether a process in this folder stops after one round.
 pub(crate) fn is_last(folder: &Path) -> bool {
     folder.join("last").exists()
 }
@@ -39,7 +39,7 @@ pub(crate) fn number(name: &str) -> Option<u64> {
     variable(name).and_then(|text| text.parse().ok())
 }
 
-#[expect(clippy::disallowed_methods, reason = "the scale of a proof is chosen by whoever runs it")]
+#[expect(clippy::disallowed_methods, reason = "the environment sets the scale of a proof")]
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }

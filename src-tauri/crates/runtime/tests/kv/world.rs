@@ -1,6 +1,6 @@
-//! What the proofs run in: a folder of kept state, two tenants with an engine each, and two toy models that take turns in them.
+//! The environment of the proofs: a chunk folder, two tenants with an engine each, and two toy models.
 //!
-//! The tenants' toys answer differently, and so do the two models, so a row that reaches another tenant or another model is wrong.
+//! Tenants and models have different answers, so a row of another tenant or model causes a wrong answer.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,37 +11,37 @@ use cairn_disk::{Disk, RealDisk};
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_models::ModelFile;
-use cairn_runtime::{Device, Engine, EngineConfig, KeepAlive, Kept, Lease, LoadOptions, Source};
+use cairn_runtime::{CacheTiers, Device, Engine, EngineConfig, KeepAlive, Lease, LoadOptions, Source};
 use cairn_tensor::{Backend, Plan, Reference};
 use cairn_testkit::families::{GEMMA3, LLAMA};
-use cairn_testkit::toy::{Shape, Toy};
+use cairn_testkit::hash_backend::{HashBackend, HashModel};
 use cairn_testkit::{ModelSpec, tiny};
-use cairn_tier::tiers::PlaceStatus;
-use cairn_tier::{Clock, Config, FileKeys, Lower, Namespace, Place, Ssd, SsdOptions, Tiers, WeightsDigest};
+use cairn_tier::tiers::TierStatus;
+use cairn_tier::{Clock, Config, FileKeys, LowerTier, Namespace, SsdOptions, SsdTier, TierKind, Tiers, WeightsDigest};
 
-use crate::lies::{Lie, LyingTier, Wrapped};
+use crate::faults::{CacheFault, FaultyTier, WrappedBackend};
 
-/// Tenants, each with an engine and a namespace.
+/// Number of tenants. Each has an engine and a namespace.
 pub(crate) const TENANTS: usize = 2;
-/// Models, of which an engine holds one at a time: one with a window in every second layer, one without.
+/// Number of models. An engine loads one at a time. One of them has a window in every second layer.
 pub(crate) const MODELS: usize = 2;
-/// Tokens of a context.
+/// Context size.
 pub(crate) const CONTEXT: u32 = 2048;
-/// Bytes of a position's rows: two layers, keys and values, two heads, 16 bytes.
+/// Size of a token's rows: two layers, keys and values, two heads, 16 bytes.
 pub(crate) const TOKEN_BYTES: u64 = 128;
-/// Bytes that a file of a whole chunk takes at most: 32 KiB of rows, and the blocks around them.
+/// Maximum size of a full chunk's file: 32 KiB of rows, and the blocks around them.
 pub(crate) const CHUNK_FILE_BYTES: u64 = 64 << 10;
-/// What should take a moment takes no longer.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Timeout for short operations.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A clock whose hands can be put forward.
+/// A clock that tests advance.
 #[derive(Debug)]
-pub(crate) struct Hands {
+pub(crate) struct MockClock {
     started: Instant,
     ahead_ms: AtomicU64,
 }
 
-impl Hands {
+impl MockClock {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self { started: Instant::now(), ahead_ms: AtomicU64::new(0) })
     }
@@ -51,7 +51,7 @@ impl Hands {
     }
 }
 
-impl Clock for Hands {
+impl Clock for MockClock {
     fn now(&self) -> Duration {
         self.started.elapsed() + Duration::from_millis(self.ahead_ms.load(Ordering::Relaxed))
     }
@@ -61,21 +61,21 @@ impl Clock for Hands {
     }
 }
 
-/// How much there is room for, and what is made wrong on purpose.
+/// Budgets, and the injected fault.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Setting {
-    /// Bytes of one engine's pages.
+pub(crate) struct Settings {
+    /// Budget of one engine's pages.
     pub(crate) pages_bytes: u64,
     pub(crate) ram_bytes: u64,
     pub(crate) ssd_bytes: u64,
-    /// How long a row takes to compute.
+    /// Time to compute a row.
     pub(crate) row_time: Duration,
-    /// Whether this process keeps the index of the folder.
+    /// Whether this process opens the index of the folder.
     pub(crate) index: bool,
-    pub(crate) lie: Option<Lie>,
+    pub(crate) fault: Option<CacheFault>,
 }
 
-impl Default for Setting {
+impl Default for Settings {
     fn default() -> Self {
         Self {
             pages_bytes: 32 * 64 * TOKEN_BYTES,
@@ -83,19 +83,19 @@ impl Default for Setting {
             ssd_bytes: 24 << 20,
             row_time: Duration::from_micros(60),
             index: true,
-            lie: None,
+            fault: None,
         }
     }
 }
 
-/// A folder, and the models in it.
+/// A folder with the models and chunks.
 pub(crate) struct World {
     folder: PathBuf,
     plans: Vec<Plan>,
 }
 
 impl World {
-    /// A world in this folder, which is a new one or that of an earlier process.
+    /// Opens a folder, which may be new.
     pub(crate) fn new(folder: &Path) -> Self {
         let families = [&LLAMA, &GEMMA3];
         let plans = families.into_iter().enumerate().map(|(model, family)| {
@@ -114,77 +114,87 @@ impl World {
                 cairn_testkit::write_file(&spec, &passing).expect("the folder is writable");
                 std::fs::rename(&passing, &path).expect("the folder is writable");
             }
-            let file = ModelFile::open(&path).expect("it was just written");
-            cairn_models::load(&file, CONTEXT as usize, &mut Reference::new()).expect("the kit writes models").plan
+            let file = ModelFile::open(&path).expect("the file was just written");
+            cairn_models::load(&file, CONTEXT as usize, &mut Reference::new())
+                .expect("testkit writes valid models")
+                .plan
         });
         Self { plans: plans.collect(), folder: folder.to_owned() }
     }
 
-    /// What a tenant's toy of a model computes.
-    pub(crate) fn shape(&self, tenant: usize, model: usize) -> Shape {
-        Shape::new(&self.plans[model], DType::F16, salt(tenant))
+    /// The function that a tenant's toy model computes.
+    pub(crate) fn shape(&self, tenant: usize, model: usize) -> HashModel {
+        HashModel::new(&self.plans[model], DType::F16, salt(tenant))
     }
 
-    /// Where chunks are kept.
-    pub(crate) fn kept(&self) -> PathBuf {
+    /// The folder of the chunks.
+    pub(crate) fn chunk_folder(&self) -> PathBuf {
         self.folder.join("kept")
     }
 
     /// Starts tiers and engines.
-    pub(crate) fn live(&self, setting: Setting) -> Life {
-        self.live_on(Arc::new(RealDisk), setting)
+    pub(crate) fn start(&self, settings: Settings) -> Instance {
+        self.start_on(Arc::new(RealDisk), settings)
     }
 
     /// Starts tiers, on this disk, and engines.
-    pub(crate) fn live_on(&self, disk: Arc<dyn Disk>, setting: Setting) -> Life {
-        let clock = Hands::new();
+    pub(crate) fn start_on(&self, disk: Arc<dyn Disk>, settings: Settings) -> Instance {
+        let clock = MockClock::new();
         let keys = FileKeys::new(&Namespace::new(b"the secret of these proofs", "files"));
         let options = SsdOptions { threads: 2, ..SsdOptions::default() };
-        let ssd = Arc::new(Ssd::open(disk, &self.kept(), keys, options, || [0; 24]).expect("the folder is writable"));
-        let mut lower = Lower::ssd(&ssd, setting.ssd_bytes, 0);
-        if let Some(lie) = setting.lie {
-            lower.tier = Arc::new(LyingTier::new(lower.tier, lie));
+        let ssd = Arc::new(
+            SsdTier::open(disk, &self.chunk_folder(), keys, options, || [0; 24]).expect("the folder is writable"),
+        );
+        let mut lower = LowerTier::ssd(&ssd, settings.ssd_bytes, 0);
+        if let Some(fault) = settings.fault {
+            lower.tier = Arc::new(FaultyTier::new(lower.tier, fault));
         }
         let config = Config {
             ssd: Some(lower),
-            index: setting.index.then(|| self.folder.join("index.redb")),
+            index_path: settings.index.then(|| self.folder.join("index.redb")),
             min_tokens: 0,
             min_recompute: Duration::ZERO,
-            weigh: false,
-            ..Config::new(setting.ram_bytes)
+            use_cost_model: false,
+            ..Config::new(settings.ram_bytes)
         };
-        let tiers = Arc::new(Tiers::open(config, Arc::clone(&clock) as _).expect("threads are to be had"));
-        let engines = (0..TENANTS).map(|tenant| self.engine(tenant, &tiers, setting)).collect();
-        Life { files: (0..MODELS).map(|model| model_file(&self.folder, model)).collect(), tiers, engines, clock, ssd }
+        let tiers = Arc::new(Tiers::open(config, Arc::clone(&clock) as _).expect("threads start"));
+        let engines = (0..TENANTS).map(|tenant| self.engine(tenant, &tiers, settings)).collect();
+        Instance {
+            files: (0..MODELS).map(|model| model_file(&self.folder, model)).collect(),
+            tiers,
+            engines,
+            clock,
+            ssd,
+        }
     }
 
-    fn engine(&self, tenant: usize, tiers: &Arc<Tiers>, setting: Setting) -> Engine {
+    fn engine(&self, tenant: usize, tiers: &Arc<Tiers>, settings: Settings) -> Engine {
         let mut machine = Machine::probe();
         let cores = machine.cpu.usable_cores.len();
         machine.cpu.usable_cores = vec![machine.cpu.usable_cores[tenant % cores]];
-        let whose = if setting.lie == Some(Lie::OneNamespace) { 0 } else { tenant };
-        let namespace = Namespace::new(b"the secret of these proofs", &format!("tenant {whose}"));
+        let name = if settings.fault == Some(CacheFault::OneNamespace) { 0 } else { tenant };
+        let namespace = Namespace::new(b"the secret of these proofs", &format!("tenant {name}"));
         let config = EngineConfig {
             machine,
             kernel: None,
-            kv_budget_bytes: Some(setting.pages_bytes),
+            kv_budget_bytes: Some(settings.pages_bytes),
             kv_type: DType::F16,
             parallel: 4,
             max_loaded: 1,
             max_queue: 64,
             keep_alive: KeepAlive::Forever,
             seed: 1,
-            kept: Some(Kept { tiers: Arc::clone(tiers), namespace }),
+            cache_tiers: Some(CacheTiers { tiers: Arc::clone(tiers), namespace }),
         };
         let device: Device = Arc::new(move |cpu| {
-            let backend = Toy::new(cpu.caps().kv_type, salt(tenant), setting.row_time);
-            if setting.lie == Some(Lie::ShortCopy) {
-                Box::new(Wrapped { backend, copied: |rows| rows.saturating_sub(1), seen: Box::new(|_| ()) })
+            let backend = HashBackend::new(cpu.caps().kv_type, salt(tenant), settings.row_time);
+            if settings.fault == Some(CacheFault::ShortCopy) {
+                Box::new(WrappedBackend { backend, copied: |rows| rows.saturating_sub(1), observer: Box::new(|_| ()) })
             } else {
                 Box::new(backend)
             }
         });
-        Engine::start_on(config, device).expect("a variant runs")
+        Engine::start_on(config, device).expect("a kernel variant runs")
     }
 }
 
@@ -192,22 +202,22 @@ fn model_file(folder: &Path, model: usize) -> PathBuf {
     folder.join(format!("{model}.gguf"))
 }
 
-/// What tells the tenants' toys apart.
+/// Salt that makes the tenants' answers differ.
 fn salt(tenant: usize) -> u64 {
     1 + tenant as u64
 }
 
-/// Tiers and engines from a start to an end.
-pub(crate) struct Life {
+/// Running tiers and engines.
+pub(crate) struct Instance {
     files: Vec<PathBuf>,
     pub(crate) tiers: Arc<Tiers>,
     pub(crate) engines: Vec<Engine>,
-    pub(crate) clock: Arc<Hands>,
-    /// Held until the folder may be another's.
-    ssd: Arc<Ssd>,
+    pub(crate) clock: Arc<MockClock>,
+    /// Holds the lock of the folder.
+    ssd: Arc<SsdTier>,
 }
 
-impl Life {
+impl Instance {
     /// A tenant's lease of a model.
     pub(crate) async fn lease(&self, tenant: usize, model: usize) -> Lease {
         let options = LoadOptions {
@@ -226,30 +236,30 @@ impl Life {
         self.engines[tenant].unload(&model.to_string());
     }
 
-    /// Unloads all, and waits until what they had computed has been handed over.
-    pub(crate) async fn hand_over(&self) {
+    /// Unloads all models, and waits until they have flushed their caches.
+    pub(crate) async fn unload_all(&self) {
         for engine in &self.engines {
             for model in 0..MODELS {
                 engine.unload(&model.to_string());
             }
         }
-        let until = Instant::now() + SOON;
-        // One of ours, and one in each engine's settings.
+        let until = Instant::now() + TIMEOUT;
+        // One reference is ours, and one belongs to each engine's configuration.
         while Arc::strong_count(&self.tiers) > 1 + TENANTS && Instant::now() < until {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     }
 
-    /// What a place holds, and has done.
-    pub(crate) fn place(&self, place: Place) -> PlaceStatus {
+    /// Status of a tier.
+    pub(crate) fn place(&self, place: TierKind) -> TierStatus {
         let status = self.tiers.status();
-        let found = status.places.into_iter().find(|found| found.place == place);
-        found.expect("all lives have RAM and a folder")
+        let found = status.tiers.into_iter().find(|found| found.kind == place);
+        found.expect("there is RAM and a folder")
     }
 
-    /// Ends it: what was computed is handed over, and written for at most `flush`.
+    /// Flushes all caches, and writes chunks for at most `flush`.
     pub(crate) async fn end(self, flush: Duration) {
-        self.hand_over().await;
+        self.unload_all().await;
         let Self { tiers, engines, ssd, .. } = self;
         engines.iter().for_each(Engine::shutdown);
         tokio::task::spawn_blocking(move || {
@@ -257,12 +267,12 @@ impl Life {
             drop((engines, tiers, ssd));
         })
         .await
-        .expect("ending does not panic");
+        .expect("no panic");
     }
 }
 
-/// Bytes that files take on the disk.
-pub(crate) fn room_bytes(files: &[PathBuf]) -> u64 {
-    let room = |path: &PathBuf| RealDisk.open_blocks(path).and_then(|blocks| blocks.room_bytes()).unwrap_or(0);
-    files.iter().map(room).sum()
+/// Space that files use on the disk.
+pub(crate) fn disk_bytes(files: &[PathBuf]) -> u64 {
+    let bytes = |path: &PathBuf| RealDisk.open_blocks(path).and_then(|blocks| blocks.allocated_bytes()).unwrap_or(0);
+    files.iter().map(bytes).sum()
 }

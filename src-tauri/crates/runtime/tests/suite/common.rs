@@ -1,14 +1,14 @@
-//! An engine with small random models, and requests of it.
+//! An engine with small random models, and requests to it.
 
 use std::path::{Path, PathBuf};
 
 use cairn_gguf::DType;
 use cairn_hardware::Machine;
 use cairn_runtime::{
-    Engine, EngineConfig, Event, Finish, GenerateError, KeepAlive, Lease, LoadOptions, Request, Sampling, Source,
+    Engine, EngineConfig, Event, Finish, GenerateError, Generation, KeepAlive, Lease, LoadOptions, Request, Sampling,
+    Source,
 };
 use tempfile::TempDir;
-use tokio::sync::mpsc::Receiver;
 
 pub(crate) fn config() -> EngineConfig {
     EngineConfig {
@@ -21,7 +21,7 @@ pub(crate) fn config() -> EngineConfig {
         max_queue: 16,
         keep_alive: KeepAlive::Forever,
         seed: 1,
-        kept: None,
+        cache_tiers: None,
     }
 }
 
@@ -46,13 +46,13 @@ pub(crate) fn greedy(prompt: Vec<u32>, tokens: u32) -> Request {
     Request { prompt, sampling, max_tokens: Some(tokens), ..Request::default() }
 }
 
-/// The whole answer.
-pub(crate) async fn answer(mut events: Receiver<Event>) -> Result<Finish, GenerateError> {
+/// Reads a generation to its end.
+pub(crate) async fn answer(mut events: Generation) -> Result<Finish, GenerateError> {
     loop {
-        match events.recv().await.expect("an answer ends with its end") {
-            Event::Text(_) | Event::Full(_) => {}
-            Event::Done(finish) => return Ok(finish),
-            Event::Failed(error) => return Err(error),
+        match events.recv().await.expect("a generation has a last event") {
+            Event::Delta(_) | Event::ContextFull(_) => {}
+            Event::Finish(finish) => return Ok(finish),
+            Event::Error(error) => return Err(error),
         }
     }
 }

@@ -1,27 +1,26 @@
-//! Clients that do not read, leave, or ask for the impossible, and files that do not fit together. None of them may hurt the
-//! others.
+//! Clients that do not read, cancel, or send invalid requests, and inconsistent files. None of them may affect other requests.
 
 use std::path::Path;
 use std::time::Duration;
 
 use cairn_gguf::{Array, Gguf, Value, Writer};
 use cairn_runtime::{
-    Engine, EngineConfig, Event, FinishReason, GenerateError, KeepAlive, LoadError, LoadOptions, Request, Sampling,
-    Source,
+    Engine, EngineConfig, Event, FinishReason, GenerateError, Generation, KeepAlive, LoadError, LoadOptions, Request,
+    Sampling, Source,
 };
 use tempfile::TempDir;
 
 use crate::common::{answer, config, greedy, lease, model, prompt};
 
-/// More than any of these answers takes, on a busy machine too.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout, long enough for a busy machine.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn in_time<T>(what: &str, work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.unwrap_or_else(|_| panic!("{what}: nothing came"))
+    tokio::time::timeout(TIMEOUT, work).await.unwrap_or_else(|_| panic!("{what}: timeout"))
 }
 
-/// Waits until an answer has paused because nobody reads it.
-async fn full(events: &tokio::sync::mpsc::Receiver<Event>) {
+/// Waits until a generation has paused because its client does not read.
+async fn wait_until_blocked(events: &Generation) {
     let filled = async {
         let mut before = 0;
         while events.is_empty() || events.len() != before {
@@ -33,144 +32,151 @@ async fn full(events: &tokio::sync::mpsc::Receiver<Event>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_client_that_does_not_read_keeps_no_place_and_loses_nothing() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    // Place for one, and pages (of 64 KiB) for hardly more.
+async fn blocked_sequence_is_paused_and_resumed_exactly() {
+    let folder = TempDir::new().expect("a temporary folder");
+    // One active sequence, and pages (of 64 KiB) for hardly more.
     let config = EngineConfig { parallel: 1, kv_budget_bytes: Some(12 << 16), ..config() };
-    let engine = Engine::start(config).expect("the best variant runs");
+    let engine = Engine::start(config).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 1)).await;
-    let alone = answer(lease.generate(greedy(prompt(1, 300), 150))).await.expect("it answers");
+    let alone = answer(lease.generate(greedy(prompt(1, 300), 150))).await.expect("the generation finishes");
     let silent = lease.generate(greedy(prompt(1, 300), 150));
-    full(&silent).await;
-    let other = in_time("the other answers", answer(lease.generate(greedy(prompt(2, 500), 20)))).await;
-    assert_eq!(other.expect("it answers").spent.eval_tokens, 20, "the place was given up");
-    let late = in_time("the late reader gets the rest", answer(silent)).await.expect("it answers");
-    assert_eq!(late.tokens, alone.tokens, "who reads late gets the same answer");
+    wait_until_blocked(&silent).await;
+    let other = in_time("the other generation", answer(lease.generate(greedy(prompt(2, 500), 20)))).await;
+    assert_eq!(other.expect("the generation finishes").usage.eval_tokens, 20, "the blocked sequence was paused");
+    let late = in_time("the late client gets the rest", answer(silent)).await.expect("the generation finishes");
+    assert_eq!(late.tokens, alone.tokens, "the late client gets the same answer");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_go_to_those_who_read() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+async fn pages_are_taken_from_blocked_sequences() {
+    let folder = TempDir::new().expect("a temporary folder");
     let config = EngineConfig { kv_budget_bytes: Some(12 << 16), ..config() };
-    let engine = Engine::start(config).expect("the best variant runs");
+    let engine = Engine::start(config).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 2)).await;
     let silent = lease.generate(greedy(prompt(1, 400), 150));
-    full(&silent).await;
-    let other = in_time("the other answers", answer(lease.generate(greedy(prompt(2, 600), 20)))).await;
-    assert_eq!(other.expect("it answers").spent.eval_tokens, 20, "it found pages");
+    wait_until_blocked(&silent).await;
+    let other = in_time("the other generation", answer(lease.generate(greedy(prompt(2, 600), 20)))).await;
+    assert_eq!(other.expect("the generation finishes").usage.eval_tokens, 20, "pages are free");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_the_model_does_not_know_fails_its_own_request_only() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn unknown_token_fails_its_own_request_only() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 4)).await;
     let other = lease.generate(greedy(prompt(1, 100), 50));
     for token in [512, u32::MAX] {
-        let error = answer(lease.generate(greedy(vec![1, token], 5))).await.expect_err("there are 512 tokens");
+        let error = answer(lease.generate(greedy(vec![1, token], 5))).await.expect_err("the vocabulary has 512 tokens");
         assert!(
-            matches!(error, GenerateError::UnknownToken { token: told, vocabulary: 512 } if told == token),
+            matches!(error, GenerateError::UnknownToken { token: reported, vocabulary: 512 } if reported == token),
             "{error}"
         );
     }
-    assert_eq!(answer(other).await.expect("it answers").spent.eval_tokens, 50, "the other answer goes on");
-    assert_eq!(engine.loaded().len(), 1, "the model stays");
+    assert_eq!(
+        answer(other).await.expect("the generation finishes").usage.eval_tokens,
+        50,
+        "the other generation continues"
+    );
+    assert_eq!(engine.loaded().len(), 1, "the model stays loaded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_are_exact() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn token_limits_are_exact() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let path = model(&folder, 5);
     let options = LoadOptions { context_tokens: Some(64), ..LoadOptions::default() };
     let lease = engine.acquire("m".into(), Source::File(path), options, None).await.expect("the model loads");
-    for (prompt_tokens, max_tokens, wanted) in [(63, 9, 1), (64 - 9, 9, 9), (10, u32::MAX, 54), (10, 0, 0)] {
-        let finish = answer(lease.generate(greedy(prompt(1, prompt_tokens), max_tokens))).await.expect("it answers");
-        let ended = (finish.spent.eval_tokens, finish.tokens.len(), finish.reason);
-        assert_eq!(ended, (wanted, wanted, FinishReason::Length), "{max_tokens} tokens after {prompt_tokens}");
+    for (prompt_tokens, max_tokens, expected) in [(63, 9, 1), (64 - 9, 9, 9), (10, u32::MAX, 54), (10, 0, 0)] {
+        let finish = answer(lease.generate(greedy(prompt(1, prompt_tokens), max_tokens)))
+            .await
+            .expect("the generation finishes");
+        let ended = (finish.usage.eval_tokens, finish.tokens.len(), finish.reason);
+        assert_eq!(ended, (expected, expected, FinishReason::Length), "{max_tokens} tokens after {prompt_tokens}");
     }
-    let error = answer(lease.generate(greedy(prompt(1, 64), 1))).await.expect_err("there is no room for an answer");
+    let error = answer(lease.generate(greedy(prompt(1, 64), 1))).await.expect_err("the prompt fills the context");
     assert!(matches!(error, GenerateError::PromptTooLong { .. }), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_whose_clients_have_left_do_not_fill_the_queue() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(EngineConfig { parallel: 1, max_queue: 2, ..config() }).expect("the best variant runs");
+async fn cancelled_requests_leave_the_queue() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(EngineConfig { parallel: 1, max_queue: 2, ..config() }).expect("a kernel variant runs");
     let path = model(&folder, 6);
     let held = lease(&engine, &path).await;
     let mut running = held.generate(greedy(prompt(1, 10), 2000));
-    running.recv().await.expect("it has begun");
+    running.recv().await.expect("the generation has begun");
     let waiting = [held.generate(greedy(prompt(2, 10), 5)), held.generate(greedy(prompt(3, 10), 5))];
     let acquire =
         || engine.acquire(path.display().to_string(), Source::File(path.clone()), LoadOptions::default(), None);
-    assert!(matches!(acquire().await, Err(LoadError::Busy)), "two wait");
+    assert!(matches!(acquire().await, Err(LoadError::Busy)), "two requests wait");
     drop(waiting);
     let drained = async {
-        while running.recv().await.is_some_and(|event| matches!(event, Event::Text(_))) && acquire().await.is_err() {}
+        while running.recv().await.is_some_and(|event| matches!(event, Event::Delta(_))) && acquire().await.is_err() {}
     };
-    in_time("the queue is empty", drained).await;
-    assert!(!running.is_closed(), "the answer that runs has not ended yet");
-    assert!(acquire().await.is_ok(), "those who left do not count");
+    in_time("the queue is drained", drained).await;
+    assert!(!running.is_closed(), "the running generation has not ended");
+    assert!(acquire().await.is_ok(), "cancelled requests do not count");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_request_cannot_take_threads_without_end() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn threads_are_limited_to_cores() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let path = model(&folder, 7);
     for threads in [1_000_000, usize::MAX, 0] {
         let options = LoadOptions { threads: Some(threads), ..LoadOptions::default() };
         let acquire = || engine.acquire("m".into(), Source::File(path.clone()), options.clone(), None);
-        let lease = acquire().await.expect("it loads with as many as there are cores");
-        answer(lease.generate(greedy(prompt(1, 10), 5))).await.expect("it answers");
+        let lease = acquire().await.expect("it loads with one thread per core");
+        answer(lease.generate(greedy(prompt(1, 10), 5))).await.expect("the generation finishes");
         drop(lease);
-        assert_eq!(acquire().await.expect("it is loaded").load_ns(), 0, "{threads} threads ask for no further load");
+        assert_eq!(acquire().await.expect("it is loaded").load_ns(), 0, "{threads} threads need no new load");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn places_of_zero_are_one() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(EngineConfig { parallel: 0, max_loaded: 0, ..config() }).expect("a variant runs");
+async fn limits_of_zero_count_as_one() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(EngineConfig { parallel: 0, max_loaded: 0, ..config() }).expect("a kernel variant runs");
     let path = model(&folder, 8);
     let lease = in_time("the load", lease(&engine, &path)).await;
-    in_time("the answer", answer(lease.generate(greedy(prompt(1, 10), 5)))).await.expect("it answers");
+    in_time("the answer", answer(lease.generate(greedy(prompt(1, 10), 5)))).await.expect("the generation finishes");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_model_loaded_again_does_not_repeat_itself() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+async fn reloaded_model_uses_new_seeds() {
+    let folder = TempDir::new().expect("a temporary folder");
     let engine = Engine::start(EngineConfig { keep_alive: KeepAlive::For(Duration::ZERO), ..config() });
-    let engine = engine.expect("the best variant runs");
+    let engine = engine.expect("a kernel variant runs");
     let path = model(&folder, 9);
     let sampling = Sampling { temperature: 5.0, top_k: 0, top_p: 1.0, ..Sampling::default() };
     let request = Request { prompt: prompt(1, 10), sampling, max_tokens: Some(20), ..Request::default() };
     let mut answers = Vec::new();
     for _ in 0..2 {
         let lease = lease(&engine, &path).await;
-        answers.push(answer(lease.generate(request.clone())).await.expect("it answers").tokens);
+        answers.push(answer(lease.generate(request.clone())).await.expect("the generation finishes").tokens);
     }
-    assert_ne!(answers[0], answers[1], "without a seed of its own, a request draws its own");
+    assert_ne!(answers[0], answers[1], "requests without a seed get different seeds");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn short_requests_leave_no_timers_behind() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(EngineConfig { keep_alive: KeepAlive::default(), ..config() }).expect("a variant runs");
+async fn released_leases_leave_one_timer() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine =
+        Engine::start(EngineConfig { keep_alive: KeepAlive::default(), ..config() }).expect("a kernel variant runs");
     let path = model(&folder, 10);
     for _ in 0..500 {
         drop(lease(&engine, &path).await);
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    assert!(tasks < 10, "{tasks} tasks wait for the keep-alive of one model");
+    assert!(tasks < 10, "{tasks} keep-alive tasks for one model");
 }
 
-/// Writes a model file anew, with each metadata value as `change` gives it and a further one to move the tensors.
+/// Rewrites a model file with changed metadata values, and an additional one that moves the tensors.
 fn rewrite(path: &Path, alignment: u64, padding: &str, change: impl Fn(&str, Value) -> Value) {
-    let bytes = std::fs::read(path).expect("it was written");
-    let gguf = Gguf::parse(&bytes).expect("it is whole");
+    let bytes = std::fs::read(path).expect("the file exists");
+    let gguf = Gguf::parse(&bytes).expect("the file is complete");
     let mut writer = Writer::new(alignment);
     writer.set("padding", padding);
     for (key, value) in gguf.metadata().iter() {
@@ -178,14 +184,16 @@ fn rewrite(path: &Path, alignment: u64, padding: &str, change: impl Fn(&str, Val
     }
     for tensor in gguf.tensors() {
         let range = tensor.offset as usize..(tensor.offset + tensor.bytes) as usize;
-        writer.tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes[range].to_vec()).expect("it is sound");
+        writer
+            .tensor(tensor.name.clone(), tensor.dtype, &tensor.dims, bytes[range].to_vec())
+            .expect("the tensor is valid");
     }
     std::fs::write(path, writer.finish()).expect("the folder is writable");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vocabulary_larger_than_the_embedding_table_is_refused() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+async fn vocabulary_larger_than_embedding_table_is_rejected() {
+    let folder = TempDir::new().expect("a temporary folder");
     let path = model(&folder, 11);
     let one_more = |key: &str, value: Value| match (key, value) {
         ("tokenizer.ggml.tokens", Value::Array(Array::String(mut tokens))) => {
@@ -199,24 +207,29 @@ async fn a_vocabulary_larger_than_the_embedding_table_is_refused() {
         (_, value) => value,
     };
     rewrite(&path, 32, "", one_more);
-    let engine = Engine::start(config()).expect("the best variant runs");
-    let refused = engine.acquire("m".into(), Source::File(path), LoadOptions::default(), None).await;
-    let error = refused.err().expect("token 512 has no row").to_string();
+    let engine = Engine::start(config()).expect("a kernel variant runs");
+    let rejected = engine.acquire("m".into(), Source::File(path), LoadOptions::default(), None).await;
+    let error = rejected.err().expect("token 512 has no row").to_string();
     assert!(error.contains("`tokenizer.ggml.tokens`: 513 tokens") && error.contains("512 rows"), "{error}");
-    assert!(engine.loaded().is_empty(), "nothing is left of the load");
+    assert!(engine.loaded().is_empty(), "the model is not loaded");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn weights_at_odd_addresses_compute_the_same() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn unaligned_weights_compute_the_same() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let path = model(&folder, 12);
-    let aligned = answer(lease(&engine, &path).await.generate(greedy(prompt(1, 40), 10))).await.expect("it answers");
+    let aligned =
+        answer(lease(&engine, &path).await.generate(greedy(prompt(1, 40), 10))).await.expect("the generation finishes");
     for padding in ["", "x"] {
         let odd = folder.path().join(format!("odd{padding}.gguf"));
         std::fs::copy(&path, &odd).expect("the folder is writable");
         rewrite(&odd, 1, padding, |_, value| value);
         let unaligned = answer(lease(&engine, &odd).await.generate(greedy(prompt(1, 40), 10))).await;
-        assert_eq!(unaligned.expect("it answers").tokens, aligned.tokens, "the file may place tensors anywhere");
+        assert_eq!(
+            unaligned.expect("the generation finishes").tokens,
+            aligned.tokens,
+            "alignment does not change the answer"
+        );
     }
 }

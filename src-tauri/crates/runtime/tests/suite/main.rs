@@ -1,9 +1,9 @@
-//! The engine from outside.
+//! Tests of the engine through its public API.
 
 mod common;
-mod full;
+mod context_full;
 mod hostile;
-mod kept;
 mod requests;
 mod stress;
+mod tiers;
 mod windows;

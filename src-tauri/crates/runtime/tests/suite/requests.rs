@@ -1,4 +1,4 @@
-//! The engine as its callers meet it, with a small random model: batches, cache, cancellation, keep-alive, failing files.
+//! Batches, cache, cancellation, keep-alive and file errors, with small random models.
 
 use std::time::Duration;
 
@@ -12,90 +12,94 @@ use tempfile::TempDir;
 use crate::common::{answer, config, greedy, lease, model, prompt};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_at_once_equal_answers_alone() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn batched_answers_equal_single_answers() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 1)).await;
     let mut alone = Vec::new();
     for seed in 0..10 {
-        let finish = answer(lease.generate(greedy(prompt(seed, 20 + seed * 40), 24))).await.expect("it answers");
-        assert!(finish.spent.eval_tokens > 0 && finish.spent.prompt_tokens == 20 + seed as usize * 40, "{finish:?}");
+        let finish =
+            answer(lease.generate(greedy(prompt(seed, 20 + seed * 40), 24))).await.expect("the generation finishes");
+        assert!(finish.usage.eval_tokens > 0 && finish.usage.prompt_tokens == 20 + seed as usize * 40, "{finish:?}");
         alone.push(finish.tokens);
     }
-    // Other prompts go with them, and the first token differs so that nothing is cached.
+    // Other prompts run at the same time. Their first tokens differ, so nothing is cached.
     let fresh = |seed: u32| [vec![301 + seed], prompt(seed, 100)].concat();
     let at_once: Vec<_> = (0..10).map(|seed| lease.generate(greedy(prompt(seed, 20 + seed * 40), 24))).collect();
     let beside: Vec<_> = (0..10).map(|seed| lease.generate(greedy(fresh(seed), 24))).collect();
     for (seed, events) in at_once.into_iter().enumerate() {
-        let finish = answer(events).await.expect("it answers");
-        assert_eq!(finish.tokens, alone[seed], "prompt {seed} must not depend on its company or on the cache");
+        let finish = answer(events).await.expect("the generation finishes");
+        assert_eq!(finish.tokens, alone[seed], "prompt {seed} must not depend on the batch or the cache");
     }
     for events in beside {
-        answer(events).await.expect("it answers");
+        answer(events).await.expect("the generation finishes");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_second_turn_computes_only_its_new_tokens() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn second_turn_computes_new_tokens_only() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 2)).await;
-    let first = answer(lease.generate(greedy(prompt(3, 200), 30))).await.expect("it answers");
-    assert_eq!(first.spent.cached_tokens, 0, "nothing was computed before");
+    let first = answer(lease.generate(greedy(prompt(3, 200), 30))).await.expect("the generation finishes");
+    assert_eq!(first.usage.cached_tokens, 0, "an empty cache");
     let turn = [prompt(3, 200), first.tokens.clone(), prompt(4, 25)].concat();
-    let second = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("it answers");
+    let second = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("the generation finishes");
     // The last token of an answer is chosen but never computed.
-    assert_eq!(second.spent.cached_tokens, 200 + first.tokens.len() - 1, "all that was computed is reused");
-    let again = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("it answers");
-    assert_eq!(again.spent.cached_tokens, turn.len() - 1, "all but the token whose logits are wanted");
+    assert_eq!(second.usage.cached_tokens, 200 + first.tokens.len() - 1, "all computed tokens are cached");
+    let again = answer(lease.generate(greedy(turn.clone(), 30))).await.expect("the generation finishes");
+    assert_eq!(again.usage.cached_tokens, turn.len() - 1, "all but the last token");
     assert_eq!(again.tokens, second.tokens, "a cached prefix gives the same answer");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pages_that_run_out_make_answers_wait_not_fail() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+async fn generations_wait_for_pages() {
+    let folder = TempDir::new().expect("a temporary folder");
     // A page of this model has 64 tokens * 2 layers * 2 * 128 elements of two bytes: 64 KiB, so there are twelve.
-    let engine = Engine::start(EngineConfig { kv_budget_bytes: Some(12 << 16), ..config() }).expect("a variant runs");
+    let engine =
+        Engine::start(EngineConfig { kv_budget_bytes: Some(12 << 16), ..config() }).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 5)).await;
     let events: Vec<_> = (0..8).map(|seed| lease.generate(greedy(prompt(seed, 150), 200))).collect();
     let mut crowded = Vec::new();
     for events in events {
-        crowded.push(answer(events).await.expect("it waits, and then answers").tokens);
+        crowded.push(answer(events).await.expect("it waits, and then finishes").tokens);
     }
     for (seed, tokens) in crowded.into_iter().enumerate() {
-        let alone = answer(lease.generate(greedy(prompt(seed as u32, 150), 200))).await.expect("it answers");
-        assert_eq!(alone.tokens, tokens, "prompt {seed} says the same after it had to give way");
+        let alone =
+            answer(lease.generate(greedy(prompt(seed as u32, 150), 200))).await.expect("the generation finishes");
+        assert_eq!(alone.tokens, tokens, "prompt {seed} has the same answer after it was preempted");
     }
-    let error = answer(lease.generate(greedy(prompt(9, 900), 5))).await.expect_err("it can never fit");
+    let error = answer(lease.generate(greedy(prompt(9, 900), 5))).await.expect_err("the prompt can never fit");
     assert!(matches!(error, GenerateError::CacheFull(_)), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dropped_receiver_frees_the_place_and_limits_end_an_answer() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(EngineConfig { parallel: 1, ..config() }).expect("the best variant runs");
+async fn dropped_generation_is_cancelled() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(EngineConfig { parallel: 1, ..config() }).expect("a kernel variant runs");
     let lease = lease(&engine, &model(&folder, 6)).await;
     for seed in 0..5 {
         drop(lease.generate(greedy(prompt(seed, 10), 100_000)));
     }
-    let finish = answer(lease.generate(greedy(prompt(7, 10), 3))).await.expect("it answers");
-    assert_eq!((finish.spent.eval_tokens, finish.reason), (3, FinishReason::Length), "three tokens were asked for");
-    let error = answer(lease.generate(greedy(prompt(7, 5000), 3))).await.expect_err("it is longer than the context");
+    let finish = answer(lease.generate(greedy(prompt(7, 10), 3))).await.expect("the generation finishes");
+    assert_eq!((finish.usage.eval_tokens, finish.reason), (3, FinishReason::Length), "the limit is three tokens");
+    let error =
+        answer(lease.generate(greedy(prompt(7, 5000), 3))).await.expect_err("the prompt is longer than the context");
     assert!(matches!(error, GenerateError::PromptTooLong { .. }), "{error}");
-    let error = answer(lease.generate(Request::default())).await.expect_err("there is nothing to compute");
+    let error = answer(lease.generate(Request::default())).await.expect_err("the prompt is empty");
     assert!(matches!(error, GenerateError::EmptyPrompt), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_stay_for_their_keep_alive_and_make_room_for_others() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
+async fn models_unload_after_keep_alive_or_for_others() {
+    let folder = TempDir::new().expect("a temporary folder");
     let short = KeepAlive::For(Duration::from_millis(150));
-    let engine = Engine::start(EngineConfig { keep_alive: short, ..config() }).expect("the best variant runs");
+    let engine = Engine::start(EngineConfig { keep_alive: short, ..config() }).expect("a kernel variant runs");
     let paths: Vec<_> = (10..13).map(|seed| model(&folder, seed)).collect();
     drop(lease(&engine, &paths[0]).await);
-    assert_eq!(engine.loaded().len(), 1, "it stays after its request");
+    assert_eq!(engine.loaded().len(), 1, "it stays loaded after its request");
     tokio::time::sleep(Duration::from_millis(400)).await;
-    assert!(engine.loaded().is_empty(), "its time is over");
+    assert!(engine.loaded().is_empty(), "the keep-alive time has expired");
 
     let held = lease(&engine, &paths[0]).await;
     drop(lease(&engine, &paths[1]).await);
@@ -104,36 +108,40 @@ async fn models_stay_for_their_keep_alive_and_make_room_for_others() {
     assert!(ids.contains(&paths[0].display().to_string()), "a model in use is not unloaded: {ids:?}");
     assert!(!ids.contains(&paths[1].display().to_string()), "only two may be loaded: {ids:?}");
 
-    assert!(engine.unload(&paths[0].display().to_string()), "it is loaded");
-    assert!(answer(held.generate(greedy(prompt(1, 5), 2))).await.is_ok(), "its answers end first");
+    assert!(engine.unload(&paths[0].display().to_string()), "the model is loaded");
+    assert!(answer(held.generate(greedy(prompt(1, 5), 2))).await.is_ok(), "its generation finishes first");
     drop(held);
     let ids: Vec<_> = engine.loaded().into_iter().map(|loaded| loaded.id).collect();
-    assert!(!ids.contains(&paths[0].display().to_string()), "then it goes: {ids:?}");
+    assert!(!ids.contains(&paths[0].display().to_string()), "then it is unloaded: {ids:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_changes_fails_the_answer_and_loads_anew() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(config()).expect("the best variant runs");
+async fn changed_file_fails_generation_and_reloads() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let path = model(&folder, 20);
-    let whole = std::fs::read(&path).expect("it was written");
+    let complete = std::fs::read(&path).expect("it was written");
     let held = lease(&engine, &path).await;
-    answer(held.generate(greedy(prompt(1, 50), 5))).await.expect("it answers");
-    std::fs::OpenOptions::new().write(true).open(&path).and_then(|file| file.set_len(4096)).expect("it can be cut");
-    let error = answer(held.generate(greedy(prompt(2, 50), 5))).await.expect_err("the file is gone");
+    answer(held.generate(greedy(prompt(1, 50), 5))).await.expect("the generation finishes");
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .and_then(|file| file.set_len(4096))
+        .expect("the file can be truncated");
+    let error = answer(held.generate(greedy(prompt(2, 50), 5))).await.expect_err("the file was truncated");
     assert!(matches!(error, GenerateError::ModelVanished(_) | GenerateError::Unloaded), "{error}");
     drop(held);
     let id = path.display().to_string();
-    let cut = engine.acquire(id, Source::File(path.clone()), Default::default(), None).await;
-    assert!(matches!(cut, Err(LoadError::File(_))), "a cut file is refused");
-    std::fs::write(&path, whole).expect("the folder is writable");
-    answer(lease(&engine, &path).await.generate(greedy(prompt(1, 50), 5))).await.expect("a whole one loads");
+    let truncated = engine.acquire(id, Source::File(path.clone()), Default::default(), None).await;
+    assert!(matches!(truncated, Err(LoadError::File(_))), "a truncated file is rejected");
+    std::fs::write(&path, complete).expect("the folder is writable");
+    answer(lease(&engine, &path).await.generate(greedy(prompt(1, 50), 5))).await.expect("a complete file loads");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
-    let folder = TempDir::new().expect("a temporary folder can be made");
-    let engine = Engine::start(EngineConfig { max_loaded: 1, ..config() }).expect("the best variant runs");
+async fn steady_traffic_does_not_starve_another_model() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let engine = Engine::start(EngineConfig { max_loaded: 1, ..config() }).expect("a kernel variant runs");
     let (steady, other) = (model(&folder, 30), model(&folder, 31));
     let mut held = lease(&engine, &steady).await;
     let mut waits = tokio::spawn({
@@ -141,7 +149,7 @@ async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
         async move { lease(&engine, &other).await }
     });
     for _ in 0..1000 {
-        // The next lease is asked for before the last one ends, so that the model is never idle.
+        // The next lease is requested before the last one ends, so the model is never idle.
         let mut next = tokio::spawn({
             let (engine, steady) = (engine.clone(), steady.clone());
             async move { lease(&engine, &steady).await }
@@ -152,7 +160,7 @@ async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
             continue;
         }
         drop(held);
-        // On a machine that is busy with other things, it may only have been slow.
+        // On a busy machine, the lease may just be slow.
         tokio::select! {
             lease = &mut next => held = lease.expect("leasing does not panic"),
             loaded = &mut waits => {
@@ -162,13 +170,13 @@ async fn steady_requests_for_one_model_do_not_keep_another_waiting() {
             }
         }
     }
-    panic!("the other model must have been let in");
+    panic!("the other model was never loaded");
 }
 
 #[tokio::test]
-async fn a_longer_context_loads_anew_only_where_the_model_computes_it_otherwise() {
+async fn longer_context_reloads_only_with_long_rope_factors() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let engine = Engine::start(config()).expect("the best variant runs");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let scaling = RopeScaling::Long { factor: 8.0, original_context: 512, attention_factor: 1.0 };
     let long = ModelSpec { rope_scaling: scaling, ..cairn_testkit::tiny(&families::PHI3) };
     let check = async |name: &str, spec: ModelSpec, loads: [bool; 5]| {
@@ -186,9 +194,9 @@ async fn a_longer_context_loads_anew_only_where_the_model_computes_it_otherwise(
 }
 
 #[tokio::test]
-async fn another_type_of_the_cache_loads_anew_and_answers_alike_from_it() {
+async fn kv_type_change_reloads_and_answers_from_cache() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let engine = Engine::start(config()).expect("the best variant runs");
+    let engine = Engine::start(config()).expect("a kernel variant runs");
     let even = cairn_testkit::tiny_llama();
     let uneven = ModelSpec { head_dim: 48, ..cairn_testkit::tiny_llama() };
     for (name, spec) in [("even", even), ("uneven", uneven)] {
@@ -202,13 +210,13 @@ async fn another_type_of_the_cache_loads_anew_and_answers_alike_from_it() {
             let lease = engine.acquire(name.to_owned(), Source::File(path.clone()), options, None).await;
             let lease = lease.expect("the model loads");
             let again = nth > 0 && kv_type.unwrap_or(DType::F16) == types[nth - 1].unwrap_or(DType::F16);
-            assert_eq!(lease.load_ns() > 0, !again, "{what}: loaded anew where the type is another");
-            let shown = engine.loaded().into_iter().find(|model| model.id == name).expect("it is loaded");
-            let refused = name == "uneven" && matches!(kv_type, Some(DType::Q8_0 | DType::Q4_0));
-            let used = if refused { DType::F16 } else { kv_type.unwrap_or(DType::F16) };
-            assert_eq!((shown.kv_type, shown.kv_refused.is_some()), (used, refused), "{what}: what it really has");
-            let first = answer(lease.generate(greedy(prompt(1, 90), 8))).await.expect("it answers");
-            let second = answer(lease.generate(greedy(prompt(1, 90), 8))).await.expect("it answers");
+            assert_eq!(lease.load_ns() > 0, !again, "{what}: reloaded for another type");
+            let shown = engine.loaded().into_iter().find(|model| model.id == name).expect("the model is loaded");
+            let is_rejected = name == "uneven" && matches!(kv_type, Some(DType::Q8_0 | DType::Q4_0));
+            let used = if is_rejected { DType::F16 } else { kv_type.unwrap_or(DType::F16) };
+            assert_eq!((shown.kv_type, shown.kv_refused.is_some()), (used, is_rejected), "{what}: the type in use");
+            let first = answer(lease.generate(greedy(prompt(1, 90), 8))).await.expect("the generation finishes");
+            let second = answer(lease.generate(greedy(prompt(1, 90), 8))).await.expect("the generation finishes");
             assert_eq!(first.tokens, second.tokens, "{what}: the second answer, from cached pages");
             drop(lease);
         }

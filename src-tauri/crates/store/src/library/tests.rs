@@ -1,4 +1,4 @@
-//! Libraries on a real folder: found in any spelling, damaged entries left out, hostile ones refused.
+//! Libraries in a real folder: spelling, damaged entries, hostile manifests.
 
 use super::*;
 
@@ -44,17 +44,17 @@ fn name(text: &str) -> ModelRef {
 }
 
 #[test]
-fn finds_a_model_in_any_spelling() {
+fn find_ignores_case() {
     let folder = Folder::new();
     folder.model(
         "registry.ollama.ai/library/Tiny/latest",
         &[("model", "GGUF"), ("license", "a"), ("license", "b"), ("system", "Be brief.")],
     );
     let library = folder.library();
-    let model = library.find(&name("tiny")).unwrap().expect("it is there");
+    let model = library.find(&name("tiny")).unwrap().expect("the model exists");
     assert_eq!(model.name.to_string(), "Tiny:latest", "spelled as on disk");
     let layer = model.manifest.layer(&LayerKind::Model).unwrap();
-    assert_eq!(fs::read(library.blob(layer).unwrap()).unwrap(), b"GGUF", "the model's file");
+    assert_eq!(fs::read(library.blob(layer).unwrap()).unwrap(), b"GGUF", "contents of the blob");
     let text = |kind| library.texts(&model.manifest, &kind).unwrap();
     assert_eq!(text(LayerKind::License).as_deref(), Some("a\nb"), "licences are joined by a line break");
     assert_eq!(text(LayerKind::System).as_deref(), Some("Be brief."), "one text");
@@ -64,7 +64,7 @@ fn finds_a_model_in_any_spelling() {
 }
 
 #[test]
-fn lists_what_is_whole_and_says_what_is_not() {
+fn list_skips_damaged_models_with_reasons() {
     let folder = Folder::new();
     folder.model("registry.ollama.ai/library/a/latest", &[("model", "GGUF")]);
     folder.model("hf.co/me/b/Q8_0", &[("model", "GGUF")]);
@@ -75,19 +75,19 @@ fn lists_what_is_whole_and_says_what_is_not() {
     let listing = folder.library().list().unwrap();
     let mut names: Vec<String> = listing.models.iter().map(|model| model.name.to_string()).collect();
     names.sort();
-    assert_eq!(names, ["a:latest", "hf.co/me/b:Q8_0"], "whole models");
+    assert_eq!(names, ["a:latest", "hf.co/me/b:Q8_0"], "readable models");
     assert_eq!(listing.skipped.len(), 3, "{:?}", listing.skipped);
 }
 
 #[test]
-fn an_absent_library_is_empty() {
+fn absent_library_is_empty() {
     let library = Library::new(PathBuf::from("/nonexistent/library"));
-    assert!(library.list().unwrap().models.is_empty(), "nothing to list");
-    assert!(library.find(&name("x")).unwrap().is_none(), "nothing to find");
+    assert!(library.list().unwrap().models.is_empty(), "no models");
+    assert!(library.find(&name("x")).unwrap().is_none(), "no such model");
 }
 
 #[test]
-fn a_blob_that_is_not_what_the_manifest_says_is_refused() {
+fn blob_that_differs_from_the_manifest_is_rejected() {
     let folder = Folder::new();
     folder.model("registry.ollama.ai/library/a/latest", &[("model", "GGUF"), ("config", "x")]);
     let library = folder.library();
@@ -107,9 +107,9 @@ fn a_blob_that_is_not_what_the_manifest_says_is_refused() {
 }
 
 #[test]
-fn a_damaged_manifest_is_named() {
+fn error_names_the_damaged_manifest() {
     let folder = Folder::new();
     folder.manifest("registry.ollama.ai/library/a/latest", r#"{"layers":[{"digest":"sha256:../../../etc/passwd"}]}"#);
-    let error = folder.library().find(&name("a")).expect_err("its digest is a path").to_string();
+    let error = folder.library().find(&name("a")).expect_err("the digest is a path").to_string();
     assert!(error.contains("latest is no manifest: invalid digest format"), "{error}");
 }

@@ -1,37 +1,37 @@
-//! What a part of a name is called as a folder or file.
+//! Folder and file names of the parts of a model name.
 //!
-//! Ollama takes the part as it is, and so does this, except on Windows: there a colon begins a stream inside a file, dots at
-//! the end fall off, and names such as `con` and `nul.x` are devices in every folder. Such a letter becomes `%` and its two
-//! hex digits. No part of a name can have a `%`, so this can be undone, and no two parts become one folder.
+//! As in Ollama, a part is its own folder name, except on Windows: a colon would begin a stream of a file, trailing dots are
+//! dropped, and names such as `con` and `nul.x` are devices. There such a character is written as `%` and two hex digits. No part
+//! can contain a `%`, so the encoding is reversible and two parts never get the same folder.
 
 use std::borrow::Cow;
 
-/// Names that are devices on Windows, whatever follows them after a dot.
+/// Device names on Windows, with any extension.
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
-/// The same with one digit after them.
+/// Device names that end in a digit.
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
-/// The folder of a part on this system.
+/// Returns the folder name of a part on this system.
 pub(crate) fn folder(part: &str) -> Cow<'_, str> {
     if cfg!(windows) { encode(part) } else { part.into() }
 }
 
-/// The part whose folder is called so on this system; `None` when there is none.
+/// Returns the part of a folder name on this system, or `None` if the name is not the encoding of a part.
 pub(crate) fn part(folder: &str) -> Option<Cow<'_, str>> {
     if cfg!(windows) { decode(folder) } else { Some(folder.into()) }
 }
 
 fn encode(part: &str) -> Cow<'_, str> {
     let last = part.len().saturating_sub(1);
-    let hides = |(at, letter): (usize, char)| match letter {
+    let is_escaped = |(at, letter): (usize, char)| match letter {
         ':' => true,
         '.' => at == last,
         _ => at == 0 && is_device(part),
     };
-    if !part.char_indices().any(hides) {
+    if !part.char_indices().any(is_escaped) {
         return part.into();
     }
-    let encoded = part.char_indices().map(|(at, letter)| match hides((at, letter)) {
+    let encoded = part.char_indices().map(|(at, letter)| match is_escaped((at, letter)) {
         true => format!("%{:02X}", u32::from(letter)),
         false => letter.to_string(),
     });
@@ -46,7 +46,7 @@ fn decode(folder: &str) -> Option<Cow<'_, str>> {
         part.to_mut().push(char::from(letter));
         part.to_mut().push_str(piece.get(2..)?);
     }
-    // Anything else that reads the same would be a second folder of the same part.
+    // Only the canonical encoding is accepted: otherwise one part could have two folders.
     (encode(&part) == folder).then_some(part)
 }
 
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_that_windows_can_have() {
+    fn folder_names_are_valid_on_windows() {
         check("llama3.2", "llama3.2");
         check("localhost:5000", "localhost%3A5000");
         check("x.", "x%2E");
@@ -83,13 +83,13 @@ mod tests {
     }
 
     #[test]
-    fn every_part_has_one_folder() {
+    fn every_part_has_exactly_one_folder() {
         for folder in ["con", "x.", "a:b", "%41bc", "%2e", "x%", "x%4", "x%zz", "a%2Eb", "x%3a", "%63on%"] {
             let part = decode(folder);
-            assert!(part.is_none(), "{folder:?} was read as {part:?}");
+            assert!(part.is_none(), "{folder:?} was decoded as {part:?}");
         }
-        for part in cairn_testkit::hostile::ODD_BUT_ALLOWED.iter().flat_map(|name| name.split('/')) {
-            assert_eq!(decode(&encode(part)).as_deref(), Some(part), "{part:?} comes back");
+        for part in cairn_testkit::hostile::UNUSUAL_VALID_NAMES.iter().flat_map(|name| name.split('/')) {
+            assert_eq!(decode(&encode(part)).as_deref(), Some(part), "{part:?} is decoded again");
         }
     }
 }

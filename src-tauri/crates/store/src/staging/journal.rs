@@ -1,7 +1,7 @@
-//! The journal of a partial: which of its bytes are on the disk.
+//! Journal of a partial file: the ranges of it that are durable.
 //!
-//! A record is written after the bytes it speaks of were synced, and is synced itself, so that whatever it says is true
-//! after a power cut. Bytes without a record are fetched again. All numbers are little-endian:
+//! A record is written and synced after its bytes were synced, so records are valid after a power cut. Bytes without a record are
+//! downloaded again. All numbers are little-endian:
 //!
 //! ```text
 //! 0     8  "CAIRNJRN"
@@ -16,14 +16,14 @@
 //!          then zeros, which are no record
 //! ```
 //!
-//! The first record that does not check ends the journal: it was torn, or never written. Opening a journal writes it anew,
-//! with ranges that touch joined into one. Zeros are laid down ahead of the records, since a record inside of a file
-//! takes a disk one step and one that makes the file longer takes it several.
+//! The first record with a wrong check ends the journal: it was torn or never written. Opening a journal rewrites it, with adjacent
+//! ranges merged. Zeros are written ahead of the records, because overwriting bytes takes the disk one step, but growing the file
+//! takes several.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use cairn_disk::{Disk, Mode, Partial};
+use cairn_disk::{Disk, Mode, PartialFile};
 
 use super::{Ranges, StagingError};
 use crate::Digest;
@@ -32,47 +32,47 @@ const MAGIC: &[u8; 8] = b"CAIRNJRN";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 60;
 const RECORD_BYTES: usize = 24;
-/// Zeros that are laid down at a time.
+/// Size of the zeros that are written ahead.
 const AHEAD_BYTES: usize = 170 * RECORD_BYTES;
 
-/// An open journal.
+/// Open journal.
 pub(super) struct Journal {
-    file: Box<dyn Partial>,
+    file: Box<dyn PartialFile>,
     header: [u8; HEADER_BYTES],
     records: u64,
     len_bytes: u64,
 }
 
-/// What a journal says.
+/// Contents of a journal.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Journalled {
+pub(super) struct JournalContents {
     pub(super) size_bytes: u64,
-    pub(super) held: Ranges,
+    pub(super) durable: Ranges,
 }
 
 impl Journal {
-    /// Writes a journal that says what is in `held`, in place of the one that may be there.
-    pub(super) fn begin(
+    /// Creates or replaces a journal with the ranges `durable`.
+    pub(super) fn create(
         disk: &dyn Disk,
         path: &Path,
         digest: &Digest,
         size_bytes: u64,
-        held: &Ranges,
+        durable: &Ranges,
     ) -> Result<Self, StagingError> {
         let header = header(digest, size_bytes);
         let mut bytes = header.to_vec();
         let mut records = 0;
-        for range in held.iter() {
+        for range in durable.iter() {
             bytes.extend(record(&header, records, range));
             records += 1;
         }
         bytes.resize(bytes.len() + AHEAD_BYTES, 0);
         disk.write_atomic(path, &bytes, Mode::Shared)?;
-        let file = disk.partial(path, Mode::Shared)?;
+        let file = disk.open_partial(path, Mode::Shared)?;
         Ok(Self { file, header, records, len_bytes: bytes.len() as u64 })
     }
 
-    /// Adds what is on the disk by now. When this returns, the records are too.
+    /// Appends durable ranges. On return the records are durable too.
     pub(super) fn add(&mut self, ranges: &Ranges) -> Result<(), StagingError> {
         let mut bytes = Vec::new();
         let mut records = self.records;
@@ -93,8 +93,8 @@ impl Journal {
     }
 }
 
-/// Reads a journal. `None` where there is none of this digest, or its beginning is damaged: it then says nothing.
-pub(super) fn read(disk: &dyn Disk, path: &Path, digest: &Digest) -> Result<Option<Journalled>, StagingError> {
+/// Reads a journal. Returns `None` if there is none for this digest or its header is damaged.
+pub(super) fn read(disk: &dyn Disk, path: &Path, digest: &Digest) -> Result<Option<JournalContents>, StagingError> {
     match disk.read(path) {
         Ok(bytes) => {
             parse(&bytes, digest).map_err(|version| StagingError::Newer { path: PathBuf::from(path), version })
@@ -104,8 +104,8 @@ pub(super) fn read(disk: &dyn Disk, path: &Path, digest: &Digest) -> Result<Opti
     }
 }
 
-/// `Err` is the version of a journal that a newer program wrote.
-fn parse(bytes: &[u8], digest: &Digest) -> Result<Option<Journalled>, u32> {
+/// Parses a journal. `Err` contains the version of a journal that a newer program wrote.
+fn parse(bytes: &[u8], digest: &Digest) -> Result<Option<JournalContents>, u32> {
     let Some((head, records)) = bytes.split_at_checked(HEADER_BYTES) else { return Ok(None) };
     let Some((b"CAIRNJRN", rest)) = head.split_first_chunk::<8>() else { return Ok(None) };
     let Some((version, _)) = rest.split_first_chunk::<4>() else { return Ok(None) };
@@ -117,16 +117,16 @@ fn parse(bytes: &[u8], digest: &Digest) -> Result<Option<Journalled>, u32> {
     if *head != header(digest, size_bytes) {
         return Ok(None);
     }
-    let mut held = Ranges::new();
+    let mut durable = Ranges::new();
     for (index, bytes) in records.chunks_exact(RECORD_BYTES).enumerate() {
         let range = number(bytes, 0)..number(bytes, 8);
-        let sound = range.start < range.end && range.end <= size_bytes;
-        if !sound || *bytes != record(head, index as u64, &range) {
+        let is_valid = range.start < range.end && range.end <= size_bytes;
+        if !is_valid || *bytes != record(head, index as u64, &range) {
             break;
         }
-        held.insert(range);
+        durable.insert(range);
     }
-    Ok(Some(Journalled { size_bytes, held }))
+    Ok(Some(JournalContents { size_bytes, durable }))
 }
 
 fn header(digest: &Digest, size_bytes: u64) -> [u8; HEADER_BYTES] {
@@ -153,12 +153,12 @@ fn check(parts: &[&[u8]]) -> [u8; 8] {
 }
 
 fn number(bytes: &[u8], at: usize) -> u64 {
-    let found = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
-    found.map_or(0, u64::from_le_bytes)
+    let bytes = bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok());
+    bytes.map_or(0, u64::from_le_bytes)
 }
 
 #[cfg(test)]
-#[expect(clippy::single_range_in_vec_init, reason = "one range is what is meant")]
+#[expect(clippy::single_range_in_vec_init, reason = "a single range is intended")]
 mod tests {
     use cairn_disk::RealDisk;
     use proptest::prelude::*;
@@ -175,38 +175,39 @@ mod tests {
     fn written(folder: &Path) -> Vec<u8> {
         let path = folder.join("journal");
         let before = Ranges::from_iter([0..10]);
-        let mut journal = Journal::begin(&RealDisk, &path, &digest(), SIZE, &before).expect("it can be begun");
-        journal.add(&Ranges::from_iter([20..30, 40..50])).expect("it can be added to");
-        journal.add(&Ranges::from_iter([10..20])).expect("it can be added to");
-        RealDisk.read(&path).expect("it is there")
+        let mut journal = Journal::create(&RealDisk, &path, &digest(), SIZE, &before).expect("journal is created");
+        journal.add(&Ranges::from_iter([20..30, 40..50])).expect("records are added");
+        journal.add(&Ranges::from_iter([10..20])).expect("records are added");
+        RealDisk.read(&path).expect("journal exists")
     }
 
     fn held(bytes: &[u8]) -> Vec<Range<u64>> {
-        let journalled = parse(bytes, &digest()).expect("it is of this version").expect("its header is sound");
-        assert_eq!(journalled.size_bytes, SIZE, "the size is kept");
-        journalled.held.iter().cloned().collect()
+        let contents = parse(bytes, &digest()).expect("supported version").expect("valid header");
+        assert_eq!(contents.size_bytes, SIZE, "size of the blob");
+        contents.durable.iter().cloned().collect()
     }
 
     #[test]
-    fn says_what_was_added() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        assert_eq!(held(&written(folder.path())), [0..30, 40..50], "what touches is one");
+    fn journal_merges_adjacent_ranges() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        assert_eq!(held(&written(folder.path())), [0..30, 40..50], "adjacent ranges are merged");
     }
 
     #[test]
-    fn grows_beyond_what_was_laid_down() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn journal_grows_beyond_the_zeros_ahead() {
+        let folder = tempfile::tempdir().expect("temporary folder");
         let path = folder.path().join("journal");
-        let mut journal = Journal::begin(&RealDisk, &path, &digest(), SIZE, &Ranges::new()).expect("it can be begun");
+        let mut journal =
+            Journal::create(&RealDisk, &path, &digest(), SIZE, &Ranges::new()).expect("journal is created");
         for at in 0..400 {
-            journal.add(&Ranges::from_iter([2 * at..2 * at + 1])).expect("it can be added to");
+            journal.add(&Ranges::from_iter([2 * at..2 * at + 1])).expect("records are added");
         }
-        assert_eq!(held(&RealDisk.read(&path).expect("it is there")).len(), 400, "each record is there");
+        assert_eq!(held(&RealDisk.read(&path).expect("journal exists")).len(), 400, "all records are read");
     }
 
     #[test]
-    fn a_torn_tail_loses_only_what_was_torn() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn torn_tail_loses_only_torn_records() {
+        let folder = tempfile::tempdir().expect("temporary folder");
         let bytes = written(folder.path());
         let expected: [&[Range<u64>]; 5] =
             [&[], &[0..10], &[0..10, 20..30], &[0..10, 20..30, 40..50], &[0..30, 40..50]];
@@ -215,30 +216,30 @@ mod tests {
             assert_eq!(held(&bytes[..length]), expected[whole], "{length} bytes");
         }
         for length in 0..HEADER_BYTES {
-            assert_eq!(parse(&bytes[..length], &digest()), Ok(None), "{length} bytes are no header");
+            assert_eq!(parse(&bytes[..length], &digest()), Ok(None), "{length} bytes are not a header");
         }
     }
 
     #[test]
-    fn refuses_newer_ones_and_passes_over_foreign_ones() {
-        let folder = tempfile::tempdir().expect("a temporary folder");
+    fn newer_journals_are_rejected_and_foreign_ones_ignored() {
+        let folder = tempfile::tempdir().expect("temporary folder");
         let mut bytes = written(folder.path());
-        assert_eq!(parse(&bytes, &Digest::of(b"another blob")), Ok(None), "it is of another blob");
+        assert_eq!(parse(&bytes, &Digest::of(b"another blob")), Ok(None), "journal of another blob");
         bytes[8] = 2;
         assert_eq!(parse(&bytes, &digest()), Err(2), "a newer program wrote it");
     }
 
     proptest! {
-        /// Whatever becomes of a journal, it never claims bytes that it did not.
+        /// A damaged journal never contains ranges that were not recorded.
         #[test]
         fn damage_never_adds_bytes(at in 0_usize..200, flip in 1_u8..) {
-            let folder = tempfile::tempdir().expect("a temporary folder");
+            let folder = tempfile::tempdir().expect("temporary folder");
             let mut bytes = written(folder.path());
             bytes[at] ^= flip;
-            if let Ok(Some(journalled)) = parse(&bytes, &digest()) {
-                for range in journalled.held.iter() {
-                    let known = [0..30_u64, 40..50];
-                    prop_assert!(known.iter().any(|k| k.start <= range.start && range.end <= k.end), "{:?}", range);
+            if let Ok(Some(contents)) = parse(&bytes, &digest()) {
+                for range in contents.durable.iter() {
+                    let recorded = [0..30_u64, 40..50];
+                    prop_assert!(recorded.iter().any(|r| r.start <= range.start && range.end <= r.end), "{:?}", range);
                 }
             }
         }

@@ -1,85 +1,85 @@
-//! Which bytes of a blob are there: ranges that are sorted, not empty, and neither overlap nor touch.
+//! Set of byte ranges: sorted, not empty, neither overlapping nor adjacent.
 
 use std::ops::Range;
 
-/// A set of bytes, by their places.
+/// Set of byte offsets, stored as ranges.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ranges {
-    /// Sorted by start; between two lies at least one byte that is not in the set.
+    /// Sorted by start, with a gap of at least one byte between neighbours.
     sorted: Vec<Range<u64>>,
 }
 
 impl Ranges {
-    /// No bytes.
+    /// Returns an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds bytes, which may be in the set already. An empty range adds nothing.
+    /// Adds a range, which may overlap the set. An empty range adds nothing.
     pub fn insert(&mut self, range: Range<u64>) {
         if range.start >= range.end {
             return;
         }
-        // Those that end before the new one starts stay; those that touch it are swallowed.
-        let first = self.sorted.partition_point(|known| known.end < range.start);
-        let after = self.sorted.partition_point(|known| known.start <= range.end);
+        // Ranges that overlap or touch the new one are merged into it.
+        let first = self.sorted.partition_point(|existing| existing.end < range.start);
+        let after = self.sorted.partition_point(|existing| existing.start <= range.end);
         let mut joined = range;
-        for known in self.sorted.get(first..after).unwrap_or_default() {
-            joined.start = joined.start.min(known.start);
-            joined.end = joined.end.max(known.end);
+        for existing in self.sorted.get(first..after).unwrap_or_default() {
+            joined.start = joined.start.min(existing.start);
+            joined.end = joined.end.max(existing.end);
         }
         self.sorted.splice(first..after.max(first), [joined]);
     }
 
-    /// Takes out everything from `len_bytes` on.
+    /// Removes all bytes from the offset `len_bytes` on.
     pub fn clip(&mut self, len_bytes: u64) {
-        self.sorted.retain(|known| known.start < len_bytes);
+        self.sorted.retain(|range| range.start < len_bytes);
         if let Some(last) = self.sorted.last_mut() {
             last.end = last.end.min(len_bytes);
         }
     }
 
-    /// How many bytes are in the set.
+    /// Returns the number of bytes in the set.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
-        self.sorted.iter().map(|known| known.end - known.start).sum()
+        self.sorted.iter().map(|range| range.end - range.start).sum()
     }
 
-    /// How many bytes from the very first on are in it without a gap.
+    /// Returns the length of the range that starts at offset 0, or 0.
     #[must_use]
     pub fn prefix_bytes(&self) -> u64 {
-        self.sorted.first().filter(|known| known.start == 0).map_or(0, |known| known.end)
+        self.sorted.first().filter(|range| range.start == 0).map_or(0, |range| range.end)
     }
 
-    /// The first bytes from `from` on, and below `end`, that are not in the set.
+    /// Returns the first gap in `from..end`.
     #[must_use]
     pub fn first_gap(&self, from: u64, end: u64) -> Option<Range<u64>> {
-        let next = self.sorted.partition_point(|known| known.end <= from);
+        let next = self.sorted.partition_point(|range| range.end <= from);
         let mut rest = self.sorted.get(next..).unwrap_or_default().iter();
         let mut start = from;
         let mut following = rest.next();
-        if let Some(known) = following.filter(|known| known.start <= start) {
-            start = known.end;
+        if let Some(range) = following.filter(|range| range.start <= start) {
+            start = range.end;
             following = rest.next();
         }
-        let end = following.map_or(end, |known| known.start.min(end));
+        let end = following.map_or(end, |range| range.start.min(end));
         (start < end).then_some(start..end)
     }
 
-    /// Whether none of these bytes are in it.
+    /// Returns whether the set contains no byte of the range.
     #[must_use]
     pub fn is_disjoint(&self, range: &Range<u64>) -> bool {
-        let next = self.sorted.partition_point(|known| known.end <= range.start);
-        range.is_empty() || self.sorted.get(next).is_none_or(|known| known.start >= range.end)
+        let next = self.sorted.partition_point(|existing| existing.end <= range.start);
+        range.is_empty() || self.sorted.get(next).is_none_or(|existing| existing.start >= range.end)
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges in order.
     pub fn iter(&self) -> impl Iterator<Item = &Range<u64>> {
         self.sorted.iter()
     }
 
-    /// Whether there are none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sorted.is_empty()
@@ -107,9 +107,9 @@ mod tests {
     }
 
     proptest! {
-        /// The set against one flag for each byte.
+        /// Compares the set with one flag per byte.
         #[test]
-        fn agrees_with_one_flag_for_each_byte(pairs in prop::collection::vec((0..END, 0..12_u64), 0..12), from in 0..END) {
+        fn ranges_agree_with_one_flag_per_byte(pairs in prop::collection::vec((0..END, 0..12_u64), 0..12), from in 0..END) {
             let ranges: Vec<_> = pairs.into_iter().map(|(start, length)| start..(start + length).min(END)).collect();
             let set: Ranges = ranges.iter().cloned().collect();
             let flags = bits(&ranges);

@@ -1,32 +1,31 @@
-//! A second name for a model: the same manifest, byte for byte, so that both names have one identity.
+//! Copies of models: the same manifest bytes under a second name, so that both names have one identity.
 //!
-//! Within a library nothing else is needed. From another library the contents come along, each checked against its digest
-//! on the way: what was damaged there is not spread.
+//! A copy from another library imports the blobs too. Each is verified, so that damaged blobs do not spread.
 
-use super::{LibraryWriter, Way, WriteError};
+use super::{ImportMethod, LibraryWriter, WriteError};
 use crate::{Library, LibraryError, Manifest, ModelRef, Progress, StoredModel};
 
-/// A model that has got another name.
+/// Copied model.
 #[derive(Debug, Clone)]
 pub struct CopiedModel {
     /// The model under its new name.
     pub model: StoredModel,
-    /// Bytes that were written for it: none within a library, or where contents were shared.
+    /// Bytes that were copied: 0 within a library or with reflinks.
     pub copied_bytes: u64,
 }
 
 impl LibraryWriter<'_> {
-    /// Gives the model `from` of the library `origin`, which may be this one, the name `to` here. A model that has the name
-    /// gives way. `watch` is told how far each of the contents has come, and says whether to go on.
+    /// Copies the model `from` of the library `origin`, which may be this one, to the name `to` and replaces an existing model.
+    /// `on_progress` gets the progress of each blob and returns whether to continue.
     ///
     /// # Errors
-    /// When the model is gone, contents of it are missing or damaged, there is no room, or the disk refuses.
+    /// If the model is gone, its blobs are missing or damaged, or there is no space; or on disk errors.
     pub fn copy(
         &self,
         origin: &Library,
         from: &ModelRef,
         to: &ModelRef,
-        watch: &mut dyn FnMut(Progress) -> bool,
+        on_progress: &mut dyn FnMut(Progress) -> bool,
     ) -> Result<CopiedModel, WriteError> {
         let bytes = origin.manifest_bytes(from)?;
         let manifest = Manifest::parse(&bytes).map_err(|reason| LibraryError::Manifest {
@@ -38,20 +37,20 @@ impl LibraryWriter<'_> {
             if self.library.blob(layer).is_ok() {
                 continue;
             }
-            let brought = self.bring(&origin.blob(layer)?, false, watch)?;
-            if brought.layer.digest != layer.digest {
-                if brought.way != Way::Present {
-                    self.forget(&brought.layer);
+            let imported = self.import_file(&origin.blob(layer)?, false, on_progress)?;
+            if imported.layer.digest != layer.digest {
+                if imported.method != ImportMethod::Present {
+                    self.remove_unreferenced(&imported.layer);
                 }
                 let reason =
-                    format!("of {} is damaged: its digest is {}", origin.root().display(), brought.layer.digest);
+                    format!("of {} is damaged: its digest is {}", origin.root().display(), imported.layer.digest);
                 return Err(LibraryError::Blob { digest: layer.digest, reason }.into());
             }
-            if matches!(brought.way, Way::Copied { .. }) {
+            if matches!(imported.method, ImportMethod::Copied { .. }) {
                 copied_bytes += layer.size_bytes;
             }
         }
-        let _turn = self.turn()?;
+        let _lock = self.lock()?;
         for layer in manifest.layers.iter().chain(&manifest.config) {
             self.library.blob(layer)?;
         }
@@ -77,8 +76,8 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// A model of two texts, one of them the same everywhere. The manifest is one that no program of ours would write.
-    fn model(library: &Library, path: &str, text: &str) -> Vec<u8> {
+    /// Creates a model of two texts, one of them the same in all models. Cairn would never format a manifest like this one.
+    fn create_model(library: &Library, path: &str, text: &str) -> Vec<u8> {
         let mut layers = Vec::new();
         for (kind, text) in [("model", text), ("license", "shared")] {
             let digest = Digest::of(text.as_bytes());
@@ -98,51 +97,51 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_has_the_manifest_and_the_identity_of_the_original() {
+    fn copy_has_the_manifest_and_identity_of_the_original() {
         let folder = tempfile::tempdir().unwrap();
         let own = library(folder.path());
-        let bytes = model(&own, "registry.ollama.ai/library/A/latest", "one");
-        model(&own, "registry.ollama.ai/library/b/latest", "two");
+        let bytes = create_model(&own, "registry.ollama.ai/library/A/latest", "one");
+        create_model(&own, "registry.ollama.ai/library/b/latest", "two");
         let writer = LibraryWriter::open(&own, &RealDisk).unwrap();
         let copy = |from: &str, to: &str| writer.copy(&own, &name(from), &name(to), &mut |_| true).unwrap();
         let copied = copy("a", "Me/New:v1");
         assert_eq!(
             (copied.model.name.to_string(), copied.copied_bytes),
             ("Me/New:v1".to_owned(), 0),
-            "by its new name"
+            "new name, nothing copied"
         );
-        assert_eq!(copied.model.manifest.digest, Digest::of(&bytes), "one identity");
-        assert_eq!(own.manifest_bytes(&name("me/new:v1")).unwrap(), bytes, "byte for byte");
-        assert_eq!(copy("a", "B").model.name.to_string(), "b:latest", "a name that is there keeps its spelling");
+        assert_eq!(copied.model.manifest.digest, Digest::of(&bytes), "same identity");
+        assert_eq!(own.manifest_bytes(&name("me/new:v1")).unwrap(), bytes, "same bytes");
+        assert_eq!(copy("a", "B").model.name.to_string(), "b:latest", "an existing name keeps its spelling");
         let blob = |text: &str| own.blob_path(&Digest::of(text.as_bytes())).exists();
-        assert!(blob("one") && blob("shared") && !blob("two"), "what nobody has any more goes");
-        assert_eq!(copy("a", "a").model.name.to_string(), "A:latest", "onto itself changes nothing");
+        assert!(blob("one") && blob("shared") && !blob("two"), "only unreferenced blobs are removed");
+        assert_eq!(copy("a", "a").model.name.to_string(), "A:latest", "a copy onto itself changes nothing");
         assert_eq!(own.list().unwrap().models.len(), 3, "three names");
-        let error = writer.copy(&own, &name("nobody"), &name("x"), &mut |_| true);
-        assert!(error.is_err(), "there is no such model");
+        let error = writer.copy(&own, &name("missing"), &name("x"), &mut |_| true);
+        assert!(error.is_err(), "no such model");
     }
 
     #[test]
-    fn a_copy_from_another_library_brings_sound_contents_only() {
+    fn copy_from_another_library_imports_only_valid_blobs() {
         let folder = tempfile::tempdir().unwrap();
         let (own, far) = (library(&folder.path().join("own")), library(&folder.path().join("far")));
-        let bytes = model(&far, "hf.co/me/a/Q8_0", "weights");
+        let bytes = create_model(&far, "hf.co/me/a/Q8_0", "weights");
         let writer = LibraryWriter::open(&own, &RealDisk).unwrap();
         let copy = |to: &str| writer.copy(&far, &name("hf.co/me/a:Q8_0"), &name(to), &mut |_| true);
         let copied = copy("a").unwrap();
         for layer in &copied.model.manifest.layers {
-            assert!(own.blob(layer).is_ok(), "all contents came along");
+            assert!(own.blob(layer).is_ok(), "all blobs are imported");
         }
-        assert_eq!(own.manifest_bytes(&name("a")).unwrap(), bytes, "and the manifest");
-        assert_eq!(copy("b").unwrap().copied_bytes, 0, "once is enough");
+        assert_eq!(own.manifest_bytes(&name("a")).unwrap(), bytes, "same manifest");
+        assert_eq!(copy("b").unwrap().copied_bytes, 0, "existing blobs are not copied again");
         for model in ["a", "b"] {
             writer.delete(&name(model)).unwrap();
         }
         fs::write(far.blob_path(&Digest::of(b"weights")), "WEIGHTS").unwrap();
-        let error = copy("a").expect_err("one is damaged").to_string();
+        let error = copy("a").expect_err("a blob is damaged").to_string();
         assert!(error.contains("is damaged"), "{error}");
-        assert_eq!(fs::read_dir(own.blobs()).unwrap().count(), 0, "nothing of it stays");
-        assert!(writer.copy(&far, &name("hf.co/me/a:Q8_0"), &name("a"), &mut |_| false).is_err(), "interrupted");
-        assert!(own.list().unwrap().models.is_empty(), "no model came to be");
+        assert_eq!(fs::read_dir(own.blobs()).unwrap().count(), 0, "no blob remains");
+        assert!(writer.copy(&far, &name("hf.co/me/a:Q8_0"), &name("a"), &mut |_| false).is_err(), "cancelled");
+        assert!(own.list().unwrap().models.is_empty(), "no model was saved");
     }
 }

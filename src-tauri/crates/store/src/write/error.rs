@@ -1,4 +1,4 @@
-//! Why something was not written to a library.
+//! Errors of writes to a library.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,28 +7,28 @@ use cairn_disk::{DiskError, LockError};
 
 use crate::{Digest, LibraryError};
 
-/// Why something was not written to a library.
+/// Error of a write to a library.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
-    /// There is a model of that name, and it is another one.
+    /// Another model has the name.
     #[error("there is another model named {name}; give a different name, or --force to put this one in its place")]
     NameTaken {
-        /// The name, as it is spelled there.
+        /// The name, spelled as on disk.
         name: String,
     },
-    /// The file to bring in cannot be read.
+    /// The source file cannot be read.
     #[error("could not read {}: {source}", path.display())]
     Source {
-        /// Which file.
+        /// The source file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The file changed while it was read, so that its digest is that of neither.
+    /// The source file changed while it was read, so that its digest is unknown.
     #[error("{} was written to while it was read; try again once it is whole", .0.display())]
     SourceChanged(PathBuf),
-    /// There is no room for a copy.
+    /// There is no space for a copy.
     #[error(
         "a copy needs {}, and {} has {} free{}",
         size(*.need_bytes),
@@ -37,35 +37,35 @@ pub enum WriteError {
         reserve(*.reserve_bytes)
     )]
     NoSpace {
-        /// Bytes of the file.
+        /// Size of the copy.
         need_bytes: u64,
-        /// Bytes that are free.
+        /// Free bytes of the disk.
         free_bytes: u64,
-        /// Bytes that are to stay free.
+        /// Bytes that must stay free.
         reserve_bytes: u64,
-        /// Where.
+        /// Folder of the copy.
         folder: PathBuf,
     },
-    /// A text is longer than any that is read again.
-    #[error("a text of {} is too long for a model: {} at most ({kind})", size(*.size_bytes), size(*.most_bytes))]
+    /// A text layer is longer than Cairn reads.
+    #[error("a text of {} is too long for a model: {} at most ({kind})", size(*.size_bytes), size(*.max_bytes))]
     LongText {
-        /// What it is for.
+        /// Media type of the layer.
         kind: String,
-        /// Bytes of it.
+        /// Size of the text.
         size_bytes: u64,
-        /// Bytes that are read at most.
-        most_bytes: u64,
+        /// Maximum size.
+        max_bytes: u64,
     },
-    /// A hard link cannot lead from one file system to another.
+    /// A hard link cannot span two file systems.
     #[error(
         "{} and the store {} are on two file systems, which no hard link can span; without --link the file is copied",
         path.display(),
         store.display()
     )]
-    TwoFileSystems {
-        /// The file.
+    CrossDeviceLink {
+        /// The source file.
         path: PathBuf,
-        /// The folder of contents.
+        /// The folder of blobs.
         store: PathBuf,
     },
     /// The file could not be made read-only, which a hard link needs.
@@ -74,68 +74,68 @@ pub enum WriteError {
          --link the file is copied",
         path.display()
     )]
-    StaysWritable {
-        /// The file.
+    SourceStaysWritable {
+        /// The source file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A link is no file, and what it leads to is somebody's.
+    /// The file to move is a symbolic link.
     #[error("{} is a link to {}; name that file to move it, or use --copy", path.display(), target.display())]
-    MovedLink {
+    MoveSymlink {
         /// The link.
         path: PathBuf,
-        /// Where it leads to.
+        /// Its target.
         target: PathBuf,
     },
-    /// Somebody protected the file.
-    #[error("{} is write-protected, so it is not taken away; take the protection off, or use --copy", .0.display())]
-    MovedProtected(PathBuf),
-    /// The folder lets nobody take a file out of it.
-    #[error("nothing can be taken out of {} ({source}); use --copy", folder.display())]
-    MovedFromClosed {
-        /// The folder of the file.
+    /// The file to move is write-protected.
+    #[error("{} is write-protected and cannot be moved; make it writable, or use --copy", .0.display())]
+    MoveReadOnly(PathBuf),
+    /// The folder of the file to move does not allow removals.
+    #[error("cannot move files out of {} ({source}); use --copy", folder.display())]
+    MoveFolderReadOnly {
+        /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// A manifest cannot be read, so nobody knows which contents are in use.
+    /// A manifest cannot be read, so its references are unknown.
     #[error(
-        "nothing was removed: {} is no readable manifest ({reason}), so nobody knows which files it needs; remove it, or \
+        "nothing was removed: cannot read the manifest {} ({reason}), so the files that it needs are unknown; remove it, or \
          pull its model again",
         path.display()
     )]
-    UnreadManifest {
-        /// Which file.
+    UnreadableManifest {
+        /// The manifest.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
-    /// Contents that were sent are not what they were said to be.
-    #[error("digest mismatch, expected \"{named}\", got \"{found}\"")]
-    OtherContents {
-        /// The digest that they were sent under.
-        named: Digest,
-        /// The digest that they have.
+    /// A received blob has another digest than announced.
+    #[error("digest mismatch, expected \"{expected}\", got \"{found}\"")]
+    DigestMismatch {
+        /// Digest that the client announced.
+        expected: Digest,
+        /// Digest of the bytes.
         found: Digest,
     },
-    /// Whoever asked for it has gone.
+    /// The progress callback cancelled the operation.
     #[error("interrupted")]
     Cancelled,
-    /// What is there cannot be read.
+    /// The library cannot be read.
     #[error(transparent)]
     Library(#[from] LibraryError),
-    /// The disk refused.
+    /// Disk error.
     #[error(transparent)]
     Disk(#[from] DiskError),
-    /// No turn at writing.
+    /// The library's lock cannot be acquired.
     #[error(transparent)]
     Lock(#[from] LockError),
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes.
 fn size(bytes: u64) -> String {
     match bytes {
         0..10_000_000 => format!("{bytes} bytes"),
@@ -144,7 +144,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-/// What stays free, for people.
+/// Formats the reserve.
 fn reserve(bytes: u64) -> String {
     match bytes {
         0 => String::new(),

@@ -1,9 +1,9 @@
-//! Files that nobody needs: contents that no manifest names, and what is left of downloads by other programs.
+//! Garbage collection: blobs that no manifest references, and remains of other programs' downloads.
 //!
-//! The rules are Ollama's (its start does the same): nothing goes while a manifest cannot be read, because nobody knows
-//! what it names; and nothing goes that is younger than an hour, because a program that shares the library may be about
-//! to name it. Ours are stricter in one thing: downloads that broke off can be resumed, so they go only when asked for.
-//! Our own are in `.cairn`, which nothing here touches.
+//! The rules are those of Ollama's start-up. Nothing is removed while a manifest cannot be read, because its references are
+//! unknown. Nothing younger than an hour is removed, because a program that shares the library may be about to reference it.
+//! Unlike Ollama, interrupted downloads are removed only on request, because they can be resumed. Cairn's own downloads are in
+//! `.cairn`, which this module never touches.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,137 +13,140 @@ use super::{LibraryWriter, WriteError, freed_bytes};
 use crate::references::References;
 use crate::{Digest, Library};
 
-/// Files are left alone for this long.
-const AGE: Duration = Duration::from_secs(3600);
+/// Minimum age of removed files.
+const MIN_AGE: Duration = Duration::from_secs(3600);
 
-/// What is to be done about files that nobody needs.
+/// Options of a garbage collection.
 #[derive(Debug, Clone, Copy)]
-pub struct Garbage {
-    /// The time.
+pub struct GcOptions {
+    /// Current time.
     pub now: SystemTime,
-    /// Only tell.
+    /// Report only, remove nothing.
     pub dry_run: bool,
-    /// Remove what is left of downloads too.
+    /// Remove interrupted downloads too.
     pub partials: bool,
 }
 
-/// What was done, or would be.
+/// Result of a garbage collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Collected {
-    /// Files that were removed, or would be.
-    pub removed: Vec<Leftover>,
-    /// Files that nobody needs and that stay all the same: they are young, or they are left of a download.
-    pub kept: Vec<Leftover>,
+pub struct GcReport {
+    /// Files that were removed, or would be without `dry_run`.
+    pub removed: Vec<GarbageFile>,
+    /// Garbage that stays, because it is recent or an interrupted download.
+    pub kept: Vec<GarbageFile>,
 }
 
-/// A file that nobody needs.
+/// Garbage file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Leftover {
-    /// Where it is.
+pub struct GarbageFile {
+    /// Path of the file.
     pub path: PathBuf,
-    /// Bytes of it on the disk. A file that has another name elsewhere counts nothing: its bytes stay.
+    /// Bytes that removing it frees: 0 if the file has another hard link.
     pub size_bytes: u64,
-    /// What it is.
-    pub kind: LeftoverKind,
-    /// Whether somebody may be about to use it.
-    pub young: bool,
+    /// Kind of garbage.
+    pub kind: GarbageKind,
+    /// Less than an hour old: another program may be about to reference it.
+    pub is_recent: bool,
 }
 
-/// Kinds of files that nobody needs.
+/// Kind of a garbage file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftoverKind {
-    /// Contents that no manifest names, or a manifest that was never finished.
+pub enum GarbageKind {
+    /// Blob that no manifest references, or an unfinished manifest.
     Unreferenced,
-    /// A download that broke off, or what belongs to one, as Ollama leaves them.
+    /// Part of an interrupted download.
     Partial,
 }
 
 impl LibraryWriter<'_> {
-    /// Removes files that nobody needs, and empty folders among the manifests.
+    /// Removes garbage files and empty folders of manifests.
     ///
     /// # Errors
-    /// [`WriteError::UnreadManifest`], or when the disk refuses; what was removed before that was nobody's.
-    pub fn collect_garbage(&self, garbage: Garbage) -> Result<Collected, WriteError> {
-        let _turn = self.turn()?;
+    /// [`WriteError::UnreadableManifest`] or a disk error. Files that were removed before the error were garbage.
+    pub fn collect_garbage(&self, options: GcOptions) -> Result<GcReport, WriteError> {
+        let _lock = self.lock()?;
         let references = References::of(self.library);
-        if let Some(unread) = references.unread.first().or(references.damaged.first()) {
-            return Err(WriteError::UnreadManifest { path: unread.path.clone(), reason: unread.reason.clone() });
+        if let Some(unreadable) = references.unreadable.first().or(references.damaged.first()) {
+            return Err(WriteError::UnreadableManifest {
+                path: unreadable.path.clone(),
+                reason: unreadable.reason.clone(),
+            });
         }
-        let mut collected = Collected::default();
-        for leftover in leftovers(self.library, &references, garbage.now)? {
-            let digest = leftover.path.file_name().and_then(|name| name.to_str()?.parse().ok());
-            if digest.is_some_and(|digest: Digest| self.kept.contains(&digest)) {
+        let mut report = GcReport::default();
+        for file in garbage_files(self.library, &references, options.now)? {
+            let digest = file.path.file_name().and_then(|name| name.to_str()?.parse().ok());
+            if digest.is_some_and(|digest: Digest| self.pinned.contains(&digest)) {
                 continue;
             }
-            if leftover.young || (leftover.kind == LeftoverKind::Partial && !garbage.partials) {
-                collected.kept.push(leftover);
+            if file.is_recent || (file.kind == GarbageKind::Partial && !options.partials) {
+                report.kept.push(file);
                 continue;
             }
-            if !garbage.dry_run {
-                self.remove_file(&leftover.path)?;
+            if !options.dry_run {
+                self.remove_file(&file.path)?;
             }
-            collected.removed.push(leftover);
+            report.removed.push(file);
         }
-        if !garbage.dry_run {
+        if !options.dry_run {
             remove_empty_folders(&self.library.manifests());
         }
-        Ok(collected)
+        Ok(report)
     }
 }
 
-/// Files among the contents that no manifest names, and manifests that were never finished, in the order of their names. Files that are neither contents nor left
-/// of a download are somebody's, and are not among them.
-pub(crate) fn leftovers(
+/// Returns the unreferenced blobs, parts of downloads and unfinished manifests, sorted by path. Other files among the blobs are not
+/// garbage.
+pub(crate) fn garbage_files(
     library: &Library,
     references: &References,
     now: SystemTime,
-) -> Result<Vec<Leftover>, WriteError> {
-    let unread = |source| WriteError::Source { path: library.blobs(), source };
-    let mut leftovers = Vec::new();
+) -> Result<Vec<GarbageFile>, WriteError> {
+    let source_error = |source| WriteError::Source { path: library.blobs(), source };
+    let mut files = Vec::new();
     let entries = match fs::read_dir(library.blobs()) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(leftovers),
-        Err(error) => return Err(unread(error)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(files),
+        Err(error) => return Err(source_error(error)),
     };
     for entry in entries {
-        let entry = entry.map_err(unread)?;
+        let entry = entry.map_err(source_error)?;
         let (name, path) = (entry.file_name(), entry.path());
         let Some(kind) = name.to_str().and_then(|name| kind(name, references)) else { continue };
-        // It may be gone already: Ollama renames and removes without asking for a turn.
-        let Ok(found) = entry.metadata() else { continue };
-        if found.is_file() {
-            leftovers.push(leftover(path, &found, kind, now));
+        // The file may be gone already: Ollama renames and removes files without the lock.
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_file() {
+            files.push(garbage_file(path, &metadata, kind, now));
         }
     }
-    for path in &references.drafts {
-        if let Ok(found) = fs::metadata(path) {
-            leftovers.push(leftover(path.clone(), &found, LeftoverKind::Unreferenced, now));
+    for path in &references.temp_files {
+        if let Ok(metadata) = fs::metadata(path) {
+            files.push(garbage_file(path.clone(), &metadata, GarbageKind::Unreferenced, now));
         }
     }
-    leftovers.sort_by(|a, b| a.path.cmp(&b.path));
-    Ok(leftovers)
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    Ok(files)
 }
 
-fn leftover(path: PathBuf, found: &fs::Metadata, kind: LeftoverKind, now: SystemTime) -> Leftover {
-    let age = found.modified().ok().and_then(|modified| now.duration_since(modified).ok());
-    let young = age.is_none_or(|age| age < AGE);
-    Leftover { path, size_bytes: freed_bytes(found).min(on_disk(found)), kind, young }
+fn garbage_file(path: PathBuf, metadata: &fs::Metadata, kind: GarbageKind, now: SystemTime) -> GarbageFile {
+    let age = metadata.modified().ok().and_then(|modified| now.duration_since(modified).ok());
+    let is_recent = age.is_none_or(|age| age < MIN_AGE);
+    GarbageFile { path, size_bytes: freed_bytes(metadata).min(on_disk(metadata)), kind, is_recent }
 }
 
-/// What a file among the contents is, when nobody needs it.
-fn kind(name: &str, references: &References) -> Option<LeftoverKind> {
+/// Returns the kind of a file among the blobs if it is garbage.
+fn kind(name: &str, references: &References) -> Option<GarbageKind> {
     if let Ok(digest) = name.parse::<Digest>() {
-        return (!references.names(&digest)).then_some(LeftoverKind::Unreferenced);
+        return (!references.contains(&digest)).then_some(GarbageKind::Unreferenced);
     }
-    // `-partial`, `-partial-7` and `.tmp` after a digest, or a number in its place while a new layer is hashed.
-    name.starts_with("sha256").then_some(LeftoverKind::Partial)
+    // A digest with `-partial`, `-partial-7` or `.tmp`, or a number instead of the digest while Ollama hashes a new layer.
+    name.starts_with("sha256").then_some(GarbageKind::Partial)
 }
 
-/// Bytes of a file's place on the disk, where it has holes fewer than its length.
+/// Returns the allocated bytes of a file, but at most its length: fewer if it has holes.
 pub(crate) fn on_disk(file: &fs::Metadata) -> u64 {
     #[cfg(unix)]
     {
-        // POSIX leaves the unit to the system; all that Rust knows count in 512 bytes.
+        // POSIX leaves the unit of blocks open. It is 512 bytes on all systems that Rust supports.
         file.len().min(std::os::unix::fs::MetadataExt::blocks(file).saturating_mul(512))
     }
     #[cfg(not(unix))]
@@ -152,7 +155,7 @@ pub(crate) fn on_disk(file: &fs::Metadata) -> u64 {
     }
 }
 
-/// Removes the folders in `folder` that hold nothing but empty folders; a folder that holds anything cannot be removed.
+/// Removes all empty folders below `folder`. The removal of a folder that is not empty fails.
 fn remove_empty_folders(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

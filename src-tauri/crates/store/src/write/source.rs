@@ -1,4 +1,4 @@
-//! A file of somebody's that is read, and may be made read-only or go: what tells whether it is still the same.
+//! The user's file that is imported, and detection of changes to it.
 
 use std::fs::{self, File, Metadata};
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use super::WriteError;
 
-/// A file that is read, and what tells whether it changed meanwhile.
+/// Open source file, with the length and time that it had when it was opened.
 pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) file: File,
@@ -16,22 +16,22 @@ pub(super) struct Source {
 
 impl Source {
     pub(super) fn open(path: PathBuf) -> Result<Self, WriteError> {
-        let unread = |source| WriteError::Source { path: path.clone(), source };
-        let file = File::open(&path).map_err(unread)?;
-        let metadata = file.metadata().map_err(unread)?;
+        let source_error = |source| WriteError::Source { path: path.clone(), source };
+        let file = File::open(&path).map_err(source_error)?;
+        let metadata = file.metadata().map_err(source_error)?;
         let stamp = stamp(&metadata);
         Ok(Self { path, file, metadata, stamp })
     }
 
-    /// Its length when it was opened.
+    /// Returns the length that the file had when it was opened.
     pub(super) fn size_bytes(&self) -> u64 {
         self.stamp.0
     }
 
-    /// Fails when it has changed since it was opened.
-    pub(super) fn check(&self) -> Result<(), WriteError> {
+    /// Fails if the file has changed since it was opened.
+    pub(super) fn check_unchanged(&self) -> Result<(), WriteError> {
         match self.file.metadata() {
-            Ok(now) if stamp(&now) == self.stamp => Ok(()),
+            Ok(metadata) if stamp(&metadata) == self.stamp => Ok(()),
             _ => Err(WriteError::SourceChanged(self.path.clone())),
         }
     }
@@ -43,10 +43,10 @@ fn stamp(metadata: &Metadata) -> (u64, Option<SystemTime>) {
 
 pub(super) fn set_permissions(source: &Source, permissions: fs::Permissions) -> Result<(), WriteError> {
     fs::set_permissions(&source.path, permissions)
-        .map_err(|error| WriteError::StaysWritable { path: source.path.clone(), source: error })
+        .map_err(|error| WriteError::SourceStaysWritable { path: source.path.clone(), source: error })
 }
 
-/// A file that was made read-only, and becomes what it was unless it is to stay so.
+/// Guard of a file that was made read-only. Dropping it restores the permissions.
 pub(super) struct ReadOnly<'a> {
     source: &'a Source,
     changed: bool,
@@ -64,8 +64,8 @@ impl<'a> ReadOnly<'a> {
         Ok(Self { source, changed })
     }
 
-    /// Leaves the file read-only, and says whether it was not so before.
-    pub(super) fn stays(mut self) -> bool {
+    /// Leaves the file read-only. Returns whether it was writable before.
+    pub(super) fn keep(mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 }
@@ -73,7 +73,7 @@ impl<'a> ReadOnly<'a> {
 impl Drop for ReadOnly<'_> {
     fn drop(&mut self) {
         if self.changed {
-            // The error that led here is the one to report.
+            // The caller reports the error that led here.
             let _ = fs::set_permissions(&self.source.path, self.source.metadata.permissions());
         }
     }

@@ -1,6 +1,6 @@
-//! What is checked about mixtures of experts: that routes were made before they are followed, and fit what follows them.
+//! Checks of mixtures of experts: routes are computed before the ops that use them, and fit these ops.
 
-use super::{Plans, require};
+use super::{PlanCheck, require};
 use crate::plan::{Buffer, BufferId, Op, Projection};
 use crate::weight::Weight;
 
@@ -38,7 +38,7 @@ fn writes(op: &Op, id: BufferId) -> bool {
     }
 }
 
-impl Plans<'_> {
+impl PlanCheck<'_> {
     /// Checks [`Op::Route`].
     pub(super) fn route(&self, logits: BufferId, used: usize, scale: f32, out: BufferId) -> Result<(), String> {
         let Buffer { rows, width: experts } = self.buffer(logits)?;

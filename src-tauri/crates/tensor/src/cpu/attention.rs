@@ -11,76 +11,17 @@ use std::ops::Range;
 
 use cairn_kernels::{AttendSpan, PAGE_POSITIONS, SPAN_POSITIONS, Softmax};
 
+use super::blocks::{Block, TASKS_PER_THREAD};
 use super::pool::Section;
 use super::schedule::part;
 use super::step::{Scratch, Step};
-use crate::batch::Row;
-use crate::plan::{BufferId, Op, Plan, StateId, StateKind};
+use crate::plan::{BufferId, Op};
+use crate::state::{StateId, StateKind};
 use crate::team::Worker;
 use crate::weight::WeightId;
 
-/// Queries that a task should have: what it reads of a page is then used often enough.
-const QUERIES: usize = 64;
-/// Tasks per thread below which spans are split over threads.
-const TASKS_PER_THREAD: usize = 2;
-/// Spans of a full block for which there is memory before they are merged; a block of one row has room for more.
-const SPANS: usize = 8;
 /// Pages of a span.
 const SPAN_PAGES: usize = SPAN_POSITIONS / PAGE_POSITIONS;
-
-/// Consecutive rows of one sequence.
-#[derive(Clone, Debug)]
-pub(super) struct Block {
-    /// Their sequence.
-    pub(super) seq: u32,
-    /// Rows of the batch.
-    pub(super) rows: Range<usize>,
-    /// Slot of the first row, the lowest.
-    slot: u32,
-    /// The greatest `until`.
-    until: u32,
-}
-
-impl Block {
-    /// A block of one row.
-    pub(super) fn new(index: usize, row: &Row) -> Self {
-        Self { seq: row.seq, rows: index..index + 1, slot: row.slot, until: row.until }
-    }
-
-    /// Takes the next row in.
-    pub(super) fn extend(&mut self, row: &Row) {
-        self.rows.end += 1;
-        self.until = self.until.max(row.until);
-    }
-}
-
-/// Attention ops of a plan: their state's head width and the query heads of a group.
-fn heads(plan: &Plan) -> impl Iterator<Item = (usize, usize)> {
-    plan.ops.iter().filter_map(|op| match op {
-        Op::Attention { state, heads, .. } => {
-            let state = plan.states[state.0 as usize];
-            Some((state.head_dim, heads / state.kv_heads))
-        }
-        _ => None,
-    })
-}
-
-/// Batch rows that make a block.
-pub(super) fn block_rows(plan: &Plan) -> usize {
-    let smallest = heads(plan).map(|(_, group)| group).min().unwrap_or(1);
-    (QUERIES / smallest).max(1)
-}
-
-/// Elements of the softmax state of a block: maxima, sums and values.
-pub(super) fn block_elements(plan: &Plan, block_rows: usize) -> usize {
-    heads(plan).map(|(head_dim, group)| block_rows * group * (head_dim + 2)).max().unwrap_or(0)
-}
-
-/// Elements of memory for spans that wait to be merged.
-pub(super) fn partial_elements(plan: &Plan, block_rows: usize, threads: usize) -> usize {
-    // A thread alone never splits a task.
-    if threads == 1 { 0 } else { TASKS_PER_THREAD * threads * (SPANS + 1) * block_elements(plan, block_rows) }
-}
 
 /// One attention op.
 struct Attention {
@@ -136,7 +77,7 @@ impl Step<'_> {
         let (kv_heads, head_dim, softcap) = (shape.kv_heads, shape.head_dim, softcap.unwrap_or(0.0));
         let group = heads / kv_heads;
         let op = Attention { state, q, out, kv_heads, group, head_dim, window, scale, softcap, sinks };
-        let blocks = &self.prepared.asks.blocks;
+        let blocks = &self.prepared.batch_layout.blocks;
         let tasks = blocks.len() * kv_heads;
         let spans = blocks.iter().map(|block| op.spans(block).len()).max().unwrap_or(0);
         // Decided by the batch alone, so alike on all threads, which must all come to the barriers of a split.
@@ -147,11 +88,11 @@ impl Step<'_> {
         }
     }
 
-    /// Takes tasks as they come, each from its first span to its last.
+    /// Takes tasks dynamically, each from its first span to its last.
     fn whole_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, phase: usize, op: &Attention) {
-        let blocks = &self.prepared.asks.blocks;
+        let blocks = &self.prepared.batch_layout.blocks;
         while let Some(task) = self.prepared.take(phase, blocks.len() * op.kv_heads) {
-            // The last rows of a prompt see most: whoever takes such a task last would keep the others waiting.
+            // The last rows of a prompt see most positions. Such a task goes first: taken last, it would delay all threads.
             let (block, kv_head) = (&blocks[blocks.len() - 1 - task / op.kv_heads], task % op.kv_heads);
             let queries = block.rows.len() * op.group;
             let elements = queries * (op.head_dim + 2);
@@ -170,7 +111,7 @@ impl Step<'_> {
 
     /// Splits the spans of few tasks over all threads, as many spans at a time as there is memory for.
     fn split_tasks(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, spans: usize) {
-        let (blocks, partials) = (&self.prepared.asks.blocks, &self.prepared.partials);
+        let (blocks, partials) = (&self.prepared.batch_layout.blocks, &self.prepared.partials);
         let tasks = blocks.len() * op.kv_heads;
         let most_rows = blocks.iter().map(|block| block.rows.len()).max().unwrap_or(0);
         let slot_len = most_rows * op.group * (op.head_dim + 2);
@@ -232,7 +173,7 @@ impl Step<'_> {
         }
     }
 
-    /// Gathers a task's queries and what each of them sees.
+    /// Gathers a task's queries and the positions that each of them sees.
     fn load(&self, worker: &Worker<'_>, scratch: &mut Scratch, op: &Attention, block: &Block, kv_head: usize) {
         let (columns, group) = (op.columns(kv_head), op.group);
         for (nth, index) in block.rows.clone().enumerate() {

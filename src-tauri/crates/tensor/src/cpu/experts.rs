@@ -9,85 +9,12 @@ use std::ops::Range;
 
 use cairn_kernels::{Columns, Format};
 
-use super::product::{GROUP, STRIP};
-use super::row_bytes;
-use super::schedule::grouped_part;
+use super::expert_groups::ExpertScratch;
+use super::schedule::{GROUP, STRIP, grouped_part};
 use super::step::{Scratch, Step};
-use crate::plan::{BufferId, Gating, Op, Plan};
+use crate::plan::{BufferId, Gating, Op};
 use crate::team::Worker;
 use crate::weight::Weight;
-
-/// A thread's own memory for experts.
-#[derive(Debug, Default)]
-pub(super) struct ExpertScratch {
-    /// A router's softmax, `[experts]`.
-    shares: Vec<f32>,
-    /// Who has chosen which expert.
-    groups: Groups,
-    /// The columns that meet one expert.
-    gathered: Vec<u8>,
-    /// One expert's bias.
-    bias: Vec<f32>,
-}
-
-/// Choices by expert.
-#[derive(Debug, Default)]
-struct Groups {
-    /// By expert: where its choices end, and those of the next one begin.
-    ends: Vec<usize>,
-    /// Row and slot of each choice; of one expert in the order of rows.
-    choices: Vec<(usize, usize)>,
-}
-
-impl ExpertScratch {
-    /// Makes room for a plan and batches of `rows` rows.
-    pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize) {
-        fn grow<T: Copy + Default>(memory: &mut Vec<T>, len: usize) {
-            memory.resize(len.max(memory.len()), T::default());
-        }
-        for op in &plan.ops {
-            if let Op::Route { logits, .. } = op {
-                grow(&mut self.shares, plan.buffers[logits.0 as usize].width);
-            }
-            let Op::MatMulId { routes, experts, projections, .. } = op else { continue };
-            let used = plan.buffers[routes.0 as usize].width / 2;
-            grow(&mut self.groups.ends, *experts);
-            grow(&mut self.groups.choices, rows * used);
-            for projection in projections {
-                let weight = &weights[projection.weight.0 as usize];
-                grow(&mut self.gathered, rows * Format::of(weight.dtype).column_bytes(weight.cols));
-                grow(&mut self.bias, weight.rows / experts);
-            }
-        }
-    }
-}
-
-impl Groups {
-    /// Groups the routes `[rows, 2 * used]` of a batch.
-    fn read(&mut self, routes: &[f32], used: usize, experts: usize) {
-        let ends = &mut self.ends[..experts];
-        let ids = |row: usize| routes[row * 2 * used..][..used].iter().map(|id| *id as usize);
-        let rows = routes.len() / (2 * used);
-        ends.fill(0);
-        (0..rows).flat_map(ids).for_each(|id| ends[id] += 1);
-        let mut start = 0;
-        for end in ends.iter_mut() {
-            start += std::mem::replace(end, start);
-        }
-        for row in 0..rows {
-            for (slot, id) in ids(row).enumerate() {
-                self.choices[ends[id]] = (row, slot);
-                ends[id] += 1;
-            }
-        }
-    }
-
-    /// The choices of an expert.
-    fn of(&self, expert: usize) -> &[(usize, usize)] {
-        let start = if expert == 0 { 0 } else { self.ends[expert - 1] };
-        &self.choices[start..self.ends[expert]]
-    }
-}
 
 /// The largest logits and their indices, in descending order, ties to the lower index. Not-a-number comes first, so that it
 /// reaches the weights instead of vanishing.
@@ -156,7 +83,7 @@ impl Step<'_> {
                 }
                 let bias = projection.bias.map(|bias| {
                     let (bias, width) = (&self.weights[bias.0 as usize], weight.rows / experts);
-                    (self.variant.decode_row)(bias.dtype, row_bytes(bias, expert..expert + 1), &mut own.bias[..width]);
+                    (self.variant.decode_row)(bias.dtype, bias.row_bytes(expert..expert + 1), &mut own.bias[..width]);
                     &own.bias[..width]
                 });
                 let choices = own.groups.of(expert);
@@ -252,21 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_logits_are_chosen_in_their_order() {
+    fn route_chooses_the_largest_logits_in_order() {
         check(&[1.0, 3.0, 2.0, 4.0], &[(3, 4.0), (1, 3.0)]);
         check(&[4.0, 3.0, 2.0, 1.0], &[(0, 4.0), (1, 3.0), (2, 2.0)]);
         check(&[1.0, 2.0], &[(1, 2.0), (0, 1.0)]);
         check(&[5.0, 7.0, 7.0, 5.0, 7.0], &[(1, 7.0), (2, 7.0), (4, 7.0), (0, 5.0)]);
         check(&[-0.0, 0.0, -1.0], &[(0, -0.0), (1, 0.0)]);
         check(&[1.0, f32::NAN, 2.0, 3.0], &[(1, f32::NAN), (3, 3.0)]);
-    }
-
-    #[test]
-    fn choices_are_grouped_by_expert() {
-        let mut groups = Groups { ends: vec![9; 4], choices: vec![(9, 9); 8] };
-        let routes = [[2.0, 0.0, 0.5, 0.5], [0.0, 3.0, 0.5, 0.5], [2.0, 3.0, 0.5, 0.5]];
-        groups.read(routes.as_flattened(), 2, 4);
-        let found: Vec<&[(usize, usize)]> = (0..4).map(|expert| groups.of(expert)).collect();
-        assert_eq!(found, [&[(0, 1), (1, 0)][..], &[], &[(0, 0), (2, 0)], &[(1, 1), (2, 1)]], "by expert, then by row");
     }
 }

@@ -7,11 +7,11 @@ use std::ops::Range;
 
 use crate::backend::BackendError;
 use crate::page::{Kv, PAGE_TOKENS, PageId, PageLayout};
-use crate::plan::StateId;
+use crate::state::StateId;
 use crate::team::Worker;
-use crate::team::share::{Read, Refused, Shared, Write};
+use crate::team::share::{OutOfMemory, Read, Shared, Write};
 
-/// Bytes that are asked of the system at once, unless one page is larger.
+/// Bytes that are allocated at once, unless one page is larger.
 const SLAB_BYTES: usize = 16 << 20;
 
 /// Pages of one layout.
@@ -32,7 +32,7 @@ impl Pool {
         Self { layout, pages_per_slab, slabs: Vec::new(), pages: 0, threads }
     }
 
-    /// Where things lie in a page.
+    /// Layout of a page.
     pub(super) fn layout(&self) -> &PageLayout {
         &self.layout
     }
@@ -46,7 +46,7 @@ impl Pool {
     pub(super) fn grow(&mut self, pages: usize) -> Result<(), BackendError> {
         while self.slabs.len() * self.pages_per_slab < pages {
             let slab = Shared::zeroed(self.pages_per_slab, self.layout.page_bytes, self.threads);
-            let refused = |Refused(need_bytes)| BackendError::Memory { what: "pages", need_bytes };
+            let refused = |OutOfMemory(need_bytes)| BackendError::Memory { what: "pages", need_bytes };
             self.slabs.push(slab.map_err(refused)?);
         }
         self.pages = self.pages.max(pages);
@@ -68,7 +68,7 @@ impl Pool {
             let start = section - sections[0] + head * head_bytes;
             start..start + head_bytes
         });
-        // One claim from the head's keys to its values costs less than two, and nobody writes between them.
+        // One claim from the head's keys to its values costs less than two, and no thread writes between them.
         let whole = first + sections[0] + k.start..first + sections[0] + v.end;
         let offset = k.start;
         let part = self.slabs[slab].read(worker, whole);

@@ -1,30 +1,24 @@
 //! Matrix products: activations are converted once per op, weight rows are split over the threads.
 //!
 //! In decode, where there is one column, a thread goes through its weight rows once and writes its part of the output. In
-//! prefill it takes a strip of rows at a time, so that what is unpacked from it stays in its cache, multiplies it with all
+//! prefill it takes a strip of rows at a time, so that the unpacked weights stay in its cache, multiplies it with all
 //! columns into memory of its own and copies that out: the results of neighbouring strips share the rows of the output.
 
 use std::ops::Range;
 
 use cairn_kernels::{Columns, Format, MatMul, Scratch as ProductScratch};
 
-use super::row_bytes;
-use super::schedule::grouped_part;
+use super::schedule::{GROUP, STRIP, grouped_part};
 use super::step::{Scratch, Step};
 use crate::plan::Projection;
 use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::Weight;
 
-/// Weight rows between which work is cut are multiples of this.
-pub(super) const GROUP: usize = 16;
-/// Weight rows multiplied at once with several columns.
-pub(super) const STRIP: usize = 64;
-
 impl Step<'_> {
     /// Where columns of a format are.
     pub(super) fn columns(&self, format: Format) -> &Shared<u8> {
-        let of = |(known, _): &&(Format, Shared<u8>)| *known == format;
+        let of = |(has, _): &&(Format, Shared<u8>)| *has == format;
         &self.prepared.columns.iter().find(of).expect("prepare made columns for every format of the plan").1
     }
 
@@ -59,7 +53,7 @@ impl Step<'_> {
         (self.variant.matmul)(MatMul {
             dtype: weight.dtype,
             k: weight.cols,
-            weights: row_bytes(weight, rows),
+            weights: weight.row_bytes(rows),
             rows: count,
             columns,
             out,

@@ -12,16 +12,21 @@ use cairn_kernels::Format;
 use crate::plan::{BufferId, Op, Plan, Rows};
 use crate::weight::Weight;
 
+/// Weight rows between which work is cut are multiples of this.
+pub(super) const GROUP: usize = 16;
+/// Weight rows multiplied at once with several columns.
+pub(super) const STRIP: usize = 64;
+
 /// A part of a plan without a barrier inside, except where its own work has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Phase {
     /// Whether the team meets before it.
     pub(super) barrier: bool,
-    /// What is done.
+    /// The phase's work.
     pub(super) work: Work,
 }
 
-/// What a phase does.
+/// Work of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Sines and cosines of a rotation for all rows.
@@ -187,7 +192,8 @@ pub(super) fn grouped_part(count: usize, group: usize, threads: usize, index: us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Projection, State, StateKind};
+    use crate::plan::Projection;
+    use crate::state::{State, StateKind};
     use crate::weight::{Bytes, WeightId};
     use cairn_gguf::DType;
 
@@ -215,25 +221,25 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_stay_on_a_thread_need_no_barrier() {
+    fn ops_on_rows_of_one_thread_need_no_barrier() {
         let store = Op::StoreKv { state: crate::StateId(0), k: BufferId(1), v: BufferId(2) };
         check(vec![norm(0, 1), norm(1, 1), Op::Add { x: BufferId(2), y: BufferId(1) }, store], &[false; 4]);
     }
 
     #[test]
-    fn a_product_meets_before_it_reads_the_columns_and_before_they_change() {
+    fn product_has_barriers_before_it_reads_columns_and_before_they_change() {
         check(vec![norm(0, 1), product(1, 2), product(2, 3)], &[false, false, true, true, true]);
         check(vec![product(0, 1), product(0, 2)], &[false, true, true, true]);
     }
 
     #[test]
-    fn rows_of_the_batch_and_rows_of_logits_are_split_apart() {
+    fn batch_rows_and_logit_rows_are_separated_by_a_barrier() {
         let gather = Op::Gather { x: BufferId(0), out: BufferId(4) };
         check(vec![norm(0, 0), gather, norm(4, 4)], &[false, true, true]);
     }
 
     #[test]
-    fn attention_meets_the_store_before_it_and_the_next_store_meets_attention() {
+    fn attention_has_a_barrier_to_the_store_before_and_after_it() {
         let store = Op::StoreKv { state: crate::StateId(0), k: BufferId(1), v: BufferId(2) };
         let (q, out, state) = (BufferId(0), BufferId(3), crate::StateId(0));
         let attention = Op::Attention { state, q, heads: 1, scale: 1.0, softcap: None, sinks: None, out };
@@ -241,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_cover_everything_once() {
+    fn parts_cover_all_items_once() {
         for (count, group, threads) in [(0, 16, 3), (1, 16, 2), (100, 16, 3), (512, 64, 5), (7, 1, 7), (5, 1, 8)] {
             let parts: Vec<usize> = (0..threads).flat_map(|index| grouped_part(count, group, threads, index)).collect();
             assert_eq!(parts, (0..count).collect::<Vec<_>>(), "{count} in groups of {group} over {threads}");

@@ -1,23 +1,23 @@
-//! Which kernel variants a processor can run, and the one that a setting asks for.
+//! The kernel variants that a processor can run, and the one that a setting requests.
 
 use cairn_hardware::Features;
 use cairn_kernels::Variant;
 
-/// Why a variant that was asked for by name is not used.
+/// Reason why a variant that was requested by name is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VariantError {
     /// No variant has this name.
-    #[error("there is no kernel variant {name}; this program has {known}")]
+    #[error("there is no kernel variant {name}; this program has {available}")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// All names, best first.
-        known: String,
+        available: String,
     },
     /// The processor lacks instructions that the variant uses.
-    #[error("this processor lacks what the kernel variant {name} uses; it can run {usable}")]
+    #[error("this processor lacks instructions of the kernel variant {name}; it can run {usable}")]
     Unusable {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// Names that can be run, best first.
         usable: String,
@@ -40,8 +40,8 @@ pub fn variants(features: &Features, forced: Option<&str>) -> Result<Vec<&'stati
     if cairn_kernels::by_name(&name).is_some() {
         return Err(VariantError::Unusable { name, usable: names(&usable) });
     }
-    let known: Vec<&'static Variant> = cairn_kernels::all().iter().collect();
-    Err(VariantError::Unknown { name, known: names(&known) })
+    let available: Vec<&'static Variant> = cairn_kernels::all().iter().collect();
+    Err(VariantError::Unknown { name, available: names(&available) })
 }
 
 #[cfg(test)]
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_processor_runs_scalar_and_refuses_the_rest_by_name() {
+    fn processor_without_features_runs_only_the_scalar_variant() {
         let bare = Features::default();
         check(&bare, None, "scalar");
         check(&bare, Some("scalar"), "scalar");

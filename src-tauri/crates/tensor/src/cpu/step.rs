@@ -1,17 +1,17 @@
 //! One run of a plan on one thread, and the ops that work row by row.
 
-use std::sync::{Mutex, PoisonError};
-
 use cairn_kernels::{AttendScratch, Scratch as ProductScratch, Variant};
+use parking_lot::Mutex;
 
-use super::attention;
-use super::experts::ExpertScratch;
+use super::blocks;
+use super::expert_groups::ExpertScratch;
 use super::pool::{Pool, Slot};
-use super::schedule::{Work, part};
-use super::{Prepared, product, row_bytes};
+use super::prepared::PreparedPlan;
+use super::schedule::{self, Work, part};
 use crate::batch::{Batch, Input};
 use crate::page::Kv;
-use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows, State, StateId};
+use crate::plan::{BufferId, Op, Plan, Rope, RopeStyle, Rows};
+use crate::state::{State, StateId};
 use crate::team::Worker;
 use crate::team::share::Shared;
 use crate::weight::{Weight, WeightId};
@@ -22,7 +22,7 @@ pub(super) struct Step<'a> {
     pub(super) variant: &'static Variant,
     pub(super) weights: &'a [Weight],
     pub(super) vectors: &'a [Vec<f32>],
-    pub(super) prepared: &'a Prepared,
+    pub(super) prepared: &'a PreparedPlan,
     pub(super) pool: &'a Pool,
     pub(super) batch: &'a Batch,
 }
@@ -55,8 +55,12 @@ impl Scratch {
     pub(super) fn fit(&mut self, plan: &Plan, weights: &[Weight], rows: usize, block_rows: usize) {
         self.experts.fit(plan, weights, rows);
         let grow = |memory: &mut Vec<f32>, len: usize| memory.resize(len.max(memory.len()), 0.0);
-        grow(&mut self.tile, rows * product::STRIP);
-        let elements = attention::block_elements(plan, block_rows);
+        grow(&mut self.tile, rows * schedule::STRIP);
+        // Threads take attention tasks dynamically, so each may get the largest one at any time.
+        for (head_dim, group) in blocks::heads(plan) {
+            self.attend.reserve(block_rows * group, head_dim);
+        }
+        let elements = blocks::block_elements(plan, block_rows);
         grow(&mut self.q, elements);
         grow(&mut self.total, elements);
         grow(&mut self.span, elements);
@@ -69,7 +73,7 @@ impl Scratch {
 impl Step<'_> {
     /// Walks the phases.
     pub(super) fn thread(&self, worker: &Worker<'_>, scratch: &Mutex<Scratch>) {
-        let scratch = &mut *scratch.lock().unwrap_or_else(PoisonError::into_inner);
+        let scratch = &mut *scratch.lock();
         for (index, phase) in self.prepared.phases.iter().enumerate() {
             if phase.barrier {
                 worker.barrier();
@@ -118,7 +122,7 @@ impl Step<'_> {
             }
             Op::Gather { x, out } => {
                 for row in self.own_rows(worker, *out) {
-                    let from = self.buffer(*x).read(worker, self.row(*x, self.prepared.asks.wanted[row]));
+                    let from = self.buffer(*x).read(worker, self.row(*x, self.prepared.batch_layout.logit_rows[row]));
                     self.buffer(*out).write(worker, self.row(*out, row)).copy_from_slice(&from);
                 }
             }
@@ -137,7 +141,7 @@ impl Step<'_> {
     pub(super) fn rows(&self, id: BufferId) -> usize {
         match self.prepared.plan.buffers[id.0 as usize].rows {
             Rows::Batch => self.batch.rows.len(),
-            Rows::Logits => self.prepared.asks.wanted.len(),
+            Rows::Logits => self.prepared.batch_layout.logit_rows.len(),
         }
     }
 
@@ -179,7 +183,7 @@ impl Step<'_> {
             match self.batch.rows[row].input {
                 Input::Token(token) => {
                     let token = token as usize;
-                    (self.variant.decode_row)(table.dtype, row_bytes(table, token..token + 1), &mut out);
+                    (self.variant.decode_row)(table.dtype, table.row_bytes(token..token + 1), &mut out);
                 }
                 Input::Embedding(at) => out.copy_from_slice(&self.batch.embeddings[at as usize * width..][..width]),
             }

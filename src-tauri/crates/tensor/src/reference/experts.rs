@@ -1,8 +1,6 @@
 //! Mixtures of experts, in f64 (Shazeer et al., arXiv 1701.06538, section 2).
 
-use super::{Step, arithmetic};
-use crate::plan::{BufferId, Gating, Projection};
-use crate::weight::Weight;
+use crate::plan::Gating;
 
 /// The experts of one row and their weights, `[2 * used]`.
 pub(super) fn route(logits: &[f32], used: usize, gating: Gating, scale: f32) -> Vec<f32> {
@@ -28,34 +26,6 @@ pub(super) fn combine(x: &[f32], routes: &[f32]) -> Vec<f32> {
     let width = x.len() / used;
     let weighted = |slot: usize, element: usize| f64::from(routes[used + slot]) * f64::from(x[slot * width + element]);
     (0..width).map(|element| (0..used).map(|slot| weighted(slot, element)).sum::<f64>() as f32).collect()
-}
-
-impl Step<'_> {
-    /// Multiplies every row with the experts that it has chosen.
-    pub(super) fn multiply_experts(&mut self, x: BufferId, routes: BufferId, experts: usize, projection: &Projection) {
-        let Weight { rows, cols, .. } = self.weights[projection.weight.0 as usize];
-        let (width, used, parts) = (rows / experts, self.width(routes) / 2, self.width(x) / cols);
-        let (x, routes) = (self.copy(x), self.copy(routes));
-        for expert in 0..experts {
-            let slots: Vec<[usize; 2]> = (0..routes.len() / (2 * used))
-                .flat_map(|row| (0..used).map(move |slot| [row, slot]))
-                .filter(|[row, slot]| routes[row * 2 * used + slot] == expert as f32)
-                .collect();
-            if slots.is_empty() {
-                continue;
-            }
-            let bias = projection.bias.map(|bias| self.weight_row(bias, expert));
-            for element in 0..width {
-                let weight = self.weight_row(projection.weight, expert * width + element);
-                let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[element]));
-                for [row, slot] in &slots {
-                    let column = if parts == 1 { *row } else { row * used + slot };
-                    let sum = arithmetic::dot(&x[column * cols..][..cols], &weight) + bias;
-                    self.buffers[projection.out.0 as usize][(row * used + slot) * width + element] = sum as f32;
-                }
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
-//! Waiting: an event counter that is cheap to advance, and a meeting of a fixed number of threads built on it.
+//! Waiting: an event counter that is cheap to advance, and a barrier built on it.
 //!
 //! A waiter spins for about 4000 pauses (some 60 to 200 microseconds), because the next op of a plan is usually
 //! microseconds away; then it sleeps. It does not yield in between: a thread of low priority that gets the core by a yield
-//! keeps it until the next tick, a few milliseconds later, while one that was sleeping is let in as soon as it wakes. Where
-//! there are fewer cores than threads, it yields a while instead of spinning, so that whoever it waits for gets a core.
+//! keeps it until the next tick, a few milliseconds later, while a sleeping thread gets a core as soon as it wakes. With
+//! fewer cores than threads, it yields a while instead of spinning, so that the other thread gets a core.
+//!
+//! The lock is std's: its condition variable allocates nothing, so a step takes no memory when a thread first sleeps.
 //! Nothing spins unbounded.
 
 use std::hint;
@@ -65,7 +67,7 @@ impl Event {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Counts one up and wakes everybody who waits.
+    /// Counts one up and wakes all waiters.
     pub(super) fn advance(&self) {
         self.count.fetch_add(1, Ordering::SeqCst);
         if self.sleepers.load(Ordering::SeqCst) > 0 {
@@ -76,26 +78,26 @@ impl Event {
     }
 }
 
-/// Where `count` threads meet, again and again.
+/// Reusable barrier of `count` threads.
 #[derive(Debug)]
-pub(super) struct Meeting {
+pub(super) struct Barrier {
     count: usize,
     arrived: AtomicUsize,
     complete: Event,
 }
 
-impl Meeting {
-    /// A meeting of `count` threads.
+impl Barrier {
+    /// A barrier of `count` threads.
     pub(super) fn new(count: usize, spin: bool) -> Self {
         Self { count, arrived: AtomicUsize::new(0), complete: Event::new(spin) }
     }
 
-    /// Threads that meet.
+    /// Threads that the barrier waits for.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Arrives and goes on. Says whether that completed the meeting.
+    /// Arrives without waiting. Returns whether all threads have arrived.
     pub(super) fn arrive(&self) -> bool {
         let last = self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.count;
         if last {
@@ -105,10 +107,10 @@ impl Meeting {
         last
     }
 
-    /// Arrives and waits for the others; false when the meeting was called off instead, which `off` tells.
-    pub(super) fn meet(&self, off: impl Fn() -> bool) -> bool {
+    /// Arrives and waits for the others. False if the wait was aborted; `off` returns whether it was.
+    pub(super) fn wait(&self, off: impl Fn() -> bool) -> bool {
         let seen = self.complete.now();
-        // Looked at after `seen`: calling off sets the flag first and advances the event then, so one of the two shows.
+        // Checked after `seen`: an abort sets the flag first and advances the event then, so one of the two shows.
         if off() {
             return false;
         }
@@ -118,12 +120,12 @@ impl Meeting {
         !off()
     }
 
-    /// Wakes those who wait although the meeting is not complete.
+    /// Wakes all waiters before all threads have arrived.
     pub(super) fn release(&self) {
         self.complete.advance();
     }
 
-    /// Forgets who has arrived at a meeting that was called off. Nobody may be waiting.
+    /// Forgets the arrivals of an aborted wait. No thread may be waiting.
     pub(super) fn reset(&self) {
         self.arrived.store(0, Ordering::Relaxed);
     }

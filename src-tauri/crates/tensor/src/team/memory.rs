@@ -1,4 +1,4 @@
-//! Zeroed memory at a multiple of 64 bytes, that a system short of memory may refuse without ending the program.
+//! Zeroed memory at a multiple of 64 bytes. A failed allocation is an error instead of an abort.
 #![expect(unsafe_code, reason = "std offers no fallible, zeroed, aligned allocation")]
 
 use std::alloc::{self, Layout};
@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 /// Alignment of the first element.
 const ALIGN_BYTES: usize = 64;
-/// Alignment asked of the allocator. Not more, for beyond this std clears the memory by hand instead of taking it
+/// Alignment requested from the allocator. Not more, for beyond this std clears the memory by hand instead of taking it
 /// zeroed, and page by page when touched, from the system.
 const NATURAL_BYTES: usize = 16;
 
@@ -21,9 +21,9 @@ unsafe impl Plain for u8 {}
 // SAFETY: zero bits are 0.0.
 unsafe impl Plain for f32 {}
 
-/// The system refused this many bytes.
+/// An allocation of this many bytes failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) u64);
+pub(crate) struct OutOfMemory(pub(crate) u64);
 
 /// A fixed number of elements, owned.
 pub(super) struct Memory<T> {
@@ -35,19 +35,20 @@ pub(super) struct Memory<T> {
 
 // SAFETY: the memory is owned by this value alone, and its elements may move between threads.
 unsafe impl<T: Plain> Send for Memory<T> {}
-// SAFETY: a shared `Memory` gives out only an address; `share` establishes who may use it when.
+// SAFETY: a shared `Memory` gives out only an address; `share` establishes which thread may use it when.
 unsafe impl<T: Plain> Sync for Memory<T> {}
 
 impl<T: Plain> Memory<T> {
     /// `len` zeros.
-    pub(super) fn zeroed(len: usize) -> Result<Self, Refused> {
-        let wanted = (len as u64).saturating_mul(size_of::<T>() as u64);
-        let bytes = usize::try_from(wanted).ok().and_then(|bytes| bytes.checked_add(ALIGN_BYTES));
-        let layout =
-            bytes.and_then(|bytes| Layout::from_size_align(bytes, NATURAL_BYTES).ok()).ok_or(Refused(wanted))?;
+    pub(super) fn zeroed(len: usize) -> Result<Self, OutOfMemory> {
+        let need_bytes = (len as u64).saturating_mul(size_of::<T>() as u64);
+        let bytes = usize::try_from(need_bytes).ok().and_then(|bytes| bytes.checked_add(ALIGN_BYTES));
+        let layout = bytes
+            .and_then(|bytes| Layout::from_size_align(bytes, NATURAL_BYTES).ok())
+            .ok_or(OutOfMemory(need_bytes))?;
         // SAFETY: the layout's size is at least `ALIGN_BYTES`, so not zero.
         let allocation = unsafe { alloc::alloc_zeroed(layout) };
-        let allocation = NonNull::new(allocation).ok_or(Refused(wanted))?;
+        let allocation = NonNull::new(allocation).ok_or(OutOfMemory(need_bytes))?;
         let offset = allocation.as_ptr().align_offset(ALIGN_BYTES);
         // SAFETY: the offset is below `ALIGN_BYTES`, by which the allocation is longer than the elements.
         let first = unsafe { allocation.byte_add(offset) }.cast();

@@ -19,7 +19,7 @@ use std::thread;
 
 use super::Worker;
 use super::memory::Memory;
-pub(crate) use super::memory::{Plain, Refused};
+pub(crate) use super::memory::{OutOfMemory, Plain};
 
 /// Claims that one thread can hold on one buffer: as many as fill a cache line.
 const CLAIMS: usize = 8;
@@ -48,7 +48,7 @@ struct Line([AtomicU64; CLAIMS]);
 #[derive(Debug)]
 struct Claim<'a> {
     entry: Option<&'a AtomicU64>,
-    /// The entry stands for this thread.
+    /// The entry belongs to this thread.
     here: PhantomData<*const ()>,
 }
 
@@ -83,10 +83,10 @@ pub(crate) struct WriteColumns<'a, T> {
 
 impl<T: Plain> Shared<T> {
     /// `[rows, width]` zeros, aligned to 64 bytes, for teams of up to `threads` threads.
-    pub(crate) fn zeroed(rows: usize, width: usize, threads: usize) -> Result<Self, Refused> {
+    pub(crate) fn zeroed(rows: usize, width: usize, threads: usize) -> Result<Self, OutOfMemory> {
         let len = rows.saturating_mul(width);
         if len >= MAX_ELEMENTS {
-            return Err(Refused((len as u64).saturating_mul(size_of::<T>() as u64)));
+            return Err(OutOfMemory((len as u64).saturating_mul(size_of::<T>() as u64)));
         }
         let claims = (0..=threads).map(|_| Line::default()).collect();
         Ok(Self { memory: Memory::zeroed(len)?, width, claims })
@@ -198,7 +198,7 @@ impl<T> Deref for Write<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the range lies within initialised memory, and its claim keeps everybody else out while `self` lives.
+        // SAFETY: the range lies within initialised memory, and its claim keeps all other threads out while `self` lives.
         unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }
 }
@@ -220,7 +220,7 @@ impl<T> WriteColumns<'_, T> {
         // SAFETY: `write_columns` checked the columns against the width, and the row was checked just now, so this is an
         // element of the matrix or, for no columns, at most one past it.
         let first = unsafe { self.origin.add(row * self.width + self.columns.start) };
-        // SAFETY: the columns of a row lie within initialised memory, their claim keeps everybody else out while `self`
+        // SAFETY: the columns of a row lie within initialised memory, their claim keeps all other threads out while `self`
         // lives, and `&mut self` makes this the only slice from this claim.
         unsafe { std::slice::from_raw_parts_mut(first.as_ptr(), self.columns.len()) }
     }

@@ -38,21 +38,21 @@ fn check(threads: usize, regions: usize, steps: usize) {
 }
 
 #[test]
-fn threads_meet_at_every_barrier() {
+fn barrier_waits_for_all_threads() {
     for threads in 1..=4 {
         check(threads, 50, 20);
     }
 }
 
 #[test]
-fn a_team_starts_many_regions() {
+fn team_runs_many_regions() {
     for threads in 1..=3 {
         check(threads, 2000, 0);
     }
 }
 
 #[test]
-fn a_team_that_sleeps_is_woken() {
+fn sleeping_team_is_woken_by_a_region() {
     let team = team(3);
     let calls = AtomicUsize::new(0);
     for _ in 0..3 {
@@ -71,7 +71,7 @@ fn a_team_that_sleeps_is_woken() {
 }
 
 #[test]
-fn a_panic_reaches_the_caller_and_leaves_the_team_usable() {
+fn panic_reaches_the_caller_and_leaves_the_team_usable() {
     for threads in 1..=4 {
         let team = team(threads);
         for culprit in 0..threads {
@@ -89,7 +89,7 @@ fn a_panic_reaches_the_caller_and_leaves_the_team_usable() {
             let payload = region.expect_err("the panic is handed on");
             let text = payload.downcast_ref::<String>().expect("with its own text");
             assert_eq!(*text, format!("thread {culprit} fails on purpose"), "and not that of a released thread");
-            assert_eq!(passed.load(Ordering::Relaxed), 0, "nobody passes a barrier that one thread did not reach");
+            assert_eq!(passed.load(Ordering::Relaxed), 0, "no thread passes a barrier that another did not reach");
             let after = AtomicUsize::new(0);
             team.run(|worker| {
                 worker.barrier();
@@ -101,7 +101,7 @@ fn a_panic_reaches_the_caller_and_leaves_the_team_usable() {
 }
 
 #[test]
-fn callers_take_turns() {
+fn regions_of_several_callers_run_one_after_another() {
     let team = Arc::new(team(2));
     let inside = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -122,7 +122,7 @@ fn callers_take_turns() {
 }
 
 #[test]
-fn a_pinned_team_runs_or_says_that_it_is_not_pinned() {
+fn pinned_team_runs_or_reports_that_it_is_not_pinned() {
     let pinned = thread::spawn(|| {
         let team = Team::new(2, &[0, 1 << 20]).expect("a core that does not exist is no error");
         let calls = AtomicUsize::new(0);
@@ -138,7 +138,7 @@ fn a_pinned_team_runs_or_says_that_it_is_not_pinned() {
 }
 
 #[test]
-fn disjoint_parts_are_written_together_and_read_behind_a_barrier() {
+fn disjoint_parts_are_written_concurrently_and_read_after_a_barrier() {
     let team = team(3);
     let shared = Shared::<f32>::zeroed(1, 300, 3).expect("1200 bytes can be had");
     team.run(|worker| {
@@ -154,7 +154,7 @@ fn disjoint_parts_are_written_together_and_read_behind_a_barrier() {
 }
 
 #[test]
-fn a_claim_that_meets_another_panics() {
+fn overlapping_claim_panics() {
     let team = team(2);
     for (first, second, writes, refused) in [
         (0..10, 9..20, [true, true], true),
@@ -186,7 +186,7 @@ fn a_claim_that_meets_another_panics() {
 }
 
 #[test]
-fn columns_are_written_together() {
+fn disjoint_columns_are_written_concurrently() {
     let team = team(2);
     let shared = Shared::<f32>::zeroed(3, 4, 2).expect("48 bytes can be had");
     for (split, refused) in [([0..2, 2..4], false), ([0..3, 2..4], true)] {
@@ -207,10 +207,10 @@ fn columns_are_written_together() {
 }
 
 #[test]
-fn memory_is_aligned_zeroed_and_refused_without_an_abort() {
+fn memory_is_aligned_and_zeroed_and_fails_without_an_abort() {
     let mut shared = Shared::<f32>::zeroed(1, 17, 1).expect("68 bytes can be had");
     let elements = shared.all_mut();
-    assert_eq!(elements.as_ptr() as usize % 64, 0, "the first element stands at a cache line");
+    assert_eq!(elements.as_ptr() as usize % 64, 0, "the first element is at a cache line");
     assert!(elements.iter().all(|element| *element == 0.0), "memory comes zeroed");
     let refused = Shared::<f32>::zeroed(2, usize::MAX / 4, 1).err().map(|refused| refused.0);
     assert!(refused > Some(1 << 40), "memory that no system has is refused: {refused:?}");

@@ -61,7 +61,7 @@ fn hashes(variant: &'static Variant) -> [u64; 5] {
 }
 
 #[test]
-fn bits_change_only_with_the_revision() {
+fn result_bits_change_only_with_numerics_rev() {
     let found: Vec<_> = all_variants()
         .into_iter()
         .map(|variant| (variant.name, cpu(variant, 1).caps().numerics_rev, hashes(variant)))

@@ -1,4 +1,4 @@
-//! Random weights, a tiny model's plan, and sequences whose pages lie scattered in the pool.
+//! Random weights, a tiny model's plan, and sequences whose pages are scattered in the pool.
 
 use std::sync::Arc;
 
@@ -140,7 +140,7 @@ pub(crate) fn table(seq: usize, sequences: usize, slots: usize) -> Vec<PageId> {
     (0..pages).rev().map(|page| PageId((page * sequences + seq) as u32)).collect()
 }
 
-/// The token that stands at a slot of a sequence.
+/// The token at a slot of a sequence.
 pub(crate) fn token(seq: usize, slot: usize) -> u32 {
     (Random((seq * 100_003 + slot) as u64).bits() % VOCABULARY as u64) as u32
 }

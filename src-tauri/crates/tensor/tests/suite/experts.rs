@@ -32,7 +32,7 @@ fn routing() {
 }
 
 #[test]
-fn equal_logits_are_ranked_by_index() {
+fn route_ranks_equal_logits_by_index() {
     check("8 of 64 with sixteen different logits", 1e-7, |bench| {
         let table = bench.weight(DType::Q4_0, VOCABULARY, 64, 2.0);
         let [logits, out] = [64, 16].map(|width| bench.plan.buffer(Rows::Batch, width));
@@ -53,7 +53,7 @@ fn products_with_experts() {
                 let x = bench.input(if own { used * 256 } else { 256 });
                 let routes = routes(bench, experts, used);
                 let [other, out] = [8, width].map(|width| bench.plan.buffer(Rows::Batch, used * width));
-                // A projection in another format stands before it.
+                // A projection in another format precedes it.
                 let weight = bench.weight(DType::Q5_0, experts * 8, 256, 1.0);
                 let mut projections = vec![Projection { weight, bias: None, out: other }];
                 let bias = bias.then(|| bench.weight(DType::F32, experts, width, 30.0));

@@ -56,7 +56,7 @@ fn check_pages(case: Case) {
     for variant in all_variants() {
         let whole = logits(case, variant, PROMPT, 1, false);
         let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
-        assert!(distinct > whole.len() / 2, "logits vary, else their equality says nothing: {distinct}");
+        assert!(distinct > whole.len() / 2, "logits vary, else their equality proves nothing: {distinct}");
         assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "logits are finite");
         // Alone, cuts of 1 and 64 leave fewer tasks than threads want, so that attention splits spans over threads.
         for (cut, threads, beside) in [(1, 2, false), (7, 3, true), (64, 3, false), (512, 2, true), (PROMPT, 3, true)] {

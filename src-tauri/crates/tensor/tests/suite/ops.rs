@@ -170,7 +170,7 @@ fn rotations() {
     }
 }
 
-/// One layer's attention; a second layer shows that states are kept apart.
+/// One layer's attention; a second layer shows that states are separate.
 fn attend(bench: &mut Bench<'_>, state: State, heads: usize, softcap: Option<f32>, sinks: bool) -> BufferId {
     let State { kv_heads, head_dim, .. } = state;
     let [q, k, v] = [heads, kv_heads, kv_heads].map(|heads| bench.input(heads * head_dim));
@@ -210,7 +210,7 @@ fn attention_over_pages_of_every_type() {
         (StateKind::Window(100), 2, 1, 128, None, false),
     ] {
         let state = State { kind, kv_heads, head_dim };
-        // What is kept is the same in both backends, to the bit; then it is kept more roughly than in the oracle's f32.
+        // Both backends store the same bits, rounded more coarsely than the oracle's f32.
         for (dtype, rounding) in [(DType::F16, 1e-3), (DType::BF16, 5e-3), (DType::Q8_0, 1e-2), (DType::Q4_0, 0.2)] {
             let what = format!("{dtype}: {kind:?}, {heads} heads on {kv_heads} of {head_dim}, sinks: {sinks}");
             let run = |backend: &mut dyn Backend| {
@@ -231,7 +231,7 @@ fn windows_at_the_borders_of_pages_and_spans() {
 }
 
 #[test]
-fn a_window_holds_the_row_itself_and_those_before_it() {
+fn window_includes_the_row_itself_and_earlier_rows() {
     // Keys are zero, so that each visible value weighs the same; the value at slot s is s.
     let means = |backend: &mut dyn Backend, window: u32| {
         let zero = Weight { name: "zero".into(), dtype: DType::F32, rows: 512, cols: 8, bytes: vec![0; 16384].into() };
@@ -320,7 +320,7 @@ fn gather() {
 }
 
 #[test]
-fn embedding_rows_stand_beside_tokens() {
+fn embedding_rows_and_tokens_mix_in_a_batch() {
     let build = |backend: &mut dyn Backend| {
         let mut bench = Bench { backend, plan: Plan::default(), random: Random(3) };
         let out = bench.input(8);
@@ -334,7 +334,7 @@ fn embedding_rows_stand_beside_tokens() {
         read(backend, plan, out, 3, 8)
     };
     let exact = build(&mut Reference::new());
-    assert_eq!(exact[8..16], [8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0], "the batch's second row stands second");
+    assert_eq!(exact[8..16], [8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0, 15.0], "the batch's second row is second");
     for variant in all_variants() {
         assert_eq!(build(&mut cpu(variant, 2)), exact, "{}", variant.name);
     }

@@ -20,7 +20,7 @@ fn with_pages(backend: &mut dyn Backend, pages: usize) -> PageLayout {
 }
 
 #[test]
-fn pages_are_copied_read_and_written() {
+fn page_sections_are_copied_read_and_written() {
     let scalar = || cpu(all_variants().last().expect("scalar is usable"), 2);
     let mut backends: Vec<Box<dyn Backend>> = vec![Box::new(Reference::new())];
     for kv_type in KV_TYPES {
@@ -66,7 +66,7 @@ fn pages_are_copied_read_and_written() {
 }
 
 #[test]
-fn a_type_of_pages_costs_the_precision_that_it_is_known_for() {
+fn page_type_costs_its_expected_precision() {
     let exact = logits(&mut Reference::new(), tiny, DType::F32, 310);
     let norm: f64 = exact.iter().map(|x| f64::from(*x).powi(2)).sum();
     // The error in a model's logits, relative to them, as measured when this was written.

@@ -149,7 +149,7 @@ fn weights() {
         let bytes = vec![0; 68].into();
         let weight = Weight { name: "blk.0".into(), dtype: DType::Q8_0, rows: 1, cols: 32, bytes };
         let error = backend.upload(weight).expect_err("68 bytes are two blocks").to_string();
-        assert_eq!(error, "blk.0: 1 x 32 of Q8_0 needs 34 bytes, has 68", "the sizes are told");
+        assert_eq!(error, "blk.0: 1 x 32 of Q8_0 needs 34 bytes, has 68", "the error has the sizes");
     }
 }
 
@@ -181,7 +181,7 @@ fn batches() {
 }
 
 #[test]
-fn heads_that_are_no_whole_blocks_of_the_type_of_pages() {
+fn head_that_is_not_whole_blocks_of_the_page_type_is_refused() {
     let mut plan = Plan::default();
     for head_dim in [64, 48] {
         plan.state(State { kind: StateKind::Full, kv_heads: 2, head_dim });
@@ -195,7 +195,7 @@ fn heads_that_are_no_whole_blocks_of_the_type_of_pages() {
             let text = format!("heads of 48 elements are no whole blocks of {kv_type}, which have 32");
             let found = prepared.err().map(|error| error.to_string());
             assert_eq!(found.is_some(), uneven, "{kv_type}: {found:?}");
-            assert!(found.is_none_or(|found| found.contains(&text)), "the error says which");
+            assert!(found.is_none_or(|found| found.contains(&text)), "the error names it");
         }
         let (used, why) = plan.kv_type(kv_type);
         assert_eq!((used, why.is_some()), (if uneven { DType::F16 } else { kv_type }, uneven), "what it falls back to");

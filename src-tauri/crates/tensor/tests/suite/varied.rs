@@ -51,7 +51,7 @@ impl Model<'_> {
         self.plan.push(Op::LayerNorm { x, weight, bias: Some(bias), eps: 1e-5, out });
     }
 
-    /// Attention with sinks through a window, without positions: the window is what tells rows apart.
+    /// Attention with sinks through a window, without positions: only the window distinguishes rows.
     fn attention(&mut self, window: u32) {
         let [heads, kv_heads, head_dim] = HEADS;
         self.norm();

@@ -1,4 +1,4 @@
-//! Written files: the same from the same seed, and read back by `gguf` as what they were meant to be.
+//! Written files depend only on spec and seed, and are read correctly by `gguf`.
 
 use cairn_gguf::Gguf;
 
@@ -7,18 +7,18 @@ use crate::presets::{llama1b_shape, qwen06b_shape, tiny_llama, tiny_qwen3};
 use crate::spec::Types;
 
 #[test]
-fn a_seed_decides_every_byte() {
+fn seed_determines_every_byte() {
     let spec = ModelSpec { types: Types::Q4KM, ..tiny_qwen3() };
     let file = write(&spec);
     assert_eq!(file, write(&spec), "the same spec gives the same bytes");
     let other = write(&ModelSpec { seed: 99, ..spec });
     assert_eq!(file.len(), other.len(), "another seed changes no size");
     let data = Gguf::parse(&file).expect("a written file is read").data_offset as usize;
-    assert_ne!(file[data..], other[data..], "but the weights");
+    assert_ne!(file[data..], other[data..], "another seed changes the weights");
 }
 
 #[test]
-fn a_file_has_llama_cpps_keys_and_tensors() {
+fn file_has_keys_and_tensors_of_llama_cpp() {
     for spec in [tiny_llama(), tiny_qwen3()] {
         let gguf = Gguf::parse(&write(&spec)).expect("a written file is read");
         let (metadata, architecture) = (gguf.metadata(), spec.family.name);
@@ -37,7 +37,7 @@ fn a_file_has_llama_cpps_keys_and_tensors() {
 }
 
 #[test]
-fn scaling_is_written_as_key_or_tensor() {
+fn rope_scaling_is_written_as_key_or_tensor() {
     let linear = ModelSpec { rope_scaling: RopeScaling::Linear(2.0), ..tiny_llama() };
     let gguf = Gguf::parse(&write(&linear)).expect("a written file is read");
     assert_eq!(gguf.metadata().f32("llama.rope.scaling.factor"), Ok(Some(2.0)), "linear: a key");
@@ -49,7 +49,7 @@ fn scaling_is_written_as_key_or_tensor() {
 }
 
 #[test]
-fn every_type_makes_a_file_and_streaming_makes_the_same() {
+fn streamed_file_equals_file_in_memory_for_every_type() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for dtype in DType::all().filter(|dtype| dtype.is_weight()) {
         let spec = ModelSpec { types: Types::All(dtype), ..tiny_llama() };
@@ -64,10 +64,10 @@ fn every_type_makes_a_file_and_streaming_makes_the_same() {
 }
 
 #[test]
-fn big_shapes_have_the_sizes_of_their_models() {
+fn large_shapes_have_parameter_counts_of_their_models() {
     let weights = |spec: &ModelSpec| {
         let mut head = Vec::new();
-        // Only the head is wanted, so writing may stop where the data begins.
+        // Only the header is needed, so writing may fail in the data.
         let _ = writer(spec).write_to(&mut Limited(&mut head));
         let gguf = Gguf::parse_header(&head, u64::MAX).expect("the head is whole");
         gguf.tensors().iter().map(|tensor| tensor.elements()).sum::<u64>()
@@ -77,7 +77,7 @@ fn big_shapes_have_the_sizes_of_their_models() {
     assert_eq!(weights(&qwen06b_shape(Types::All(DType::Q8_0))), 596_049_920, "Qwen3 0.6B");
 }
 
-/// Takes the first 16 MB and then fails, like a full disk.
+/// Writer that fails after 16 MB, like a full disk.
 struct Limited<'a>(&'a mut Vec<u8>);
 
 impl Write for Limited<'_> {

@@ -1,17 +1,17 @@
-//! One request for each connection, over plain HTTP/1.1.
+//! HTTP/1.1 client with one request per connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// How long nothing may come before a connection counts as dead.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Read timeout of a connection.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// `http://host/path`.
 #[derive(Debug, Clone)]
 pub(super) struct Url {
     pub(super) host: String,
-    /// With the query, and the slash before.
+    /// Path and query, with the leading slash.
     pub(super) path: String,
 }
 
@@ -22,16 +22,16 @@ impl Url {
     }
 }
 
-/// An answer whose head was read.
-pub(super) struct Answer {
+/// Response with parsed header and unread body.
+pub(super) struct Response {
     pub(super) status: u16,
     headers: Vec<(String, String)>,
     rest: BufReader<TcpStream>,
 }
 
-pub(super) fn ask(method: &str, url: &Url, headers: &str) -> io::Result<Answer> {
+pub(super) fn request(method: &str, url: &Url, headers: &str) -> io::Result<Response> {
     let connection = TcpStream::connect(&url.host)?;
-    connection.set_read_timeout(Some(SILENCE))?;
+    connection.set_read_timeout(Some(READ_TIMEOUT))?;
     let head = format!("{method} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n", url.path, url.host);
     (&connection).write_all(head.as_bytes())?;
     let mut rest = BufReader::new(connection);
@@ -44,7 +44,7 @@ pub(super) fn ask(method: &str, url: &Url, headers: &str) -> io::Result<Answer> 
     loop {
         line.clear();
         if rest.read_line(&mut line)? == 0 || line.trim().is_empty() {
-            return Ok(Answer { status, headers, rest });
+            return Ok(Response { status, headers, rest });
         }
         if let Some((name, value)) = line.split_once(':') {
             headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
@@ -52,24 +52,24 @@ pub(super) fn ask(method: &str, url: &Url, headers: &str) -> io::Result<Answer> 
     }
 }
 
-impl Answer {
-    /// The value of a header, whose name is in lower case.
+impl Response {
+    /// Returns the value of a header by its lower-case name.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body: exactly `bytes` of it, or all there is.
+    /// Reads the body: exactly `bytes`, or all of it.
     pub(super) fn body(mut self, bytes: Option<u64>) -> io::Result<Vec<u8>> {
-        let promised = self.header("content-length").and_then(|length| length.parse().ok());
+        let content_length = self.header("content-length").and_then(|length| length.parse().ok());
         let mut body = Vec::new();
         if self.header("transfer-encoding") == Some("chunked") {
             while let Some(chunk) = self.chunk()? {
                 body.extend(chunk);
             }
         } else {
-            self.rest.take(bytes.or(promised).unwrap_or(u64::MAX)).read_to_end(&mut body)?;
+            self.rest.take(bytes.or(content_length).unwrap_or(u64::MAX)).read_to_end(&mut body)?;
         }
-        match bytes.or(promised) {
+        match bytes.or(content_length) {
             Some(expected) if (body.len() as u64) < expected => Err(io::ErrorKind::UnexpectedEof.into()),
             expected => {
                 body.truncate(expected.map_or(body.len(), |expected| expected as usize));
@@ -82,7 +82,7 @@ impl Answer {
         let mut line = String::new();
         self.rest.read_line(&mut line)?;
         let length = usize::from_str_radix(line.trim(), 16)
-            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("no length of a chunk: {line:?}")))?;
+            .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, format!("invalid chunk length: {line:?}")))?;
         let mut chunk = vec![0; length + 2];
         self.rest.read_exact(&mut chunk)?;
         chunk.truncate(length);

@@ -1,4 +1,4 @@
-//! The stock client's key, and how it signs for a token.
+//! The key of Ollama's client, and its signatures of token requests.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,42 +8,42 @@ use signature::Signer;
 use ssh_key::PrivateKey;
 use ssh_key::private::Ed25519Keypair;
 
-/// The SHA-256 of nothing in hex, in base64.
+/// SHA-256 of the empty string, in hex, in base64.
 const EMPTY: &str = "ZTNiMGM0NDI5OGZjMWMxNDlhZmJmNGM4OTk2ZmI5MjQyN2FlNDFlNDY0OWI5MzRjYTQ5NTk5MWI3ODUyYjg1NQ==";
 
-/// What lies in `~/.ollama/id_ed25519`.
-pub struct Key {
+/// The key in `~/.ollama/id_ed25519`, with a fixed clock.
+pub struct ClientKey {
     pair: PrivateKey,
     unix_seconds: u64,
-    used: AtomicU64,
+    next_nonce: AtomicU64,
 }
 
-impl Key {
-    /// The key of that number, whose owner's clock says so many seconds since 1970.
+impl ClientKey {
+    /// Creates a key from a number. `unix_seconds` is the client's clock.
     #[must_use]
-    pub fn numbered(number: u8, unix_seconds: u64) -> Self {
+    pub fn from_number(number: u8, unix_seconds: u64) -> Self {
         let pair = PrivateKey::from(Ed25519Keypair::from_seed(&[number; 32]));
-        Self { pair, unix_seconds, used: AtomicU64::new(0) }
+        Self { pair, unix_seconds, next_nonce: AtomicU64::new(0) }
     }
 
-    /// `ssh-ed25519 AAAA...`.
+    /// Returns the public key as `ssh-ed25519 AAAA...`.
     ///
     /// # Panics
-    /// Never: every such key can be written.
+    /// Never: every such key can be encoded.
     #[must_use]
     pub fn public_line(&self) -> String {
-        self.pair.public_key().to_openssh().expect("every key can be written")
+        self.pair.public_key().to_openssh().expect("every key can be encoded")
     }
 
-    /// The parameters of a token server's address, sorted and escaped as Go writes them.
+    /// Returns the query of a token request, sorted and escaped as in Go.
     #[must_use]
-    pub fn query(&self, service: &str, scope: &str) -> String {
-        let nonce = self.used.fetch_add(1, Ordering::Relaxed);
+    pub fn token_query(&self, service: &str, scope: &str) -> String {
+        let nonce = self.next_nonce.fetch_add(1, Ordering::Relaxed);
         let escaped = scope.replace(':', "%3A").replace('/', "%2F").replace(',', "%2C");
         format!("nonce=n{nonce}&scope={escaped}&service={service}&ts={}", self.unix_seconds)
     }
 
-    /// The `Authorization` header for an address.
+    /// Returns the `Authorization` header of a token request.
     ///
     /// # Panics
     /// Never: the key signs every text.

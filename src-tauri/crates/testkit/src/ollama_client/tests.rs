@@ -1,4 +1,4 @@
-//! The stock client meets registries that it can and cannot pull from.
+//! Registries that Ollama's client can and cannot pull from.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::registry::{FakeRegistry, Faults};
 fn registry(faults: Faults) -> FakeRegistry {
     let registry = FakeRegistry::start(1, faults).unwrap();
     let blob: Arc<[u8]> = vec![7; 100_000].into();
-    let digest = format!("sha256:{}", hex(&Sha256::digest(&blob)));
+    let digest = format!("sha256:{}", hex::encode(Sha256::digest(&blob)));
     let layer = serde_json::json!({"digest": digest, "size": blob.len()});
     registry.put_manifest(
         "library/m",
@@ -20,27 +20,27 @@ fn registry(faults: Faults) -> FakeRegistry {
 }
 
 #[test]
-fn it_pulls_where_blobs_are_at_another_host() {
+fn pull_from_storage_host_succeeds() {
     for sign_in in [false, true] {
         let registry = registry(Faults { redirect: true, sign_in, ..Faults::default() });
         let store = tempfile::tempdir().unwrap();
         pull(&registry.host(), "library/m", "latest", store.path()).unwrap();
         let blobs = fs::read_dir(store.path().join("blobs")).unwrap().count();
-        assert_eq!(blobs, 1, "one blob, named twice, and nothing else");
+        assert_eq!(blobs, 1, "the blob, referenced twice, is stored once");
         let leaked = registry
             .requests()
             .into_iter()
-            .any(|seen| seen.at_storage && seen.request.header("authorization").is_some());
-        assert!(!leaked, "the storage sees no credentials");
+            .any(|received| received.at_storage && received.request.header("authorization").is_some());
+        assert!(!leaked, "the storage receives no credentials");
     }
 }
 
 #[test]
-fn it_cannot_pull_where_the_registry_sends_blobs_itself() {
+fn pull_without_redirect_fails() {
     let registry = registry(Faults::default());
     let store = tempfile::tempdir().unwrap();
     let error = pull(&registry.host(), "library/m", "latest", store.path()).unwrap_err();
-    assert_eq!(error, "http: no Location header in response", "the stock client's words");
+    assert_eq!(error, "http: no Location header in response", "the message of Ollama's client");
     let error = pull(&registry.host(), "library/x", "latest", store.path()).unwrap_err();
-    assert_eq!(error, "file does not exist", "no such model");
+    assert_eq!(error, "file does not exist", "an unknown model");
 }

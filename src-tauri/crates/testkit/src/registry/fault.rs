@@ -1,73 +1,74 @@
-//! What can be wrong with an answer, and how often it is.
+//! Faults of responses, and their rates.
 
 use std::time::Duration;
 
 use crate::Random;
 
-/// Something wrong with one answer.
+/// Fault of one response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// The connection closes after some of the bytes.
     Drop,
-    /// Some of the bytes come, then none for this long, then the connection closes.
+    /// After some of the bytes, nothing is sent for this long, then the connection closes.
     Stall(Duration),
-    /// The answer promises fewer bytes than were asked for, and sends those.
+    /// `Content-Length` and body have fewer bytes than requested.
     Short,
-    /// The answer promises and sends more bytes than were asked for.
+    /// `Content-Length` and body have more bytes than requested.
     Long,
-    /// One bit is another.
+    /// One bit is flipped.
     Flip,
-    /// This and the next answers, so many in all, are nothing but this status: 401, 429, 500, 502, 503.
+    /// This and the next responses fail with one status: 401, 429, 500, 502, 503.
     Storm {
-        /// Which status.
+        /// The status.
         status: u16,
-        /// How many answers.
-        answers: u32,
+        /// Number of failed responses.
+        responses: u32,
     },
-    /// The bytes come slowly.
+    /// The body is sent slowly.
     Slow {
-        /// How slowly.
+        /// Transfer rate.
         bytes_per_second: u64,
     },
-    /// All bytes from the first one on, with status 200.
+    /// The whole body with status 200, ignoring the range.
     IgnoreRange,
-    /// The answer begins one byte late, and says so.
+    /// The range begins one byte late, in header and body.
     OffByOne,
-    /// The blob has another `ETag` than before.
+    /// The `ETag` differs from the previous one.
     OtherEtag,
-    /// Tokens and addresses of storage that were given out are worthless from now on.
+    /// All issued tokens and storage addresses become invalid.
     Expire,
 }
 
-/// How a registry behaves.
+/// Configuration of a registry's behaviour.
 #[derive(Debug, Clone, Default)]
 pub struct Faults {
-    /// Faults of answers with blobs, each with how many of 1,000 answers have it.
-    pub of_1000: Vec<(Fault, u32)>,
-    /// Faults that may still happen; `None` for no end.
+    /// Faults of blob responses, each with its rate per 1,000 responses.
+    pub per_1000: Vec<(Fault, u32)>,
+    /// Maximum number of further faults; `None` for no limit.
     pub budget: Option<u32>,
-    /// Manifests and blobs need a token, which the registry gives to whoever asks.
+    /// Manifests and blobs require a token, which every client gets on request.
     pub sign_in: bool,
-    /// Blobs are at another host, to which the registry sends.
+    /// Requests for blobs are redirected to the storage host.
     pub redirect: bool,
-    /// Pace of every answer with a blob; `None` for as fast as it goes.
+    /// Transfer rate of all blob responses; `None` for no limit.
     pub bytes_per_second: Option<u64>,
 }
 
 impl Faults {
-    /// The fault of the next answer, if any, which is then one fewer.
+    /// Draws the fault of the next response and charges it to the budget.
     pub(super) fn draw(&mut self, random: &mut Random) -> Option<Fault> {
         if self.budget == Some(0) {
             return None;
         }
         let mut drawn = random.below(1000);
-        let fault = self.of_1000.iter().find_map(|(fault, of_1000)| match drawn.checked_sub(u64::from(*of_1000)) {
-            None => Some(*fault),
-            Some(left) => {
-                drawn = left;
-                None
-            }
-        })?;
+        let fault =
+            self.per_1000.iter().find_map(|(fault, per_1000)| match drawn.checked_sub(u64::from(*per_1000)) {
+                None => Some(*fault),
+                Some(left) => {
+                    drawn = left;
+                    None
+                }
+            })?;
         self.budget = self.budget.map(|left| left - 1);
         Some(fault)
     }

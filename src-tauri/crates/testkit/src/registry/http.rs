@@ -1,20 +1,20 @@
-//! As much of HTTP/1.1 (RFC 9112) as clients of a registry send.
+//! Parser for the subset of HTTP/1.1 (RFC 9112) that registry clients send.
 
 use std::io::{self, BufRead};
 
-/// The head of a request.
+/// Request line and headers of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// `GET`, `HEAD`, ...
     pub method: String,
     /// Path and query.
     pub target: String,
-    /// Names in lower case, with their values.
+    /// Lower-case names with values.
     pub headers: Vec<(String, String)>,
 }
 
 impl Request {
-    /// Reads a head; `None` when the client has closed.
+    /// Reads request line and headers. Returns `None` if the client has closed the connection.
     pub(crate) fn read(from: &mut impl BufRead) -> io::Result<Option<Self>> {
         let mut request = Self::default();
         let mut line = String::new();
@@ -37,13 +37,13 @@ impl Request {
         }
     }
 
-    /// The value of a header, whose name is in lower case.
+    /// Returns the value of a header by its lower-case name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(header, _)| header == name).map(|(_, value)| value.as_str())
     }
 
-    /// The first and last byte that `Range: bytes=first-last` asks for, of `total`.
+    /// Returns the first and last byte of `Range: bytes=first-last` for a body of `total` bytes.
     pub(super) fn range(&self, total: u64) -> Option<(u64, u64)> {
         let (first, last) = self.header("range")?.strip_prefix("bytes=")?.split_once('-')?;
         let last = if last.is_empty() { total.checked_sub(1)? } else { last.parse().ok()? };

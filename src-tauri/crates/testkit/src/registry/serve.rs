@@ -1,4 +1,4 @@
-//! One connection: requests come in, and answers go out, right or spoilt.
+//! Serves one connection, with correct or faulty responses.
 
 use std::fmt::Write as _;
 use std::io::{self, BufReader, Write};
@@ -7,42 +7,44 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Door, Fault, Request, Seen, State, lock};
+use super::{Endpoint, Fault, ReceivedRequest, Request, State};
 
-/// Bytes that are written at once: what was sent and not received when a client dies is at most about this.
-const PIECE_BYTES: usize = 64 << 10;
+/// Size of one write. Limits the bytes sent but not received when a client is killed.
+const WRITE_BYTES: usize = 64 << 10;
 
-/// A blob's answer.
-struct Answer<'a> {
+/// Response with a blob.
+struct BlobResponse<'a> {
     digest: &'a str,
     status: u16,
     headers: String,
-    /// What the head promises.
-    promised_bytes: u64,
+    /// `Content-Length`.
+    content_length: u64,
     bytes: &'a [u8],
     fault: Option<Fault>,
 }
 
 impl State {
-    /// Answers until the client closes, or an answer is spoilt in a way that ends the connection.
-    pub(super) fn converse(&self, connection: &TcpStream, door: Door) -> io::Result<()> {
+    /// Serves requests until the client closes, or a fault ends the connection.
+    pub(super) fn serve(&self, connection: &TcpStream, endpoint: Endpoint) -> io::Result<()> {
         connection.set_nodelay(true)?;
         let mut reader = BufReader::new(connection.try_clone()?);
         while let Some(request) = Request::read(&mut reader)? {
-            if self.stopped.load(Ordering::SeqCst) || self.away.load(Ordering::SeqCst) {
+            if self.stopped.load(Ordering::SeqCst) || self.offline.load(Ordering::SeqCst) {
                 return Ok(());
             }
-            lock(&self.requests).push(Seen { at_storage: door == Door::Storage, request: request.clone() });
-            self.answer(connection, door, &request)?;
+            self.requests
+                .lock()
+                .push(ReceivedRequest { at_storage: endpoint == Endpoint::Storage, request: request.clone() });
+            self.respond(connection, endpoint, &request)?;
         }
         Ok(())
     }
 
-    fn answer(&self, to: &TcpStream, door: Door, request: &Request) -> io::Result<()> {
+    fn respond(&self, to: &TcpStream, endpoint: Endpoint, request: &Request) -> io::Result<()> {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
-        if door == Door::Storage {
+        if endpoint == Endpoint::Storage {
             return match path.strip_prefix("/storage/") {
-                // An address that has run out, as those of storage services do after some minutes.
+                // An expired address, as with storage services after some minutes.
                 Some(_) if query != format!("ticket={}", self.ticket.load(Ordering::SeqCst)) => {
                     plain(to, 403, "", b"expired")
                 }
@@ -56,7 +58,7 @@ impl State {
         }
         let Some(path) = path.strip_prefix("/v2/") else { return plain(to, 404, "", b"") };
         let (sign_in, redirect) = {
-            let faults = lock(&self.faults);
+            let faults = self.faults.lock();
             (faults.sign_in, faults.redirect)
         };
         let token = format!("Bearer t{}", self.token.load(Ordering::SeqCst));
@@ -70,7 +72,7 @@ impl State {
             return self.refuse(to, path, status);
         }
         if path.contains("/manifests/") {
-            let manifest = lock(&self.manifests).get(path).cloned();
+            let manifest = self.manifests.lock().get(path).cloned();
             let media = "Content-Type: application/vnd.docker.distribution.manifest.v2+json\r\n";
             return match manifest {
                 Some(manifest) => plain(to, 200, media, body_of(request, &manifest)),
@@ -78,7 +80,7 @@ impl State {
             };
         }
         match path.rsplit_once("/blobs/") {
-            // A question for the length is answered here; only bytes are elsewhere.
+            // The registry responds to HEAD; only bodies are redirected.
             Some((_, digest)) if redirect && request.method != "HEAD" => {
                 let ticket = self.ticket.load(Ordering::SeqCst);
                 let location = format!("Location: http://{}/storage/{digest}?ticket={ticket}\r\n", self.storage);
@@ -99,7 +101,7 @@ impl State {
     }
 
     fn storm_status(&self) -> Option<u16> {
-        let mut storm = lock(&self.storm);
+        let mut storm = self.storm.lock();
         let (left, status) = *storm;
         storm.0 = left.checked_sub(1)?;
         Some(status)
@@ -114,15 +116,15 @@ impl State {
     }
 
     fn blob(&self, to: &TcpStream, request: &Request, digest: &str) -> io::Result<()> {
-        let Some(blob) = lock(&self.blobs).get(digest).cloned() else { return plain(to, 404, "", b"") };
+        let Some(blob) = self.blobs.lock().get(digest).cloned() else { return plain(to, 404, "", b"") };
         let total = blob.len() as u64;
         let fault = if request.method == "HEAD" { None } else { self.draw() };
         let etag = if fault == Some(Fault::OtherEtag) { "another" } else { digest };
         let mut headers =
             format!("Accept-Ranges: bytes\r\nETag: \"{etag}\"\r\nContent-Type: application/octet-stream\r\n");
         match fault {
-            Some(Fault::Storm { status, answers }) => {
-                *lock(&self.storm) = (answers.saturating_sub(1), status);
+            Some(Fault::Storm { status, responses }) => {
+                *self.storm.lock() = (responses.saturating_sub(1), status);
                 return self.refuse(to, &format!("library/m/blobs/{digest}"), status);
             }
             Some(Fault::Expire) => {
@@ -143,52 +145,52 @@ impl State {
             let _ = write!(headers, "Content-Range: bytes {first}-{}/{total}\r\n", end - 1);
         }
         let mut bytes = &blob[first as usize..end as usize];
-        let mut promised_bytes = bytes.len() as u64;
+        let mut content_length = bytes.len() as u64;
         match fault {
             Some(Fault::Short) => {
                 bytes = &bytes[..self.below(bytes.len())];
-                promised_bytes = bytes.len() as u64;
+                content_length = bytes.len() as u64;
             }
-            Some(Fault::Long) => promised_bytes += 1000,
+            Some(Fault::Long) => content_length += 1000,
             _ => {}
         }
         if request.method == "HEAD" {
             bytes = &[];
         }
-        self.send(to, &Answer { digest, status, headers, promised_bytes, bytes, fault })
+        self.send(to, &BlobResponse { digest, status, headers, content_length, bytes, fault })
     }
 
-    /// Sends a blob's answer in pieces, at the pace and with the fault that it has.
-    fn send(&self, to: &TcpStream, answer: &Answer<'_>) -> io::Result<()> {
-        let Answer { digest, status, headers, promised_bytes, bytes, fault } = answer;
-        head(to, *status, headers, *promised_bytes)?;
-        let pace = match fault {
+    /// Sends a blob response at the configured rate and with its fault.
+    fn send(&self, to: &TcpStream, response: &BlobResponse<'_>) -> io::Result<()> {
+        let BlobResponse { digest, status, headers, content_length, bytes, fault } = response;
+        head(to, *status, headers, *content_length)?;
+        let rate = match fault {
             Some(Fault::Slow { bytes_per_second }) => Some(*bytes_per_second),
-            _ => lock(&self.faults).bytes_per_second,
+            _ => self.faults.lock().bytes_per_second,
         };
         let breaks = matches!(fault, Some(Fault::Drop | Fault::Stall(_)));
         let until = if breaks { self.below(bytes.len()) } else { bytes.len() };
         let flipped = (*fault == Some(Fault::Flip)).then(|| self.below(bytes.len()));
-        let began = Instant::now();
+        let started = Instant::now();
         let mut sent = 0;
-        for piece in bytes[..until].chunks(PIECE_BYTES) {
+        for chunk in bytes[..until].chunks(WRITE_BYTES) {
             if self.stopped.load(Ordering::SeqCst) {
                 return closed();
             }
-            // Before they go, so that who has them finds them counted.
-            *lock(&self.sent_bytes).entry((*digest).to_owned()).or_default() += piece.len() as u64;
-            match flipped.filter(|at| (sent..sent + piece.len()).contains(at)) {
+            // Counted before the write, so that a client that has the bytes sees them counted.
+            *self.sent_bytes.lock().entry((*digest).to_owned()).or_default() += chunk.len() as u64;
+            match flipped.filter(|at| (sent..sent + chunk.len()).contains(at)) {
                 Some(at) => {
-                    let mut piece = piece.to_vec();
-                    piece[at - sent] ^= 1;
-                    write(to, &piece)?;
+                    let mut chunk = chunk.to_vec();
+                    chunk[at - sent] ^= 1;
+                    write(to, &chunk)?;
                 }
-                None => write(to, piece)?,
+                None => write(to, chunk)?,
             }
-            sent += piece.len();
-            if let Some(pace) = pace {
-                let due = Duration::from_secs_f64(sent as f64 / pace.max(1) as f64);
-                thread::sleep(due.saturating_sub(began.elapsed()));
+            sent += chunk.len();
+            if let Some(rate) = rate {
+                let due = Duration::from_secs_f64(sent as f64 / rate.max(1) as f64);
+                thread::sleep(due.saturating_sub(started.elapsed()));
             }
         }
         match fault {
@@ -206,16 +208,16 @@ impl State {
     }
 
     fn draw(&self) -> Option<Fault> {
-        lock(&self.faults).draw(&mut lock(&self.random))
+        self.faults.lock().draw(&mut self.random.lock())
     }
 
-    /// A place before the end of so many bytes.
+    /// Returns a random position below `bytes`.
     fn below(&self, bytes: usize) -> usize {
-        lock(&self.random).below(bytes.max(1) as u64) as usize
+        self.random.lock().below(bytes.max(1) as u64) as usize
     }
 }
 
-/// Ends the connection: the caller passes it on.
+/// Returns an error that ends the connection.
 fn closed() -> io::Result<()> {
     Err(io::ErrorKind::ConnectionAborted.into())
 }
@@ -224,7 +226,7 @@ fn body_of<'a>(request: &Request, body: &'a [u8]) -> &'a [u8] {
     if request.method == "HEAD" { &[] } else { body }
 }
 
-/// A small answer, whole.
+/// Sends a complete small response.
 fn plain(to: &TcpStream, status: u16, headers: &str, body: &[u8]) -> io::Result<()> {
     head(to, status, headers, body.len() as u64)?;
     write(to, body)

@@ -1,4 +1,4 @@
-//! What a spoilt answer looks like to a client that reads bytes.
+//! Faulty responses as a client receives them.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,8 +15,8 @@ fn contents() -> Arc<[u8]> {
     bytes.into()
 }
 
-/// Head and body of the answer to one request, read until the registry closes or the body is as long as promised.
-fn ask(host: &str, target: &str, headers: &str) -> (String, Vec<u8>) {
+/// Sends one request and returns header and body, read until the connection closes or the body is complete.
+fn request(host: &str, target: &str, headers: &str) -> (String, Vec<u8>) {
     let mut connection = TcpStream::connect(host).unwrap();
     connection.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     write!(connection, "GET {target} HTTP/1.1\r\nHost: x\r\n{headers}\r\n").unwrap();
@@ -24,10 +24,10 @@ fn ask(host: &str, target: &str, headers: &str) -> (String, Vec<u8>) {
     loop {
         let end = read.windows(4).position(|w| w == b"\r\n\r\n");
         let head = end.map(|end| String::from_utf8_lossy(&read[..end]).into_owned());
-        let promised =
+        let content_length =
             head.as_ref().and_then(|head| head.split("Content-Length: ").nth(1)?.trim().parse::<usize>().ok());
-        if let (Some(end), Some(head), Some(promised)) = (end, &head, promised)
-            && read.len() >= end + 4 + promised
+        if let (Some(end), Some(head), Some(content_length)) = (end, &head, content_length)
+            && read.len() >= end + 4 + content_length
         {
             return (head.clone(), read[end + 4..].to_vec());
         }
@@ -46,76 +46,76 @@ fn registry(faults: Faults) -> FakeRegistry {
 }
 
 fn always(fault: Fault) -> Faults {
-    Faults { of_1000: vec![(fault, 1000)], ..Faults::default() }
+    Faults { per_1000: vec![(fault, 1000)], ..Faults::default() }
 }
 
 #[test]
-fn without_faults_it_is_a_registry() {
+fn registry_without_faults_serves_manifests_and_blobs() {
     let registry = registry(Faults::default());
-    let (head, body) = ask(&registry.host(), "/v2/library/m/manifests/latest", "");
+    let (head, body) = request(&registry.host(), "/v2/library/m/manifests/latest", "");
     assert!(head.starts_with("HTTP/1.1 200") && body == b"{}", "{head}");
     let blob = format!("/v2/library/m/blobs/{DIGEST}");
-    let (head, body) = ask(&registry.host(), &blob, "Range: bytes=10-19\r\n");
+    let (head, body) = request(&registry.host(), &blob, "Range: bytes=10-19\r\n");
     assert!(head.starts_with("HTTP/1.1 206") && head.contains("Content-Range: bytes 10-19/300000"), "{head}");
-    assert_eq!(body, contents()[10..20], "the bytes that were asked for");
-    assert_eq!(registry.sent_bytes(DIGEST), 10, "they are counted");
-    assert_eq!(ask(&registry.host(), &blob, "").1, *contents(), "the whole blob");
-    let (head, _) = ask(&registry.host(), &blob, "Range: bytes=300000-\r\n");
+    assert_eq!(body, contents()[10..20], "the requested range");
+    assert_eq!(registry.sent_bytes(DIGEST), 10, "sent bytes are counted");
+    assert_eq!(request(&registry.host(), &blob, "").1, *contents(), "the whole blob");
+    let (head, _) = request(&registry.host(), &blob, "Range: bytes=300000-\r\n");
     assert!(head.starts_with("HTTP/1.1 416"), "{head}");
-    assert!(ask(&registry.host(), "/v2/library/x/manifests/latest", "").0.starts_with("HTTP/1.1 404"), "unknown");
-    assert_eq!(registry.requests().len(), 5, "all requests are kept");
+    assert!(request(&registry.host(), "/v2/library/x/manifests/latest", "").0.starts_with("HTTP/1.1 404"), "unknown");
+    assert_eq!(registry.requests().len(), 5, "all requests are recorded");
 }
 
 #[test]
-fn every_fault_shows() {
+fn every_fault_is_visible_to_client() {
     let check = |fault: Fault, shows: &dyn Fn(&str, &[u8]) -> bool| {
         let registry = registry(always(fault));
         let target = format!("/v2/library/m/blobs/{DIGEST}");
-        let (head, body) = ask(&registry.host(), &target, "Range: bytes=1000-200999\r\n");
+        let (head, body) = request(&registry.host(), &target, "Range: bytes=1000-200999\r\n");
         assert!(shows(&head, &body), "{fault:?}: {head}, {} bytes", body.len());
     };
-    let asked = contents()[1000..201_000].to_vec();
+    let expected = contents()[1000..201_000].to_vec();
     check(Fault::Drop, &|head, body| {
-        head.contains("Length: 200000") && body.len() < 200_000 && asked.starts_with(body)
+        head.contains("Length: 200000") && body.len() < 200_000 && expected.starts_with(body)
     });
     check(Fault::Stall(Duration::from_millis(50)), &|_, body| body.len() < 200_000);
     check(Fault::Short, &|head, body| head.contains(&format!("Length: {}", body.len())) && body.len() < 200_000);
-    check(Fault::Long, &|_, body| body.len() == 201_000 && body.starts_with(&asked));
-    check(Fault::Flip, &|_, body| body.iter().zip(&asked).filter(|(a, b)| a != b).count() == 1);
-    check(Fault::Storm { status: 503, answers: 2 }, &|head, _| head.starts_with("HTTP/1.1 503"));
-    check(Fault::Storm { status: 401, answers: 2 }, &|head, _| head.contains("WWW-Authenticate: Bearer realm="));
+    check(Fault::Long, &|_, body| body.len() == 201_000 && body.starts_with(&expected));
+    check(Fault::Flip, &|_, body| body.iter().zip(&expected).filter(|(a, b)| a != b).count() == 1);
+    check(Fault::Storm { status: 503, responses: 2 }, &|head, _| head.starts_with("HTTP/1.1 503"));
+    check(Fault::Storm { status: 401, responses: 2 }, &|head, _| head.contains("WWW-Authenticate: Bearer realm="));
     check(Fault::IgnoreRange, &|head, body| head.starts_with("HTTP/1.1 200") && body.len() == 300_000);
-    check(Fault::OffByOne, &|head, body| head.contains("bytes 1001-200999/") && body == &asked[1..]);
-    check(Fault::OtherEtag, &|head, body| head.contains("ETag: \"another\"") && body == asked);
-    check(Fault::Slow { bytes_per_second: 10_000_000 }, &|_, body| body == asked);
+    check(Fault::OffByOne, &|head, body| head.contains("bytes 1001-200999/") && body == &expected[1..]);
+    check(Fault::OtherEtag, &|head, body| head.contains("ETag: \"another\"") && body == expected);
+    check(Fault::Slow { bytes_per_second: 10_000_000 }, &|_, body| body == expected);
 }
 
 #[test]
-fn a_storm_ends_and_so_does_a_budget() {
-    let faults = Faults { budget: Some(1), ..always(Fault::Storm { status: 500, answers: 3 }) };
+fn storm_and_budget_end() {
+    let faults = Faults { budget: Some(1), ..always(Fault::Storm { status: 500, responses: 3 }) };
     let registry = registry(faults);
     let target = format!("/v2/library/m/blobs/{DIGEST}");
-    let statuses: Vec<String> = (0..4).map(|_| ask(&registry.host(), &target, "").0[9..12].to_owned()).collect();
-    assert_eq!(statuses, ["500", "500", "500", "200"], "three spoilt answers, then no fault is left");
+    let statuses: Vec<String> = (0..4).map(|_| request(&registry.host(), &target, "").0[9..12].to_owned()).collect();
+    assert_eq!(statuses, ["500", "500", "500", "200"], "three failed responses, then no fault is left");
 }
 
 #[test]
-fn signing_in_and_being_sent_elsewhere() {
+fn tokens_and_redirects_work_and_expire() {
     let registry = registry(Faults { sign_in: true, redirect: true, ..Faults::default() });
     let target = format!("/v2/library/m/blobs/{DIGEST}");
-    let (head, _) = ask(&registry.host(), &target, "");
+    let (head, _) = request(&registry.host(), &target, "");
     assert!(head.starts_with("HTTP/1.1 401") && head.contains("scope=\"repository:library/m:pull\""), "{head}");
-    let token = String::from_utf8(ask(&registry.host(), "/token?service=fake", "").1).unwrap();
-    assert_eq!(token, r#"{"token":"t1"}"#, "anybody gets a token");
-    let (head, _) = ask(&registry.host(), &target, "Authorization: Bearer t1\r\n");
+    let token = String::from_utf8(request(&registry.host(), "/token?service=fake", "").1).unwrap();
+    assert_eq!(token, r#"{"token":"t1"}"#, "every client gets a token");
+    let (head, _) = request(&registry.host(), &target, "Authorization: Bearer t1\r\n");
     let location = head.split("Location: http://").nth(1).and_then(|rest| rest.lines().next()).unwrap().to_owned();
     let (host, path) = location.split_once('/').unwrap();
     assert_eq!(host, registry.storage_host(), "{head}");
-    assert_eq!(ask(host, &format!("/{path}"), "").1, *contents(), "the storage has it");
+    assert_eq!(request(host, &format!("/{path}"), "").1, *contents(), "the storage sends the blob");
     registry.expire();
-    assert!(ask(host, &format!("/{path}"), "").0.starts_with("HTTP/1.1 403"), "the address has run out");
+    assert!(request(host, &format!("/{path}"), "").0.starts_with("HTTP/1.1 403"), "the address has expired");
     assert!(
-        ask(&registry.host(), &target, "Authorization: Bearer t1\r\n").0.starts_with("HTTP/1.1 401"),
-        "so has the token"
+        request(&registry.host(), &target, "Authorization: Bearer t1\r\n").0.starts_with("HTTP/1.1 401"),
+        "the token has expired"
     );
 }

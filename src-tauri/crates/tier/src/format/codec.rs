@@ -1,4 +1,4 @@
-//! Codecs: how a section's bytes are stored.
+//! Codecs: encodings of a section's bytes.
 //!
 //! ```text
 //! 0  raw       as they are
@@ -7,11 +7,11 @@
 //! 3  compact   lossy: as 2, of the rows as Q8_0
 //! ```
 //!
-//! An element's highest byte is its sign and most of its exponent, which lie close together in one layer; the lower bytes are as good
-//! as random, and compressing them costs time and gains nothing. zstd at its fastest level is an entropy coder here: there are no
-//! repetitions to be found, so LZ4 and its kin, which find only those, gain nothing either.
+//! An element's highest byte contains its sign and most of its exponent, which vary little within a layer. The lower
+//! bytes are nearly random, so compressing them only costs time. zstd at its fastest level serves as an entropy coder:
+//! there are no repetitions, so LZ4 and similar codecs gain nothing.
 //!
-//! A section is stored in the way asked for only if that makes it smaller by a tenth; else it is left as it is.
+//! A codec is used only if it saves a tenth of the size; otherwise the section is stored raw.
 
 use std::borrow::Cow;
 
@@ -21,31 +21,31 @@ use zstd::zstd_safe::CParameter;
 use super::{BLOCK_BYTES, Damage, padded};
 use crate::chunk::{RowTypes, SectionKind};
 
-/// zstd's fastest level that codes entropies.
+/// The fastest zstd level with entropy coding.
 const LEVEL: i32 = 1;
-/// Sections of one kind that are tried before the rest of the chunk's are left as they are.
+/// Number of sections of one kind that may fail to shrink before the rest of the chunk is stored raw.
 const TRIES: u32 = 2;
 
-/// How a tier stores rows.
+/// Compression of stored rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// As they are: for disks faster than some 3 GB/s.
+    /// None: for disks faster than about 3 GB/s.
     #[default]
     Raw,
-    /// Smaller without loss where that is possible.
+    /// Lossless compression where it saves space.
     Lossless,
-    /// As Q8_0, about half of F16. What is rounded is marked so.
+    /// Rounded to Q8_0, about half the size of F16. Such chunks are marked as lossy.
     Compact,
 }
 
 impl Packing {
-    /// Whether rows may be rounded.
+    /// Returns whether rows may be rounded.
     pub const fn is_lossy(self) -> bool {
         matches!(self, Self::Compact)
     }
 }
 
-/// How one section is stored.
+/// Encoding of one section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Codec {
     Raw,
@@ -69,7 +69,7 @@ impl Codec {
         self == Self::Compact
     }
 
-    /// The codec of rows of this type; none where they are left as they are.
+    /// Returns the codec for rows of this type.
     fn for_rows(packing: Packing, dtype: DType) -> Self {
         match (packing, dtype) {
             (Packing::Lossless, DType::F16 | DType::BF16 | DType::F32) => Self::Planes,
@@ -80,7 +80,7 @@ impl Codec {
     }
 }
 
-/// Memory that unpacking uses again and again.
+/// Reusable buffers for decoding.
 #[derive(Debug, Default)]
 pub struct Workspace {
     plane: Vec<u8>,
@@ -88,11 +88,11 @@ pub struct Workspace {
     floats: Vec<f32>,
 }
 
-/// Packs the sections of one chunk.
+/// Encodes the sections of one chunk.
 pub(super) struct Packer {
     packing: Packing,
     rows: RowTypes,
-    /// Attempts left for keys and for values.
+    /// Remaining attempts for keys and for values.
     tries: [u32; 2],
 }
 
@@ -114,14 +114,14 @@ impl Packer {
             if padded(packed.len() as u64) * 11 <= padded(raw.len() as u64) * 10 {
                 return (codec, Cow::Owned(packed));
             }
-            // Sections that fill less than a few blocks tell nothing about the others.
+            // The size of very small sections is not representative.
             *tries -= u32::from(raw.len() > 16 * BLOCK_BYTES);
         }
         (Codec::Raw, Cow::Borrowed(raw))
     }
 }
 
-/// A section in this codec; none where it has no form in it.
+/// Encodes a section, or returns `None` if the codec does not apply.
 fn pack(codec: Codec, dtype: DType, raw: &[u8]) -> Option<Vec<u8>> {
     match codec {
         Codec::Raw => None,
@@ -150,7 +150,7 @@ fn pack(codec: Codec, dtype: DType, raw: &[u8]) -> Option<Vec<u8>> {
     }
 }
 
-/// Makes of what is stored the rows that were packed, which are of this type.
+/// Decodes a section into rows of this type.
 pub(super) fn unpack(
     codec: Codec,
     dtype: DType,
@@ -158,8 +158,8 @@ pub(super) fn unpack(
     rows: &mut [u8],
     work: &mut Workspace,
 ) -> Result<(), Damage> {
-    const LENGTH: Damage = Damage("a section has another length");
-    const TYPE: Damage = Damage("a section is stored as no such type is");
+    const LENGTH: Damage = Damage("a section has the wrong length");
+    const TYPE: Damage = Damage("a section's codec does not fit its type");
     match codec {
         Codec::Raw if stored.len() == rows.len() => rows.copy_from_slice(stored),
         Codec::Raw => return Err(LENGTH),
@@ -191,7 +191,7 @@ pub(super) fn unpack(
     Ok(())
 }
 
-/// Elements of rows of a plain type, and bytes of each.
+/// Returns the number of elements of a plain type, and their width in bytes.
 fn elements(bytes: usize, dtype: DType) -> Option<(usize, usize)> {
     let width = match dtype {
         DType::F16 | DType::BF16 => 2,
@@ -201,7 +201,7 @@ fn elements(bytes: usize, dtype: DType) -> Option<(usize, usize)> {
     bytes.is_multiple_of(width).then_some((bytes / width, width))
 }
 
-/// Takes elements of `W` bytes apart: `W - 1` planes of lower bytes, and the highest ones.
+/// Splits elements of `W` bytes into `W - 1` planes of lower bytes, and the plane of the highest bytes.
 fn split<const W: usize>(raw: &[u8], low: &mut [u8], high: &mut [u8]) {
     let (raw, _) = raw.as_chunks::<W>();
     for (plane, bytes) in low.chunks_exact_mut(raw.len().max(1)).chain([high]).enumerate() {
@@ -209,11 +209,11 @@ fn split<const W: usize>(raw: &[u8], low: &mut [u8], high: &mut [u8]) {
     }
 }
 
-/// What [`split`] took apart.
+/// Reverses [`split`].
 fn join<const W: usize>(low: &[u8], high: &[u8], rows: &mut [u8]) {
     let (rows, _) = rows.as_chunks_mut::<W>();
     if W == 2 {
-        // Both bytes at once, which is several times as fast.
+        // Both bytes at once is several times as fast.
         rows.iter_mut().zip(low.iter().zip(high)).for_each(|(element, (low, high))| {
             element[0] = *low;
             element[1] = *high;
@@ -225,10 +225,10 @@ fn join<const W: usize>(low: &[u8], high: &[u8], rows: &mut [u8]) {
     }
 }
 
-/// Bytes of a block's scale, which comes first in it.
+/// Size of a block's scale, which comes first.
 const SCALE_BYTES: usize = 2;
 
-/// Bytes of a block of a type whose blocks are a scale and quants.
+/// Returns the block size of a type whose blocks are a scale and quants.
 fn block_bytes(bytes: usize, dtype: DType) -> Option<usize> {
     let block = dtype.block_bytes();
     (matches!(dtype, DType::Q8_0 | DType::Q4_0) && bytes.is_multiple_of(block)).then_some(block)
@@ -250,7 +250,7 @@ fn pack_blocks(dtype: DType, blocks: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn unpack_blocks(dtype: DType, stored: &[u8], blocks: &mut [u8], apart: &mut Vec<u8>) -> Result<(), Damage> {
-    let block = block_bytes(blocks.len(), dtype).ok_or(Damage("a section is stored as no such type is"))?;
+    let block = block_bytes(blocks.len(), dtype).ok_or(Damage("a section's codec does not fit its type"))?;
     let count = blocks.len() / block;
     let apart = expand(stored, blocks.len(), apart)?;
     let (scales, quants) = apart.split_at(count * SCALE_BYTES);
@@ -264,8 +264,8 @@ fn unpack_blocks(dtype: DType, stored: &[u8], blocks: &mut [u8], apart: &mut Vec
     Ok(())
 }
 
-/// Compresses at the speed of an entropy coder: matches of fewer than 7 bytes save nothing here, and a table of them that is this
-/// small finds the long ones, such as the zeros after a last token, all the same.
+/// Compresses at the speed of an entropy coder. Matches shorter than 7 bytes save nothing here. A small hash table
+/// still finds the long ones, such as the zeros after the last token.
 fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut compressor = zstd::bulk::Compressor::new(LEVEL).ok()?;
     for parameter in [CParameter::MinMatch(7), CParameter::HashLog(8)] {
@@ -274,7 +274,7 @@ fn compress(bytes: &[u8]) -> Option<Vec<u8>> {
     compressor.compress(bytes).ok()
 }
 
-/// Decompresses what must become exactly so many bytes.
+/// Decompresses to exactly `len_bytes` bytes.
 fn expand<'a>(coded: &[u8], len_bytes: usize, into: &'a mut Vec<u8>) -> Result<&'a [u8], Damage> {
     into.resize(len_bytes, 0);
     match zstd::bulk::decompress_to_buffer(coded, into.as_mut_slice()) {
@@ -291,13 +291,13 @@ mod tests {
 
     fn check(packing: Packing, dtype: DType, x: &[f32], expected: Codec) -> (f64, Vec<u8>, Vec<u8>) {
         let mut raw = Vec::new();
-        dtype.encode(x, &mut raw).expect("it has an encoder");
+        dtype.encode(x, &mut raw).expect("the type has an encoder");
         let mut packer = Packer::new(packing, RowTypes { keys: dtype, values: dtype });
         let (codec, stored) = packer.pack(SectionKind::Keys, &raw);
         assert_eq!(codec, expected, "{packing:?} of {dtype:?}");
-        assert_eq!(Codec::of(codec.number()), Some(codec), "numbers name codecs");
+        assert_eq!(Codec::of(codec.number()), Some(codec), "codec numbers are unique");
         let mut rows = vec![1; raw.len()];
-        unpack(codec, dtype, &stored, &mut rows, &mut Workspace::default()).expect("it was packed so");
+        unpack(codec, dtype, &stored, &mut rows, &mut Workspace::default()).expect("the section was just encoded");
         for wrong in [&stored[..stored.len() - 1], &[stored.as_ref(), &[0]].concat(), &[]] {
             let unpacked = unpack(codec, dtype, wrong, &mut rows.clone(), &mut Workspace::default());
             assert!(unpacked.is_err(), "{packing:?} of {dtype:?}: {} bytes for {}", wrong.len(), stored.len());
@@ -311,40 +311,40 @@ mod tests {
     }
 
     #[test]
-    fn lossless_is_smaller_and_the_same() {
+    fn lossless_packing_is_smaller_and_exact() {
         let x = normal(1 << 17);
         let types = [(DType::F16, 1.1), (DType::BF16, 1.3), (DType::F32, 1.1)];
         for (dtype, least) in types {
             let (ratio, raw, rows) = check(Packing::Lossless, dtype, &x, Codec::Planes);
-            assert!(raw == rows, "{dtype:?} comes back");
+            assert!(raw == rows, "{dtype:?} decodes exactly");
             assert!(ratio > least, "{dtype:?} is smaller by {ratio:.3}");
         }
-        // Most of a tail's rows may be zeros.
+        // Most rows of a tail chunk may be zeros.
         let tail: Vec<f32> = x.iter().enumerate().map(|(at, x)| if at % 4 == 0 { *x } else { 0.0 }).collect();
         for dtype in [DType::Q8_0, DType::Q4_0] {
             let (_, raw, rows) = check(Packing::Lossless, dtype, &tail, Codec::Scales);
-            assert!(raw == rows, "{dtype:?} comes back");
+            assert!(raw == rows, "{dtype:?} decodes exactly");
         }
     }
 
     #[test]
-    fn what_does_not_shrink_stays_as_it_is() {
+    fn incompressible_section_is_stored_raw() {
         let mut random = Random::new(4);
         let mut noise = vec![0; 1 << 17];
         random.fill(&mut noise);
         let mut packer = Packer::new(Packing::Lossless, RowTypes { keys: DType::F16, values: DType::F16 });
         for _ in 0..4 {
             let (codec, stored) = packer.pack(SectionKind::Keys, &noise);
-            assert!(codec == Codec::Raw && *stored == noise, "noise stays");
+            assert!(codec == Codec::Raw && *stored == noise, "noise is stored raw");
         }
-        assert_eq!(packer.tries, [0, TRIES], "keys are not tried for ever, values have not been");
+        assert_eq!(packer.tries, [0, TRIES], "attempts are used up for keys but not for values");
         let (_, raw, rows) = check(Packing::Raw, DType::F16, &normal(1 << 14), Codec::Raw);
-        assert!(raw == rows, "raw is raw");
+        assert!(raw == rows, "raw sections decode exactly");
         check(Packing::Lossless, DType::Q5_0, &normal(1 << 14), Codec::Raw);
     }
 
     #[test]
-    fn compact_is_half_and_nearly_the_same() {
+    fn compact_packing_halves_size_with_small_error() {
         let x = normal(1 << 17);
         for dtype in [DType::F16, DType::BF16] {
             let (ratio, raw, rows) = check(Packing::Compact, dtype, &x, Codec::Compact);
@@ -354,7 +354,7 @@ mod tests {
             dtype.decode(&rows, &mut after);
             let worst = before.iter().zip(&after).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             // Half a step of 3.5 / 127, and the rounding of the result.
-            assert!(worst > 0.0 && worst < 0.03, "{dtype:?} is off by {worst}");
+            assert!(worst > 0.0 && worst < 0.03, "the error of {dtype:?} is {worst}");
         }
     }
 }

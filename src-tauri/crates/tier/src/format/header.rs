@@ -7,76 +7,76 @@
 //! 112  first position u64   120  created u64, s         128 bytes of the file u64
 //! 136  tokens u32           140  sections u32           144 type of K u32         148 type of V u32 (ggml's numbers)
 //! 152  nonce 24             176  digest of the table 32 208 class's name 64
-//! 272  whose 16             288  digest of whose 16: BLAKE3 304  zeros
+//! 272  installation id 16   288  its BLAKE3 digest 16   304  zeros
 //! 4064 MAC 32: keyed BLAKE3 of the 4,064 bytes before it
 //! ```
 //!
-//! The digest of whose is there for those who have no key: without it a file of ours would be another's as soon as a bit of these 16
-//! bytes is wrong, and stay for ever.
+//! The digest of the installation id lets every reader detect damage in the id. Without it, a single wrong bit would
+//! make one of this installation's files look foreign, and the file would never be removed.
 
 use cairn_gguf::DType;
 
 use super::table::ROW_BYTES;
-use super::{BLOCK_BYTES, Check, Damage, FileKeys, MAX_SECTIONS, NONCE_BYTES, WHOSE_BYTES, padded};
+use super::{BLOCK_BYTES, Checksum, Damage, FileKeys, INSTALLATION_ID_BYTES, MAX_SECTIONS, NONCE_BYTES, padded};
 use crate::chunk::{ChunkId, Flags, Group, NumericClass, RowTypes};
 use crate::identity::{CHUNK_TOKENS, ChunkHash, Fingerprint};
-use crate::tier::{Miss, Stored};
+use crate::tier::{Miss, StoredChunk};
 
 const MAGIC: &[u8; 4] = b"KVC1";
 const VERSION: u32 = 1;
 const MAC_AT: usize = BLOCK_BYTES - 32;
 const TABLE_DIGEST: std::ops::Range<usize> = 176..208;
 const CLASS_AT: usize = 208;
-const WHOSE_AT: usize = CLASS_AT + NumericClass::MAX_BYTES;
-const WHOSE_DIGEST_AT: usize = WHOSE_AT + WHOSE_BYTES;
-/// The end of what is used.
-const END: usize = WHOSE_DIGEST_AT + WHOSE_BYTES;
+const INSTALLATION_ID_AT: usize = CLASS_AT + NumericClass::MAX_BYTES;
+const INSTALLATION_ID_DIGEST_AT: usize = INSTALLATION_ID_AT + INSTALLATION_ID_BYTES;
+/// End of the used bytes.
+const END: usize = INSTALLATION_ID_DIGEST_AT + INSTALLATION_ID_BYTES;
 
-// What `front_bytes` and the table's reader take for granted.
-const _: () = assert!(CHUNK_TOKENS * 16 <= BLOCK_BYTES, "the keys of a chunk are one block");
+// `preamble_bytes` and the table's parser rely on this.
+const _: () = assert!(CHUNK_TOKENS * 16 <= BLOCK_BYTES, "the keys of a chunk fit into one block");
 
 const SEALED: u32 = 1;
 const LOSSY: u32 = 2;
 const TAIL: u32 = 4;
 const SHIFTED: u32 = 8;
 
-/// What the first block of a file says.
+/// Contents of a file's first block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The chunk's name.
+    /// Id of the chunk.
     pub id: ChunkId,
-    /// The name of the chunk before it.
+    /// Hash of the preceding chunk.
     pub parent: ChunkHash,
-    /// Position of its first token.
+    /// Position of the first token.
     pub first_position: u64,
-    /// Its tokens: 1 to 256.
+    /// Number of tokens: 1 to 256.
     pub tokens: u32,
-    /// What computed it.
+    /// Arithmetic that computed the rows.
     pub class: NumericClass,
-    /// How its rows are written.
+    /// Element types of the rows.
     pub rows: RowTypes,
-    /// What else is to be known.
+    /// Other properties.
     pub flags: Flags,
-    /// When it was computed, in seconds since 1970.
+    /// Creation time, in seconds since 1970.
     pub created_unix_s: u64,
-    /// The whole file's length.
+    /// Size of the whole file.
     pub file_bytes: u64,
-    pub(super) whose: [u8; WHOSE_BYTES],
+    pub(super) installation_id: [u8; INSTALLATION_ID_BYTES],
     pub(super) sections: u32,
     pub(super) sealed: bool,
-    pub(super) check: Check,
+    pub(super) check: Checksum,
     pub(super) nonce: [u8; NONCE_BYTES],
     pub(super) table_digest: [u8; 32],
     pub(super) mac: [u8; 32],
 }
 
 impl Header {
-    /// Reads a file's first block; bytes after it are not looked at.
+    /// Parses and verifies a file's first block. Later bytes are ignored.
     ///
     /// # Errors
-    /// [`Miss::Foreign`] where another installation wrote it, [`Miss::Damaged`] where nobody did, or not so.
+    /// [`Miss::Foreign`] if another installation wrote the file, [`Miss::Damaged`] if the block is not valid.
     pub fn parse(file: &[u8], keys: &FileKeys) -> Result<Self, Miss> {
-        let block: &[u8; BLOCK_BYTES] = file.first_chunk().ok_or(Damage("shorter than a header"))?;
+        let block: &[u8; BLOCK_BYTES] = file.first_chunk().ok_or(Damage("the file is shorter than a header"))?;
         if is_foreign(block, keys) {
             return Err(Miss::Foreign);
         }
@@ -85,28 +85,28 @@ impl Header {
 
     fn parse_own(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> Result<Self, Damage> {
         let mac = bytes_at::<32>(block, MAC_AT);
-        // BLAKE3's hashes compare in constant time.
+        // `blake3::Hash` compares in constant time.
         if &block[..4] != MAGIC || mac_of(block, keys) != blake3::Hash::from_bytes(mac) {
-            return Err(Damage("the header is not one that was written here"));
+            return Err(Damage("the header's MAC is wrong"));
         }
-        // From here on only a mistake of ours can be the cause.
+        // The MAC is right, so only a bug could cause the errors below.
         if u32_at(block, 4) != VERSION {
-            return Err(Damage("the header is of another version"));
+            return Err(Damage("the header has another version"));
         }
         let flags = u32_at(block, 8);
         let group = match block[12] {
             0 => Group::Full,
             1 => Group::Window,
-            _ => return Err(Damage("the header names no group")),
+            _ => return Err(Damage("the header has an unknown group")),
         };
         let check = match block[13] {
-            0 => Check::Fast,
-            1 => Check::Keyed,
-            _ => return Err(Damage("the header names no check")),
+            0 => Checksum::Fast,
+            1 => Checksum::Keyed,
+            _ => return Err(Damage("the header has an unknown checksum")),
         };
-        let class = block[CLASS_AT..WHOSE_AT].get(..usize::from(u16::from_le_bytes(bytes_at(block, 14))));
+        let class = block[CLASS_AT..INSTALLATION_ID_AT].get(..usize::from(u16::from_le_bytes(bytes_at(block, 14))));
         let class = class.and_then(|name| std::str::from_utf8(name).ok()).and_then(NumericClass::new);
-        let dtype = |at| DType::from_ggml_id(u32_at(block, at)).ok_or(Damage("the header names no type"));
+        let dtype = |at| DType::from_ggml_id(u32_at(block, at)).ok_or(Damage("the header has an unknown type"));
         let header = Self {
             id: ChunkId {
                 fingerprint: Fingerprint::from_bytes(bytes_at(block, 16)),
@@ -116,12 +116,12 @@ impl Header {
             parent: ChunkHash::from_bytes(bytes_at(block, 80)),
             first_position: u64_at(block, 112),
             tokens: u32_at(block, 136),
-            class: class.ok_or(Damage("the header names no arithmetic"))?,
+            class: class.ok_or(Damage("the header has an invalid class name"))?,
             rows: RowTypes { keys: dtype(144)?, values: dtype(148)? },
             flags: Flags { tail: flags & TAIL != 0, lossy: flags & LOSSY != 0, shifted: flags & SHIFTED != 0 },
             created_unix_s: u64_at(block, 120),
             file_bytes: u64_at(block, 128),
-            whose: bytes_at(block, WHOSE_AT),
+            installation_id: bytes_at(block, INSTALLATION_ID_AT),
             sections: u32_at(block, 140),
             sealed: flags & SEALED != 0,
             check,
@@ -131,20 +131,20 @@ impl Header {
         };
         if !(1..=CHUNK_TOKENS as u32).contains(&header.tokens) || !(1..=MAX_SECTIONS as u32).contains(&header.sections)
         {
-            return Err(Damage("the header counts more than there can be"));
+            return Err(Damage("the header's counts are out of range"));
         }
         Ok(header)
     }
 
-    /// Bytes of header, table and keys: what a reader needs before it knows where rows lie.
-    pub fn front_bytes(&self) -> usize {
+    /// Returns the size of header, table and keys: all that precedes the rows.
+    pub fn preamble_bytes(&self) -> usize {
         // Keys always take one block.
         BLOCK_BYTES + self.table_bytes() + BLOCK_BYTES
     }
 
-    /// What a tier tells of the chunk, which takes so much room there.
-    pub fn stored(&self, room_bytes: u64) -> Stored {
-        Stored {
+    /// Returns the metadata of a chunk that takes `room_bytes` in its tier.
+    pub fn stored(&self, room_bytes: u64) -> StoredChunk {
+        StoredChunk {
             id: self.id,
             parent: self.parent,
             first_position: self.first_position,
@@ -161,7 +161,7 @@ impl Header {
         padded(u64::from(self.sections) * ROW_BYTES as u64) as usize
     }
 
-    /// The block of this header, whose `mac` is set to what it is.
+    /// Encodes the header and sets its `mac`.
     pub(super) fn write(&mut self, keys: &FileKeys) -> [u8; BLOCK_BYTES] {
         let mut block = self.without_mac();
         self.mac = *mac_of(&block, keys).as_bytes();
@@ -169,14 +169,14 @@ impl Header {
         block
     }
 
-    /// What a sealed section is bound to: the header, but for what depends on the sections.
+    /// Additional authenticated data of encrypted sections: the header without the fields that depend on the sections.
     pub(super) fn context(&self) -> Vec<u8> {
         let mut block = self.without_mac();
         block[TABLE_DIGEST].fill(0);
         block[..END].to_vec()
     }
 
-    /// The last block of the file.
+    /// Returns the last block of the file.
     pub(super) fn trailer(&self) -> [u8; BLOCK_BYTES] {
         let mut block = [0; BLOCK_BYTES];
         put(&mut block, BLOCK_BYTES - 32, b"KVC1END\0");
@@ -195,8 +195,8 @@ impl Header {
             Group::Window => 1,
         };
         let check = match self.check {
-            Check::Fast => 0,
-            Check::Keyed => 1,
+            Checksum::Fast => 0,
+            Checksum::Keyed => 1,
         };
         let class = self.class.as_str().as_bytes();
         put(&mut block, 0, MAGIC);
@@ -217,23 +217,23 @@ impl Header {
         put(&mut block, 152, &self.nonce);
         put(&mut block, TABLE_DIGEST.start, &self.table_digest);
         put(&mut block, CLASS_AT, class);
-        put(&mut block, WHOSE_AT, &self.whose);
-        put(&mut block, WHOSE_DIGEST_AT, &digest_of(&self.whose));
+        put(&mut block, INSTALLATION_ID_AT, &self.installation_id);
+        put(&mut block, INSTALLATION_ID_DIGEST_AT, &digest_of(&self.installation_id));
         block
     }
 }
 
-/// Whether a header says that another installation wrote it. Whether that is true only those can tell.
+/// Returns whether the header claims another installation. The claim cannot be verified.
 fn is_foreign(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> bool {
-    let whose = bytes_at::<WHOSE_BYTES>(block, WHOSE_AT);
+    let installation_id = bytes_at::<INSTALLATION_ID_BYTES>(block, INSTALLATION_ID_AT);
     &block[..4] == MAGIC
         && u32_at(block, 4) == VERSION
-        && whose != keys.whose
-        && bytes_at::<WHOSE_BYTES>(block, WHOSE_DIGEST_AT) == digest_of(&whose)
+        && installation_id != keys.installation_id
+        && bytes_at::<INSTALLATION_ID_BYTES>(block, INSTALLATION_ID_DIGEST_AT) == digest_of(&installation_id)
 }
 
-fn digest_of(whose: &[u8; WHOSE_BYTES]) -> [u8; WHOSE_BYTES] {
-    *blake3::hash(whose).as_bytes().first_chunk().expect("a hash has 32 bytes")
+fn digest_of(installation_id: &[u8; INSTALLATION_ID_BYTES]) -> [u8; INSTALLATION_ID_BYTES] {
+    *blake3::hash(installation_id).as_bytes().first_chunk().expect("a hash has 32 bytes")
 }
 
 fn mac_of(block: &[u8; BLOCK_BYTES], keys: &FileKeys) -> blake3::Hash {
@@ -244,9 +244,9 @@ fn put(block: &mut [u8; BLOCK_BYTES], at: usize, bytes: &[u8]) {
     block[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
-/// Places are those of the module's table, so they lie in the block.
+/// Offsets are those of the module's table, so they are within the block.
 fn bytes_at<const N: usize>(block: &[u8; BLOCK_BYTES], at: usize) -> [u8; N] {
-    *block[at..].first_chunk().expect("all places lie in the block")
+    *block[at..].first_chunk().expect("all offsets are within the block")
 }
 
 fn u32_at(block: &[u8; BLOCK_BYTES], at: usize) -> u32 {

@@ -1,27 +1,28 @@
-//! Checks of sections, and their sealing.
+//! Checksums and encryption of sections.
 //!
-//! A sealed section is XChaCha20-Poly1305 of what it would otherwise be, no longer than that, and its check is the tag. It is bound
-//! to the file's header and to its own row of the table, so it opens in no other place. The nonce is the file's own random one with
-//! the section's number added to its last four bytes: no two sections under one key share one.
+//! An encrypted section is the XChaCha20-Poly1305 ciphertext of the encoded section, which has the same length. Its
+//! checksum is the tag. The header and the section's table row are authenticated with it, so a section cannot be
+//! moved. The nonce is the file's random nonce with the section's number added to its last four bytes, so no two
+//! sections share one.
 
 use chacha20poly1305::aead::AeadInPlace;
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
 use twox_hash::XxHash3_128;
 
 use super::table::Section;
-use super::{Check, Damage, FileKeys, NONCE_BYTES};
+use super::{Checksum, Damage, FileKeys, NONCE_BYTES};
 
-/// The check of a section that is stored as these bytes.
-pub(super) fn check(stored: &[u8], check: Check, keys: &FileKeys) -> [u8; 16] {
+/// Computes the checksum of a section's stored bytes.
+pub(super) fn check(stored: &[u8], check: Checksum, keys: &FileKeys) -> [u8; 16] {
     match check {
-        Check::Fast => XxHash3_128::oneshot(stored).to_le_bytes(),
-        Check::Keyed => {
+        Checksum::Fast => XxHash3_128::oneshot(stored).to_le_bytes(),
+        Checksum::Keyed => {
             *blake3::keyed_hash(&keys.sections, stored).as_bytes().first_chunk().expect("a hash has 32 bytes")
         }
     }
 }
 
-/// What seals the sections of one file.
+/// Cipher for the sections of one file.
 pub(super) struct Seal {
     cipher: XChaCha20Poly1305,
     nonce: [u8; NONCE_BYTES],
@@ -33,17 +34,17 @@ impl Seal {
         Self { cipher: XChaCha20Poly1305::new(key.into()), nonce, context }
     }
 
-    /// Seals a section's bytes in place and returns its check.
+    /// Encrypts a section in place and returns its tag.
     pub(super) fn close(&self, index: usize, section: &Section, bytes: &mut [u8]) -> [u8; 16] {
         let sealed = self.cipher.encrypt_in_place_detached(&self.nonce(index), &self.bound(section), bytes);
         sealed.expect("a section is far shorter than the cipher's 256 GiB").into()
     }
 
-    /// Opens a section's bytes in place.
+    /// Decrypts a section in place.
     pub(super) fn open(&self, index: usize, section: &Section, bytes: &mut [u8]) -> Result<(), Damage> {
         let tag = (&section.check).into();
         let opened = self.cipher.decrypt_in_place_detached(&self.nonce(index), &self.bound(section), bytes, tag);
-        opened.map_err(|_| Damage("a sealed section does not open"))
+        opened.map_err(|_| Damage("an encrypted section fails authentication"))
     }
 
     fn nonce(&self, index: usize) -> XNonce {

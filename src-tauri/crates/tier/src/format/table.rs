@@ -1,28 +1,28 @@
-//! The table: where each section lies and what it must be.
+//! The table: position, encoding and checksum of each section.
 //!
 //! ```text
 //! 0   layer u16         2   kind u8: 0 K, 1 V, 3 keys of 4 bytes, 4 keys of 16 bytes         3   codec u8, see `codec`
 //! 4   bytes as they are read u32    8   place in the file u64    16  bytes as they are stored u32    20  zeros    24  check 16
 //! ```
 //!
-//! Sections lie one after the other in the table's order, each begun at a block, with nothing between them.
+//! Sections follow each other in table order. Each starts at a block boundary.
 
 use super::codec::Codec;
 use super::header::Header;
 use super::{BLOCK_BYTES, Damage, FileKeys, MAX_PAYLOAD_BYTES, MAX_SECTION_BYTES, padded};
 use crate::chunk::{SectionKind, SectionShape};
 
-/// Bytes of a row.
+/// Size of a table row.
 pub(super) const ROW_BYTES: usize = 40;
 
-/// What a section holds.
+/// Content of a section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Rows of a layer.
     Rows(SectionKind),
-    /// The chunk's keys, all of them tokens.
+    /// The chunk's keys, all of them tokens (4 bytes each).
     Tokens,
-    /// The chunk's keys.
+    /// The chunk's keys, 16 bytes each.
     Wide,
 }
 
@@ -48,18 +48,18 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Bytes that it takes in the file.
+    /// Returns the size in the file.
     pub(super) fn padded_bytes(&self) -> usize {
         padded(u64::from(self.stored_bytes)) as usize
     }
 
-    /// What it holds of a payload; nothing where it holds the keys.
+    /// Returns the section's shape in the payload, or `None` for the keys.
     pub(super) fn shape(&self) -> Option<SectionShape> {
         let Kind::Rows(kind) = self.kind else { return None };
         Some(SectionShape { layer: self.layer, kind, bytes: self.raw_bytes })
     }
 
-    /// Its row, with or without the check.
+    /// Encodes the row, with or without the checksum.
     pub(super) fn row(&self, checked: bool) -> [u8; ROW_BYTES] {
         let mut row = [0; ROW_BYTES];
         row[..2].copy_from_slice(&self.layer.to_le_bytes());
@@ -87,7 +87,7 @@ impl Section {
     }
 }
 
-/// The table's blocks and their digest.
+/// Encodes the table and computes its digest.
 pub(super) fn write(sections: &[Section], keys: &FileKeys) -> (Vec<u8>, [u8; 32]) {
     let mut table: Vec<u8> = sections.iter().flat_map(|section| section.row(true)).collect();
     table.resize(padded(table.len() as u64) as usize, 0);
@@ -95,17 +95,17 @@ pub(super) fn write(sections: &[Section], keys: &FileKeys) -> (Vec<u8>, [u8; 32]
     (table, digest)
 }
 
-/// The sections of a file with this header, whose table these blocks are: the keys first, then those of the payload.
+/// Parses the table: first the keys' section, then those of the payload.
 pub(super) fn parse(table: &[u8], header: &Header, keys: &FileKeys) -> Result<Vec<Section>, Damage> {
     if digest(table, keys) != header.table_digest {
-        return Err(Damage("the table is not the one that was written"));
+        return Err(Damage("the table's digest is wrong"));
     }
     let (rows, _) = table.as_chunks();
     let mut sections = Vec::with_capacity(header.sections as usize);
     let mut next_bytes = (BLOCK_BYTES + header.table_bytes()) as u64;
     let mut payload_bytes = 0;
     for row in rows.iter().take(header.sections as usize) {
-        let section = Section::parse(row).ok_or(Damage("the table names what there is not"))?;
+        let section = Section::parse(row).ok_or(Damage("the table has an unknown section kind or codec"))?;
         let is_first = sections.is_empty();
         let fits = section.offset_bytes == next_bytes
             && (1..=MAX_SECTION_BYTES).contains(&section.raw_bytes)
@@ -116,12 +116,12 @@ pub(super) fn parse(table: &[u8], header: &Header, keys: &FileKeys) -> Result<Ve
         payload_bytes += section.shape().map_or(0, |shape| u64::from(shape.bytes));
         next_bytes += section.padded_bytes() as u64;
         if !fits || payload_bytes > MAX_PAYLOAD_BYTES {
-            return Err(Damage("the table does not fit together"));
+            return Err(Damage("the table is inconsistent"));
         }
         sections.push(section);
     }
     if sections.len() != header.sections as usize || next_bytes + BLOCK_BYTES as u64 != header.file_bytes {
-        return Err(Damage("the table does not fit the file"));
+        return Err(Damage("the table does not match the file's length"));
     }
     Ok(sections)
 }

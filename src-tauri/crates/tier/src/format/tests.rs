@@ -1,4 +1,4 @@
-//! Files: what is written is read, and nothing else is.
+//! Tests of the format: written chunks decode, everything else is rejected.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use super::*;
 use crate::chunk::{Chunk, ChunkHead, ChunkId, Flags, Group, NumericClass, RowTypes, SectionKind, SectionShape};
 use crate::identity::{Chain, Fingerprint, WeightsDigest};
 use crate::key::Key;
-use crate::tier::Wanted;
+use crate::tier::ChunkRequest;
 
-/// A sequence whose chunks are made one after the other.
+/// Generator of a sequence's chunks.
 pub(crate) struct Sequence {
     pub(crate) fingerprint: Fingerprint,
     chain: Chain,
     position: u64,
     random: Random,
-    /// Layers, and bytes of one layer's K or V.
+    /// Number of layers, and size of one layer's K or V section.
     pub(crate) layers: u16,
     pub(crate) section_bytes: u32,
     pub(crate) dtype: DType,
@@ -31,7 +31,7 @@ impl Sequence {
         Self { fingerprint, chain, position: 0, random, layers: 3, section_bytes: 5000, dtype: DType::F16 }
     }
 
-    /// The next chunk, with as many tokens.
+    /// Returns the next chunk, with this many tokens.
     pub(crate) fn chunk(&mut self, tokens: usize) -> Chunk {
         let keys: Arc<[Key]> = (0..tokens).map(|_| Key::token(self.random.below(32_000) as u32)).collect();
         self.chunk_of(keys)
@@ -63,32 +63,32 @@ impl Sequence {
     }
 }
 
-/// Rows as they are computed: around zero, with a few large ones, as keys have.
+/// Realistic rows: normally distributed, with a few large values, as keys have.
 fn rows(random: &mut Random, dtype: DType, payload: &mut [u8]) {
     let elements = payload.len() / dtype.block_bytes() * dtype.block();
     let x: Vec<f32> = (0..elements).map(|at| random.normal() * if at % 64 == 3 { 8.0 } else { 1.0 }).collect();
     let mut encoded = Vec::new();
-    dtype.encode(&x, &mut encoded).expect("it has an encoder");
+    dtype.encode(&x, &mut encoded).expect("the type has an encoder");
     payload[..encoded.len()].copy_from_slice(&encoded);
 }
 
 pub(crate) fn class() -> NumericClass {
-    NumericClass::new("cpu/avx2/1").expect("a short name")
+    NumericClass::new("cpu/avx2/1").expect("the name is short")
 }
 
 pub(crate) fn keys() -> FileKeys {
     FileKeys::new(&Namespace::new(b"secret", "disk"))
 }
 
-pub(crate) fn wanted(chunk: &Chunk) -> Wanted<'_> {
+pub(crate) fn wanted(chunk: &Chunk) -> ChunkRequest<'_> {
     let head = &chunk.head;
-    Wanted {
+    ChunkRequest {
         id: head.id,
         parent: head.parent,
         first_position: head.first_position,
         keys: &head.keys,
         class: Some(&head.class),
-        lossy: false,
+        allow_lossy: false,
     }
 }
 
@@ -97,19 +97,19 @@ fn same(one: &Chunk, other: &Chunk) -> bool {
 }
 
 fn write(chunk: &Chunk, keys: &FileKeys) -> Vec<u8> {
-    let encoded = encode(chunk, Packing::Raw, keys, [7; NONCE_BYTES]).expect("it fits");
+    let encoded = encode(chunk, Packing::Raw, keys, [7; NONCE_BYTES]).expect("the chunk is valid");
     let file = encoded.to_vec();
-    assert_eq!(encoded.header().file_bytes, file.len() as u64, "a header knows the file's length");
+    assert_eq!(encoded.header().file_bytes, file.len() as u64, "the header contains the file's length");
     assert!(file.len().is_multiple_of(BLOCK_BYTES), "a file is whole blocks");
     file
 }
 
 fn all_keys() -> [FileKeys; 3] {
-    [keys(), keys().checked(Check::Keyed), keys().sealed([9; 32])]
+    [keys(), keys().with_checksum(Checksum::Keyed), keys().with_encryption([9; 32])]
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn written_file_decodes() {
     let mut sequence = Sequence::new("me", 1, 1);
     let media = (0..200).map(|at| if at == 7 { Key::media(u128::MAX / 3) } else { Key::token(at) }).collect();
     for keys in all_keys() {
@@ -120,15 +120,15 @@ fn what_is_written_is_read() {
         let chunks = [aligned, sequence.chunk(1), sequence.chunk_of(Arc::clone(&media))];
         for chunk in chunks {
             let file = write(&chunk, &keys);
-            let read = decode(&file, &keys, &wanted(&chunk)).expect("it is what was written");
-            assert!(same(&read, &chunk), "{keys:?}: a chunk of {} keys comes back", chunk.head.keys.len());
+            let read = decode(&file, &keys, &wanted(&chunk)).expect("the file was just written");
+            assert!(same(&read, &chunk), "{keys:?}: a chunk of {} keys decodes", chunk.head.keys.len());
         }
     }
 }
 
-/// Every byte of a file is flipped in turn, with one bit of it.
+/// Flips one bit of every byte in turn.
 #[test]
-fn no_byte_of_a_file_goes_unchecked() {
+fn damage_of_any_byte_is_detected() {
     let mut sequence = Sequence::new("me", 1, 2);
     sequence.layers = 1;
     sequence.section_bytes = 300;
@@ -138,76 +138,81 @@ fn no_byte_of_a_file_goes_unchecked() {
         for at in 0..file.len() {
             file[at] ^= 1 << (at % 8);
             let read = decode(&file, &keys, &wanted(&chunk));
-            assert!(matches!(read, Err(Miss::Damaged(_))), "{keys:?}: byte {at} of {} counts: {read:?}", file.len());
+            assert!(
+                matches!(read, Err(Miss::Damaged(_))),
+                "{keys:?}: damage of byte {at} of {} is detected: {read:?}",
+                file.len()
+            );
             file[at] ^= 1 << (at % 8);
         }
         for len in (0..file.len()).step_by(97).chain([file.len() - 1]) {
             let read = decode(&file[..len], &keys, &wanted(&chunk));
-            assert!(matches!(read, Err(Miss::Damaged(_))), "{keys:?}: {len} of {} bytes are none", file.len());
+            assert!(matches!(read, Err(Miss::Damaged(_))), "{keys:?}: {len} of {} bytes are rejected", file.len());
         }
         file.push(0);
-        assert!(decode(&file, &keys, &wanted(&chunk)).is_err(), "{keys:?}: nothing may follow");
+        assert!(decode(&file, &keys, &wanted(&chunk)).is_err(), "{keys:?}: trailing bytes are rejected");
     }
 }
 
 #[test]
-fn a_whole_file_that_is_not_wanted_is_a_miss() {
+fn valid_file_of_another_request_is_a_mismatch() {
     let chunk = Sequence::new("me", 1, 3).chunk(40);
     let file = write(&chunk, &keys());
     let more: Vec<Key> = chunk.head.keys.iter().copied().chain([Key::token(1)]).collect();
     let mut changed = chunk.head.keys.to_vec();
     changed[39] = Key::token(40_000);
-    let class = NumericClass::new("cpu/scalar/1").expect("a short name");
+    let class = NumericClass::new("cpu/scalar/1").expect("the name is short");
     let wanted = wanted(&chunk);
-    let check = |wanted: Wanted<'_>, why: &str| {
+    let check = |wanted: ChunkRequest<'_>, why: &str| {
         let read = decode(&file, &keys(), &wanted);
-        assert!(matches!(read, Err(Miss::Other(_))), "{why}: {read:?}");
+        assert!(matches!(read, Err(Miss::Mismatch(_))), "{why}: {read:?}");
     };
-    check(Wanted { parent: chunk.head.id.hash, ..wanted.clone() }, "another parent");
-    check(Wanted { first_position: 256, ..wanted.clone() }, "another position");
-    check(Wanted { keys: &more, ..wanted.clone() }, "more tokens");
-    check(Wanted { keys: &changed, ..wanted.clone() }, "another token");
-    check(Wanted { class: Some(&class), ..wanted.clone() }, "another arithmetic");
-    decode(&file, &keys(), &Wanted { keys: &chunk.head.keys[..7], ..wanted.clone() }).expect("its beginning is enough");
-    decode(&file, &keys(), &Wanted { class: None, ..wanted }).expect("any arithmetic is allowed");
+    check(ChunkRequest { parent: chunk.head.id.hash, ..wanted.clone() }, "another parent");
+    check(ChunkRequest { first_position: 256, ..wanted.clone() }, "another position");
+    check(ChunkRequest { keys: &more, ..wanted.clone() }, "more tokens");
+    check(ChunkRequest { keys: &changed, ..wanted.clone() }, "another token");
+    check(ChunkRequest { class: Some(&class), ..wanted.clone() }, "another arithmetic");
+    decode(&file, &keys(), &ChunkRequest { keys: &chunk.head.keys[..7], ..wanted.clone() })
+        .expect("a prefix of the keys is enough");
+    decode(&file, &keys(), &ChunkRequest { class: None, ..wanted }).expect("any class is accepted");
 }
 
 #[test]
-fn foreign_files_are_refused() {
+fn file_with_other_keys_is_rejected() {
     let chunk = Sequence::new("me", 1, 4).chunk(40);
-    let sealed = write(&chunk, &keys().sealed([9; 32]));
+    let sealed = write(&chunk, &keys().with_encryption([9; 32]));
     let check = |file: &[u8], keys: FileKeys, why: &str| {
         let read = decode(file, &keys, &wanted(&chunk));
         assert!(read.is_err(), "{why}");
     };
     check(&write(&chunk, &keys()), FileKeys::new(&Namespace::new(b"other", "disk")), "another installation");
-    check(&write(&chunk, &keys()), FileKeys::new(&Namespace::new(b"secret", "remote")), "another place");
-    check(&sealed, keys().sealed([8; 32]), "another seal");
+    check(&write(&chunk, &keys()), FileKeys::new(&Namespace::new(b"secret", "remote")), "another tier");
+    check(&sealed, keys().with_encryption([8; 32]), "another encryption key");
     let unopened = decode(&sealed, &keys(), &wanted(&chunk));
-    assert!(matches!(unopened, Err(Miss::Other(_))), "without a key it may still be whole: {unopened:?}");
+    assert!(matches!(unopened, Err(Miss::Mismatch(_))), "without the key the file may be valid: {unopened:?}");
     assert!(
         !sealed.windows(16).any(|window| window == &chunk.payload[..16]),
-        "nothing of the rows can be read in a sealed file"
+        "an encrypted file contains no plain rows"
     );
 }
 
 #[test]
-fn sealed_sections_do_not_change_places() {
+fn encrypted_section_cannot_be_moved() {
     let mut sequence = Sequence::new("me", 1, 5);
     sequence.section_bytes = 4096;
     let chunk = sequence.chunk(40);
-    let keys = keys().sealed([9; 32]);
+    let keys = keys().with_encryption([9; 32]);
     let twice = [[1; NONCE_BYTES], [2; NONCE_BYTES]]
-        .map(|nonce| encode(&chunk, Packing::Raw, &keys, nonce).expect("it fits").to_vec());
+        .map(|nonce| encode(&chunk, Packing::Raw, &keys, nonce).expect("the chunk is valid").to_vec());
     let rows = 3 * BLOCK_BYTES..4 * BLOCK_BYTES;
-    assert_ne!(twice[0][rows.clone()], twice[1][rows.clone()], "the nonce counts");
+    assert_ne!(twice[0][rows.clone()], twice[1][rows.clone()], "the nonce changes the ciphertext");
     let mut mixed = twice[0].clone();
     mixed[rows.clone()].copy_from_slice(&twice[1][rows]);
-    assert!(decode(&mixed, &keys, &wanted(&chunk)).is_err(), "a section of another file does not fit");
+    assert!(decode(&mixed, &keys, &wanted(&chunk)).is_err(), "a section of another file is rejected");
 }
 
 #[test]
-fn a_chunk_that_does_not_fit_together_is_not_written() {
+fn inconsistent_chunk_is_not_encoded() {
     let chunk = Sequence::new("me", 1, 6).chunk(40);
     let none = |head: ChunkHead, payload: Arc<Vec<u8>>, why: &str| {
         let chunk = Chunk { head: Arc::new(head), payload };

@@ -1,4 +1,4 @@
-//! Making files.
+//! Encoding files.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::tier::TierError;
 
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];
 
-/// A file that is ready to be written. Rows that are stored as they are stay the chunk's.
+/// An encoded file. Raw sections borrow from the chunk.
 #[derive(Debug)]
 pub struct Encoded<'a> {
     header: Header,
@@ -23,12 +23,12 @@ pub struct Encoded<'a> {
 }
 
 impl Encoded<'_> {
-    /// What the file says of itself.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The file's bytes, in pieces.
+    /// Returns the file's bytes, in pieces.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let sections = self.sections.iter().flat_map(|section| {
             let gap = padded(section.len() as u64) as usize - section.len();
@@ -37,7 +37,7 @@ impl Encoded<'_> {
         std::iter::once(self.front.as_slice()).chain(sections).chain([self.trailer.as_slice()])
     }
 
-    /// The file's bytes.
+    /// Returns the file's bytes.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut file = Vec::with_capacity(self.header.file_bytes as usize);
         self.pieces().for_each(|piece| file.extend_from_slice(piece));
@@ -45,10 +45,10 @@ impl Encoded<'_> {
     }
 }
 
-/// Makes the file of a chunk. The nonce is to be random, and is used where the keys seal.
+/// Encodes a chunk. `nonce` must be random; it is used if the keys encrypt.
 ///
 /// # Errors
-/// Where the chunk's head and payload do not belong together, or it is larger than any chunk.
+/// If the chunk's head and payload are inconsistent, or exceed the format's limits.
 pub fn encode<'a>(
     chunk: &'a Chunk,
     packing: Packing,
@@ -62,7 +62,7 @@ pub fn encode<'a>(
         && head.sections.len() < MAX_SECTIONS
         && head.sections.iter().all(|section| (1..=MAX_SECTION_BYTES).contains(&section.bytes));
     if !fits {
-        return Err(TierError::Failed("a chunk whose head does not describe its rows".to_owned()));
+        return Err(TierError::Failed("the chunk's head does not describe its rows".to_owned()));
     }
 
     let (kind, stored_keys) = keys_section(head);
@@ -93,7 +93,7 @@ pub fn encode<'a>(
         flags: head.flags,
         created_unix_s: head.created_unix_s,
         file_bytes: 0,
-        whose: keys.whose,
+        installation_id: keys.installation_id,
         sections: sections.len() as u32,
         sealed: keys.seal.is_some(),
         check: keys.check,
@@ -123,7 +123,7 @@ pub fn encode<'a>(
     Ok(Encoded { trailer: header.trailer(), header, front, sections: stored })
 }
 
-/// The section of the chunk's keys. Tokens alone take a quarter of the room.
+/// Encodes the section of the chunk's keys. Token-only keys take a quarter of the space.
 fn keys_section(head: &ChunkHead) -> (Kind, Vec<u8>) {
     let tokens: Option<Vec<u32>> = head.keys.iter().map(|key| key.as_token()).collect();
     match tokens {

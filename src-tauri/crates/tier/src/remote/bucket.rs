@@ -1,7 +1,7 @@
-//! A bucket: S3, Google Cloud Storage, Azure, or a WebDAV server, through `object_store`, whose runtime is hidden here.
+//! A bucket in S3, Google Cloud Storage, Azure or WebDAV, through `object_store` and a private async runtime.
 //!
-//! Calls are futures that end with their deadline, whatever the other side does, so threads that make them do not hang. The runtime
-//! has one thread for sockets and one for what blocks (looking up host names); with two that call, these are the four of the design.
+//! Calls are futures with a timeout, so the calling threads never hang. The runtime has one worker thread and one
+//! blocking thread (for DNS lookups). With two calling threads these are the four threads of [`FileStore::threads`].
 
 use std::fmt::Display;
 use std::io::ErrorKind;
@@ -17,56 +17,56 @@ use object_store::{
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::files::{Files, Listed};
+use super::file_store::{FileEntry, FileStore};
 use crate::format::VERSION_FOLDER;
 use crate::tier::TierError;
 
-/// Threads that call.
+/// Number of calling threads.
 const CALLERS: usize = 2;
-/// How long a connection may take to come about.
+/// Connection timeout.
 const CONNECT: &str = "5 seconds";
-/// How long a request may take: longer than any deadline of ours, which are what counts.
+/// Request timeout: longer than any timeout of a call, which takes precedence.
 const REQUEST: &str = "15 minutes";
-/// The status of a server without room.
+/// HTTP status of a server without space.
 const INSUFFICIENT_STORAGE: u16 = 507;
 
-/// See the module.
+/// A bucket; see the module.
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
-    /// What all names begin with.
+    /// Common prefix of all names.
     prefix: Path,
-    /// There until it is dropped.
+    /// `Some` until drop.
     runtime: Option<Runtime>,
 }
 
 impl Bucket {
-    /// The bucket at an address such as `s3://bucket/folder`, `gs://..`, `az://..` or `https://..`, with the settings that
-    /// `object_store` knows for it by name: keys, region, endpoint. Nothing is asked of it yet.
+    /// Opens the bucket at an address such as `s3://bucket/folder`, `gs://..`, `az://..` or `https://..`. `settings`
+    /// are `object_store`'s options by name: keys, region, endpoint. Makes no call yet.
     ///
     /// # Errors
-    /// Where address or settings are wrong.
+    /// If the address or a setting is invalid.
     pub fn open<'a>(address: &str, settings: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Self, TierError> {
         use object_store::{aws, azure, gcp, http};
-        // Where another part of the program has chosen already, that is as good.
+        // Fails if another part of the program has installed a provider, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let url = reqwest::Url::parse(address).map_err(|error| wrong(&error))?;
-        let (scheme, prefix) = ObjectStoreScheme::parse(&url).map_err(|error| wrong(&error))?;
-        // The breaker is who tries again.
+        let url = reqwest::Url::parse(address).map_err(|error| invalid(&error))?;
+        let (scheme, prefix) = ObjectStoreScheme::parse(&url).map_err(|error| invalid(&error))?;
+        // Retries are left to the circuit breaker.
         let retry = RetryConfig { max_retries: 1, retry_timeout: Duration::from_secs(5), ..RetryConfig::default() };
-        let given: Vec<(String, &str)> =
+        let lowercase_settings: Vec<(String, &str)> =
             settings.into_iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
-        let known = |name: &str| TierError::Failed(format!("a bucket of this kind has no setting {name:?}"));
+        let unknown_setting = |name: &str| TierError::Failed(format!("unknown bucket setting {name:?}"));
         macro_rules! build {
             ($builder:expr, $client:expr) => {{
                 let mut builder = $builder
                     .with_retry(retry)
                     .with_config($client(ClientConfigKey::ConnectTimeout), CONNECT)
                     .with_config($client(ClientConfigKey::Timeout), REQUEST);
-                for (name, value) in given {
-                    let key = name.parse().map_err(|_| known(&name))?;
+                for (name, value) in lowercase_settings {
+                    let key = name.parse().map_err(|_| unknown_setting(&name))?;
                     builder = builder.with_config(key, value);
                 }
-                Arc::new(builder.build().map_err(|error| wrong(&error))?) as Arc<dyn ObjectStore>
+                Arc::new(builder.build().map_err(|error| invalid(&error))?) as Arc<dyn ObjectStore>
             }};
         }
         let store = match scheme {
@@ -80,18 +80,18 @@ impl Bucket {
                 build!(azure::MicrosoftAzureBuilder::new().with_url(address), azure::AzureConfigKey::Client)
             }
             ObjectStoreScheme::Http => {
-                // Its path is the prefix of names.
+                // The path of the address is the prefix of names.
                 build!(http::HttpBuilder::new().with_url(url.origin().ascii_serialization()), std::convert::identity)
             }
-            _ => return Err(TierError::Failed(format!("no bucket has an address like {address:?}"))),
+            _ => return Err(TierError::Failed(format!("unknown kind of bucket address {address:?}"))),
         };
         Self::over(store, prefix)
     }
 
-    /// A store that is open already, and what all names in it begin with.
+    /// Wraps an open store, with a common prefix of all names.
     ///
     /// # Errors
-    /// Where the system gives no threads.
+    /// If no threads can be created.
     pub(crate) fn over(store: Arc<dyn ObjectStore>, prefix: Path) -> Result<Self, TierError> {
         let mut builder = Builder::new_multi_thread();
         builder.worker_threads(1).max_blocking_threads(1).thread_name("tier-bucket").enable_all();
@@ -103,13 +103,13 @@ impl Bucket {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    /// Waits for a future, but no longer than this.
+    /// Waits for a future with a timeout.
     fn wait<T>(&self, within: Duration, call: impl Future<Output = object_store::Result<T>>) -> Answer<T> {
-        let runtime = self.runtime.as_ref().expect("it is there until the bucket is dropped");
+        let runtime = self.runtime.as_ref().expect("the runtime exists until the bucket is dropped");
         match runtime.block_on(async { tokio::time::timeout(within, call).await }) {
             Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(Refusal::Store(error)),
-            Err(_) => Err(Refusal::Late(within)),
+            Ok(Err(error)) => Err(CallError::Store(error)),
+            Err(_) => Err(CallError::Late(within)),
         }
     }
 
@@ -123,18 +123,18 @@ impl Bucket {
 impl Drop for Bucket {
     fn drop(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            // What hangs is left behind.
+            // Hanging calls are abandoned.
             runtime.shutdown_background();
         }
     }
 }
 
-impl Files for Bucket {
+impl FileStore for Bucket {
     fn threads(&self) -> usize {
         CALLERS
     }
 
-    fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, within: Duration) -> Result<(), TierError> {
+    fn list(&self, each: &mut dyn FnMut(&str, FileEntry) -> bool, within: Duration) -> Result<(), TierError> {
         let below = self.path(VERSION_FOLDER);
         let skip = self.prefix.as_ref().len() + usize::from(!self.prefix.as_ref().is_empty());
         let mut listing = self.store.list(Some(&below));
@@ -143,7 +143,7 @@ impl Files for Bucket {
                 let found = found?;
                 let stamp = found.last_modified.timestamp_millis() as u64;
                 let name = found.location.as_ref().get(skip..).unwrap_or_default();
-                if !each(name, Listed { bytes: found.size, stamp }) {
+                if !each(name, FileEntry { bytes: found.size, stamp }) {
                     break;
                 }
             }
@@ -170,9 +170,9 @@ impl Files for Bucket {
             let mut pieces = found.into_stream();
             while let Some(piece) = tokio_stream::StreamExt::next(&mut pieces).await {
                 bytes.extend_from_slice(&piece?);
-                // A server may send more than it was asked for, and never stop.
+                // A server may send more than requested, without end.
                 if bytes.len() as u64 > most {
-                    let source = "it sends more than was asked for".into();
+                    let source = "the server sends more than was requested".into();
                     return Err(object_store::Error::Generic { store: "bucket", source });
                 }
             }
@@ -180,9 +180,9 @@ impl Files for Bucket {
         };
         match self.wait(within, get) {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(Refusal::Store(object_store::Error::NotFound { .. })) => Ok(None),
-            // Stores refuse a part that begins at the end or after it, each in its own words.
-            Err(Refusal::Store(_))
+            Err(CallError::Store(object_store::Error::NotFound { .. })) => Ok(None),
+            // Stores reject a range that starts at or after the end with various errors.
+            Err(CallError::Store(_))
                 if self.wait(within, self.store.head(&path)).is_ok_and(|found| found.size <= first) =>
             {
                 Ok(Some(Vec::new()))
@@ -195,9 +195,9 @@ impl Files for Bucket {
         use object_store::Error::{AlreadyExists, NotImplemented, NotSupported, Precondition};
         match self.put(name, file.clone(), PutMode::Create, within) {
             Ok(()) => Ok(true),
-            Err(Refusal::Store(AlreadyExists { .. } | Precondition { .. })) => Ok(false),
-            // A server that knows no conditions. To write it once more does no harm.
-            Err(Refusal::Store(NotImplemented { .. } | NotSupported { .. })) => {
+            Err(CallError::Store(AlreadyExists { .. } | Precondition { .. })) => Ok(false),
+            // The server does not support conditional writes. Overwriting an equivalent file is harmless.
+            Err(CallError::Store(NotImplemented { .. } | NotSupported { .. })) => {
                 self.put(name, file, PutMode::Overwrite, within)?;
                 Ok(true)
             }
@@ -212,29 +212,29 @@ impl Files for Bucket {
     fn remove(&self, name: &str, within: Duration) -> Result<(), TierError> {
         let path = self.path(name);
         match self.wait(within, self.store.delete(&path)) {
-            Ok(()) | Err(Refusal::Store(object_store::Error::NotFound { .. })) => Ok(()),
+            Ok(()) | Err(CallError::Store(object_store::Error::NotFound { .. })) => Ok(()),
             Err(refusal) => Err(refusal.into()),
         }
     }
 }
 
-type Answer<T> = Result<T, Refusal>;
+type Answer<T> = Result<T, CallError>;
 
-/// Why a call gave nothing.
-enum Refusal {
+/// Error of a call.
+enum CallError {
     Store(object_store::Error),
     Late(Duration),
 }
 
-impl From<Refusal> for TierError {
-    fn from(refusal: Refusal) -> Self {
+impl From<CallError> for TierError {
+    fn from(refusal: CallError) -> Self {
         let error = match refusal {
-            Refusal::Late(within) => return Self::Away(format!("no answer within {within:?}")),
-            Refusal::Store(error) => error,
+            CallError::Late(within) => return Self::Unavailable(format!("no response within {within:?}")),
+            CallError::Store(error) => error,
         };
         let mut why = error.to_string();
         for cause in chain(&error).skip(1).map(|cause| cause.to_string()) {
-            // Most say what led to them already.
+            // Many errors already include their cause.
             if !why.contains(&cause) {
                 why = format!("{why}: {cause}");
             }
@@ -243,29 +243,30 @@ impl From<Refusal> for TierError {
         if chain(&error).filter_map(|cause| cause.downcast_ref()).any(full) {
             return Self::Full(why);
         }
-        // There was no answer at all.
+        // The server sent no response.
         let silent = chain(&error).any(|cause| cause.is::<HttpError>());
         match status(&why) {
             Some(INSUFFICIENT_STORAGE) => Self::Full(why),
-            Some(408 | 429 | 500..) => Self::Away(why),
-            None if silent => Self::Away(why),
+            Some(408 | 429 | 500..) => Self::Unavailable(why),
+            None if silent => Self::Unavailable(why),
             _ => Self::Failed(why),
         }
     }
 }
 
-/// The status that an error's text tells, which has no other form. Before it there is an address at most, which has no spaces.
+/// Returns the HTTP status in an error's text; the error has no other representation. Only an address, which has no
+/// spaces, can precede it.
 fn status(why: &str) -> Option<u16> {
     why.split_once("status code: ")?.1.get(..3)?.parse().ok()
 }
 
-/// An error and what led to it.
+/// An error and its causes.
 fn chain<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
     std::iter::successors(Some(error), |error| error.source())
 }
 
-fn wrong(error: &dyn Display) -> TierError {
-    TierError::Failed(format!("the bucket's address or settings are wrong: {error}"))
+fn invalid(error: &dyn Display) -> TierError {
+    TierError::Failed(format!("invalid bucket address or settings: {error}"))
 }

@@ -1,92 +1,95 @@
-//! A folder on a file server. Any call may hang there for as long as the server is away.
+//! A folder on a file server. Any call may hang while the server is down.
 //!
-//! Where a server is not mounted, its mount point is an empty folder of this machine. So a share gets a marker, a file in its root,
-//! with the first chunk, and this machine remembers it: a folder without its marker is away, and not empty.
+//! If a share is not mounted, its mount point is an empty local folder. The first write therefore creates a marker
+//! file in the share's root, and this machine remembers its content: a folder without the right marker is unavailable,
+//! not empty.
 //!
-//! There are no locks, because file servers' locks hang or are not there. A file is written under a name of its own in `drafts/` and
-//! linked to its name, which fails where there is one; where links are not to be had it is renamed, which does no harm, since files
-//! of one name are as good as each other. Drafts of machines that went away are removed a day later, by the server's own clock; they are
-//! known by their names, since others may keep theirs in the same folder.
+//! No file locks are used, because they hang or are missing on file servers. A file is written under a unique name in
+//! `drafts/` and hard-linked to its final name, which fails if that exists. Without hard links it is renamed, which is
+//! harmless because files of equal name are equivalent. Abandoned drafts are removed after a day by the server's
+//! clock. Other programs may store files there, so only names of this module's form are removed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, Once, PoisonError};
+use std::sync::Once;
 use std::time::{Duration, SystemTime};
 
-use super::files::{Files, Listed};
+use parking_lot::Mutex;
+
+use super::file_store::{FileEntry, FileStore};
 use crate::format::VERSION_FOLDER;
 use crate::tier::TierError;
 
-/// Threads: what the design allows for a place that hangs.
+/// Number of threads: the maximum for a store that may hang.
 const THREADS: usize = 4;
-/// The file in a share's root by which the share is known again.
+/// Name of the marker file in a share's root.
 const MARKER: &str = "cairn-kv-share";
-/// How drafts' names begin, and how they end.
+/// Prefix and suffix of drafts' names.
 const DRAFT_PREFIX: &str = ".remote.";
 const DRAFT_SUFFIX: &str = ".tmp";
-/// A draft this much older than one of now has been left behind.
+/// Age after which a draft counts as abandoned.
 const LEFT_BEHIND: Duration = Duration::from_secs(24 * 3600);
 
-/// See the module.
+/// A folder on a file server; see the module.
 #[derive(Debug)]
-pub struct Folder {
+pub struct SharedFolder {
     root: PathBuf,
     sweep: Once,
-    /// Where this machine remembers what the marker says.
-    remembered: Option<PathBuf>,
-    /// What the marker said, once that is known.
+    /// Local file that remembers the marker's content.
+    unscanned_rows: Option<PathBuf>,
+    /// Content of the marker, once verified.
     marker: Mutex<Option<Vec<u8>>>,
 }
 
-impl Folder {
-    /// The folder at `root`, which must be there when it is used: where a server is mounted. It is not touched yet.
+impl SharedFolder {
+    /// The folder at `root`, the mount point of a share. Does not access it yet.
     pub fn new(root: &Path) -> Self {
-        Self { root: root.to_owned(), sweep: Once::new(), remembered: None, marker: Mutex::default() }
+        Self { root: root.to_owned(), sweep: Once::new(), unscanned_rows: None, marker: Mutex::default() }
     }
 
-    /// Has the share's marker remembered in a file of this machine, whose folder is made where there is none.
+    /// Remembers the share's marker in this local file. Its folder is created if missing.
     #[must_use]
     pub fn remembered_in(self, file: PathBuf) -> Self {
-        Self { remembered: Some(file), ..self }
+        Self { unscanned_rows: Some(file), ..self }
     }
 
-    /// Makes sure that the share is mounted. One that never was used has no marker yet, and gets one with this text.
+    /// Verifies that the share is mounted. `new_marker` is written if neither the share nor this machine has a marker.
     fn mounted(&self, new_marker: Option<&str>) -> std::io::Result<()> {
         fs::read_dir(&self.root)?;
-        let Some(remembered) = &self.remembered else { return Ok(()) };
+        let Some(unscanned_rows) = &self.unscanned_rows else { return Ok(()) };
         let path = self.root.join(MARKER);
-        let mut known = self.marker.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut known = self.marker.lock().clone();
         if known.is_none() {
-            known = none_if_absent(fs::read(remembered))?;
+            known = none_if_absent(fs::read(unscanned_rows))?;
         }
         let found = none_if_absent(fs::read(&path))?;
-        let away = |what: &str| {
-            let how = format!("if it is to be used as it is, remove {}", remembered.display());
+        let unavailable = |what: &str| {
+            let how = format!("to use this share, remove {}", unscanned_rows.display());
             std::io::Error::new(ErrorKind::HostUnreachable, format!("{what} ({how})"))
         };
         let marker = match (known, found, new_marker) {
             (Some(known), Some(found), _) if known == found => known,
-            (Some(_), Some(_), _) => return Err(away("another share is mounted here than before")),
-            (Some(_), None, _) => return Err(away("the share is not mounted")),
+            (Some(_), Some(_), _) => return Err(unavailable("another share than before is mounted here")),
+            (Some(_), None, _) => return Err(unavailable("the share is not mounted")),
             (None, Some(found), _) => found,
             (None, None, None) => return Ok(()),
             (None, None, Some(text)) => {
                 let made = new_file(&path).and_then(|mut file| file.write_all(text.as_bytes()).and(file.sync_all()));
                 match made {
-                    // Another machine was faster.
+                    // Another machine created it first.
                     Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                     made => made?,
                 }
                 fs::read(&path)?
             }
         };
-        let mut held = self.marker.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.is_none() {
-            remembered.parent().map_or(Ok(()), make_folder)?;
-            fs::write(remembered, &marker)?;
-            *held = Some(marker);
+        let mut marker_slot = self.marker.lock();
+        if marker_slot.is_none() {
+            unscanned_rows.parent().map_or(Ok(()), make_folder)?;
+            fs::write(unscanned_rows, &marker)?;
+            *marker_slot = Some(marker);
         }
         Ok(())
     }
@@ -95,16 +98,16 @@ impl Folder {
         self.root.join(VERSION_FOLDER).join("drafts")
     }
 
-    /// Writes a file under a passing name.
+    /// Writes a draft.
     fn write(&self, file: &[u8], draft: &str) -> std::io::Result<PathBuf> {
-        // Where the mount is gone, nothing is to be written in its place.
+        // Nothing must be written into the mount point of an unmounted share.
         self.mounted(Some(draft))?;
         make_folder(&self.drafts())?;
         let path = self.drafts().join(format!("{DRAFT_PREFIX}{draft}{DRAFT_SUFFIX}"));
         let mut made = new_file(&path)?;
         let written = made.write_all(file).and_then(|()| made.metadata()?.modified());
         if written.is_err() {
-            // It is of no use; if it cannot be removed either, it is swept later.
+            // If the partial draft cannot be removed now, a later sweep removes it.
             let _ = fs::remove_file(&path);
         }
         let now = written?;
@@ -121,13 +124,13 @@ impl Folder {
             let modified = entry.metadata().and_then(|found| found.modified());
             let age = modified.ok().and_then(|then| now.duration_since(then).ok());
             if age.is_some_and(|age| age > LEFT_BEHIND) {
-                // Whoever comes next tries again.
+                // A later sweep tries again.
                 let _ = fs::remove_file(entry.path());
             }
         }
     }
 
-    /// Writes a file and has `publish` give it its name.
+    /// Writes a draft and calls `publish` with its path and the final path.
     fn put<T>(
         &self,
         name: &str,
@@ -139,7 +142,7 @@ impl Folder {
         let put = || {
             let draft = self.write(file, draft)?;
             let published = path.parent().map_or(Ok(()), make_folder).and_then(|()| publish(&draft, &path));
-            // It is gone already where it was renamed.
+            // The draft is gone if it was renamed.
             let _ = fs::remove_file(&draft);
             published
         };
@@ -147,12 +150,12 @@ impl Folder {
     }
 }
 
-impl Files for Folder {
+impl FileStore for SharedFolder {
     fn threads(&self) -> usize {
         THREADS
     }
 
-    fn list(&self, each: &mut dyn FnMut(&str, Listed) -> bool, _within: Duration) -> Result<(), TierError> {
+    fn list(&self, each: &mut dyn FnMut(&str, FileEntry) -> bool, _within: Duration) -> Result<(), TierError> {
         let version = self.root.join(VERSION_FOLDER);
         let mut listed = || -> std::io::Result<()> {
             self.mounted(None)?;
@@ -161,7 +164,7 @@ impl Files for Folder {
                     for file in entries(&part.path())? {
                         let Some(found) = file.metadata().ok().filter(fs::Metadata::is_file) else { continue };
                         let changed = found.modified()?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-                        let listed = Listed { bytes: found.len(), stamp: changed.as_nanos() as u64 };
+                        let listed = FileEntry { bytes: found.len(), stamp: changed.as_nanos() as u64 };
                         let names = [model.file_name(), part.file_name(), file.file_name()];
                         let names: Option<Vec<&str>> = names.iter().map(|name| name.to_str()).collect();
                         let Some(names) = names else { continue };
@@ -185,7 +188,7 @@ impl Files for Folder {
     ) -> Result<Option<Vec<u8>>, TierError> {
         let path = self.root.join(name);
         let read = || -> std::io::Result<Vec<u8>> {
-            // A pipe that somebody put there would hang, and a link may lead anywhere.
+            // Opening a pipe would hang, and a symbolic link may lead anywhere.
             if !fs::symlink_metadata(&path)?.is_file() {
                 return Err(ErrorKind::NotFound.into());
             }
@@ -198,7 +201,7 @@ impl Files for Folder {
         };
         match read() {
             Ok(bytes) => Ok(Some(bytes)),
-            // Where the mount is gone, so are all files: that is not an absent chunk.
+            // In an unmounted share every file is missing; that is not an absent chunk.
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.mounted(None).map(|()| None).map_err(|error| failed(&self.root, &error))
             }
@@ -210,7 +213,7 @@ impl Files for Folder {
         self.put(name, &file, draft, |draft, path| match fs::hard_link(draft, path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
-            // No links here.
+            // Hard links are not supported.
             Err(_) => fs::rename(draft, path).map(|()| true),
         })
     }
@@ -222,7 +225,7 @@ impl Files for Folder {
     fn remove(&self, name: &str, _within: Duration) -> Result<(), TierError> {
         let path = self.root.join(name);
         let removed = match fs::remove_file(&path) {
-            // The name is not to come back after a power cut of the server.
+            // Makes the removal durable on the server.
             Ok(()) => path.parent().map_or(Ok(()), sync_folder),
             Err(error) if error.kind() == ErrorKind::NotFound => self.mounted(None),
             Err(error) => Err(error),
@@ -231,7 +234,7 @@ impl Files for Folder {
     }
 }
 
-/// Nothing where there is no such file.
+/// Maps a missing file to `None`.
 fn none_if_absent<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),
@@ -240,7 +243,7 @@ fn none_if_absent<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
     }
 }
 
-/// A file that was not there, for this user only.
+/// Creates a new file that only this user can access.
 fn new_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -275,7 +278,7 @@ fn folders_in(path: &Path) -> std::io::Result<Vec<fs::DirEntry>> {
     Ok(entries(path)?.into_iter().filter(is_folder).collect())
 }
 
-/// What a folder holds; nothing where there is none, which is how a place begins.
+/// Lists a folder; a missing folder is empty.
 fn entries(path: &Path) -> std::io::Result<Vec<fs::DirEntry>> {
     match fs::read_dir(path) {
         Ok(entries) => entries.collect(),
@@ -288,7 +291,7 @@ fn failed(path: &Path, error: &std::io::Error) -> TierError {
     let why = format!("{}: {error}", path.display());
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => TierError::Full(why),
-        ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => TierError::Away(why),
+        ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => TierError::Unavailable(why),
         _ => TierError::Failed(why),
     }
 }

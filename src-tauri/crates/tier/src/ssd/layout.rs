@@ -1,15 +1,14 @@
-//! Where files lie.
+//! Paths of files.
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use crate::chunk::{ChunkId, Group};
 use crate::format::VERSION_FOLDER;
 
-/// How chunks' names end.
+/// Suffix of chunk files.
 pub(super) const SUFFIX: &str = ".kvc";
 
-/// The names below a root.
+/// Paths below a root folder.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     root: PathBuf,
@@ -24,7 +23,7 @@ impl Layout {
         self.root.join("owner.lock")
     }
 
-    /// The folder of this version of the format. Another version has its own.
+    /// Folder of this format version. Other versions use other folders.
     pub(super) fn version(&self) -> PathBuf {
         self.root.join(VERSION_FOLDER)
     }
@@ -37,28 +36,21 @@ impl Layout {
         self.version().join("bad")
     }
 
-    /// The place of a chunk. Half of a hash is enough to tell chunks apart; the header has all of it.
+    /// Path of a chunk. Half of the hash identifies the chunk; the header contains all of it.
     pub(super) fn file(&self, id: &ChunkId) -> PathBuf {
         let group = match id.group {
             Group::Full => "full",
             Group::Window => "window",
         };
-        let hash = hex(&id.hash.as_bytes()[..16]);
-        let folder = self.version().join(hex(&id.fingerprint.as_bytes()[..8])).join(&hash[..2]);
+        let hash = hex::encode(&id.hash.as_bytes()[..16]);
+        let folder = self.version().join(hex::encode(&id.fingerprint.as_bytes()[..8])).join(&hash[..2]);
         folder.join(format!("{hash}.{group}{SUFFIX}"))
     }
 
-    /// Where a file goes that is damaged.
+    /// Path of a quarantined file.
     pub(super) fn aside(&self, file: &Path) -> PathBuf {
         let mut name = file.file_name().unwrap_or_default().to_owned();
         name.push(".bad");
         self.bad().join(name)
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a String grows");
-        text
-    })
 }

@@ -1,51 +1,53 @@
-//! Loading: the front first, which says whether the chunk is wanted at all, then the rows, piece by piece on several threads.
+//! Loading: reads the preamble first, which determines whether the chunk matches, then the rows in pieces on several
+//! threads.
 //!
-//! A piece is read into memory that the disk can write to itself, checked while it is still in the processor's cache, and copied or
-//! unpacked to its place.
+//! A piece is read with direct I/O into an aligned buffer, verified while it is in the processor's cache, and copied
+//! or decoded into the payload.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use cairn_disk::{Blocks, Buffer, DiskError};
+use cairn_disk::{AlignedBuffer, BlockReader, DiskError};
+use parking_lot::Mutex;
 
-use super::scan::{self, Known};
-use super::{Ssd, locked};
+use super::SsdTier;
+use super::scan::{self, FileState};
 use crate::chunk::Chunk;
-use crate::format::{BLOCK_BYTES, Front, Header, Workspace};
-use crate::tier::{Miss, Stored, TierError, Wanted};
+use crate::format::{BLOCK_BYTES, Header, Preamble, Workspace};
+use crate::tier::{ChunkRequest, Miss, StoredChunk, TierError};
 
-/// Bytes that are read at a time, where a section is no longer.
+/// Size of a read, unless a section is larger.
 pub(super) const PIECE_BYTES: usize = 1 << 20;
-/// Bytes that are read first: header, table and keys of a model with up to 101 layers.
+/// Size of the first read: header, table and keys of a model with up to 101 layers.
 const FIRST_BYTES: usize = 4 * BLOCK_BYTES;
 
-/// Memory for one thread.
-pub(super) struct Work {
-    pub(super) buffer: Buffer,
+/// Buffers of one thread.
+pub(super) struct IoBuffers {
+    pub(super) buffer: AlignedBuffer,
     space: Workspace,
 }
 
-impl Ssd {
-    /// Memory of at least so many bytes, of an earlier use where there is some.
-    pub(super) fn work(&self, len_bytes: usize) -> Work {
-        let mut work = locked(&self.work);
+impl SsdTier {
+    /// Takes buffers of at least this size, reusing old ones.
+    pub(super) fn work(&self, len_bytes: usize) -> IoBuffers {
+        let mut work = self.work.lock();
         match work.iter().position(|work| work.buffer.len() >= len_bytes) {
             Some(index) => work.swap_remove(index),
-            None => Work { buffer: Buffer::new(len_bytes.max(PIECE_BYTES)), space: Workspace::default() },
+            None => IoBuffers { buffer: AlignedBuffer::new(len_bytes.max(PIECE_BYTES)), space: Workspace::default() },
         }
     }
 
-    pub(super) fn put_back(&self, work: Work) {
-        let mut kept = locked(&self.work);
+    pub(super) fn put_back(&self, work: IoBuffers) {
+        let mut kept = self.work.lock();
         if kept.len() < self.options.threads && work.buffer.len() <= 4 * PIECE_BYTES {
             kept.push(work);
         }
     }
 }
 
-pub(super) fn load(ssd: &Ssd, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
+pub(super) fn load(ssd: &SsdTier, wanted: &ChunkRequest<'_>) -> Result<Chunk, Miss> {
     let path = ssd.layout.file(&wanted.id);
-    let same = scan::same(&path);
+    let stamp = scan::stamp(&path);
     let blocks = match ssd.disk.open_blocks(&path) {
         Ok(blocks) => blocks,
         Err(error) if error.source.kind() == std::io::ErrorKind::NotFound => return Err(Miss::Absent),
@@ -53,26 +55,26 @@ pub(super) fn load(ssd: &Ssd, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
     };
     let loaded = read(ssd, &*blocks, |front| {
         if front.head().id != wanted.id {
-            return Err(Miss::Damaged("another chunk lies under this name"));
+            return Err(Miss::Damaged("the file contains another chunk"));
         }
         wanted.check(front.head())
     });
     if let Err(Miss::Damaged(_)) = loaded {
-        // A guest leaves it where it is, and is not to tell of it again.
-        scan::note(ssd, &path, same, Known::Spoiled);
-        ssd.put_aside(&path);
+        // A guest leaves the file in place, and its scans must not report it.
+        scan::cache_state(ssd, &path, stamp, FileState::Damaged);
+        ssd.quarantine(&path);
     }
     Ok(loaded?.0)
 }
 
-/// Reads a whole file if its front is accepted.
+/// Reads a whole file if `accept` returns `Ok` for its preamble.
 pub(super) fn read(
-    ssd: &Ssd,
-    blocks: &dyn Blocks,
-    accept: impl FnOnce(&Front) -> Result<(), Miss>,
-) -> Result<(Chunk, Stored), Miss> {
-    let (header, front) = read_front(ssd, blocks)?;
-    let front = front.ok_or(Miss::Other("it is sealed, and there is no key"))?;
+    ssd: &SsdTier,
+    blocks: &dyn BlockReader,
+    accept: impl FnOnce(&Preamble) -> Result<(), Miss>,
+) -> Result<(Chunk, StoredChunk), Miss> {
+    let (header, front) = read_preamble(ssd, blocks)?;
+    let front = front.ok_or(Miss::Mismatch("the file is encrypted and the key is missing"))?;
     accept(&front)?;
     let mut payload = vec![0; front.head().payload_bytes() as usize];
     let pieces = pieces(&front, &mut payload, header.file_bytes);
@@ -81,53 +83,53 @@ pub(super) fn read(
     let work = || read_pieces(ssd, blocks, &front, &pieces);
     let read = std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mine = work();
-        others.into_iter().fold(mine, |read, other| read.and(other.join().expect("reading does not panic")))
+        let own = work();
+        others.into_iter().fold(own, |read, other| read.and(other.join().expect("reading does not panic")))
     });
     read?;
-    let stored = header.stored(blocks.room_bytes().map_err(TierError::from)?);
+    let stored = header.stored(blocks.allocated_bytes().map_err(TierError::from)?);
     Ok((Chunk { head: front.head().clone(), payload: Arc::new(payload) }, stored))
 }
 
-/// The first block, of a file as long as it says.
-pub(super) fn read_header(ssd: &Ssd, blocks: &dyn Blocks, buffer: &mut [u8]) -> Result<(Header, usize), Miss> {
+/// Reads the header and compares the file's length with it.
+pub(super) fn read_header(ssd: &SsdTier, blocks: &dyn BlockReader, buffer: &mut [u8]) -> Result<(Header, usize), Miss> {
     let count = blocks.read_at(0, buffer).map_err(TierError::from)?;
     let header = Header::parse(buffer.get(..count).unwrap_or_default(), &ssd.keys)?;
     if header.file_bytes != blocks.len_bytes().map_err(TierError::from)? {
-        return Err(Miss::Damaged("it has another length"));
+        return Err(Miss::Damaged("the file has another length than its header says"));
     }
     Ok((header, count))
 }
 
-/// Header, table and keys; only the header where those are sealed and there is no key.
-pub(super) fn read_front(ssd: &Ssd, blocks: &dyn Blocks) -> Result<(Header, Option<Front>), Miss> {
+/// Reads header, table and keys. Returns only the header if the file is encrypted and the key is missing.
+pub(super) fn read_preamble(ssd: &SsdTier, blocks: &dyn BlockReader) -> Result<(Header, Option<Preamble>), Miss> {
     let mut work = ssd.work(FIRST_BYTES);
     let (header, count) = read_header(ssd, blocks, &mut work.buffer[..FIRST_BYTES])?;
-    let front_bytes = header.front_bytes();
-    let front = if front_bytes <= count {
-        Front::parse(header.clone(), &work.buffer[..front_bytes], &ssd.keys)
+    let preamble_bytes = header.preamble_bytes();
+    let front = if preamble_bytes <= count {
+        Preamble::parse(header.clone(), &work.buffer[..preamble_bytes], &ssd.keys)
     } else {
-        // A header that was checked counts no more sections than there can be, so this is less than a megabyte.
-        let mut buffer = Buffer::new(front_bytes);
+        // A verified header limits the number of sections, so this is less than a megabyte.
+        let mut buffer = AlignedBuffer::new(preamble_bytes);
         let count = blocks.read_at(0, &mut buffer).map_err(TierError::from)?;
-        Front::parse(header.clone(), &buffer[..count], &ssd.keys)
+        Preamble::parse(header.clone(), &buffer[..count], &ssd.keys)
     };
     ssd.put_back(work);
     match front {
         Ok(front) => Ok((header, Some(front))),
-        Err(Miss::Other(_)) => Ok((header, None)),
+        Err(Miss::Mismatch(_)) => Ok((header, None)),
         Err(miss) => Err(miss),
     }
 }
 
-/// Sections that lie one after the other, in the file and in the payload.
+/// Consecutive sections, in the file and in the payload.
 struct Piece<'a> {
     sections: Range<usize>,
     file: Range<u64>,
     rows: &'a mut [u8],
 }
 
-fn pieces<'a>(front: &Front, mut payload: &'a mut [u8], file_bytes: u64) -> Vec<Piece<'a>> {
+fn pieces<'a>(front: &Preamble, mut payload: &'a mut [u8], file_bytes: u64) -> Vec<Piece<'a>> {
     let mut cuts: Vec<(Range<usize>, Range<u64>, usize)> = Vec::new();
     for (index, (shape, file)) in front.sections().enumerate() {
         match cuts.last_mut() {
@@ -139,7 +141,7 @@ fn pieces<'a>(front: &Front, mut payload: &'a mut [u8], file_bytes: u64) -> Vec<
             _ => cuts.push((index..index + 1, file, shape.bytes as usize)),
         }
     }
-    // The trailer comes with the last sections, or alone where there are none.
+    // The trailer is read with the last sections.
     match cuts.last_mut() {
         Some((_, file, _)) => file.end = file_bytes,
         None => cuts.push((0..0, file_bytes - BLOCK_BYTES as u64..file_bytes, 0)),
@@ -153,37 +155,37 @@ fn pieces<'a>(front: &Front, mut payload: &'a mut [u8], file_bytes: u64) -> Vec<
     pieces
 }
 
-/// Reads pieces until there are none left, or one is not right.
+/// Reads pieces until none is left or one is invalid.
 fn read_pieces<'a>(
-    ssd: &Ssd,
-    blocks: &dyn Blocks,
-    front: &Front,
+    ssd: &SsdTier,
+    blocks: &dyn BlockReader,
+    front: &Preamble,
     pieces: &Mutex<std::vec::IntoIter<Piece<'a>>>,
 ) -> Result<(), Miss> {
-    let next = || locked(pieces).next();
-    let mut work: Option<Work> = None;
+    let next = || pieces.lock().next();
+    let mut work: Option<IoBuffers> = None;
     while let Some(piece) = next() {
         let len_bytes = (piece.file.end - piece.file.start) as usize;
-        let mut mine = work.take().filter(|work| work.buffer.len() >= len_bytes).unwrap_or_else(|| ssd.work(len_bytes));
-        if let Err(miss) = read_piece(blocks, front, piece, &mut mine) {
-            // The others find nothing left to do.
-            locked(pieces).by_ref().for_each(drop);
+        let mut own = work.take().filter(|work| work.buffer.len() >= len_bytes).unwrap_or_else(|| ssd.work(len_bytes));
+        if let Err(miss) = read_piece(blocks, front, piece, &mut own) {
+            // Leaves no work for the other threads.
+            pieces.lock().by_ref().for_each(drop);
             return Err(miss);
         }
-        work = Some(mine);
+        work = Some(own);
     }
     work.into_iter().for_each(|work| ssd.put_back(work));
     Ok(())
 }
 
-fn read_piece(blocks: &dyn Blocks, front: &Front, piece: Piece<'_>, work: &mut Work) -> Result<(), Miss> {
+fn read_piece(blocks: &dyn BlockReader, front: &Preamble, piece: Piece<'_>, work: &mut IoBuffers) -> Result<(), Miss> {
     let start = piece.file.start;
     let Some(buffer) = work.buffer.get_mut(..(piece.file.end - start) as usize) else {
         return Err(Miss::Damaged("a piece is longer than its sections"));
     };
     let count = blocks.read_at(start, buffer).map_err(TierError::from)?;
     if count != buffer.len() {
-        return Err(Miss::Damaged("it ends too early"));
+        return Err(Miss::Damaged("the file ends too early"));
     }
     let mut end = 0;
     let mut rest = piece.rows;

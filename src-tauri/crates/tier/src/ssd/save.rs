@@ -1,21 +1,21 @@
-//! Saving: a draft, then its name.
+//! Saving: writes a draft, then renames it.
 
 use cairn_disk::Mode;
 
-use super::{Ssd, load, locked};
+use super::{SsdTier, load};
 use crate::chunk::Chunk;
 use crate::format::{BLOCK_BYTES, Header, Packing, encode};
-use crate::tier::{Miss, Stored, TierError};
+use crate::tier::{Miss, StoredChunk, TierError};
 
-pub(super) fn save(ssd: &Ssd, chunk: &Chunk) -> Result<Stored, TierError> {
+pub(super) fn save(ssd: &SsdTier, chunk: &Chunk) -> Result<StoredChunk, TierError> {
     let path = ssd.layout.file(&chunk.head.id);
-    let packing = *locked(&ssd.packing);
-    if let Some((header, room_bytes)) = there(ssd, chunk, packing) {
+    let packing = *ssd.packing.lock();
+    if let Some((header, room_bytes)) = equivalent_file(ssd, chunk, packing) {
         return Ok(header.stored(room_bytes));
     }
     let file = encode(chunk, packing, &ssd.keys, (ssd.nonce)())?;
-    let mut draft = ssd.disk.draft(&ssd.layout.drafts(), Mode::Private)?;
-    draft.past_cache();
+    let mut draft = ssd.disk.create_temp_file(&ssd.layout.drafts(), Mode::Private)?;
+    draft.bypass_page_cache();
     let mut work = ssd.work(BLOCK_BYTES);
     let buffer = &mut *work.buffer;
     let mut filled = 0;
@@ -33,36 +33,38 @@ pub(super) fn save(ssd: &Ssd, chunk: &Chunk) -> Result<Stored, TierError> {
     }
     draft.write(&buffer[..filled])?;
     ssd.put_back(work);
-    ssd.disk.create_dir_all(path.parent().expect("files lie in folders"))?;
+    ssd.disk.create_dir_all(path.parent().expect("chunk files have a parent folder"))?;
     if ssd.options.durable {
-        draft.keep(&path)?
+        draft.persist(&path)?
     } else {
-        draft.keep_unsynced(&path)?
+        draft.persist_unsynced(&path)?
     }
-    let room_bytes = ssd.disk.open_blocks(&path).and_then(|blocks| blocks.room_bytes());
-    // Another process may have removed it already. Then it takes no room, and to count some is the safe side.
+    let room_bytes = ssd.disk.open_blocks(&path).and_then(|blocks| blocks.allocated_bytes());
+    // Another process may have removed the file already. Assuming its size errs on the safe side.
     Ok(file.header().stored(room_bytes.unwrap_or(file.header().file_bytes)))
 }
 
-/// What is there under this chunk's name, if it serves as well. That takes no longer than to write it, and is seldom asked: whoever
-/// saves does not know of a file. A header alone would not do, since a guest has no other way to be rid of rows that are damaged.
-fn there(ssd: &Ssd, chunk: &Chunk, packing: Packing) -> Option<(Header, u64)> {
+/// Returns the header of the stored file if the file is valid and serves as well as the new chunk. The whole file is
+/// verified, because a guest can replace damaged rows in no other way. This is rare: callers usually know which files
+/// exist.
+fn equivalent_file(ssd: &SsdTier, chunk: &Chunk, packing: Packing) -> Option<(Header, u64)> {
     let blocks = ssd.disk.open_blocks(&ssd.layout.file(&chunk.head.id)).ok()?;
     let mut work = ssd.work(BLOCK_BYTES);
     let header = load::read_header(ssd, &*blocks, &mut work.buffer[..BLOCK_BYTES]).ok();
     ssd.put_back(work);
     let (header, _) = header.filter(|(header, _)| serves_as_well(header, chunk, packing))?;
     match load::read(ssd, &*blocks, |_| Ok(())) {
-        // One that is sealed with a key that is not there may be whole.
-        Ok(_) | Err(Miss::Other(_)) => Some((header, blocks.room_bytes().ok()?)),
+        // An encrypted file without a key may be valid.
+        Ok(_) | Err(Miss::Mismatch(_)) => Some((header, blocks.allocated_bytes().ok()?)),
         Err(_) => None,
     }
 }
 
-/// Whether those who could use this chunk can use what is there. Rows of another arithmetic, or rounded ones, have the same name; the
-/// newer arithmetic is the one in use, and exact rows are better than rounded ones.
-fn serves_as_well(there: &Header, chunk: &Chunk, packing: Packing) -> bool {
+/// Returns whether the stored file serves every request that the new chunk would serve. Rows of another arithmetic and
+/// rounded rows have the same name. The newer arithmetic is the one in use, and exact rows are better than rounded
+/// ones.
+fn serves_as_well(existing: &Header, chunk: &Chunk, packing: Packing) -> bool {
     let head = &chunk.head;
     let rounded = head.flags.lossy || packing.is_lossy();
-    there.id == head.id && there.class == head.class && (rounded || !there.flags.lossy)
+    existing.id == head.id && existing.class == head.class && (rounded || !existing.flags.lossy)
 }

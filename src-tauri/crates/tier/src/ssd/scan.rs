@@ -1,4 +1,4 @@
-//! Finding what is there, from the first blocks alone.
+//! Scans the folder, reading only the first blocks of each file.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::Metadata;
@@ -7,26 +7,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::SystemTime;
 
-use cairn_disk::room_of;
+use cairn_disk::allocated_bytes;
 
 use super::layout::{Layout, SUFFIX};
-use super::{Ssd, load, locked};
+use super::{SsdTier, load};
 use crate::format::BLOCK_BYTES;
-use crate::tier::{Miss, Stored, TierError};
+use crate::tier::{Miss, StoredChunk, TierError};
 
-/// What is known of files. A file is never changed, so one that is still the same has not to be read again: scans come every half
-/// minute, while answers are computed, what is taken is counted before each write, and a folder has thousands of files.
-pub(super) type Heads = HashMap<PathBuf, (Same, Known)>;
+/// Cached state of files. Files never change, so an unchanged file is not read again. Scans run every half minute
+/// while answers are computed, used space is counted before each write, and a folder has thousands of files.
+pub(super) type FileCache = HashMap<PathBuf, (FileStamp, FileState)>;
 
-/// By what a file is known to be the one that was looked at.
+/// Identity of a file's content, to detect replaced files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Same {
+pub(super) struct FileStamp {
     inode: u64,
     len_bytes: u64,
     modified: Option<SystemTime>,
 }
 
-impl Same {
+impl FileStamp {
     fn of(found: &Metadata) -> Self {
         #[cfg(unix)]
         let inode = std::os::unix::fs::MetadataExt::ino(found);
@@ -36,37 +36,37 @@ impl Same {
     }
 }
 
-/// What is known of a file that was looked at.
+/// Cached state of a file.
 #[derive(Clone, Debug)]
-pub(super) enum Known {
-    /// A chunk, and what a scan tells of it.
-    Chunk(Stored),
-    /// Not another installation's. Nobody looked any further yet.
-    Ours,
-    /// Another installation's.
+pub(super) enum FileState {
+    /// A valid chunk.
+    Chunk(StoredChunk),
+    /// A file of this installation that was not verified further.
+    Own,
+    /// A file of another installation.
     Foreign,
-    /// It was damaged when it was loaded.
-    Spoiled,
+    /// A file that was damaged when it was loaded.
+    Damaged,
 }
 
-pub(super) fn scan(ssd: &Ssd, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
+pub(super) fn scan(ssd: &SsdTier, each: &mut dyn FnMut(StoredChunk)) -> Result<(), TierError> {
     let look = |path: &Path| {
-        let same = same(path);
-        let known = same.and_then(|same| known(ssd, path, same, Known::clone));
-        match known {
-            Some(Known::Chunk(stored)) => return Ok(stored),
-            Some(Known::Foreign) => return Err(Miss::Foreign),
-            Some(Known::Spoiled) => {
-                // Who was a guest then may be the owner now.
-                ssd.put_aside(path);
-                return Err(Miss::Damaged("it was damaged when it was loaded"));
+        let stamp = stamp(path);
+        let state = stamp.and_then(|stamp| cached_state(ssd, path, stamp, FileState::clone));
+        match state {
+            Some(FileState::Chunk(stored)) => return Ok(stored),
+            Some(FileState::Foreign) => return Err(Miss::Foreign),
+            Some(FileState::Damaged) => {
+                // This process may have become the owner since.
+                ssd.quarantine(path);
+                return Err(Miss::Damaged("the file was damaged when it was loaded"));
             }
-            Some(Known::Ours) | None => {}
+            Some(FileState::Own) | None => {}
         }
         let found = stored(ssd, path);
         match &found {
-            Ok(stored) => note(ssd, path, same, Known::Chunk(stored.clone())),
-            Err(Miss::Foreign) => note(ssd, path, same, Known::Foreign),
+            Ok(stored) => cache_state(ssd, path, stamp, FileState::Chunk(stored.clone())),
+            Err(Miss::Foreign) => cache_state(ssd, path, stamp, FileState::Foreign),
             Err(_) => {}
         }
         found
@@ -76,27 +76,27 @@ pub(super) fn scan(ssd: &Ssd, each: &mut dyn FnMut(Stored)) -> Result<(), TierEr
         seen.insert(path.to_owned());
         found.into_iter().for_each(&mut *each);
     })?;
-    locked(&ssd.heads).retain(|path, _| seen.contains(path));
+    ssd.heads.lock().retain(|path, _| seen.contains(path));
     Ok(())
 }
 
-pub(super) fn same(path: &Path) -> Option<Same> {
-    std::fs::metadata(path).ok().map(|found| Same::of(&found))
+pub(super) fn stamp(path: &Path) -> Option<FileStamp> {
+    std::fs::metadata(path).ok().map(|found| FileStamp::of(&found))
 }
 
-/// Remembers what a file is for as long as it stays the same; nothing where there was none.
-pub(super) fn note(ssd: &Ssd, path: &Path, same: Option<Same>, known: Known) {
-    locked(&ssd.heads).extend(same.map(|same| (path.to_owned(), (same, known))));
+/// Caches the state of a file until the file changes.
+pub(super) fn cache_state(ssd: &SsdTier, path: &Path, stamp: Option<FileStamp>, state: FileState) {
+    ssd.heads.lock().extend(stamp.map(|stamp| (path.to_owned(), (stamp, state))));
 }
 
-/// What is remembered of a file that is still the same.
-fn known<T>(ssd: &Ssd, path: &Path, same: Same, tell: impl FnOnce(&Known) -> T) -> Option<T> {
-    locked(&ssd.heads).get(path).filter(|(then, _)| *then == same).map(|(_, known)| tell(known))
+/// Returns the cached state of an unchanged file.
+fn cached_state<T>(ssd: &SsdTier, path: &Path, stamp: FileStamp, read: impl FnOnce(&FileState) -> T) -> Option<T> {
+    ssd.heads.lock().get(path).filter(|(then, _)| *then == stamp).map(|(_, state)| read(state))
 }
 
-/// Whether another installation keeps this file. What cannot be read is not known to be.
-pub(super) fn is_foreign(ssd: &Ssd, path: &Path, same: Same) -> bool {
-    if let Some(foreign) = known(ssd, path, same, |known| matches!(known, Known::Foreign)) {
+/// Returns whether another installation wrote this file. Unreadable files count as not foreign.
+pub(super) fn is_foreign(ssd: &SsdTier, path: &Path, stamp: FileStamp) -> bool {
+    if let Some(foreign) = cached_state(ssd, path, stamp, |state| matches!(state, FileState::Foreign)) {
         return foreign;
     }
     let read = || {
@@ -107,16 +107,16 @@ pub(super) fn is_foreign(ssd: &Ssd, path: &Path, same: Same) -> bool {
         header
     };
     match read() {
-        Err(Miss::Foreign) => note(ssd, path, Some(same), Known::Foreign),
-        Ok(_) | Err(Miss::Damaged(_)) => note(ssd, path, Some(same), Known::Ours),
+        Err(Miss::Foreign) => cache_state(ssd, path, Some(stamp), FileState::Foreign),
+        Ok(_) | Err(Miss::Damaged(_)) => cache_state(ssd, path, Some(stamp), FileState::Own),
         Err(_) => {}
     }
-    known(ssd, path, same, |known| matches!(known, Known::Foreign)).unwrap_or(false)
+    cached_state(ssd, path, stamp, |state| matches!(state, FileState::Foreign)).unwrap_or(false)
 }
 
-/// Looks at every file of a chunk on several threads, and hands what they find to `each` on this one. What is damaged is put aside.
+/// Inspects every chunk file on several threads and passes the results to `each` on this thread.
 pub(super) fn each_file<T: Send>(
-    ssd: &Ssd,
+    ssd: &SsdTier,
     look: impl Fn(&Path) -> Result<T, Miss> + Sync,
     mut each: impl FnMut(&Path, Result<T, Miss>),
 ) -> Result<(), TierError> {
@@ -145,43 +145,44 @@ pub(super) fn each_file<T: Send>(
     Ok(())
 }
 
-/// What a file's first blocks tell. A damaged file is put aside. Of one that is sealed with a key that is not there the header is
-/// enough: it takes room as the others do.
-fn stored(ssd: &Ssd, path: &Path) -> Result<Stored, Miss> {
+/// Reads the metadata of a file. Quarantines a damaged file. For an encrypted file without a key the header is enough,
+/// since the file takes space.
+fn stored(ssd: &SsdTier, path: &Path) -> Result<StoredChunk, Miss> {
     let blocks = ssd.disk.open_blocks(path).map_err(TierError::from)?;
-    let found = load::read_front(ssd, &*blocks).and_then(|(header, front)| {
+    let found = load::read_preamble(ssd, &*blocks).and_then(|(header, front)| {
         let its_own = ssd.layout.file(&header.id) == path;
-        if its_own { Ok((header, front)) } else { Err(Miss::Damaged("another chunk lies under this name")) }
+        if its_own { Ok((header, front)) } else { Err(Miss::Damaged("the file contains another chunk")) }
     });
     if let Err(Miss::Damaged(_)) = found {
-        ssd.put_aside(path);
+        ssd.quarantine(path);
     }
     let (header, front) = found?;
     let keys = front.map(|front| Arc::clone(&front.head().keys));
-    Ok(Stored { keys, ..header.stored(blocks.room_bytes().map_err(TierError::from)?) })
+    Ok(StoredChunk { keys, ..header.stored(blocks.allocated_bytes().map_err(TierError::from)?) })
 }
 
-/// Room that files of chunks take which are not another installation's. One that another process removes meanwhile takes none.
-pub(super) fn taken_bytes(ssd: &Ssd) -> Result<u64, TierError> {
+/// Returns the disk space of this installation's chunk files. A file that another process removes meanwhile counts as
+/// 0.
+pub(super) fn used_bytes(ssd: &SsdTier) -> Result<u64, TierError> {
     let files = folders_of_chunks(&ssd.layout)?.into_iter().flat_map(|folder| entries_of(&folder));
     let room = |path: PathBuf| {
         let found = std::fs::metadata(&path).ok().filter(Metadata::is_file)?;
-        (!is_foreign(ssd, &path, Same::of(&found))).then(|| room_of(&found))
+        (!is_foreign(ssd, &path, FileStamp::of(&found))).then(|| allocated_bytes(&found))
     };
     Ok(files.filter(|path| is_chunk(path)).filter_map(room).sum())
 }
 
-/// The folders that files of chunks lie in.
+/// Returns the folders that contain chunk files.
 pub(super) fn folders_of_chunks(layout: &Layout) -> Result<Vec<PathBuf>, TierError> {
     let version = layout.version();
-    let failed = |error| TierError::Failed(format!("could not list {}: {error}", version.display()));
+    let failed = |error| TierError::Failed(format!("cannot list {}: {error}", version.display()));
     let entries = std::fs::read_dir(&version).map_err(failed)?;
     let hidden = [layout.drafts(), layout.bad()];
     let models = entries.flatten().map(|entry| entry.path()).filter(|path| !hidden.contains(path));
     Ok(models.flat_map(|model| entries_of(&model)).filter(|path| path.is_dir()).collect())
 }
 
-/// The files in a folder; none where it cannot be listed.
+/// Returns the files in a folder, or none if it cannot be listed.
 pub(super) fn files_in(folder: &Path) -> Vec<PathBuf> {
     entries_of(folder).into_iter().filter(|path| path.is_file()).collect()
 }

@@ -1,4 +1,4 @@
-//! The folder: whatever happens to its files, a chunk is the right one or a miss.
+//! Tests of the SSD tier: whatever happens to its files, a load returns the right chunk or a miss.
 
 mod crash;
 mod damage;
@@ -14,23 +14,23 @@ use super::*;
 use crate::chunk::{ChunkHead, NumericClass};
 use crate::format::tests::{Sequence, keys, wanted};
 
-struct Home {
+struct TestFolder {
     folder: TempDir,
 }
 
-impl Home {
+impl TestFolder {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+        Self { folder: tempfile::tempdir().expect("cannot create a temporary folder") }
     }
 
-    fn open(&self) -> Ssd {
+    fn open(&self) -> SsdTier {
         self.open_on(RealDisk, SsdOptions::default())
     }
 
-    fn open_on(&self, disk: impl Disk + 'static, options: SsdOptions) -> Ssd {
+    fn open_on(&self, disk: impl Disk + 'static, options: SsdOptions) -> SsdTier {
         let count = AtomicU8::new(0);
         let nonce = move || [count.fetch_add(1, Ordering::Relaxed); NONCE_BYTES];
-        Ssd::open(Arc::new(disk), &self.root(), keys(), options, nonce).expect("the folder is writable")
+        SsdTier::open(Arc::new(disk), &self.root(), keys(), options, nonce).expect("the folder is writable")
     }
 
     fn root(&self) -> PathBuf {
@@ -42,19 +42,19 @@ impl Home {
     }
 }
 
-fn scanned(ssd: &Ssd) -> Vec<Stored> {
+fn scanned(ssd: &SsdTier) -> Vec<StoredChunk> {
     let mut all = Vec::new();
-    ssd.scan(&mut |stored| all.push(stored)).expect("it can be listed");
+    ssd.scan(&mut |stored| all.push(stored)).expect("the folder can be listed");
     all.sort_by_key(|stored| stored.first_position);
     all
 }
 
-fn comes_back(ssd: &Ssd, chunk: &Chunk) {
-    let loaded = ssd.load(&wanted(chunk)).expect("it was saved");
-    assert!(loaded.head == chunk.head && loaded.payload == chunk.payload, "it is what was saved");
+fn assert_loads(ssd: &SsdTier, chunk: &Chunk) {
+    let loaded = ssd.load(&wanted(chunk)).expect("the chunk was saved");
+    assert!(loaded.head == chunk.head && loaded.payload == chunk.payload, "the chunk is unchanged");
 }
 
-/// Chunks of many sections, of long ones, and of the end of a sequence.
+/// Chunks with many sections, with large sections, and a tail.
 fn several() -> Vec<Chunk> {
     let mut sequence = Sequence::new("me", 1, 1);
     let few = sequence.chunk(256);
@@ -65,178 +65,194 @@ fn several() -> Vec<Chunk> {
 }
 
 #[test]
-fn what_is_saved_is_loaded_now_and_after_a_restart() {
-    let home = Home::new();
+fn saved_chunk_loads_before_and_after_restart() {
+    let dir = TestFolder::new();
     let chunks = several();
-    let ssd = home.open();
-    assert!(matches!(ssd.load(&wanted(&chunks[0])), Err(Miss::Absent)), "nothing is there yet");
-    let saved: Vec<_> = chunks.iter().map(|chunk| ssd.save(chunk).expect("there is room")).collect();
-    chunks.iter().for_each(|chunk| comes_back(&ssd, chunk));
-    assert_eq!(scanned(&ssd), saved, "a scan tells what saving told");
-    assert!(saved.iter().all(|stored| stored.bytes >= 4096 && stored.bytes.is_multiple_of(512)), "in whole blocks");
+    let ssd = dir.open();
+    assert!(matches!(ssd.load(&wanted(&chunks[0])), Err(Miss::Absent)), "nothing is stored yet");
+    let saved: Vec<_> = chunks.iter().map(|chunk| ssd.save(chunk).expect("the chunk is stored")).collect();
+    chunks.iter().for_each(|chunk| assert_loads(&ssd, chunk));
+    assert_eq!(scanned(&ssd), saved, "a scan reports what `save` returned");
+    assert!(
+        saved.iter().all(|stored| stored.bytes >= 4096 && stored.bytes.is_multiple_of(512)),
+        "sizes are whole blocks"
+    );
     drop(ssd);
-    let ssd = home.open_on(RealDisk, SsdOptions { threads: 1, ..SsdOptions::default() });
-    chunks.iter().for_each(|chunk| comes_back(&ssd, chunk));
+    let ssd = dir.open_on(RealDisk, SsdOptions { threads: 1, ..SsdOptions::default() });
+    chunks.iter().for_each(|chunk| assert_loads(&ssd, chunk));
     assert_eq!(scanned(&ssd), saved, "a restart changes nothing");
-    ssd.remove(&chunks[1].head.id).expect("it can be removed");
-    ssd.remove(&chunks[1].head.id).expect("one that is not there is as good");
-    assert!(matches!(ssd.load(&wanted(&chunks[1])), Err(Miss::Absent)), "it is gone");
+    ssd.remove(&chunks[1].head.id).expect("the chunk can be removed");
+    ssd.remove(&chunks[1].head.id).expect("removing a missing chunk succeeds");
+    assert!(matches!(ssd.load(&wanted(&chunks[1])), Err(Miss::Absent)), "the chunk is gone");
     assert_eq!(scanned(&ssd).len(), 2, "the others are not");
-    ssd.clear().expect("it can be cleared");
+    ssd.clear().expect("the folder can be cleared");
     assert_eq!(scanned(&ssd), [], "nothing is left");
 }
 
 #[cfg(unix)]
 #[test]
-fn nobody_else_can_look() {
+fn files_and_folders_are_private() {
     use std::os::unix::fs::PermissionsExt;
-    let home = Home::new();
+    let dir = TestFolder::new();
     let chunk = &several()[0];
-    home.open().save(chunk).expect("there is room");
-    let mut path = home.file(chunk);
-    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
-    assert_eq!(mode(&path), 0o600, "the file is this user's");
-    while path.pop() && path != home.folder.path() {
-        assert_eq!(mode(&path), 0o700, "{} is this user's", path.display());
+    dir.open().save(chunk).expect("the chunk is stored");
+    let mut path = dir.file(chunk);
+    let mode = |path: &Path| std::fs::metadata(path).expect("it exists").permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600, "the file is private");
+    while path.pop() && path != dir.folder.path() {
+        assert_eq!(mode(&path), 0o700, "{} is private", path.display());
     }
 }
 
 #[test]
-fn what_is_there_stays_unless_the_new_one_serves_better() {
-    let home = Home::new();
-    let ssd = home.open();
+fn save_replaces_stored_chunk_only_if_new_one_serves_better() {
+    let dir = TestFolder::new();
+    let ssd = dir.open();
     let chunk = several().remove(0);
     let with = |change: fn(&mut ChunkHead)| {
         let mut head = (*chunk.head).clone();
         change(&mut head);
         Chunk { head: Arc::new(head), payload: Arc::clone(&chunk.payload) }
     };
-    let written = || std::fs::metadata(home.file(&chunk)).and_then(|found| found.modified()).expect("it is there");
+    let written = || std::fs::metadata(dir.file(&chunk)).and_then(|found| found.modified()).expect("it exists");
     let check = |saved: &Chunk, replaces: bool, why: &str| {
         let before = written();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        ssd.save(saved).expect("there is room");
+        ssd.save(saved).expect("the chunk is stored");
         assert_eq!(written() != before, replaces, "{why}");
     };
-    ssd.save(&with(|head| head.flags.lossy = true)).expect("there is room");
-    assert!(matches!(ssd.load(&wanted(&chunk)), Err(Miss::Other(_))), "rounded rows do not serve everybody");
-    check(&with(|head| head.flags.lossy = true), false, "the same again");
+    ssd.save(&with(|head| head.flags.lossy = true)).expect("the chunk is stored");
+    assert!(matches!(ssd.load(&wanted(&chunk)), Err(Miss::Mismatch(_))), "rounded rows are rejected by default");
+    check(&with(|head| head.flags.lossy = true), false, "the same chunk is kept");
     check(&chunk, true, "exact rows replace rounded ones");
     check(&with(|head| head.flags.lossy = true), false, "rounded rows do not replace exact ones");
-    check(&with(|head| head.created_unix_s += 9), false, "the same rows of another time");
-    comes_back(&ssd, &chunk);
-    let other = with(|head| head.class = NumericClass::new("gpu/1").expect("a short name"));
-    check(&other, true, "the arithmetic in use replaces another");
-    comes_back(&ssd, &other);
-    std::fs::write(home.file(&chunk), "x").expect("it can be written");
+    check(&with(|head| head.created_unix_s += 9), false, "the same rows with another time are kept");
+    assert_loads(&ssd, &chunk);
+    let other = with(|head| head.class = NumericClass::new("gpu/1").expect("the name is short"));
+    check(&other, true, "the class in use replaces another");
+    assert_loads(&ssd, &other);
+    std::fs::write(dir.file(&chunk), "x").expect("the file is writable");
     check(&chunk, true, "a damaged file is replaced");
-    comes_back(&ssd, &chunk);
+    assert_loads(&ssd, &chunk);
 }
 
 #[test]
-fn the_first_is_the_owner_and_others_add() {
-    let home = Home::new();
+fn first_process_owns_folder_and_guests_only_add() {
+    let dir = TestFolder::new();
     let chunks = several();
-    let (owner, guest) = (home.open(), home.open());
+    let (owner, guest) = (dir.open(), dir.open());
     assert!(owner.is_owner() && !guest.is_owner(), "one of two is the owner");
-    guest.save(&chunks[0]).expect("a guest may add");
-    comes_back(&owner, &chunks[0]);
-    owner.save(&chunks[1]).expect("there is room");
-    comes_back(&guest, &chunks[1]);
+    guest.save(&chunks[0]).expect("a guest may add chunks");
+    assert_loads(&owner, &chunks[0]);
+    owner.save(&chunks[1]).expect("the chunk is stored");
+    assert_loads(&guest, &chunks[1]);
     assert!(guest.remove(&chunks[1].head.id).is_err() && guest.clear().is_err(), "a guest removes nothing");
-    assert!(guest.fsck(true).is_err() && guest.fsck(false).is_ok(), "and repairs nothing");
-    std::fs::write(home.file(&chunks[0]), "x").expect("it can be written");
-    assert!(matches!(guest.load(&wanted(&chunks[0])), Err(Miss::Damaged(_))), "a guest sees damage");
-    assert!(home.file(&chunks[0]).exists(), "and leaves it to the owner");
-    assert!(!guest.try_own(), "the owner lives");
+    assert!(guest.fsck(true).is_err() && guest.fsck(false).is_ok(), "a guest repairs nothing");
+    std::fs::write(dir.file(&chunks[0]), "x").expect("the file is writable");
+    assert!(matches!(guest.load(&wanted(&chunks[0])), Err(Miss::Damaged(_))), "a guest detects damage");
+    assert!(dir.file(&chunks[0]).exists(), "the file is left to the owner");
+    assert!(!guest.try_acquire_ownership(), "the owner is running");
     drop(owner);
-    assert!(guest.try_own(), "the guest takes over");
-    assert_eq!(scanned(&guest).len(), 1, "and sees what is whole");
-    assert_eq!((guest.aside().len(), home.file(&chunks[0]).exists()), (1, false), "what is not was put aside");
+    assert!(guest.try_acquire_ownership(), "the guest takes over");
+    assert_eq!(scanned(&guest).len(), 1, "the new owner finds the valid chunk");
+    assert_eq!(
+        (guest.quarantined_files().len(), dir.file(&chunks[0]).exists()),
+        (1, false),
+        "the damaged file was quarantined"
+    );
 }
 
 #[test]
-fn packed_and_sealed_chunks_come_back() {
-    let home = Home::new();
+fn compressed_and_encrypted_chunks_load() {
+    let dir = TestFolder::new();
     let mut sequence = Sequence::new("me", 1, 8);
     sequence.section_bytes = 1 << 17;
     let chunks: Vec<_> = (0..3).map(|_| sequence.chunk(256)).collect();
     let options = SsdOptions { durable: true, ..SsdOptions::default() };
-    let ssd = Ssd::open(Arc::new(RealDisk), &home.root(), keys().sealed([3; 32]), options, || [5; NONCE_BYTES])
-        .expect("the folder is writable");
-    let raw = ssd.save(&chunks[0]).expect("there is room");
+    let ssd =
+        SsdTier::open(Arc::new(RealDisk), &dir.root(), keys().with_encryption([3; 32]), options, || [5; NONCE_BYTES])
+            .expect("the folder is writable");
+    let raw = ssd.save(&chunks[0]).expect("the chunk is stored");
     ssd.set_packing(Packing::Lossless);
-    let lossless = ssd.save(&chunks[1]).expect("there is room");
+    let lossless = ssd.save(&chunks[1]).expect("the chunk is stored");
     ssd.set_packing(Packing::Compact);
-    let compact = ssd.save(&chunks[2]).expect("there is room");
-    assert!(raw.bytes > lossless.bytes && lossless.bytes > compact.bytes, "each takes less room than the one before");
-    comes_back(&ssd, &chunks[0]);
-    comes_back(&ssd, &chunks[1]);
-    assert!(compact.flags.lossy && !lossless.flags.lossy, "what was rounded is marked");
-    assert!(matches!(ssd.load(&wanted(&chunks[2])), Err(Miss::Other(_))), "and is for those only who allow it");
-    let rounded = ssd.load(&Wanted { lossy: true, ..wanted(&chunks[2]) }).expect("it is allowed");
-    assert!(rounded.head.flags.lossy && rounded.payload.len() == chunks[2].payload.len(), "it says so itself");
-    // Without the key nothing is read, and nothing is lost either.
-    drop(ssd);
-    let ssd = home.open();
-    let told = scanned(&ssd);
+    let compact = ssd.save(&chunks[2]).expect("the chunk is stored");
     assert!(
-        told.len() == 3 && told.iter().all(|stored| stored.keys.is_none()),
-        "that it is there can be told: {told:?}"
+        raw.bytes > lossless.bytes && lossless.bytes > compact.bytes,
+        "each packing is smaller than the one before"
+    );
+    assert_loads(&ssd, &chunks[0]);
+    assert_loads(&ssd, &chunks[1]);
+    assert!(compact.flags.lossy && !lossless.flags.lossy, "rounded chunks are marked as lossy");
+    assert!(matches!(ssd.load(&wanted(&chunks[2])), Err(Miss::Mismatch(_))), "rounded rows are rejected by default");
+    let rounded = ssd
+        .load(&ChunkRequest { allow_lossy: true, ..wanted(&chunks[2]) })
+        .expect("rounded rows are accepted on request");
+    assert!(
+        rounded.head.flags.lossy && rounded.payload.len() == chunks[2].payload.len(),
+        "the chunk is marked as lossy"
+    );
+    // Without the key nothing is read, and nothing is deleted.
+    drop(ssd);
+    let ssd = dir.open();
+    let reported = scanned(&ssd);
+    assert!(
+        reported.len() == 3 && reported.iter().all(|stored| stored.keys.is_none()),
+        "encrypted files are reported without keys: {reported:?}"
     );
     let unopened = ssd.load(&wanted(&chunks[0]));
-    assert!(matches!(unopened, Err(Miss::Other(_))), "it is sealed: {unopened:?}");
-    assert!(home.file(&chunks[0]).exists(), "it stays for those who have the key");
+    assert!(matches!(unopened, Err(Miss::Mismatch(_))), "the file is encrypted: {unopened:?}");
+    assert!(dir.file(&chunks[0]).exists(), "the file stays");
 }
 
 #[test]
-fn a_check_tells_whole_damaged_and_useless_files_apart() {
-    let home = Home::new();
-    let ssd = home.open();
+fn fsck_reports_damaged_files_and_orphans() {
+    let dir = TestFolder::new();
+    let ssd = dir.open();
     let mut sequence = Sequence::new("me", 1, 9);
     let chunks: Vec<_> = (0..6).map(|_| sequence.chunk(256)).collect();
-    let bytes: Vec<u64> = chunks.iter().map(|chunk| ssd.save(chunk).expect("there is room").bytes).collect();
-    let report = ssd.fsck(false).expect("it can be listed");
-    assert_eq!((report.whole, report.whole_bytes), (6, bytes.iter().sum()), "all are whole: {report:?}");
-    assert!(report.damaged.is_empty() && report.orphans.is_empty(), "and of use: {report:?}");
+    let bytes: Vec<u64> = chunks.iter().map(|chunk| ssd.save(chunk).expect("the chunk is stored").bytes).collect();
+    let report = ssd.fsck(false).expect("the folder can be listed");
+    assert_eq!((report.whole, report.whole_bytes), (6, bytes.iter().sum()), "all chunks are valid: {report:?}");
+    assert!(report.damaged.is_empty() && report.orphans.is_empty(), "nothing is damaged: {report:?}");
 
-    // A header that is right does not make the rows right.
-    let hurt = home.file(&chunks[3]);
-    let mut file = std::fs::read(&hurt).expect("it is there");
+    // Damage behind a valid header.
+    let hurt = dir.file(&chunks[3]);
+    let mut file = std::fs::read(&hurt).expect("it exists");
     // The last section has two blocks, and the trailer one.
     let at = file.len() - 3 * 4096 + 10;
     file[at] ^= 1;
-    std::fs::write(&hurt, file).expect("it can be written");
-    let draft = home.root().join("v1/drafts/.draft.1-2.tmp");
-    std::fs::write(&draft, "half").expect("it can be written");
-    let report = ssd.fsck(false).expect("it can be listed");
-    assert_eq!(report.damaged, [(hurt.clone(), "a section is not what was written")], "the damage is found");
+    std::fs::write(&hurt, file).expect("the file is writable");
+    let draft = dir.root().join("v1/drafts/.draft.1-2.tmp");
+    std::fs::write(&draft, "half").expect("the file is writable");
+    let report = ssd.fsck(false).expect("the folder can be listed");
+    assert_eq!(report.damaged, [(hurt.clone(), "a section's checksum is wrong")], "the damage is found");
     let mut lost = [chunks[4].head.id, chunks[5].head.id];
     lost.sort();
-    assert_eq!(report.orphans, lost, "what follows it is of no use");
-    assert!(hurt.exists() && draft.exists(), "looking changes nothing");
+    assert_eq!(report.orphans, lost, "the following chunks are orphans");
+    assert!(hurt.exists() && draft.exists(), "a check without `fix` changes nothing");
 
-    ssd.fsck(true).expect("it can be repaired");
-    assert!(!hurt.exists() && !draft.exists(), "what is damaged or dead is gone");
-    let report = ssd.fsck(true).expect("it can be listed");
-    assert_eq!((report.whole, report.damaged.len(), report.orphans.len()), (3, 0, 0), "what is left is fine");
-    chunks[..3].iter().for_each(|chunk| comes_back(&ssd, chunk));
+    ssd.fsck(true).expect("the folder can be repaired");
+    assert!(!hurt.exists() && !draft.exists(), "damaged files and abandoned drafts are removed");
+    let report = ssd.fsck(true).expect("the folder can be listed");
+    assert_eq!((report.whole, report.damaged.len(), report.orphans.len()), (3, 0, 0), "the rest is valid");
+    chunks[..3].iter().for_each(|chunk| assert_loads(&ssd, chunk));
 }
 
 #[test]
-fn a_scan_reads_what_is_new_only() {
-    let home = Home::new();
-    let (ssd, chunks) = (home.open(), several());
-    chunks.iter().for_each(|chunk| drop(ssd.save(chunk).expect("there is room")));
-    assert_eq!(scanned(&ssd).len(), chunks.len(), "all of it is read once");
-    let path = home.file(&chunks[0]);
-    let file = std::fs::File::options().write(true).open(&path).expect("it is there");
-    let then = file.metadata().and_then(|found| found.modified()).expect("files have times");
-    std::io::Write::write_all(&mut &file, b"another head").expect("it is writable");
-    file.set_modified(then).expect("a file's time can be set");
-    assert_eq!(scanned(&ssd).len(), chunks.len(), "what is as it was is not read again");
-    file.set_modified(then + std::time::Duration::from_secs(1)).expect("as before");
-    assert_eq!(scanned(&ssd).len(), chunks.len() - 1, "what was touched is");
-    ssd.save(&Sequence::new("me", 1, 77).chunk(256)).expect("there is room");
-    assert_eq!(scanned(&ssd).len(), chunks.len(), "and so is what is new");
+fn scan_reads_only_new_files() {
+    let dir = TestFolder::new();
+    let (ssd, chunks) = (dir.open(), several());
+    chunks.iter().for_each(|chunk| drop(ssd.save(chunk).expect("the chunk is stored")));
+    assert_eq!(scanned(&ssd).len(), chunks.len(), "all files are read once");
+    let path = dir.file(&chunks[0]);
+    let file = std::fs::File::options().write(true).open(&path).expect("it exists");
+    let then = file.metadata().and_then(|found| found.modified()).expect("files have modification times");
+    std::io::Write::write_all(&mut &file, b"another head").expect("the folder is writable");
+    file.set_modified(then).expect("the modification time can be set");
+    assert_eq!(scanned(&ssd).len(), chunks.len(), "an unchanged file is not read again");
+    file.set_modified(then + std::time::Duration::from_secs(1)).expect("the modification time can be set");
+    assert_eq!(scanned(&ssd).len(), chunks.len() - 1, "a modified file is read again");
+    ssd.save(&Sequence::new("me", 1, 77).chunk(256)).expect("the chunk is stored");
+    assert_eq!(scanned(&ssd).len(), chunks.len(), "a new file is read");
 }

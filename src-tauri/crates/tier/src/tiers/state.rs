@@ -1,99 +1,99 @@
-//! What the tiers know, all behind one lock: the catalog, the queues, the restores under way.
+//! Shared state of the tiers, behind one lock: catalog, write queues, running restores.
 //!
-//! Every method here only computes. What must be read, written, removed or freed is handed to the thread that does it.
+//! Methods only compute. I/O and freeing of memory are left to the threads, without the lock.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::hand::OVERHEAD_BYTES;
-use super::queue::{Hand, Removal};
-use super::read::Job;
-use super::status::{Counts, Gone};
-use super::trace::Ghosts;
-use super::{Config, Kept, Offer, Refused, StoreWhy};
-use crate::catalog::{Catalog, Entry, LOWER};
+use super::lower::{LowerTierState, Removal};
+use super::restore::RestoreJob;
+use super::status::{Counts, RemovalReason};
+use super::trace::RemovedChunks;
+use super::writer::OVERHEAD_BYTES;
+use super::{Config, StoreError, StoreOutcome, StoreReason, StoreRequest};
+use crate::catalog::{Catalog, Entry, LOWER_TIERS};
 use crate::chunk::{Chunk, ChunkId, Group};
-use crate::cost::{Costs, Rates};
+use crate::cost::{CostModel, ReadRates};
 use crate::identity::Fingerprint;
-use crate::index::Row;
-use crate::tier::Place;
-use crate::worth::PAUSE;
+use crate::index::IndexRow;
+use crate::policy::RETURN_PAUSE;
+use crate::tier::TierKind;
 
-/// Places are emptied when they are fuller than this, in percent of the budget...
+/// A tier above this share of its budget, in percent, is trimmed...
 const HIGH_PERCENT: u64 = 95;
-/// ... until they are at most this full.
+/// ... down to this share.
 const LOW_PERCENT: u64 = 85;
-/// How long a place that failed is left alone.
-pub(super) const REST: Duration = Duration::from_secs(60);
-/// Nobody wants to wait a second time for what takes this long.
-const DEAR: Duration = Duration::from_secs(60);
-/// Failed calls in a row after which a place is left alone.
-const FAILURES: u32 = 3;
+/// How long a tier that failed is not used.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(60);
+/// Prefixes that take this long to compute are written even if they were used only once.
+const EXPENSIVE_RECOMPUTE: Duration = Duration::from_secs(60);
+/// Consecutive failures after which a tier is not used.
+const MAX_FAILURES: u32 = 3;
 
-/// Above this a place is emptied.
+/// Size above which a tier is trimmed.
 pub(super) fn high_mark(budget: u64) -> u64 {
     budget / 100 * HIGH_PERCENT + budget % 100 * HIGH_PERCENT / 100
 }
 
-/// So far it is emptied.
+/// Size to which a tier is trimmed.
 pub(super) fn low_mark(budget: u64) -> u64 {
     budget / 100 * LOW_PERCENT + budget % 100 * LOW_PERCENT / 100
 }
 
-/// How the end goes.
+/// Phase of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Closing {
-    /// What waits is still written.
+pub(super) enum ShutdownPhase {
+    /// Queued chunks are still written.
     Flush,
-    /// Everybody leaves.
+    /// All threads end.
     Now,
 }
 
-/// See the module.
+/// The shared state; see the module.
 pub(super) struct State {
     pub(super) catalog: Catalog,
-    /// Bytes that left the RAM tier and are being freed.
+    /// Bytes of RAM that are being freed.
     pub(super) ram_freeing: u64,
-    /// RAM was too full, and is emptied until it is well below.
+    /// RAM exceeded the high mark, and is trimmed to the low mark.
     pub(super) trimming: bool,
-    hands: [Hand; 2],
-    /// Rows that left RAM, to be freed without the lock, with the bytes that count until then.
-    pub(super) trash: Vec<(Chunk, u64)>,
+    lower_tiers: [LowerTierState; 2],
+    /// Rows to free without the lock, with the bytes that count until then.
+    pub(super) to_free: Vec<(Chunk, u64)>,
     pub(super) counts: Counts,
-    pub(super) ghosts: Ghosts,
-    /// What reads have taken.
-    pub(super) rates: Rates,
-    /// What computing has taken, by model.
-    pub(super) costs: HashMap<Fingerprint, Costs>,
-    /// Chunks of which the index has to learn something.
+    pub(super) removed_chunks: RemovedChunks,
+    /// Measured read costs.
+    pub(super) rates: ReadRates,
+    /// Measured compute costs, by model.
+    pub(super) costs: HashMap<Fingerprint, CostModel>,
+    /// Chunks whose index rows must be written.
     pub(super) dirty: HashSet<ChunkId>,
-    /// What the index knows of chunks that no scan has met yet.
-    pub(super) remembered: HashMap<ChunkId, Row>,
-    pub(super) jobs: BTreeMap<u64, Job>,
+    /// Index rows of chunks that no scan has found yet.
+    pub(super) unscanned_rows: HashMap<ChunkId, IndexRow>,
+    pub(super) jobs: BTreeMap<u64, RestoreJob>,
     pub(super) next_job: u64,
-    pub(super) closing: Option<Closing>,
+    pub(super) closing: Option<ShutdownPhase>,
     pub(super) threads: usize,
 }
 
 impl State {
-    pub(super) fn new(config: &Config, remembered: HashMap<ChunkId, Row>) -> Self {
-        let budget = |place| config.lower(place).map_or(0, |lower| lower.budget_bytes);
+    pub(super) fn new(config: &Config, unscanned_rows: HashMap<ChunkId, IndexRow>) -> Self {
+        let budget = |tier| config.lower(tier).map_or(0, |lower| lower.budget_bytes);
         Self {
             catalog: Catalog::new(
-                [config.ram_bytes, budget(Place::Ssd), budget(Place::Remote)],
-                Arc::clone(&config.worth),
+                [config.ram_bytes, budget(TierKind::Ssd), budget(TierKind::Remote)],
+                Arc::clone(&config.eviction_policy),
             ),
             ram_freeing: 0,
             trimming: false,
-            hands: LOWER.map(|place| Hand::new(config.lower(place).is_some())),
-            trash: Vec::new(),
+            lower_tiers: LOWER_TIERS.map(|tier| LowerTierState::new(config.lower(tier).is_some())),
+            to_free: Vec::new(),
             counts: Counts::default(),
-            ghosts: Ghosts::default(),
-            rates: Rates::default(),
+            removed_chunks: RemovedChunks::default(),
+            rates: ReadRates::default(),
             costs: HashMap::new(),
             dirty: HashSet::new(),
-            remembered,
+            unscanned_rows,
             jobs: BTreeMap::new(),
             next_job: 0,
             closing: None,
@@ -101,35 +101,35 @@ impl State {
         }
     }
 
-    /// The hand of a place below RAM.
-    pub(super) fn hand(&self, place: Place) -> &Hand {
-        &self.hands[usize::from(place == Place::Remote)]
+    /// Returns the state of a tier below RAM.
+    pub(super) fn lower(&self, tier: TierKind) -> &LowerTierState {
+        &self.lower_tiers[usize::from(tier == TierKind::Remote)]
     }
 
-    pub(super) fn hand_mut(&mut self, place: Place) -> &mut Hand {
-        &mut self.hands[usize::from(place == Place::Remote)]
+    pub(super) fn lower_mut(&mut self, tier: TierKind) -> &mut LowerTierState {
+        &mut self.lower_tiers[usize::from(tier == TierKind::Remote)]
     }
 
-    /// Whether a place is not to be asked now.
-    pub(super) fn is_away(&self, place: Place, now: Duration) -> bool {
-        place != Place::Ram && self.hand(place).away_until.is_some_and(|then| now < then)
+    /// Returns whether a tier must not be used now.
+    pub(super) fn is_unavailable(&self, tier: TierKind, now: Duration) -> bool {
+        tier != TierKind::Ram && self.lower(tier).unavailable_until.is_some_and(|then| now < then)
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.hands.iter().filter(|hand| hand.present).all(|hand| {
-            let idle = hand.queue.len() == 0 && hand.saving.is_none() && !hand.is_removing();
-            hand.scanned_at.is_some() && idle
+        self.lower_tiers.iter().filter(|lower_state| lower_state.is_configured).all(|lower_state| {
+            let idle = lower_state.queue.len() == 0 && lower_state.saving.is_none() && !lower_state.is_removing();
+            lower_state.scanned_at.is_some() && idle
         })
     }
 
-    /// Bytes in RAM, with what is being freed.
+    /// Returns the bytes in RAM, including those being freed.
     pub(super) fn ram_used(&self) -> u64 {
-        self.catalog.shelf(Place::Ram).bytes() + self.ram_freeing
+        self.catalog.tier(TierKind::Ram).bytes() + self.ram_freeing
     }
 
-    /// Bytes that RAM never exceeds. Without a budget it holds what waits to be written, if it can be.
+    /// Returns the maximum size of RAM. With a budget of 0 it holds the write queue, if there is a lower tier.
     pub(super) fn ram_limit(&self, config: &Config) -> u64 {
-        match (self.catalog.shelf(Place::Ram).budget(), self.below_ram()) {
+        match (self.catalog.tier(TierKind::Ram).budget(), self.first_lower_tier()) {
             (0, Some(_)) => config.queue_bytes,
             (budget, _) => budget,
         }
@@ -139,33 +139,39 @@ impl State {
         self.ram_used() + bytes <= self.ram_limit(config)
     }
 
-    /// Keeps a chunk in RAM.
-    pub(super) fn store(&mut self, config: &Config, offer: Offer, now: Duration, unix_s: u64) -> Result<Kept, Refused> {
-        let Offer { chunk, why, owner, recompute } = offer;
+    /// Stores a chunk in RAM.
+    pub(super) fn store(
+        &mut self,
+        config: &Config,
+        request: StoreRequest,
+        now: Duration,
+        unix_s: u64,
+    ) -> Result<StoreOutcome, StoreError> {
+        let StoreRequest { chunk, reason, owner, recompute } = request;
         let (id, head) = (chunk.head.id, chunk.head.clone());
         if self.closing.is_some() {
-            return Err(Refused::Closed);
+            return Err(StoreError::Closed);
         }
         let entry = self.catalog.get(&id);
-        let as_good = |place| entry.is_some_and(|entry| entry.serves(place, Some(&head.class), head.flags.lossy));
-        let present = self.catalog.places(&id).any(as_good);
-        let another = entry.is_some_and(|entry| entry.suspect || entry.class != head.class);
+        let serves_as_well = |tier| entry.is_some_and(|entry| entry.serves(tier, Some(&head.class), head.flags.lossy));
+        let present = self.catalog.tiers_of(&id).any(serves_as_well);
+        let is_outdated = entry.is_some_and(|entry| entry.suspect || entry.class != head.class);
         if !present {
             let bytes = head.payload_bytes();
             if bytes > self.ram_limit(config) {
-                return Err(Refused::TooLarge);
+                return Err(StoreError::TooLarge);
             }
             if !self.ram_fits(config, bytes) {
-                self.counts.refused += 1;
-                return Err(Refused::Full);
+                self.counts.rejected += 1;
+                return Err(StoreError::Full);
             }
-            // Another arithmetic's rows are wanted no more; rounded ones may stay where they are, below.
-            if another {
-                self.forget(&id, Gone::Replaced);
+            // Rows of another arithmetic are outdated. Rounded rows may stay in a lower tier.
+            if is_outdated {
+                self.forget(&id, RemovalReason::Replaced);
             }
-            self.drop_ram(&id, Gone::Replaced);
-            self.catalog.put_ram(chunk);
-            self.counts.stored(Place::Ram, bytes);
+            self.drop_ram(&id, RemovalReason::Replaced);
+            self.catalog.insert_ram(chunk);
+            self.counts.stored(TierKind::Ram, bytes);
         }
         let before = self.catalog.get(&ChunkId { hash: head.parent, ..id }).map(|entry| entry.prefix_recompute);
         if let Some(entry) = self.catalog.get_mut(&id)
@@ -177,96 +183,99 @@ impl State {
         self.catalog.touch(&id, now, unix_s);
         self.dirty.insert(id);
         if let Some(owner) = owner {
-            self.own(&id, &owner);
+            self.add_owner(&id, &owner);
         }
-        let write_now = match why {
-            StoreWhy::Reused | StoreWhy::Idle => self.is_early(config, &id, unix_s),
-            StoreWhy::Evicted | StoreWhy::Unload => {
-                self.catalog.shelf(Place::Ram).budget() == 0 && self.deserves(&id, Place::Ssd)
+        let write_now = match reason {
+            StoreReason::Reused | StoreReason::Idle => self.may_write_early(config, &id, unix_s),
+            StoreReason::Evicted | StoreReason::Unload => {
+                self.catalog.tier(TierKind::Ram).budget() == 0 && self.should_write(&id, TierKind::Ssd)
             }
         };
         if write_now {
-            self.enqueue_below(config, &id, now);
+            self.enqueue_lower(config, &id, now);
         }
-        Ok(if present { Kept::Already } else { Kept::New })
+        Ok(if present { StoreOutcome::AlreadyStored } else { StoreOutcome::Stored })
     }
 
-    /// Names an owner of a chunk and of all before it, and of the windows beside them.
-    pub(super) fn own(&mut self, id: &ChunkId, owner: &crate::Owner) {
+    /// Adds an owner to a chunk, to all chunks before it, and to the window chunks beside them.
+    pub(super) fn add_owner(&mut self, id: &ChunkId, owner: &crate::Owner) {
         let mut next = *id;
         while let Some(entry) = self.catalog.get_mut(&next)
-            && owner.join(&mut entry.owners)
+            && owner.add_to(&mut entry.owners)
         {
             let parent = entry.parent_id(&next);
             self.dirty.insert(next);
             let window = next.in_group(Group::Window);
-            if self.catalog.get_mut(&window).is_some_and(|entry| owner.join(&mut entry.owners)) {
+            if self.catalog.get_mut(&window).is_some_and(|entry| owner.add_to(&mut entry.owners)) {
                 self.dirty.insert(window);
             }
             next = parent;
         }
     }
 
-    /// Notes a use; from the second on a chunk is worth being written.
-    pub(super) fn used(&mut self, config: &Config, id: &ChunkId, now: Duration, unix_s: u64, hit: bool) {
+    /// Records a use. A reused chunk may be written below RAM.
+    pub(super) fn record_use(&mut self, config: &Config, id: &ChunkId, now: Duration, unix_s: u64, hit: bool) {
         if hit {
             self.catalog.count_hit(id, now);
         }
         self.catalog.touch(id, now, unix_s);
         self.dirty.insert(*id);
-        if hit && self.is_early(config, id, unix_s) {
-            self.enqueue_below(config, id, now);
+        if hit && self.may_write_early(config, id, unix_s) {
+            self.enqueue_lower(config, id, now);
         }
     }
 
-    /// Whether a chunk may be written before it has come back: while the day's allowance lasts, as a part of a conversation or of what
-    /// took very long.
-    fn is_early(&self, config: &Config, id: &ChunkId, unix_s: u64) -> bool {
-        let Some(limit) = config.early_bytes else { return true };
-        let Some((place, entry)) = self.below_ram().zip(self.catalog.get(id)) else { return false };
-        let (day, bytes) = self.hand(place).written;
-        let written = if day == unix_s / (24 * 3600) { bytes } else { 0 } + self.hand(place).queue.bytes();
-        let again = |entry: &Entry| entry.hits > 0 || entry.pinned || !entry.owners.is_empty();
-        let goes_on = || self.catalog.get(&entry.parent_id(id)).is_some_and(again);
-        let dear = entry.prefix_recompute >= DEAR;
-        self.deserves(id, place) || (written < limit && (dear || again(entry) || goes_on()))
+    /// Returns whether a chunk may be written before it was reused after a pause: within the daily allowance, if it
+    /// belongs to a conversation or is expensive.
+    fn may_write_early(&self, config: &Config, id: &ChunkId, unix_s: u64) -> bool {
+        let Some(limit) = config.early_write_bytes else { return true };
+        let Some((tier, entry)) = self.first_lower_tier().zip(self.catalog.get(id)) else { return false };
+        let (day, bytes) = self.lower(tier).written;
+        let written = if day == unix_s / (24 * 3600) { bytes } else { 0 } + self.lower(tier).queue.bytes();
+        let was_reused = |entry: &Entry| entry.hits > 0 || entry.pinned || !entry.owners.is_empty();
+        let goes_on = || self.catalog.get(&entry.parent_id(id)).is_some_and(was_reused);
+        let expensive = entry.prefix_recompute >= EXPENSIVE_RECOMPUTE;
+        self.should_write(id, tier) || (written < limit && (expensive || was_reused(entry) || goes_on()))
     }
 
-    /// Whether a chunk is part of a conversation that has not paused.
-    pub(super) fn is_under_way(&self, id: &ChunkId, now: Duration) -> bool {
-        self.catalog.get(id).is_some_and(|entry| now < entry.last_use_at.saturating_add(PAUSE))
+    /// Returns whether a chunk was used recently, so that its conversation may continue.
+    pub(super) fn is_recently_used(&self, id: &ChunkId, now: Duration) -> bool {
+        self.catalog.get(id).is_some_and(|entry| now < entry.last_use_at.saturating_add(RETURN_PAUSE))
     }
 
-    pub(super) fn deserves(&self, id: &ChunkId, place: Place) -> bool {
-        self.catalog.get(id).is_some_and(|entry| self.catalog.worth().deserves(&self.catalog.facts(entry), place))
+    pub(super) fn should_write(&self, id: &ChunkId, tier: TierKind) -> bool {
+        self.catalog.get(id).is_some_and(|entry| self.catalog.worth().should_write(&self.catalog.stats(entry), tier))
     }
 
-    /// The place to which RAM writes.
-    pub(super) fn below_ram(&self) -> Option<Place> {
-        LOWER.into_iter().find(|&place| self.hand(place).present)
+    /// Returns the tier that RAM writes to.
+    pub(super) fn first_lower_tier(&self) -> Option<TierKind> {
+        LOWER_TIERS.into_iter().find(|&tier| self.lower(tier).is_configured)
     }
 
-    /// Has a chunk of RAM written to the next place, with all before it. Returns whether it is there or will be.
-    pub(super) fn enqueue_below(&mut self, config: &Config, id: &ChunkId, now: Duration) -> bool {
-        self.below_ram().is_some_and(|place| self.enqueue(config, place, id, now))
+    /// Queues a chunk of RAM, and all chunks before it, for the next lower tier. Returns whether it is stored there or
+    /// queued.
+    pub(super) fn enqueue_lower(&mut self, config: &Config, id: &ChunkId, now: Duration) -> bool {
+        self.first_lower_tier().is_some_and(|tier| self.enqueue(config, tier, id, now))
     }
 
-    /// Has a chunk written to a place, with all before it. Returns whether it is there or will be.
-    pub(super) fn enqueue(&mut self, config: &Config, place: Place, id: &ChunkId, now: Duration) -> bool {
+    /// Queues a chunk, and all chunks before it, for a tier. Returns whether it is stored there or queued.
+    pub(super) fn enqueue(&mut self, config: &Config, tier: TierKind, id: &ChunkId, now: Duration) -> bool {
         let Some(entry) = self.catalog.get(id) else { return false };
         let long = entry.first_position + u64::from(entry.tokens) >= config.min_tokens;
-        let dear = !config.weigh || entry.prefix_recompute.is_zero() || entry.prefix_recompute >= config.min_recompute;
-        // What never fits would wait for ever, and keep its room in RAM meanwhile.
-        let fits = entry.payload_bytes.saturating_add(OVERHEAD_BYTES) <= self.catalog.shelf(place).budget();
-        if !(long && dear && fits && self.hand(place).is_writable(now)) {
+        let expensive = !config.use_cost_model
+            || entry.prefix_recompute.is_zero()
+            || entry.prefix_recompute >= config.min_recompute;
+        // A chunk that never fits would stay queued and occupy RAM.
+        let fits = entry.payload_bytes.saturating_add(OVERHEAD_BYTES) <= self.catalog.tier(tier).budget();
+        if !(long && expensive && fits && self.lower(tier).is_writable(now)) {
             return false;
         }
         let mut path = Vec::new();
         let mut next = *id;
-        while !self.catalog.shelf(place).holds(&next) && !self.hand(place).is_due(&next) {
-            // A hole would make what comes after it useless.
+        while !self.catalog.tier(tier).contains(&next) && !self.lower(tier).is_due(&next) {
+            // A missing chunk would make all later chunks useless.
             let Some(entry) = self.catalog.get(&next) else { return false };
-            if entry.ram.is_none() && (place == Place::Ssd || !self.catalog.shelf(Place::Ssd).holds(&next)) {
+            if entry.ram.is_none() && (tier == TierKind::Ssd || !self.catalog.tier(TierKind::Ssd).contains(&next)) {
                 return false;
             }
             path.push(next);
@@ -275,115 +284,115 @@ impl State {
             }
             next = entry.parent_id(&next);
         }
-        path.into_iter().rev().all(|id| self.push(config, place, id))
+        path.into_iter().rev().all(|id| self.push(config, tier, id))
     }
 
-    /// Puts a chunk at the end of a place's queue; in place of colder ones, where it is full.
-    fn push(&mut self, config: &Config, place: Place, id: ChunkId) -> bool {
+    /// Appends a chunk to a tier's write queue. If the queue is full, drops chunks of lower rank.
+    fn push(&mut self, config: &Config, tier: TierKind, id: ChunkId) -> bool {
         let Some(entry) = self.catalog.get(&id) else { return false };
         let (parent, bytes, rank) =
-            (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&self.catalog.facts(entry)));
+            (entry.parent_id(&id), entry.payload_bytes, self.catalog.worth().rank(&self.catalog.stats(entry)));
         let unlimited = self.closing.is_some();
         let mut dropped = 0;
-        let hand = self.hand_mut(place);
-        while !unlimited && hand.queue.bytes() + bytes > config.queue_bytes {
-            let saving = hand.saving.map(|(id, _)| id);
+        let lower_state = self.lower_mut(tier);
+        while !unlimited && lower_state.queue.bytes() + bytes > config.queue_bytes {
+            let saving = lower_state.saving.map(|(id, _)| id);
             let colder = |other: &ChunkId| Some(*other) != saving && *other != parent;
-            let Some(victim) = hand.queue.shelf.victims().find(colder) else {
+            let Some(victim) = lower_state.queue.chunks.victims().find(colder) else {
                 self.counts.dropped.queue_full += 1;
                 return false;
             };
-            hand.queue.remove(&victim);
+            lower_state.queue.remove(&victim);
             dropped += 1;
         }
-        hand.queue.push(id, parent, bytes, rank);
+        lower_state.queue.push(id, parent, bytes, rank);
         self.counts.dropped.queue_full += dropped;
         true
     }
 
-    /// Takes a chunk out of every place, and out of restores; what is below RAM is removed by the hands.
-    pub(super) fn forget(&mut self, id: &ChunkId, why: Gone) {
-        for place in LOWER {
-            self.remove_lower(place, id, why);
+    /// Removes a chunk from all tiers and restores. The writer threads remove the files.
+    pub(super) fn forget(&mut self, id: &ChunkId, why: RemovalReason) {
+        for tier in LOWER_TIERS {
+            self.remove_lower(tier, id, why);
         }
         self.drop_ram(id, why);
         let rows = self.jobs.values_mut().flat_map(|job| job.forget(id));
-        self.trash.extend(rows.map(|chunk| (chunk, 0)));
+        self.to_free.extend(rows.map(|chunk| (chunk, 0)));
     }
 
-    /// Takes a chunk out of RAM.
-    pub(super) fn drop_ram(&mut self, id: &ChunkId, why: Gone) {
+    /// Removes a chunk from RAM.
+    pub(super) fn drop_ram(&mut self, id: &ChunkId, why: RemovalReason) {
         let Some(chunk) = self.catalog.drop_ram(id) else { return };
         let bytes = chunk.head.payload_bytes();
         self.ram_freeing += bytes;
-        self.trash.push((chunk, bytes));
-        self.left(Place::Ram, id, bytes, why);
+        self.to_free.push((chunk, bytes));
+        self.record_removal(TierKind::Ram, id, bytes, why);
     }
 
-    /// Has a chunk removed from a place below RAM, and from its queue.
-    pub(super) fn remove_lower(&mut self, place: Place, id: &ChunkId, why: Gone) {
-        let bytes = self.catalog.drop_lower(place, id);
-        let hand = self.hand_mut(place);
-        hand.queue.remove(id);
-        hand.doomed |= hand.saving.is_some_and(|(saving, _)| saving == *id);
+    /// Removes a chunk from a lower tier and its write queue.
+    pub(super) fn remove_lower(&mut self, tier: TierKind, id: &ChunkId, why: RemovalReason) {
+        let bytes = self.catalog.remove_from(tier, id);
+        let lower_state = self.lower_mut(tier);
+        lower_state.queue.remove(id);
+        lower_state.remove_after_save |= lower_state.saving.is_some_and(|(saving, _)| saving == *id);
         if let Some(bytes) = bytes {
-            hand.leaving_bytes += bytes;
-            hand.removals.push_back(Removal { id: *id, bytes, not_before: Duration::ZERO });
-            self.left(place, id, bytes, why);
+            lower_state.pending_removal_bytes += bytes;
+            lower_state.removals.push_back(Removal { id: *id, bytes, not_before: Duration::ZERO });
+            self.record_removal(tier, id, bytes, why);
         }
     }
 
-    /// Notes that a place has lost a chunk by itself.
-    pub(super) fn lost(&mut self, place: Place, id: &ChunkId, why: Gone) {
-        if let Some(bytes) = self.catalog.drop_lower(place, id) {
-            self.left(place, id, bytes, why);
+    /// Records that a tier no longer has a chunk.
+    pub(super) fn drop_missing(&mut self, tier: TierKind, id: &ChunkId, why: RemovalReason) {
+        if let Some(bytes) = self.catalog.remove_from(tier, id) {
+            self.record_removal(tier, id, bytes, why);
         }
     }
 
-    fn left(&mut self, place: Place, id: &ChunkId, bytes: u64, why: Gone) {
-        self.counts.gone(place, bytes, why);
+    fn record_removal(&mut self, tier: TierKind, id: &ChunkId, bytes: u64, why: RemovalReason) {
+        self.counts.removed(tier, bytes, why);
         if self.catalog.get(id).is_none() {
-            self.ghosts.add(*id, why);
+            self.removed_chunks.add(*id, why);
             self.dirty.insert(*id);
         }
     }
 
-    /// Counts a failed call; a place that fails again and again is left alone for a while.
-    pub(super) fn failed(&mut self, place: Place, now: Duration, why: &str) {
-        let hand = self.hand_mut(place);
-        hand.failures += 1;
-        hand.trouble = Some(why.to_owned());
-        if hand.failures >= FAILURES {
-            hand.away_until = Some(now + REST);
+    /// Counts a failed call. After repeated failures the tier is not used for a while.
+    pub(super) fn record_failure(&mut self, tier: TierKind, now: Duration, why: &str) {
+        let lower_state = self.lower_mut(tier);
+        lower_state.failures += 1;
+        lower_state.last_error = Some(why.to_owned());
+        if lower_state.failures >= MAX_FAILURES {
+            lower_state.unavailable_until = Some(now + RETRY_INTERVAL);
         }
-        self.counts.flow(place).failed += 1;
-        self.watch_health(now);
+        self.counts.counters(tier).failed += 1;
+        self.update_health(now);
     }
 
-    /// A call that came back well: the place is there.
-    pub(super) fn answered(&mut self, place: Place) {
-        let hand = self.hand_mut(place);
-        hand.failures = 0;
-        hand.away_until = None;
+    /// Resets the failure count after a successful call.
+    pub(super) fn record_success(&mut self, tier: TierKind) {
+        let lower_state = self.lower_mut(tier);
+        lower_state.failures = 0;
+        lower_state.unavailable_until = None;
     }
 
-    /// Lets nothing new in, and has all that is only in RAM written, the most wanted first.
+    /// Rejects new chunks, and queues all chunks that only RAM has, best first.
     pub(super) fn begin_close(&mut self, config: &Config, now: Duration) {
-        self.closing = Some(Closing::Flush);
-        let Some(place) = self.below_ram() else { return };
+        self.closing = Some(ShutdownPhase::Flush);
+        let Some(tier) = self.first_lower_tier() else { return };
         let worth = self.catalog.worth();
         let mut only_here: Vec<_> = (self.catalog.entries())
             .filter(|(id, entry)| {
-                entry.ram.is_some() && LOWER.iter().all(|&lower| !self.catalog.shelf(lower).holds(id))
+                entry.ram.is_some() && LOWER_TIERS.iter().all(|&lower| !self.catalog.tier(lower).contains(id))
             })
             .map(|(id, entry)| {
-                let facts = self.catalog.facts(entry);
-                ((!entry.pinned, !worth.deserves(&facts, place), entry.hits == 0, entry.first_position), *id)
+                let stats = self.catalog.stats(entry);
+                ((!entry.pinned, !worth.should_write(&stats, tier), entry.hits == 0, entry.first_position), *id)
             })
             .collect();
         only_here.sort_unstable();
         for (_, id) in only_here {
-            self.enqueue(config, place, &id, now);
+            self.enqueue(config, tier, &id, now);
         }
     }
 }

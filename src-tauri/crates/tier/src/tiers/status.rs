@@ -1,305 +1,310 @@
-//! What can be told of the tiers: levels, flows since the start, and events as they happen.
+//! Status of the tiers: sizes, counters since the start, and events.
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use super::queue::Writable;
+use super::lower::WriteState;
 use super::state::State;
-use super::{End, Tiers};
-use crate::catalog::{LOWER, PLACES};
+use super::{RestoreEnd, Tiers};
+use crate::catalog::{LOWER_TIERS, TIER_KINDS};
 use crate::owner::Owner;
-use crate::tier::Place;
+use crate::tier::TierKind;
 
-/// Events that wait for a slow listener; beyond that it misses some.
-const FEED: usize = 256;
-/// How much of a new measurement goes into a rate.
-const RATE_PART: f64 = 0.2;
+/// Maximum number of queued events per listener; a slow listener misses the rest.
+const EVENT_QUEUE_LENGTH: usize = 256;
+/// Weight of a new measurement in the moving average.
+const RATE_SMOOTHING: f64 = 0.2;
 
-/// What a place has done since the start.
+/// Counters of a tier since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Flow {
-    /// Tokens whose rows came from here.
+pub struct TierCounters {
+    /// Tokens whose rows were restored from this tier.
     pub hit_tokens: u64,
-    /// Chunks and bytes that came from here.
+    /// Chunks and bytes restored from this tier.
     pub restored_chunks: u64,
-    /// See [`Flow::restored_chunks`].
+    /// See [`TierCounters::restored_chunks`].
     pub restored_bytes: u64,
-    /// Bytes that reads give in a second, lately; none before the first.
+    /// Moving average of the read rate; `None` before the first read.
     pub read_bytes_per_s: Option<f64>,
-    /// Chunks and bytes that were put here.
+    /// Chunks and bytes stored in this tier.
     pub stored_chunks: u64,
-    /// See [`Flow::stored_chunks`].
+    /// See [`TierCounters::stored_chunks`].
     pub stored_bytes: u64,
-    /// Chunks and bytes that had to go to make room.
+    /// Chunks and bytes evicted to make room.
     pub evicted_chunks: u64,
-    /// See [`Flow::evicted_chunks`].
+    /// See [`TierCounters::evicted_chunks`].
     pub evicted_bytes: u64,
-    /// Bytes that left, for each reason by [`Gone`]'s order.
-    pub gone_bytes: [u64; Gone::COUNT],
-    /// Chunks that were damaged.
+    /// Bytes removed, by [`RemovalReason`].
+    pub removed_bytes: [u64; RemovalReason::COUNT],
+    /// Damaged chunks.
     pub damaged: u64,
-    /// Chunks that were listed and not there.
+    /// Chunks that were listed but missing.
     pub lost: u64,
-    /// Calls that failed.
+    /// Failed calls.
     pub failed: u64,
 }
 
-/// How a place is.
+/// Health of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// All is well.
+    /// The tier works.
     Up,
-    /// Its chunks are being listed.
+    /// The tier is being scanned for the first time.
     Scanning,
-    /// It is full, or a write failed: it is read, and written to again in a while.
+    /// The tier is full or a write failed. It is read, and writes are retried later.
     ReadOnly,
-    /// It gave several damaged chunks: it is read and not written to until the next start.
+    /// The tier returned several damaged chunks. It is read, but not written to until the next start.
     Suspect,
-    /// It does not answer, and is asked again in a while.
-    Away,
+    /// The tier does not respond. It is tried again later.
+    Unavailable,
 }
 
-/// A place now.
+/// Status of a tier.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlaceStatus {
-    /// Which.
-    pub place: Place,
-    /// How it is.
+pub struct TierStatus {
+    /// Which tier.
+    pub kind: TierKind,
+    /// Its health.
     pub health: Health,
-    /// Why it is not well, where it is not.
-    pub trouble: Option<String>,
-    /// Bytes that it may hold.
+    /// Last error, if the tier is not healthy.
+    pub last_error: Option<String>,
+    /// Budget in bytes.
     pub budget_bytes: u64,
-    /// Bytes that it holds, with what is on its way in or out.
+    /// Size in bytes, including chunks that are being written or removed.
     pub used_bytes: u64,
-    /// Chunks in it.
+    /// Number of chunks.
     pub chunks: usize,
-    /// Chunks that wait to be written to it.
+    /// Number of chunks that wait to be written.
     pub queued_chunks: usize,
-    /// Bytes of these.
+    /// Size of these chunks.
     pub queued_bytes: u64,
-    /// Bytes written to it today (UTC).
+    /// Bytes written today (UTC).
     pub written_today_bytes: u64,
-    /// What it has done.
-    pub flow: Flow,
+    /// Counters since the start.
+    pub counters: TierCounters,
 }
 
-/// Chunks that were to be written below RAM and were not, by reason.
+/// Chunks that should have been written below RAM and were not, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    /// The queue was full.
+pub struct DroppedWrites {
+    /// The write queue was full.
     pub queue_full: u64,
-    /// The place was full.
+    /// The tier was full.
     pub no_room: u64,
-    /// Enough was written that day.
+    /// The daily write limit was reached.
     pub daily_cap: u64,
-    /// What came before it was not written.
+    /// A preceding chunk was not written.
     pub orphaned: u64,
-    /// The place failed.
+    /// The tier failed.
     pub failed: u64,
 }
 
-/// How restores ended.
+/// Number of restores, by their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ends {
-    /// All chunks came.
+pub struct RestoreCounts {
+    /// All chunks were restored.
     pub complete: u64,
-    /// A chunk was not to be had.
+    /// A chunk could not be loaded.
     pub missed: u64,
-    /// A chunk did not come in time.
+    /// A chunk did not arrive in time.
     pub deadline: u64,
 }
 
-/// All tiers now.
+/// Status of all tiers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// Those that there are, nearest first.
-    pub places: Vec<PlaceStatus>,
-    /// What was not written.
-    pub dropped: Dropped,
-    /// How restores ended.
-    pub ends: Ends,
-    /// Offers that RAM had no room for.
-    pub refused: u64,
+    /// Configured tiers, fastest first.
+    pub tiers: Vec<TierStatus>,
+    /// Chunks that were not written.
+    pub dropped: DroppedWrites,
+    /// Restores, by their end.
+    pub restores: RestoreCounts,
+    /// Chunks that RAM had no room for.
+    pub rejected: u64,
 }
 
-/// Why a place has a chunk no more.
+/// Reason why a chunk left a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// Room was needed.
+pub enum RemovalReason {
+    /// Evicted to make room.
     Evicted,
-    /// It was not used for long.
+    /// Unused for longer than the TTL.
     Expired,
-    /// It was deleted.
+    /// Deleted by the user.
     Deleted,
-    /// Rows of another arithmetic took its place.
+    /// Replaced by rows of another arithmetic.
     Replaced,
-    /// It was damaged.
+    /// Damaged.
     Damaged,
-    /// It was listed and not there.
+    /// Listed but missing.
     Lost,
 }
 
-impl Gone {
-    /// Reasons that there are.
+impl RemovalReason {
+    /// Number of reasons.
     pub const COUNT: usize = 6;
 }
 
-/// What happens in the tiers.
+/// An event in the tiers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A chunk was put somewhere.
-    Stored(Place, u64),
-    /// A chunk of this many bytes left a place.
-    Gone(Place, u64, Gone),
-    /// A chunk's rows for this many tokens came back.
-    Restored(Place, u32),
+    /// A chunk of this many bytes was stored.
+    Stored(TierKind, u64),
+    /// A chunk of this many bytes left a tier.
+    Removed(TierKind, u64, RemovalReason),
+    /// The rows of this many tokens were restored.
+    Restored(TierKind, u32),
     /// A restore ended.
-    Ended(End),
-    /// A place is as it was not before.
-    Health(Place, Health),
-    /// What only this owner had was deleted.
-    Forgotten(Owner),
+    RestoreEnded(RestoreEnd),
+    /// A tier's health changed.
+    Health(TierKind, Health),
+    /// An owner's chunks were deleted.
+    OwnerForgotten(Owner),
     /// Everything was deleted.
     Cleared,
 }
 
-/// What is counted, behind the lock.
+/// Counters, behind the lock.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    pub(super) flows: [Flow; 3],
-    pub(super) dropped: Dropped,
-    pub(super) ends: Ends,
-    pub(super) refused: u64,
+    pub(super) flows: [TierCounters; 3],
+    pub(super) dropped: DroppedWrites,
+    pub(super) restores: RestoreCounts,
+    pub(super) rejected: u64,
     health: [Option<Health>; 3],
     listeners: Vec<SyncSender<Event>>,
 }
 
 impl Counts {
-    pub(super) fn flow(&mut self, place: Place) -> &mut Flow {
-        &mut self.flows[place as usize]
+    pub(super) fn counters(&mut self, tier: TierKind) -> &mut TierCounters {
+        &mut self.flows[tier as usize]
     }
 
-    /// Tells all who listen. Who lags behind misses it, who is gone is forgotten.
-    pub(super) fn tell(&mut self, event: &Event) {
+    /// Sends an event to all listeners. A full queue misses it; a dropped listener is removed.
+    pub(super) fn emit(&mut self, event: &Event) {
         self.listeners.retain(|listener| {
             let sent = listener.try_send(event.clone());
             !matches!(sent, Err(std::sync::mpsc::TrySendError::Disconnected(_)))
         });
     }
 
-    pub(super) fn stored(&mut self, place: Place, bytes: u64) {
-        let flow = self.flow(place);
-        flow.stored_chunks += 1;
-        flow.stored_bytes += bytes;
-        self.tell(&Event::Stored(place, bytes));
+    pub(super) fn stored(&mut self, tier: TierKind, bytes: u64) {
+        let counters = self.counters(tier);
+        counters.stored_chunks += 1;
+        counters.stored_bytes += bytes;
+        self.emit(&Event::Stored(tier, bytes));
     }
 
-    pub(super) fn gone(&mut self, place: Place, bytes: u64, why: Gone) {
-        let flow = self.flow(place);
-        flow.gone_bytes[why as usize] += bytes;
+    pub(super) fn removed(&mut self, tier: TierKind, bytes: u64, why: RemovalReason) {
+        let counters = self.counters(tier);
+        counters.removed_bytes[why as usize] += bytes;
         match why {
-            Gone::Evicted => {
-                flow.evicted_chunks += 1;
-                flow.evicted_bytes += bytes;
+            RemovalReason::Evicted => {
+                counters.evicted_chunks += 1;
+                counters.evicted_bytes += bytes;
             }
-            Gone::Damaged => flow.damaged += 1,
-            Gone::Lost => flow.lost += 1,
-            Gone::Expired | Gone::Deleted | Gone::Replaced => {}
+            RemovalReason::Damaged => counters.damaged += 1,
+            RemovalReason::Lost => counters.lost += 1,
+            RemovalReason::Expired | RemovalReason::Deleted | RemovalReason::Replaced => {}
         }
-        self.tell(&Event::Gone(place, bytes, why));
+        self.emit(&Event::Removed(tier, bytes, why));
     }
 
-    pub(super) fn restored(&mut self, place: Place, tokens: usize, bytes: u64) {
-        let flow = self.flow(place);
-        flow.hit_tokens += tokens as u64;
-        flow.restored_chunks += 1;
-        flow.restored_bytes += bytes;
-        self.tell(&Event::Restored(place, tokens as u32));
+    pub(super) fn restored(&mut self, tier: TierKind, tokens: usize, bytes: u64) {
+        let counters = self.counters(tier);
+        counters.hit_tokens += tokens as u64;
+        counters.restored_chunks += 1;
+        counters.restored_bytes += bytes;
+        self.emit(&Event::Restored(tier, tokens as u32));
     }
 
-    pub(super) fn read(&mut self, place: Place, bytes: u64, took: Duration) {
+    pub(super) fn read(&mut self, tier: TierKind, bytes: u64, took: Duration) {
         let rate = bytes as f64 / took.as_secs_f64().max(1e-6);
-        let flow = self.flow(place);
-        flow.read_bytes_per_s = Some(flow.read_bytes_per_s.map_or(rate, |before| before + RATE_PART * (rate - before)));
+        let counters = self.counters(tier);
+        counters.read_bytes_per_s =
+            Some(counters.read_bytes_per_s.map_or(rate, |before| before + RATE_SMOOTHING * (rate - before)));
     }
 
-    pub(super) fn ended(&mut self, end: &End) {
+    pub(super) fn restore_ended(&mut self, end: &RestoreEnd) {
         match end {
-            End::Complete => self.ends.complete += 1,
-            End::Missed(_) => self.ends.missed += 1,
-            End::Deadline | End::Silence => self.ends.deadline += 1,
-            End::Closed => {}
+            RestoreEnd::Complete => self.restores.complete += 1,
+            RestoreEnd::Missed(_) => self.restores.missed += 1,
+            RestoreEnd::Deadline | RestoreEnd::NoResponse => self.restores.deadline += 1,
+            RestoreEnd::Closed => {}
         }
-        self.tell(&Event::Ended(end.clone()));
+        self.emit(&Event::RestoreEnded(end.clone()));
     }
 }
 
 impl State {
-    fn health(&self, place: Place, now: Duration) -> Health {
-        if place == Place::Ram {
+    fn health(&self, tier: TierKind, now: Duration) -> Health {
+        if tier == TierKind::Ram {
             return Health::Up;
         }
-        let hand = self.hand(place);
-        match hand.writable {
-            _ if self.is_away(place, now) => Health::Away,
-            Writable::No => Health::Suspect,
-            _ if !hand.is_writable(now) => Health::ReadOnly,
-            _ if hand.scanned_at.is_none() => Health::Scanning,
+        let lower_state = self.lower(tier);
+        match lower_state.writable {
+            _ if self.is_unavailable(tier, now) => Health::Unavailable,
+            WriteState::Disabled => Health::Suspect,
+            _ if !lower_state.is_writable(now) => Health::ReadOnly,
+            _ if lower_state.scanned_at.is_none() => Health::Scanning,
             _ => Health::Up,
         }
     }
 
-    /// Tells of places whose health has changed. All begin with being listed.
-    pub(super) fn watch_health(&mut self, now: Duration) {
-        for place in LOWER {
-            if !self.hand(place).present {
+    /// Emits an event for each tier whose health changed. All tiers start as scanning.
+    pub(super) fn update_health(&mut self, now: Duration) {
+        for tier in LOWER_TIERS {
+            if !self.lower(tier).is_configured {
                 continue;
             }
-            let health = self.health(place, now);
-            let before = self.counts.health[place as usize].replace(health);
+            let health = self.health(tier, now);
+            let before = self.counts.health[tier as usize].replace(health);
             if before.unwrap_or(Health::Scanning) != health {
-                self.counts.tell(&Event::Health(place, health));
+                self.counts.emit(&Event::Health(tier, health));
             }
         }
     }
 }
 
 impl Tiers {
-    /// Levels and flows now.
+    /// Returns the current status.
     pub fn status(&self) -> Status {
         let (now, today) = (self.inner.clock.now(), self.inner.clock.unix_s() / (24 * 3600));
         let state = self.inner.lock();
-        let present = |place: &Place| *place == Place::Ram || state.hand(*place).present;
-        let places = PLACES.into_iter().filter(present).map(|place| {
-            let hand = (place != Place::Ram).then(|| state.hand(place));
-            let shelf = state.catalog.shelf(place);
-            let health = state.health(place, now);
+        let present = |tier: &TierKind| *tier == TierKind::Ram || state.lower(*tier).is_configured;
+        let tiers = TIER_KINDS.into_iter().filter(present).map(|tier| {
+            let lower_state = (tier != TierKind::Ram).then(|| state.lower(tier));
+            let chunks = state.catalog.tier(tier);
+            let health = state.health(tier, now);
             let ill = !matches!(health, Health::Up | Health::Scanning);
-            PlaceStatus {
-                place,
+            TierStatus {
+                kind: tier,
                 health,
-                trouble: hand.filter(|_| ill).and_then(|hand| hand.trouble.clone()),
-                budget_bytes: shelf.budget(),
-                used_bytes: if place == Place::Ram { state.ram_used() } else { state.used_bytes(place) },
-                chunks: shelf.len(),
-                queued_chunks: hand.map_or(0, |hand| hand.queue.len() + usize::from(hand.saving.is_some())),
-                queued_bytes: hand.map_or(0, |hand| hand.queue.bytes() + hand.saving.map_or(0, |(_, bytes)| bytes)),
-                written_today_bytes: hand.map_or(0, |hand| if hand.written.0 == today { hand.written.1 } else { 0 }),
-                flow: state.counts.flows[place as usize],
+                last_error: lower_state.filter(|_| ill).and_then(|lower_state| lower_state.last_error.clone()),
+                budget_bytes: chunks.budget(),
+                used_bytes: if tier == TierKind::Ram { state.ram_used() } else { state.used_bytes(tier) },
+                chunks: chunks.len(),
+                queued_chunks: lower_state
+                    .map_or(0, |lower_state| lower_state.queue.len() + usize::from(lower_state.saving.is_some())),
+                queued_bytes: lower_state.map_or(0, |lower_state| {
+                    lower_state.queue.bytes() + lower_state.saving.map_or(0, |(_, bytes)| bytes)
+                }),
+                written_today_bytes: lower_state
+                    .map_or(0, |lower_state| if lower_state.written.0 == today { lower_state.written.1 } else { 0 }),
+                counters: state.counts.flows[tier as usize],
             }
         });
         Status {
-            places: places.collect(),
+            tiers: tiers.collect(),
             dropped: state.counts.dropped,
-            ends: state.counts.ends,
-            refused: state.counts.refused,
+            restores: state.counts.restores,
+            rejected: state.counts.rejected,
         }
     }
 
-    /// What happens from now on. A listener that lags far behind misses events, and reads [`Tiers::status`] instead.
+    /// Subscribes to events. A slow listener misses events and should read [`Tiers::status`].
     pub fn events(&self) -> Receiver<Event> {
-        let (sender, receiver) = sync_channel(FEED);
+        let (sender, receiver) = sync_channel(EVENT_QUEUE_LENGTH);
         self.inner.lock().counts.listeners.push(sender);
         receiver
     }

@@ -1,70 +1,70 @@
-//! Why a prefix is not found, or no more of it.
+//! Reasons for cache misses.
 
 use std::collections::{HashMap, VecDeque};
 
-use super::status::Gone;
+use super::status::RemovalReason;
 use super::{State, Tiers};
 use crate::chunk::{ChunkId, Group, NumericClass};
 use crate::coverage::{Coverage, Prefix};
 use crate::identity::{CHUNK_TOKENS, Chain};
 use crate::key::Key;
-use crate::tier::Place;
+use crate::tier::TierKind;
 
-/// Names that are remembered after their chunks have gone.
-const REMEMBERED: usize = 16 << 10;
+/// Number of removed chunks whose reason is remembered.
+const MAX_REMOVED_CHUNKS: usize = 16 << 10;
 
-/// Why a prefix is found so far and no further.
+/// Reason why a lookup covers no more of a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Why {
-    /// All of it is found.
-    Whole,
-    /// What is kept goes on with something else from this position on.
-    Changed {
-        /// The position, in tokens from the beginning.
-        at: usize,
-        /// What is kept there; none where it ends.
-        kept: Option<Key>,
-        /// What was asked for there.
-        asked: Key,
+pub enum MissReason {
+    /// The whole prefix is covered.
+    FullHit,
+    /// The stored chunk has other keys from this position on.
+    Diverged {
+        /// The position, in tokens from the start.
+        position: usize,
+        /// The stored key, or `None` if the chunk ends there.
+        stored: Option<Key>,
+        /// The requested key.
+        requested: Key,
     },
-    /// The next chunk was computed by another arithmetic.
-    OtherArithmetic(NumericClass),
-    /// The next chunk's rows were rounded.
-    Rounded,
-    /// A place gave something else under the next chunk's name.
-    Suspect,
-    /// The next chunk's place does not answer.
-    Away(Place),
-    /// The next chunk was kept once.
-    Gone(Gone),
-    /// The next chunk was never kept, or so long ago that nobody remembers.
+    /// Another arithmetic computed the next chunk.
+    NumericClass(NumericClass),
+    /// The rows of the next chunk are rounded.
+    Lossy,
+    /// A tier returned another chunk under the next chunk's id.
+    Mismatch,
+    /// The tier of the next chunk is unavailable.
+    Unavailable(TierKind),
+    /// The next chunk was removed.
+    Removed(RemovalReason),
+    /// The next chunk was never stored, or removed too long ago.
     NeverStored,
 }
 
-/// What [`Tiers::trace`] found.
+/// Result of [`Tiers::trace`].
 #[derive(Clone, Debug)]
-pub struct Trace {
-    /// What is kept of the prefix.
+pub struct LookupTrace {
+    /// The covered part of the prefix.
     pub coverage: Coverage,
-    /// Which state was missing first.
+    /// The layers whose chunk is missing first.
     pub group: Group,
-    /// Why it is not more.
-    pub why: Why,
+    /// Reason why the coverage ends.
+    pub reason: MissReason,
 }
 
-/// Names of chunks that no place has any more, the latest.
+/// Recently removed chunks, with reasons.
 #[derive(Debug, Default)]
-pub(super) struct Ghosts {
+pub(super) struct RemovedChunks {
     order: VecDeque<ChunkId>,
-    why: HashMap<ChunkId, Gone>,
+    why: HashMap<ChunkId, RemovalReason>,
 }
 
-impl Ghosts {
-    pub(super) fn add(&mut self, id: ChunkId, why: Gone) {
+impl RemovedChunks {
+    pub(super) fn add(&mut self, id: ChunkId, why: RemovalReason) {
         if self.why.insert(id, why).is_none() {
             self.order.push_back(id);
         }
-        if self.order.len() > REMEMBERED
+        if self.order.len() > MAX_REMOVED_CHUNKS
             && let Some(oldest) = self.order.pop_front()
         {
             self.why.remove(&oldest);
@@ -77,37 +77,40 @@ impl Ghosts {
 }
 
 impl Tiers {
-    /// Why a coverage ends where it does, for a reader who has its first `have` tokens.
-    pub fn why(&self, coverage: &Coverage, have: usize) -> Why {
+    /// Returns why a coverage ends, for a reader that has the first `have` tokens.
+    pub fn miss_reason(&self, coverage: &Coverage, have: usize) -> MissReason {
         let (prefix, position) = (coverage.prefix(), coverage.tokens().max(have));
         if position >= prefix.keys.len() {
-            return Why::Whole;
+            return MissReason::FullHit;
         }
         let chain = chain_before(prefix, position);
-        self.inner.lock().why(prefix, chain, Group::Full, position, self.inner.clock.now())
+        self.inner.lock().miss_reason(prefix, chain, Group::Full, position, self.inner.clock.now())
     }
 
-    /// What is kept of a prefix and why it is not more, for people.
-    pub fn trace(&self, prefix: &Prefix) -> Trace {
-        let (coverage, chains) = (self.find(prefix), prefix.chains());
+    /// Looks up a prefix and explains where the coverage ends.
+    pub fn trace(&self, prefix: &Prefix) -> LookupTrace {
+        let (coverage, chains) = (self.lookup(prefix), prefix.chains());
         let state = self.inner.lock();
         let tokens = coverage.tokens();
         if tokens == prefix.keys.len() {
-            return Trace { coverage, group: Group::Full, why: Why::Whole };
+            return LookupTrace { coverage, group: Group::Full, reason: MissReason::FullHit };
         }
         let only_full = Prefix { groups: crate::Groups { window_tokens: None, ..prefix.groups }, ..prefix.clone() };
-        let away = |_| false;
+        let unavailable = |_| false;
         let full_is_short = prefix.groups.full
-            && Coverage::of(&state.catalog, &only_full, &chains, crate::Held::default(), away, |_| false).tokens()
+            && Coverage::of(&state.catalog, &only_full, &chains, crate::ResidentRows::default(), unavailable, |_| {
+                false
+            })
+            .tokens()
                 <= tokens;
         let group = if full_is_short || prefix.groups.window_tokens.is_none() { Group::Full } else { Group::Window };
-        let why = state.why(prefix, chain_before(prefix, tokens), group, tokens, self.inner.clock.now());
+        let reason = state.miss_reason(prefix, chain_before(prefix, tokens), group, tokens, self.inner.clock.now());
         drop(state);
-        Trace { coverage, group, why }
+        LookupTrace { coverage, group, reason }
     }
 }
 
-/// Names what comes before the chunk of a position.
+/// Returns the chain before the chunk at a position.
 fn chain_before(prefix: &Prefix, position: usize) -> Chain {
     let mut chain = prefix.chain();
     prefix.keys[..position / CHUNK_TOKENS * CHUNK_TOKENS].chunks(CHUNK_TOKENS).for_each(|keys| {
@@ -117,38 +120,55 @@ fn chain_before(prefix: &Prefix, position: usize) -> Chain {
 }
 
 impl State {
-    /// Why the chunk at a position, before which stands what `chain` names, is not found.
-    fn why(&self, prefix: &Prefix, chain: Chain, group: Group, position: usize, now: std::time::Duration) -> Why {
+    /// Returns why the chunk at a position, after the chunks of `chain`, is not found.
+    fn miss_reason(
+        &self,
+        prefix: &Prefix,
+        chain: Chain,
+        group: Group,
+        position: usize,
+        now: std::time::Duration,
+    ) -> MissReason {
         let first = position / CHUNK_TOKENS * CHUNK_TOKENS;
         let rest = &prefix.keys[first..prefix.keys.len().min(first + CHUNK_TOKENS)];
         let parent = ChunkId { fingerprint: prefix.fingerprint, hash: chain.last(), group };
         let id = ChunkId { hash: chain.peek(rest), ..parent };
-        if let Some(gone) = self.ghosts.why.get(&id).filter(|_| self.catalog.get(&id).is_none()) {
-            return Why::Gone(*gone);
+        if let Some(gone) = self.removed_chunks.why.get(&id).filter(|_| self.catalog.get(&id).is_none()) {
+            return MissReason::Removed(*gone);
         }
         let Some((kept, shared)) = self.catalog.nearest(&parent, &chain, rest, |_, _| true) else {
             let other =
                 self.catalog.continuations(&parent).into_iter().find_map(|id| self.catalog.get(&id)?.keys.clone());
             return match other {
-                Some(keys) => Why::Changed { at: first, kept: keys.first().copied(), asked: rest[0] },
-                None => Why::NeverStored,
+                Some(keys) => {
+                    MissReason::Diverged { position: first, stored: keys.first().copied(), requested: rest[0] }
+                }
+                None => MissReason::NeverStored,
             };
         };
-        let Some(entry) = self.catalog.get(&kept) else { return Why::NeverStored };
-        let away = self.catalog.places(&kept).next().filter(|&place| self.is_away(place, now));
+        let Some(entry) = self.catalog.get(&kept) else { return MissReason::NeverStored };
+        let unavailable = self.catalog.tiers_of(&kept).next().filter(|&tier| self.is_unavailable(tier, now));
         if prefix.class.as_ref().is_some_and(|class| *class != entry.class) {
-            Why::OtherArithmetic(entry.class.clone())
+            MissReason::NumericClass(entry.class.clone())
         } else if entry.suspect {
-            Why::Suspect
-        } else if let Some(place) = away {
-            Why::Away(place)
-        } else if !self.catalog.places(&kept).any(|place| entry.serves(place, prefix.class.as_ref(), prefix.lossy)) {
-            Why::Rounded
+            MissReason::Mismatch
+        } else if let Some(tier) = unavailable {
+            MissReason::Unavailable(tier)
+        } else if !self
+            .catalog
+            .tiers_of(&kept)
+            .any(|tier| entry.serves(tier, prefix.class.as_ref(), prefix.allow_lossy))
+        {
+            MissReason::Lossy
         } else if shared < rest.len() {
             let keys = entry.keys.as_deref().unwrap_or_default();
-            Why::Changed { at: first + shared, kept: keys.get(shared).copied(), asked: rest[shared] }
+            MissReason::Diverged {
+                position: first + shared,
+                stored: keys.get(shared).copied(),
+                requested: rest[shared],
+            }
         } else {
-            Why::NeverStored
+            MissReason::NeverStored
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Merging by hand on small vocabularies, and each way of merging against another.
+//! Merging on small vocabularies with known results, and comparisons of the algorithms.
 
 use super::*;
 use proptest::prelude::*;
@@ -21,7 +21,7 @@ fn check(word: &str, wanted: &[u32]) {
 }
 
 #[test]
-fn rank_then_left_decides() {
+fn lowest_rank_then_leftmost_pair_is_joined() {
     check("abc", &[5]);
     check("aaa", &[6, 0]);
     check("aab", &[6, 1]);
@@ -32,19 +32,19 @@ fn rank_then_left_decides() {
 }
 
 #[test]
-fn characters_that_are_no_tokens_are_spelled() {
+fn unknown_characters_are_encoded_as_bytes() {
     let tokens = ["é", "▁", "▁é", "<0xE6>", "<0xBC>", "<0xA2>", "x"];
     let vocab = vocab(&tokens, &["▁ é", "x é"]);
     let merges = Merges::build(&vocab, Start::Characters).expect("the merges are well-formed");
     for (word, wanted) in [("▁é漢", [2, 3, 4, 5].as_slice()), ("é▁", &[0, 1]), ("y", &[]), ("xé", &[])] {
         assert_eq!(encode(&merges, word), wanted, "{word:?}");
     }
-    assert!(before_blanks(&vocab.merges).is_empty(), "no merge goes on after a blank");
-    assert_eq!(before_blanks(&["> ▁a".to_owned(), "▁ ▁".to_owned()]), ['>'], "this one does");
+    assert!(before_blanks(&vocab.merges).is_empty(), "no merge crosses a blank");
+    assert_eq!(before_blanks(&["> ▁a".to_owned(), "▁ ▁".to_owned()]), ['>'], "the first merge crosses a blank");
 }
 
 #[test]
-fn a_merge_needs_two_parts() {
+fn merge_without_two_parts_is_refused() {
     for merge in ["", "a", "ab", " "] {
         let result = Merges::build(&vocab(&["a"], &[merge]), Start::Bytes);
         assert_eq!(result.err(), Some(Error::Merge { index: 0, merge: merge.to_owned() }), "{merge:?}");
@@ -53,7 +53,7 @@ fn a_merge_needs_two_parts() {
 
 proptest! {
     #[test]
-    fn the_queue_equals_the_search(
+    fn heap_merging_equals_linear_search(
         merges in prop::collection::vec("[a-d]{1,3} [a-d]{1,3}", 1..30),
         word in "[a-d]{0,60}",
     ) {
@@ -65,11 +65,11 @@ proptest! {
         merges.start_as_bytes(word.as_bytes(), &mut long);
         merges.join_short(&mut short);
         merges.join_long(&mut long);
-        prop_assert_eq!(short.symbols, long.symbols, "the two ways of merging {:?} differ", word);
+        prop_assert_eq!(short.symbols, long.symbols, "the algorithms differ on {:?}", word);
     }
 
     #[test]
-    fn characters_equal_bytes(
+    fn merging_from_characters_equals_merging_from_bytes(
         merges in prop::collection::vec("[bÃĤ©ªå¥æ]{1,3} [bÃĤ©ªå¥æ]{1,3}", 1..40),
         word in "[béêå\u{e5a5}\u{5965}]{0,12}",
     ) {
@@ -80,7 +80,7 @@ proptest! {
         merges.start_as_bytes(word.as_bytes(), &mut scratch);
         merges.join_short(&mut scratch);
         let wanted = scratch.symbols.clone();
-        if merges.start_as_letters(&word, &mut scratch) {
+        if merges.start_as_chars(&word, &mut scratch) {
             merges.join_short(&mut scratch);
             prop_assert_eq!(scratch.symbols, wanted, "{:?}", word);
         }

@@ -1,16 +1,17 @@
-//! Splitters written by hand: for the three patterns that most models use (GPT-2, Llama 3 and Qwen 2), and for those that an
-//! engine for patterns takes quadratic time for.
+//! Hand-written splitters: for the three patterns that most models use (GPT-2, Llama 3 and Qwen 2), and for patterns
+//! with quadratic time in a regex engine.
 //!
-//! Each takes the length of the next word from the front of the rest. They equal these patterns, which the tests hold them to:
+//! Each returns the length of the first word of the rest. They equal these patterns, which tests verify:
 //! - GPT-2: `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 //! - words: `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,k}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
-//!   with k = 3 (Llama 3) or 1 (Qwen 2), the letters of the contractions in ASCII only, and marks counted as letters or not.
+//!   with k = 3 (Llama 3) or 1 (Qwen 2), the letters of the contractions in ASCII only, and marks counted as letters or
+//!   not.
 
 use std::ops::Range;
 
 use crate::classes::{Class, class_of};
 
-/// Which pattern is written out.
+/// The pattern of a splitter.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Style {
     /// GPT-2's.
@@ -24,11 +25,12 @@ pub(super) enum Style {
         /// Which contractions are words.
         contractions: Contractions,
     },
-    /// Runs of line feeds, and what lies between them: `[^\n]+|[\n]+`.
+    /// Runs of line feeds, and the text between them: `[^\n]+|[\n]+`.
     Lines,
-    /// Runs of numbers cut into threes from the right, and what lies between them: `\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))`.
+    /// Runs of numbers split into threes from the right, and the text between them:
+    /// `\p{N}{1,3}(?=(?:\p{N}{3})*(?!\p{N}))`.
     Threes {
-        /// Whether a run before a letter stays whole, as the pattern `(?=(?:\d{3})*\b)` has it.
+        /// Whether a run before a letter is not split, as in the pattern `(?=(?:\d{3})*\b)`.
         at_word_ends: bool,
     },
 }
@@ -41,7 +43,7 @@ pub(super) enum Contractions {
 }
 
 impl Style {
-    /// Cuts `text`, which starts at `offset` of what the caller counts in.
+    /// Splits `text` and adds `offset` to all positions.
     pub(super) fn pieces(self, text: &str, offset: usize, emit: &mut impl FnMut(Range<usize>)) {
         if let Style::Threes { at_word_ends } = self {
             return threes(text, offset, at_word_ends, emit);
@@ -56,10 +58,10 @@ impl Style {
                     let line_feed = rest.starts_with('\n');
                     run(rest, |letter| (letter == '\n') == line_feed)
                 }
-                // Done above: its pieces depend on how a run ends.
+                // Returned above: the pieces depend on the end of a run.
                 Style::Threes { .. } => rest.len(),
             };
-            // Every branch takes at least one character; a whole rest is the safe answer if one ever did not.
+            // Every branch returns at least one character. The whole rest is the fallback for 0.
             let (length, after) = match rest.split_at_checked(length) {
                 Some((word, after)) if !word.is_empty() => (length, after),
                 _ => (rest.len(), ""),
@@ -71,12 +73,12 @@ impl Style {
     }
 }
 
-/// The length in bytes of the run at the front of `text` whose characters satisfy `belongs`.
+/// Returns the length in bytes of the run at the start of `text` whose characters satisfy `belongs`.
 fn run(text: &str, belongs: impl Fn(char) -> bool) -> usize {
     text.find(|letter| !belongs(letter)).unwrap_or(text.len())
 }
 
-/// `text` from byte `at` on.
+/// Returns `text` from byte `at` on.
 fn from(text: &str, at: usize) -> &str {
     text.get(at..).unwrap_or_default()
 }
@@ -85,7 +87,7 @@ fn is_line_break(letter: char) -> bool {
     matches!(letter, '\r' | '\n')
 }
 
-/// The length of a contraction at the front, 0 when there is none.
+/// Returns the length of a contraction at the start, or 0.
 fn contraction(text: &str, any_case: bool) -> usize {
     let fold = |byte: u8| if any_case { byte.to_ascii_lowercase() } else { byte };
     match *text.as_bytes() {
@@ -95,14 +97,15 @@ fn contraction(text: &str, any_case: bool) -> usize {
     }
 }
 
-/// The length of white space that is a word of its own: all but the last character before other text, which keeps that one.
+/// Returns the length of white space that is a separate word: all but the last character, which belongs to the
+/// following text.
 fn blanks(text: &str, length: usize) -> usize {
     let Some(space) = text.get(..length) else { return text.len() };
     let last = space.chars().next_back().map_or(0, char::len_utf8);
     if length == text.len() || length == last { length } else { length - last }
 }
 
-/// Cuts runs of numbers into threes from the right. What lies between two runs is one piece.
+/// Splits runs of numbers into threes from the right. The text between two runs is one piece.
 fn threes(text: &str, offset: usize, at_word_ends: bool, emit: &mut impl FnMut(Range<usize>)) {
     let is_number = |letter| class_of(letter) == Class::Number;
     let (mut between, mut at) = (0, 0);
@@ -135,7 +138,7 @@ fn threes(text: &str, offset: usize, at_word_ends: bool, emit: &mut impl FnMut(R
     }
 }
 
-/// What the patterns tell apart: letters, numbers, white space, and the rest.
+/// Maps a character to the classes that the patterns use: letter, number, white space, other.
 #[inline]
 fn kind_of(letter: char, marks_are_letters: bool) -> Class {
     match class_of(letter) {
@@ -188,7 +191,7 @@ fn words(rest: &str, digits: usize, marks: bool, contractions: Contractions) -> 
         return symbols + run(from(rest, symbols), is_line_break);
     }
     let space = run(rest, is(Class::Space));
-    // Up to and with the last line break of the run, if it has one.
+    // Up to and including the last line break of the run, if it has one.
     match rest.get(..space).and_then(|space| space.rfind(is_line_break)) {
         Some(last) => last + 1,
         None => blanks(rest, space),
@@ -201,7 +204,7 @@ mod tests {
     use fancy_regex::Regex;
     use proptest::prelude::*;
 
-    /// Holds a splitter against the pattern that it writes out.
+    /// Compares a splitter with its pattern.
     fn check(style: Style, pattern: &str, text: &str) {
         let regex = Regex::new(pattern).expect("the test's pattern is valid");
         let wanted: Vec<&str> = regex.find_iter(text).map(|found| found.expect("short input").as_str()).collect();
@@ -210,7 +213,7 @@ mod tests {
         assert_eq!(got, wanted, "{style:?} on {text:?}");
     }
 
-    /// The same where what lies between two matches is a piece as well.
+    /// The same for patterns where the text between two matches is a piece too.
     fn check_cuts(style: Style, pattern: &str, text: &str) {
         let regex = Regex::new(pattern).expect("the test's pattern is valid");
         let (mut wanted, mut got, mut done) = (Vec::new(), Vec::new(), 0);
@@ -247,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn known_corners() {
+    fn edge_cases_equal_patterns() {
         for text in [
             "",
             " ",
@@ -269,12 +272,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_on_any_text(text in any::<String>()) {
+        fn random_text_equals_patterns(text in any::<String>()) {
             check_all(&text);
         }
 
         #[test]
-        fn equal_on_crowded_text(text in "[a-cSsTtLlVvEeRrMmDd' \\t\\r\\n0-3.,!é\u{301}漢½\u{a0}\u{3000}]{0,40}") {
+        fn random_text_of_special_characters_equals_patterns(text in "[a-cSsTtLlVvEeRrMmDd' \\t\\r\\n0-3.,!é\u{301}漢½\u{a0}\u{3000}]{0,40}") {
             check_all(&text);
         }
     }

@@ -1,4 +1,4 @@
-//! Rows of the pre-tokenizer table: each known name compiles, cuts without gaps, and survives long hostile runs.
+//! Rows of the pre-tokenizer table: each name compiles, splits without gaps, and handles long hostile runs.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use super::*;
 
 fn check(name: &str, text: &str, wanted: &[&str]) {
     let mut got = Vec::new();
-    PreTokenizer::named(name).expect("the row is known").words(text, |range| got.push(&text[range]));
+    PreTokenizer::from_name(name).expect("the row exists").words(text, |range| got.push(&text[range]));
     assert_eq!(got, wanted, "{name:?} on {text:?}");
 }
 
@@ -22,13 +22,13 @@ fn each_name_is_in_one_row_and_compiles() {
     let mut seen = HashSet::new();
     for name in names() {
         assert!(seen.insert(name), "{name:?} is in two rows");
-        assert!(PreTokenizer::named(name).is_ok(), "{name:?} does not compile");
+        assert!(PreTokenizer::from_name(name).is_ok(), "{name:?} does not compile");
     }
-    assert!(PreTokenizer::named("no-such-row").is_err(), "an unknown name must not be guessed at");
+    assert!(PreTokenizer::from_name("no-such-row").is_err(), "an unknown name is an error");
 }
 
 #[test]
-fn words_by_row() {
+fn words_are_split_by_row() {
     let text = "I'll pay 12345 $!\n\n  ok";
     check("gpt-2", text, &["I", "'ll", " pay", " 12345", " $!", "\n\n ", " ok"]);
     check("llama-bpe", text, &["I", "'ll", " pay", " ", "123", "45", " $!\n\n", " ", " ok"]);
@@ -38,9 +38,9 @@ fn words_by_row() {
 }
 
 #[test]
-fn long_runs_are_cut_without_loss() {
+fn long_runs_are_split_without_loss() {
     for name in names() {
-        let pre = PreTokenizer::named(name).expect("the row is known");
+        let pre = PreTokenizer::from_name(name).expect("the row exists");
         for unit in ["a", " ", "\n", "1", "!", "漢", "aB", " \u{301}"] {
             let text = unit.repeat(20_000);
             let mut at = 0;
@@ -53,13 +53,13 @@ fn long_runs_are_cut_without_loss() {
     }
 }
 
-/// Every row, compiled once, as that takes longer than the cutting.
+/// All rows, compiled once because compiling takes longer than splitting.
 static COMPILED: LazyLock<Vec<PreTokenizer>> =
-    LazyLock::new(|| ROWS.iter().map(|row| PreTokenizer::named(row.names[0]).expect("the row is known")).collect());
+    LazyLock::new(|| ROWS.iter().map(|row| PreTokenizer::from_name(row.names[0]).expect("the row exists")).collect());
 
 proptest! {
     #[test]
-    fn words_cover_any_text(text in any::<String>()) {
+    fn words_cover_random_text(text in any::<String>()) {
         for (row, pre) in ROWS.iter().zip(COMPILED.iter()) {
             let mut at = 0;
             pre.words(&text, |range| {

@@ -1,4 +1,4 @@
-//! SentencePiece BPE on a vocabulary small enough to work out by hand, and against a search without a queue.
+//! SentencePiece BPE on a vocabulary small enough to work out by hand, and compared with a linear search.
 
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ const PIECES: &[(&str, f32, i32)] = &[
     ("▁▁", -5.0, 1),
 ];
 
-fn vocab(pieces: &[(&str, f32, i32)]) -> (Vocab, Vec<Kind>) {
+fn vocab(pieces: &[(&str, f32, i32)]) -> (Vocab, Vec<TokenKind>) {
     let vocab = Vocab {
         tokens: pieces.iter().map(|piece| piece.0.to_owned()).collect(),
         scores: pieces.iter().map(|piece| piece.1).collect(),
@@ -36,19 +36,19 @@ fn vocab(pieces: &[(&str, f32, i32)]) -> (Vocab, Vec<Kind>) {
     (vocab, kinds)
 }
 
-fn encode(pieces: &[(&str, f32, i32)], text: &str, fresh: bool) -> Vec<u32> {
+fn encode(pieces: &[(&str, f32, i32)], text: &str, at_start: bool) -> Vec<u32> {
     let (vocab, kinds) = vocab(pieces);
     let mut ids = Vec::new();
-    SentencePiece::build(&vocab, &kinds, Some(0), true).encode(text, fresh, &mut ids);
+    SentencePiece::build(&vocab, &kinds, Some(0), true).encode(text, at_start, &mut ids);
     ids
 }
 
-fn check(text: &str, fresh: bool, wanted: &[u32]) {
-    assert_eq!(encode(PIECES, text, fresh), wanted, "{text:?}, fresh: {fresh}");
+fn check(text: &str, at_start: bool, wanted: &[u32]) {
+    assert_eq!(encode(PIECES, text, at_start), wanted, "{text:?}, at_start: {at_start}");
 }
 
 #[test]
-fn the_best_score_then_the_leftmost_is_joined() {
+fn best_score_then_leftmost_pair_is_joined() {
     check("ab", true, &[10]);
     check("ab", false, &[8]);
     check("abb", false, &[6, 11]);
@@ -59,33 +59,33 @@ fn the_best_score_then_the_leftmost_is_joined() {
 }
 
 #[test]
-fn what_is_no_piece_is_spelled() {
+fn unknown_characters_become_bytes_or_unknown() {
     check("Aé", false, &[2, 3, 4]);
     check("xyé漢a", false, &[0, 3, 4, 0, 6]);
     check("", false, &[]);
 }
 
 #[test]
-fn control_tokens_are_not_made_of_text() {
+fn text_never_becomes_control_tokens() {
     check("<s>", false, &[16, 15]);
     check("<0x41>", false, &[13, 0, 15]);
 }
 
 #[test]
-fn a_piece_with_an_inner_blank_is_found() {
+fn piece_across_a_blank_is_found() {
     let with = [PIECES, &[("b▁a", 1.0, 1)]].concat();
-    assert_eq!(encode(&with, "b a", false), [18], "the piece that reaches over the blank");
+    assert_eq!(encode(&with, "b a", false), [18], "the piece across the blank");
     assert_eq!(encode(PIECES, "b a", false), [7, 9], "and without it");
 }
 
 #[test]
-fn scores_that_are_no_numbers_come_last() {
+fn nan_scores_rank_last() {
     let order = [f32::NAN, f32::NEG_INFINITY, -1.0, 0.0, 1.0, f32::INFINITY].map(rank);
     assert!(order.is_sorted() && order[0] < order[1], "{order:?}");
-    assert_eq!(rank(-0.0), rank(0.0), "the two zeros are one score");
+    assert_eq!(rank(-0.0), rank(0.0), "both zeros rank equally");
 }
 
-/// Joins the best neighbours of the whole text, looked for anew each time.
+/// Reference implementation: linear search for the best pair of the whole text after each join.
 fn by_search(pieces: &[(&str, f32, i32)], text: &str) -> Vec<u32> {
     let id_of = |text: &str| pieces.iter().rposition(|piece| piece.0 == text && piece.2 == 1);
     let mut parts: Vec<String> = text.replace(' ', "▁").chars().map(String::from).collect();
@@ -108,14 +108,14 @@ fn by_search(pieces: &[(&str, f32, i32)], text: &str) -> Vec<u32> {
 
 proptest! {
     #[test]
-    fn the_queue_equals_the_search(
+    fn heap_joining_equals_linear_search(
         more in prop::collection::btree_map("[ab▁]{2,4}", -20..0_i32, 0..12),
         text in "[ab ]{0,30}",
     ) {
         let more: Vec<(&str, f32, i32)> = more.iter().map(|(text, score)| (text.as_str(), *score as f32, 1)).collect();
         let letters = [("▁", -30.0, 1), ("a", -30.0, 1), ("b", -30.0, 1)];
         let pieces = [letters.as_slice(), more.as_slice()].concat();
-        // Long enough for the table of recent words.
+        // The repeated text is long enough for the cache of recent words.
         for text in [text.clone(), text.repeat(100)] {
             prop_assert_eq!(encode(&pieces, &text, false), by_search(&pieces, &text), "{:?} of {:?}", text, pieces);
         }

@@ -1,4 +1,4 @@
-//! Unigram on a vocabulary small enough to work out by hand, and against a search through every way.
+//! Unigram on a vocabulary small enough to work out by hand, and compared with an exhaustive search.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn unigram(pieces: &[(&str, f32, i32)], change: impl FnOnce(&mut Vocab), space_p
     };
     change(&mut vocab);
     let kinds = vocab.kinds().expect("the pieces are consistent");
-    Unigram::build(&vocab, &kinds, Some(0), space_prefix).expect("the vocabulary is sound")
+    Unigram::build(&vocab, &kinds, Some(0), space_prefix).expect("the vocabulary is valid")
 }
 
 fn encode(unigram: &Unigram, text: &str) -> Vec<u32> {
@@ -41,7 +41,7 @@ fn check(text: &str, wanted: &[u32]) {
 }
 
 #[test]
-fn the_best_sum_wins() {
+fn best_sum_of_scores_wins() {
     check("ab", &[5]);
     check(" ab", &[2, 5]);
     check("a b", &[3, 2, 4]);
@@ -51,14 +51,14 @@ fn the_best_sum_wins() {
 }
 
 #[test]
-fn unknown_characters_in_a_row_are_one_token() {
+fn run_of_unknown_characters_is_one_token() {
     check("axyzb", &[3, 0, 4]);
     check("漢字", &[9]);
     check("漢漢字字", &[0, 9, 0]);
 }
 
 #[test]
-fn blanks_by_the_flags() {
+fn blanks_are_normalised_by_flags() {
     let check = |merge: bool, prefix: bool, text: &str, wanted: &str| {
         let unigram = unigram(PIECES, |vocab| vocab.remove_extra_whitespaces = Some(merge), prefix);
         let normal = String::from_utf8(unigram.normalise(text.as_bytes())).expect("text stays text");
@@ -73,7 +73,7 @@ fn blanks_by_the_flags() {
 }
 
 #[test]
-fn scores_without_sense_leave_no_gap() {
+fn extreme_scores_still_give_tokens() {
     for score in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN] {
         let pieces: Vec<(&str, f32, i32)> = PIECES.iter().map(|&(text, _, kind)| (text, score, kind)).collect();
         let ids = encode(&unigram(&pieces, |_| {}, false), "ab x 漢字");
@@ -81,7 +81,7 @@ fn scores_without_sense_leave_no_gap() {
     }
 }
 
-/// The best sum over every way to cut `text`, unknown characters included.
+/// The best sum over all segmentations of `text`, with unknown characters included.
 fn best_sum(pieces: &[(&str, f32, i32)], unknown: f64, text: &str) -> f64 {
     let Some(letter) = text.chars().next() else { return 0.0 };
     let mut best = f64::NEG_INFINITY;
@@ -97,13 +97,13 @@ fn best_sum(pieces: &[(&str, f32, i32)], unknown: f64, text: &str) -> f64 {
 
 proptest! {
     #[test]
-    fn the_search_finds_the_best(
+    fn viterbi_equals_exhaustive_search(
         pieces in prop::collection::btree_map("[abé]{1,3}", -9..0_i32, 1..8),
         text in "[abéx]{0,9}",
     ) {
         let pieces: Vec<(&str, f32, i32)> = pieces.iter().map(|(text, score)| (text.as_str(), *score as f32, 1)).collect();
         let unigram = unigram(&pieces, |_| {}, false);
-        let last = unigram.ways(text.as_bytes()).last().expect("there is a way to the start").score;
+        let last = unigram.best_paths(text.as_bytes()).last().expect("a path to the end exists").score;
         prop_assert_eq!(last, best_sum(&pieces, unigram.unknown_score, &text), "{:?} of {:?}", text, pieces);
     }
 }

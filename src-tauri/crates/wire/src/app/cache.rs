@@ -1,6 +1,7 @@
 //! `/app/cache`: the tiers that keep computed prefixes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::Timestamp;
 use crate::ollama::Message;
@@ -205,12 +206,15 @@ pub struct CacheTraceRequest {
     /// The messages' texts are the prompt, without the model's template.
     #[serde(default)]
     pub raw: bool,
+    /// Options of the request; `num_ctx` decides with which context the model is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub options: Option<Map<String, Value>>,
 }
 
 /// What is kept of a prompt, and why it is not more.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheTrace {
-    /// Tokens of the prompt.
+    /// Tokens of the whole prompt, even where it is longer than the context.
     pub tokens: u64,
     /// Of these, tokens that the loaded model has in memory.
     pub memory_tokens: u64,

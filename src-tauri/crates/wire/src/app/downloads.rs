@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ErrorBody;
+
 /// `GET /app/downloads`, and each line of `GET /app/downloads/events`, which has one whenever something changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DownloadsResponse {
@@ -40,7 +42,7 @@ pub struct Download {
     pub trouble: Option<String>,
     /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
+    pub error: Option<ErrorBody>,
     /// It goes on when nobody watches.
     pub detached: bool,
 }

@@ -1,15 +1,15 @@
-//! Documents name only what is there.
+//! Rules for documents: the paths and verbs that they name exist.
 
 use super::{File, Tree};
 use crate::verbs;
 
-/// Paths that a build makes and no checkout holds.
+/// Paths that only a build creates.
 const BUILT: &[&str] = &["ui/dist"];
 
-/// A path in a document, in backticks or as the target of a link, exists.
+/// Paths in documents exist, in backticks and as targets of links.
 ///
-/// In backticks, only what begins with something at the top of the repository or beside the document is taken for a
-/// path. `{a,b}` and `*` are understood.
+/// Text in backticks counts as a path if its first part exists at the root of the repository or beside the document.
+/// `{a,b}` and `*` are expanded.
 pub(super) fn paths_exist(tree: &Tree) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in tree.with_ending(&[".md"]) {
@@ -24,22 +24,22 @@ pub(super) fn paths_exist(tree: &Tree) -> Vec<String> {
             let links = link_targets(line).filter(|target| !target.contains(':') && !target.starts_with('#'));
             for path in spans.chain(links) {
                 let missing = braces(path).into_iter().find(|path| !exists(tree, folder, path));
-                breaches.extend(missing.map(|path| format!("{}:{number}: there is no {path}", file.path)));
+                breaches.extend(missing.map(|path| format!("{}:{number}: no such path: {path}", file.path)));
             }
         }
     }
     breaches
 }
 
-/// A document that says `cargo xtask VERB` names a verb there is.
+/// The verb in each `cargo xtask VERB` of a document exists.
 pub(super) fn verbs_exist(tree: &Tree) -> Vec<String> {
     let mut breaches = Vec::new();
     for file in tree.with_ending(&[".md"]) {
         for (number, line) in file.lines() {
             for rest in line.split("cargo xtask ").skip(1) {
                 let verb = rest.split(|c: char| !c.is_ascii_lowercase() && c != '-').next().unwrap_or_default();
-                if !verb.is_empty() && verbs::ALL.iter().all(|known| known.name != verb) {
-                    breaches.push(format!("{}:{number}: there is no verb {verb:?}", file.path));
+                if !verb.is_empty() && verbs::ALL.iter().all(|row| row.name != verb) {
+                    breaches.push(format!("{}:{number}: unknown verb {verb:?}", file.path));
                 }
             }
         }
@@ -59,11 +59,12 @@ fn looks_like_a_path(tree: &Tree, document: &File, span: &str) -> bool {
     let plain = span.chars().all(|c| c.is_ascii_alphanumeric() || "_-./{},*".contains(c));
     let Some((first, _)) = span.split_once('/') else { return false };
     let beside = document.path.rsplit_once('/').map(|(folder, _)| format!("{folder}/{first}"));
-    let known = matches!(first, "src-tauri" | "ui" | "icons" | "tests" | ".cargo" | ".ci" | ".config" | ".github");
-    plain && (known || matches!(first, "." | "..") || beside.is_some_and(|path| tree.has(&path)))
+    let is_top_level =
+        matches!(first, "src-tauri" | "ui" | "icons" | "tests" | ".cargo" | ".ci" | ".config" | ".github");
+    plain && (is_top_level || matches!(first, "." | "..") || beside.is_some_and(|path| tree.has(&path)))
 }
 
-/// Writes out the first `{a,b}` of a path.
+/// Expands the first `{a,b}` of a path.
 fn braces(path: &str) -> Vec<String> {
     let parts = path.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
     match parts {
@@ -78,7 +79,7 @@ fn exists(tree: &Tree, folder: &str, path: &str) -> bool {
     let path = path.split('#').next().unwrap_or_default().trim_end_matches('/');
     let from_here = resolve(folder, path);
     [Some(path.to_owned()), from_here].into_iter().flatten().any(|path| match path.split_once('*') {
-        // The folder that the pattern begins in must hold something that fits it.
+        // Some file must match the pattern.
         Some((before, after)) => {
             tree.files.iter().any(|file| file.path.strip_prefix(before).is_some_and(|rest| rest.contains(after)))
         }
@@ -86,7 +87,7 @@ fn exists(tree: &Tree, folder: &str, path: &str) -> bool {
     })
 }
 
-/// A path relative to a folder, seen from the top; nothing when it leads out of the repository.
+/// Path from the root of the repository of a path relative to a folder. `None` if it is outside of the repository.
 fn resolve(folder: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in path.split('/') {
@@ -115,17 +116,17 @@ mod tests {
     }
 
     #[test]
-    fn what_exists_may_be_named() {
+    fn existing_paths_pass_in_spans_and_links() {
         document("See `src-tauri/crates/gguf/src/lib.rs`, `src-tauri/crates/`, `crates/gguf/src/{lib,dtype}.rs`.", &[]);
         document("See [the guide](GUIDE.md), [the start](../README.md#top), [others](https://example.org/a/b).", &[]);
         document("`src-tauri/crates/*/src/lib.rs` and `ui/dist`", &[]);
     }
 
     #[test]
-    fn what_does_not_exist_may_not() {
+    fn missing_paths_are_breaches() {
         document(
             "one\n`src-tauri/crates/tensor/src/lib.rs`",
-            &["GUIDE.md:2: there is no src-tauri/crates/tensor/src/lib.rs"],
+            &["GUIDE.md:2: no such path: src-tauri/crates/tensor/src/lib.rs"],
         );
         document("`crates/gguf/src/{lib,reader}.rs`", &["crates/gguf/src/reader.rs"]);
         document("[out](../../elsewhere.md) and [gone](GONE.md)", &["elsewhere.md", "GONE.md"]);
@@ -133,18 +134,18 @@ mod tests {
     }
 
     #[test]
-    fn verbs() {
+    fn documented_verbs_must_exist() {
         let line = |text| [("README.md", text)];
         check(
             verbs_exist,
             &line("`cargo xtask run -- --prompt`, `cargo xtask check-os`; `cargo xtask` lists them"),
             &[],
         );
-        check(verbs_exist, &line("```\ncargo xtask dance\n```"), &["README.md:2: there is no verb \"dance\""]);
+        check(verbs_exist, &line("```\ncargo xtask dance\n```"), &["README.md:2: unknown verb \"dance\""]);
     }
 
     #[test]
-    fn other_words_with_slashes_are_no_paths() {
+    fn words_with_slashes_are_not_paths() {
         document("`/api/chat`, `MIT/Apache-2.0`, `host/namespace/name:tag`, `cargo test -p a/b`, either/or", &[]);
         document("```\nsrc-tauri/crates/none/lib.rs `src-tauri/none`\n```", &[]);
     }

@@ -1,4 +1,4 @@
-//! `bench`: Cairn's speed as a ratio to another program's, or to doing without, both measured in one run.
+//! `bench`: Cairn's speed relative to another program, or to Cairn without the feature, both measured in one run.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -6,19 +6,21 @@ use std::process::{Command, ExitCode};
 use anyhow::Context;
 
 use super::Verb;
-use super::setup::{For, ensure};
-use crate::{Repo, page, process, python, workspace};
+use crate::needs::{For, ensure};
+use crate::{Repo, process, python, ui, workspace};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "bench",
     about: "Measure in turns: `bench decode [--rounds N] [--tokens N]` with llama.cpp, `bench pull [--rounds N] [--mib N]` with curl, \
+            `bench idle` wake-ups of an idle daemon, \
             `bench kv-overhead|kv-bandwidth|kv-ttft|kv-cold|kv-far|kv-policy [--shape NAME] [--tokens N]` with and without the tiers; `bench desktop [--rounds N] [--programs DIR] [--package DEB]` \
             the app's start, memory and size",
     run,
 };
 
-/// The tests of what the tiers decide are measures too: traces and machines that are made from a seed, replayed in no time.
+/// The tests of the tier policy are simulations that also print measurements: seeded traces, replayed without real
+/// time.
 const POLICY: [&str; 11] = [
     "test",
     "--release",
@@ -50,7 +52,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     }
     bench.args(args).arg("--folder").arg(target.join("bench"));
     match args.first().map_or("decode", String::as_str) {
-        "pull" | "kv-cold" => {
+        "pull" | "idle" | "kv-cold" => {
             process::run(&mut process::cargo(repo, &["build", "--release", "--package", "cairn-cli", "--quiet"]))?;
             bench.arg("--cairn").arg(target.join("release/cairn"));
         }
@@ -63,15 +65,15 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Measures the desktop app: programs that are there, or such as `bundle` packs, with the package where one was made.
+/// Measures the desktop app: the given programs, or a release build with its package if one exists.
 fn desktop(repo: &Repo, flags: &[String]) -> anyhow::Result<ExitCode> {
     ensure(For::Tests)?;
-    // What drives the window need not be quick.
+    // The driver of the window need not be optimised.
     let words = ["bench", "--profile", "dev", "--package", "it", "--bench", "figures", "--"];
     let mut bench = process::cargo(repo, &words);
     for pair in flags.chunks(2) {
         match pair {
-            // Cargo runs it in a folder of its own.
+            // Cargo runs it in another folder.
             [flag, path] if flag == "--programs" || flag == "--package" => {
                 bench.arg(flag).arg(std::path::absolute(path).context("an empty path")?)
             }
@@ -80,13 +82,13 @@ fn desktop(repo: &Repo, flags: &[String]) -> anyhow::Result<ExitCode> {
     }
     let has = |name: &str| flags.iter().any(|flag| flag == name);
     if !has("--programs") {
-        page::build(repo)?;
+        ui::build(repo)?;
         let words = ["build", "--release", "--package", "cairn-cli", "--package", "cairn-desktop", "--bins", "--quiet"];
         process::run(&mut process::cargo(repo, &words))?;
         let release = workspace::target_folder(repo)?.join("release");
         bench.arg("--programs").arg(&release);
-        let made = std::fs::read_dir(release.join("bundle/deb")).into_iter().flatten().flatten();
-        let package = made.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
+        let entries = std::fs::read_dir(release.join("bundle/deb")).into_iter().flatten().flatten();
+        let package = entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|kind| kind == "deb"));
         if let Some(package) = package.filter(|_| !has("--package")) {
             bench.arg("--package").arg(package);
         }
@@ -95,7 +97,7 @@ fn desktop(repo: &Repo, flags: &[String]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// llama.cpp's own bench program, built for this machine out of the source that the PyPI package carries.
+/// llama.cpp's benchmark program, built for this machine from the source in the PyPI package.
 fn llama_bench(repo: &Repo) -> anyhow::Result<PathBuf> {
     let python = python::LLAMA.python(repo)?;
     let folder = workspace::target_folder(repo)?.join("llama-bench");

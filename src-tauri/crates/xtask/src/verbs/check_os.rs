@@ -1,14 +1,14 @@
 //! `check-os`: type-checks Cairn for Windows and macOS on a Linux machine.
 //!
-//! Code behind `cfg(windows)` or `cfg(target_os = "macos")` is invisible to every other check. Debian has the sources of
-//! the standard library for its own compiler (`rustc-web`), so that library is checked along for the target, which
-//! takes `RUSTC_BOOTSTRAP`; nothing is linked and nothing of those systems is needed. Crates that bring C code along get a
-//! C compiler that compiles nothing, because only Rust is checked.
+//! No other check compiles code under `cfg(windows)` or `cfg(target_os = "macos")`. Debian packages the sources of the
+//! standard library for its compiler (`rustc-web`), so `-Zbuild-std` with `RUSTC_BOOTSTRAP` can check that library for
+//! the target. Nothing is linked, so no files of those systems are needed. Crates with C code get a stub compiler,
+//! because only Rust is checked.
 
 use std::process::ExitCode;
 
-use super::setup::{For, Need, provide};
 use super::{Verb, no_arguments};
+use crate::needs::{For, Need, provide};
 use crate::{Repo, process, workspace};
 
 /// The row of this verb.
@@ -18,7 +18,7 @@ pub const VERB: Verb = Verb {
     run,
 };
 
-/// Debian's compiler. A compiler from elsewhere has no sources beside it.
+/// Debian's compiler. Others lack the sources of the standard library.
 const RUSTC: &str = "/usr/bin/rustc";
 
 static NEED: Need = Need {
@@ -28,7 +28,7 @@ static NEED: Need = Need {
     proof: &["sh", "-c", "test -e \"$(/usr/bin/rustc --print sysroot)/lib/rustlib/src/rust/library/std/src/lib.rs\""],
 };
 
-/// What C code is compiled with, and what collects the results: it makes the library that it is asked for, empty.
+/// Stub C compiler and archiver: creates an empty output file.
 const STUB: &str = r#"#!/bin/sh
 for word; do
     case "$word" in
@@ -49,7 +49,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     std::fs::write(&stub, STUB)?;
     process::run(std::process::Command::new("chmod").arg("+x").arg(&stub))?;
     for target in TARGETS {
-        // The desktop app is left out: its build script takes each system's own compiler for icons.
+        // The build script of the desktop app needs the target system's resource compiler for icons.
         let words = [
             "check",
             "--workspace",
@@ -66,10 +66,10 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         for tool in ["CC", "AR"] {
             check.env(format!("{tool}_{suffix}"), &stub);
         }
-        // The crate `cc` looks for Apple's headers otherwise.
+        // Otherwise the crate `cc` searches for Apple's SDK.
         check.env("SDKROOT", "/");
         process::run(&mut check)?;
-        println!("{target}: fine");
+        println!("{target}: no errors");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,5 @@
-//! `ci`: what continuous integration runs, no more and no less: `lint`, `test`, then `test-arm`. `.ci/run` runs the same
-//! three. Where a machine has no means to run programs for ARM, this says so and leaves them out; `.ci/run` fails.
+//! `ci`: runs `lint`, `test` and `test-arm`, as continuous integration does (`.ci/run`). A machine that cannot run ARM
+//! programs skips `test-arm` with a message, while `.ci/run` fails.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use super::{Verb, lint, no_arguments, test, test_arm};
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "ci",
-    about: "Run what continuous integration runs: lint, test, test-arm",
+    about: "Run lint, test and test-arm, as continuous integration does",
     run: |repo, args| {
         no_arguments(args)?;
         lint::check(repo)?;

@@ -1,5 +1,5 @@
-//! `gen`: writes the files that are made from others. They are committed, so that a reader finds them and a diff shows
-//! what a change did to them; a test fails when one is stale.
+//! `gen`: writes generated files. They are committed, so that readers find them and diffs show the effect of a change.
+//! A test fails when one is stale.
 
 mod typescript;
 
@@ -12,7 +12,7 @@ use super::{Verb, no_arguments};
 use crate::{Repo, licence, process};
 
 /// The row of this verb.
-pub const VERB: Verb = Verb { name: "gen", about: "Write the files that are generated from others", run };
+pub const VERB: Verb = Verb { name: "gen", about: "Write the generated files", run };
 
 struct Generated {
     path: &'static str,
@@ -31,34 +31,34 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         let text = (generated.make)(repo)?;
         if current(repo, generated) != text {
             let path = repo.root().join(generated.path);
-            let folder = path.parent().expect("a generated file lies in a folder");
-            fs::create_dir_all(folder).with_context(|| format!("could not make {}", folder.display()))?;
-            fs::write(path, text).with_context(|| format!("could not write {}", generated.path))?;
-            println!("{} is new", generated.path);
+            let folder = path.parent().expect("a generated file is in a folder");
+            fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+            fs::write(path, text).with_context(|| format!("cannot write {}", generated.path))?;
+            println!("updated {}", generated.path);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when a generated file is not what `gen` would write.
+/// Checks that the generated files are up to date.
 ///
 /// # Errors
-/// The stale file, or why it could not be made.
+/// A file is stale or cannot be generated.
 pub fn check(repo: &Repo) -> anyhow::Result<()> {
     for generated in ALL {
         if current(repo, generated) != (generated.make)(repo)? {
-            bail!("{} is stale: run cargo xtask gen", generated.path);
+            bail!("{} is stale: run `cargo xtask gen`", generated.path);
         }
     }
     Ok(())
 }
 
-/// The table of settings, which only the program that has it can print.
+/// The table of settings, printed by an example of `cairn-app`.
 fn settings(repo: &Repo) -> anyhow::Result<String> {
     process::output(&mut process::cargo(repo, &["run", "--quiet", "--package", "cairn-app", "--example", "settings"]))
 }
 
-/// The file as it is; a missing one is as stale as an empty one.
+/// Current content of the file, empty if it is missing.
 fn current(repo: &Repo, generated: &Generated) -> String {
     fs::read_to_string(repo.root().join(generated.path)).unwrap_or_default()
 }

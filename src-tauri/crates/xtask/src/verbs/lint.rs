@@ -1,16 +1,16 @@
-//! `lint`: what can be checked without a build: the lock file, format, clippy, generated files, the rules of the house, and the page's
-//! types and units.
+//! `lint`: checks the toolchain, the lock file, the format, clippy, generated files, the project rules and the types of
+//! the interface.
 
 use std::process::ExitCode;
 
-use super::setup::{For, ensure};
 use super::{Verb, generate, no_arguments, tidy};
-use crate::{Repo, page, process};
+use crate::needs::{For, ensure};
+use crate::{Repo, process, toolchain, ui};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "lint",
-    about: "Check format, clippy, generated files and the rules of the house",
+    about: "Check format, clippy, generated files and the project rules",
     run: |repo, args| {
         no_arguments(args)?;
         check(repo)?;
@@ -18,17 +18,18 @@ pub const VERB: Verb = Verb {
     },
 };
 
-/// Checks them all, the quickest first. Fetching comes before, so that a lock file that does not fit the manifests is an
-/// error here instead of being rewritten in passing.
+/// Runs all checks, the fastest first. `cargo fetch --locked` comes first: later commands would silently update a lock
+/// file that does not match the manifests.
 pub(super) fn check(repo: &Repo) -> anyhow::Result<()> {
+    toolchain::check(repo)?;
     process::run(&mut process::cargo(repo, &["fetch", "--locked", "--quiet"]))?;
     process::run(&mut process::cargo(repo, &["fmt", "--all", "--check"]))?;
     tidy::check(repo)?;
     generate::check(repo)?;
-    // The desktop app is not compiled without the system's web view and the page that it holds.
+    // The desktop app needs the web view and the built interface to compile.
     ensure(For::Desktop)?;
-    page::build(repo)?;
-    page::types(repo)?;
+    ui::build(repo)?;
+    ui::types(repo)?;
     let clippy = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     process::run(&mut process::cargo(repo, &clippy))
 }

@@ -1,4 +1,4 @@
-//! `parity`: holds the engine's logits against llama.cpp's, for every family and type.
+//! `parity`: compares the engine's logits with llama.cpp's for every family and quant type.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::{Repo, process, python, workspace};
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "parity",
-    about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` keeps them as fixtures, `--only PREFIX` picks cases",
+    about: "Compare logits with llama.cpp's (its first run builds llama.cpp); `--record` writes fixtures, `--only PREFIX` selects cases",
     run,
 };
 
@@ -27,7 +27,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
                 parity.arg("--only").arg(prefix);
                 args.next();
             }
-            _ => anyhow::bail!("parity takes --record and --only PREFIX, not {arg}"),
+            _ => anyhow::bail!("unexpected argument {arg:?}: parity takes --record and --only PREFIX"),
         }
     }
     process::run(&mut parity)?;

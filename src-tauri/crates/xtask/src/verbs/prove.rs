@@ -1,15 +1,15 @@
-//! `prove`: the hard tests at their full scale. Continuous integration runs the same ones smaller.
+//! `prove`: runs the stress tests at full scale. Continuous integration runs the same tests at a small scale.
 
 use std::process::ExitCode;
 
 use super::Verb;
-use super::setup::{For, ensure};
+use crate::needs::{For, ensure};
 use crate::{Repo, process, python};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "prove",
-    about: "Run one hard test at full scale: `prove NAME`, or a slice of it: `prove NAME --from SEED --runs N`; without a name, lists them",
+    about: "Run a stress test at full scale: `prove NAME`, or a slice: `prove NAME --from SEED --runs N`; without a name, lists them",
     run,
 };
 
@@ -17,18 +17,18 @@ pub const VERB: Verb = Verb {
 struct Proof {
     name: &'static str,
     about: &'static str,
-    /// Where the test is: a package and one of its test programs.
+    /// The package and its test program.
     program: [&'static str; 2],
-    /// The test or tests whose names have this, and the variables that set their scale.
+    /// Filter for test names, and the variables that set the scale.
     test: &'static str,
     scale: &'static [(&'static str, &'static str)],
-    /// The variables of its first seed and of the number of its runs, where it can be run in slices.
+    /// The variables of the first seed and of the number of runs, if it can run in slices.
     slice: Option<[&'static str; 2]>,
 }
 
-/// The program of the journeys.
-const JOURNEYS: [&str; 2] = ["it", "it"];
-/// That of the proofs that what is kept is never wrong, and how those are run in slices.
+/// The integration tests.
+const INTEGRATION: [&str; 2] = ["it", "it"];
+/// The tests of KV cache correctness, and their slice variables.
 const KV: [&str; 2] = ["cairn-runtime", "kv"];
 const KV_SLICE: Option<[&str; 2]> = Some(["CAIRN_PROVE_FROM", "CAIRN_PROVE_RUNS"]);
 
@@ -36,14 +36,14 @@ const PROOFS: &[Proof] = &[
     Proof {
         name: "chats",
         about: "100 conversations of five turns, eight at once, through the ollama package",
-        program: JOURNEYS,
+        program: INTEGRATION,
         test: "clients::conversations_at_once",
         scale: &[("CAIRN_PROVE_CHATS", "100")],
         slice: None,
     },
     Proof {
         name: "kv-crosstalk",
-        about: "100,000 requests to a toy whose tokens are hashes of all before them, eight people at once, 300 restarts; then each mistake on purpose",
+        about: "100,000 requests of eight concurrent clients to a toy model whose tokens are hashes of their prefix, 300 restarts; then injected faults",
         program: KV,
         test: "crosstalk::",
         scale: &[("CAIRN_PROVE_RUNS", "100")],
@@ -51,7 +51,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "kv-exact",
-        about: "200 greedy prompts of 512 tokens in f16, q8_0 and q4_0: the same logits to the last bit from pages, RAM, disk and anew",
+        about: "200 greedy prompts of 512 tokens in f16, q8_0 and q4_0: bit-equal logits from pages, RAM, disk and recomputation",
         program: KV,
         test: "exact::",
         scale: &[("CAIRN_PROVE_RUNS", "200")],
@@ -67,7 +67,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "kv-corrupt",
-        about: "every class of bytes of every file changed, cut, or under another's name, once for each bit",
+        about: "each class of bytes in each file changed, truncated or swapped with another file, for each bit",
         program: KV,
         test: "corrupt::",
         scale: &[("CAIRN_PROVE_RUNS", "8")],
@@ -75,7 +75,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "kv-shared",
-        about: "two processes over one folder, whose second is killed 600 times",
+        about: "two processes share a folder; the second is killed 600 times",
         program: KV,
         test: "shared::",
         scale: &[("CAIRN_PROVE_RUNS", "600")],
@@ -83,7 +83,7 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "kv-budgets",
-        about: "10,000 prompts that are sent once: RAM, disk and memory within their bounds",
+        about: "10,000 prompts sent once: RAM tier, SSD tier and process memory stay within their budgets",
         program: KV,
         test: "budgets::",
         scale: &[("CAIRN_PROVE_RUNS", "10000")],
@@ -91,8 +91,8 @@ const PROOFS: &[Proof] = &[
     },
     Proof {
         name: "pull",
-        about: "1,000 pulls of 96 MiB from a registry that lies, stalls and breaks, with the daemon killed in a third",
-        program: JOURNEYS,
+        about: "1,000 pulls of 96 MiB from a registry that corrupts, stalls and disconnects; a third of them kill the daemon",
+        program: INTEGRATION,
         test: "pulls::survive::survives_anything",
         scale: &[("CAIRN_PROVE_PULLS", "1000"), ("CAIRN_PROVE_PULL_BYTES", "100663296")],
         slice: Some(["CAIRN_PROVE_FROM", "CAIRN_PROVE_PULLS"]),
@@ -107,35 +107,38 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let Some(proof) = PROOFS.iter().find(|proof| proof.name == name) else {
-        anyhow::bail!("no proof is named {name:?}; `cargo xtask prove` lists them");
+        anyhow::bail!("unknown proof {name:?}; `cargo xtask prove` lists all");
     };
     let slice = slice(proof, options)?;
-    if proof.program == JOURNEYS {
+    if proof.program == INTEGRATION {
         ensure(For::Tests)?;
         python::CLIENTS.python(repo)?;
         process::run(&mut process::cargo(repo, &["build", "--release", "--workspace", "--bins", "--quiet"]))?;
     }
     let [package, program] = proof.program;
     let mut words = vec!["test", "--release", "--package", package, "--test", program, "--"];
-    // One after the other: each may look at the process as a whole.
+    // Sequential, because tests measure the whole process.
     words.extend(["--nocapture", "--test-threads=1", proof.test]);
     process::run(process::cargo(repo, &words).envs(proof.scale.iter().copied()).envs(slice))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Which runs of a proof are made: variables that go before those of its scale.
+/// Variables that select a slice of a proof. They override those of its scale.
 fn slice(proof: &Proof, options: &[String]) -> anyhow::Result<Vec<(&'static str, String)>> {
     let mut variables = Vec::new();
     for pair in options.chunks(2) {
         let (Some([from, runs]), [option, number]) = (proof.slice, pair) else {
-            anyhow::bail!("{}: `prove NAME [--from SEED] [--runs N]`, where NAME can be run in slices", pair.join(" "));
+            anyhow::bail!(
+                "unexpected arguments {:?}: usage: `prove NAME [--from SEED] [--runs N]`; not every NAME has slices",
+                pair.join(" ")
+            );
         };
         let variable = match option.as_str() {
             "--from" => from,
             "--runs" => runs,
-            other => anyhow::bail!("{other} is no option of `prove`"),
+            other => anyhow::bail!("unknown option {other:?} of `prove`"),
         };
-        let number: u64 = number.parse().map_err(|_| anyhow::anyhow!("{option} wants a number, not {number:?}"))?;
+        let number: u64 = number.parse().map_err(|_| anyhow::anyhow!("{option} needs a number, not {number:?}"))?;
         variables.push((variable, number.to_string()));
     }
     Ok(variables)
@@ -146,11 +149,11 @@ mod tests {
     use super::*;
 
     fn proof(name: &str) -> &'static Proof {
-        PROOFS.iter().find(|proof| proof.name == name).expect("there is one")
+        PROOFS.iter().find(|proof| proof.name == name).expect("the proof exists")
     }
 
     #[test]
-    fn slices_are_seeds_and_numbers() {
+    fn slice_options_set_variables() {
         let check = |name: &str, words: &str, expected: Option<&[(&str, &str)]>| {
             let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
             let got = slice(proof(name), &words).ok();

@@ -1,4 +1,4 @@
-//! `quantise`: holds quantised models against llama.cpp's, tensor by tensor.
+//! `quantise`: compares quantised models with llama.cpp's, tensor by tensor.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use crate::{Repo, process, python, workspace};
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "quantise",
-    about: "Compare quantised models with llama.cpp's; `--record` keeps what it made as fixtures, `--speed` measures both",
+    about: "Compare quantised models with llama.cpp's; `--record` writes fixtures, `--speed` measures both",
     run,
 };
 
@@ -20,7 +20,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     for arg in args {
         match arg.as_str() {
             "--record" | "--speed" => quantise.arg(arg),
-            _ => anyhow::bail!("quantise takes --record and --speed, not {arg}"),
+            _ => anyhow::bail!("unexpected argument {arg:?}: quantise takes --record and --speed"),
         };
     }
     process::run(&mut quantise)?;

@@ -1,5 +1,5 @@
-//! `run`: builds Cairn and starts it. Where there is a screen that is the app; elsewhere the daemon serves the same page to a browser,
-//! and Pebble answers in the terminal.
+//! `run`: builds Cairn and starts it: the desktop app if there is a display, else the daemon with the interface in a
+//! browser and a chat with Pebble in the terminal.
 
 use std::io::{IsTerminal, Read, Write};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -7,35 +7,35 @@ use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use anyhow::{Context, bail};
 
 use super::Verb;
-use super::setup::{For, ensure};
-use crate::{Repo, page, process, workspace};
+use crate::needs::{For, ensure};
+use crate::{Repo, process, ui, workspace};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "run",
-    about: "Build Cairn and open it; `-- --prompt TEXT` answers once; other words after `--` go to `cairn`",
+    about: "Build Cairn and open it; `-- --prompt TEXT` answers once; other arguments after `--` go to `cairn`",
     run,
 };
 
-/// Model that comes with Cairn.
+/// The built-in model.
 const GUIDE: &str = "pebble";
 
 fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     let args = args.strip_prefix(&["--".to_owned()]).unwrap_or(args);
     let words = words(args)?;
-    let opens = args.is_empty() && has_screen();
-    ensure(if opens { For::Desktop } else { For::Page })?;
-    page::build(repo)?;
+    let opens_window = args.is_empty() && has_screen();
+    ensure(if opens_window { For::Desktop } else { For::Page })?;
+    ui::build(repo)?;
     let cairn = ["build", "--release", "--package", "cairn-cli", "--bin", "cairn"];
-    let desktop: &[&str] = if opens { &["--package", "cairn-desktop", "--bin", "cairn-desktop"] } else { &[] };
+    let desktop: &[&str] = if opens_window { &["--package", "cairn-desktop", "--bin", "cairn-desktop"] } else { &[] };
     process::run(&mut process::cargo(repo, &[&cairn, desktop].concat()))?;
     let folder = workspace::target_folder(repo)?.join("release");
     let program = |name: &str| Command::new(folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX)));
-    if opens {
+    if opens_window {
         return hand_over(program("cairn-desktop"));
     }
     if args.is_empty() {
-        // Without it there is still the chat.
+        // The chat in the terminal works without a browser.
         if let Err(error) = process::run(program("cairn").arg("ui")) {
             eprintln!("{error:#}");
         }
@@ -47,7 +47,7 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
             Some(status) => exit_code(status),
             None => {
                 println!(
-                    "Cairn is built. No terminal to chat in: add `-- --prompt TEXT`, or `-- serve` for the daemon."
+                    "Cairn is built. There is no terminal for a chat: add `-- --prompt TEXT`, or `-- serve` for the daemon."
                 );
                 ExitCode::SUCCESS
             }
@@ -56,14 +56,14 @@ fn run(repo: &Repo, args: &[String]) -> anyhow::Result<ExitCode> {
     hand_over(cairn)
 }
 
-/// Whether there is a screen to open a window on. On Windows and macOS there always is.
+/// Whether a window can be opened. On Windows and macOS this is assumed.
 fn has_screen() -> bool {
-    #[expect(clippy::disallowed_methods, reason = "the system says by these where a screen is")]
+    #[expect(clippy::disallowed_methods, reason = "these variables name the display")]
     let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     cfg!(any(windows, target_os = "macos")) || set("DISPLAY") || set("WAYLAND_DISPLAY")
 }
 
-/// The words for `cairn`: a chat, one answer, or whatever was asked for.
+/// The arguments for `cairn`: a chat, one answer, or the given arguments.
 fn words(args: &[String]) -> anyhow::Result<Vec<String>> {
     let guide = || vec!["run".to_owned(), GUIDE.to_owned()];
     match args {
@@ -75,34 +75,34 @@ fn words(args: &[String]) -> anyhow::Result<Vec<String>> {
     }
 }
 
-/// Without a terminal nobody can chat: what comes in is the prompt, and with nothing there is nothing to start for.
+/// Answers a prompt from standard input. Returns `None` without starting `cairn` if the input is empty.
 fn answer_input(mut cairn: Command, mut input: impl Read) -> anyhow::Result<Option<ExitStatus>> {
     let mut prompt = Vec::new();
-    input.read_to_end(&mut prompt).context("could not read the prompt from standard input")?;
+    input.read_to_end(&mut prompt).context("cannot read the prompt from standard input")?;
     if prompt.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let mut child = cairn.stdin(Stdio::piped()).spawn().context("could not start cairn")?;
+    let mut child = cairn.stdin(Stdio::piped()).spawn().context("cannot start cairn")?;
     let mut pipe = child.stdin.take().expect("it is piped");
-    // A broken pipe means that cairn ended early; its exit status says more.
+    // A broken pipe means that cairn exited early; its exit status is returned below.
     let _ = pipe.write_all(&prompt);
     drop(pipe);
-    child.wait().context("could not wait for cairn").map(Some)
+    child.wait().context("cannot wait for cairn").map(Some)
 }
 
-/// Becomes `cairn`, so that signals and the terminal are its own.
+/// Replaces this process by `cairn`, so that it receives signals and owns the terminal.
 #[cfg(unix)]
 fn hand_over(mut cairn: Command) -> anyhow::Result<ExitCode> {
     let error = std::os::unix::process::CommandExt::exec(&mut cairn);
-    Err(error).context("could not start cairn")
+    Err(error).context("cannot start cairn")
 }
 
 #[cfg(not(unix))]
 fn hand_over(mut cairn: Command) -> anyhow::Result<ExitCode> {
-    Ok(exit_code(cairn.status().context("could not start cairn")?))
+    Ok(exit_code(cairn.status().context("cannot start cairn")?))
 }
 
-/// The exit code of a program that ran for us; a signal counts as failure.
+/// The exit code of a child process. Death by a signal counts as failure.
 fn exit_code(status: ExitStatus) -> ExitCode {
     status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_become_words_for_cairn() {
+    fn arguments_become_cairn_arguments() {
         check(&[], Some(&["run", "pebble"]));
         check(&["--prompt", "Hi there"], Some(&["run", "pebble", "Hi there"]));
         check(&["--prompt=Hi"], Some(&["run", "pebble", "Hi"]));
@@ -130,16 +130,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_piped_in_is_the_prompt() {
-        // Stands for cairn: ends with as many as it was given bytes.
+    fn piped_input_becomes_the_prompt() {
+        // Replaces cairn: exits with the number of its input bytes.
         let counter = || {
             let mut shell = Command::new("sh");
             shell.args(["-c", "exit $(wc -c)"]);
             shell
         };
         let code =
-            |input: &str| answer_input(counter(), input.as_bytes()).expect("sh is here").map(|status| status.code());
-        assert_eq!(code("Hello"), Some(Some(5)), "all of it arrives, and the exit code comes back");
-        assert_eq!(code(" \n"), None, "nothing to answer, so nothing is started");
+            |input: &str| answer_input(counter(), input.as_bytes()).expect("sh exists").map(|status| status.code());
+        assert_eq!(code("Hello"), Some(Some(5)), "all input arrives, and the exit code is returned");
+        assert_eq!(code(" \n"), None, "empty input starts no process");
     }
 }

@@ -9,13 +9,13 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 
 use super::Verb;
-use super::setup::{For, ensure};
-use crate::{Repo, page, process, python, workspace};
+use crate::needs::{For, ensure};
+use crate::{Repo, process, python, ui, workspace};
 
 /// The row of this verb.
 pub const VERB: Verb = Verb {
     name: "test",
-    about: "Run every test, journeys with real clients included; words after it go to `cargo test`",
+    about: "Run all tests, those with real clients included; arguments go to `cargo test`",
     run: |repo, args| {
         if args.is_empty() {
             run_all(repo)?;
@@ -27,37 +27,37 @@ pub const VERB: Verb = Verb {
     },
 };
 
-/// Runs them all. The programs are built first: journeys start them, and cargo builds for a test only what it links.
+/// Runs all tests. Builds the programs first: integration tests start them, and cargo builds only what a test links.
 pub(super) fn run_all(repo: &Repo) -> anyhow::Result<()> {
     ensure(For::Tests)?;
     let python = python::CLIENTS.python(repo)?;
-    page::build(repo)?;
+    ui::build(repo)?;
     process::run(&mut process::cargo(repo, &["build", "--workspace", "--bins", "--quiet"]))?;
-    page::units(repo)?;
+    ui::units(repo)?;
     let cairn = workspace::target_folder(repo)?.join("debug").join(format!("cairn{}", std::env::consts::EXE_SUFFIX));
-    page::journeys(repo, &cairn)?;
+    ui::journeys(repo, &cairn)?;
     let mut tests = process::cargo(repo, &["test", "--workspace", "--no-fail-fast"]);
     run(tests.env("CAIRN_MOTO_PYTHON", python)).map(drop)
 }
 
-/// Runs `cargo test`, passing on what it prints, and adds up its results.
+/// Runs `cargo test`, forwards its output and sums its results.
 pub(super) fn run(cargo: &mut Command) -> anyhow::Result<Counts> {
     eprintln!("$ {}", process::show(cargo));
     let start = Instant::now();
-    let mut cargo = cargo.stdout(Stdio::piped()).spawn().context("could not start `cargo test`")?;
+    let mut cargo = cargo.stdout(Stdio::piped()).spawn().context("cannot start `cargo test`")?;
     let mut lines = BufReader::new(cargo.stdout.take().expect("it is piped"));
     let mut sum = Counts::default();
     let mut line = Vec::new();
     let mut stdout = std::io::stdout().lock();
-    while lines.read_until(b'\n', &mut line).context("could not read from `cargo test`")? > 0 {
-        stdout.write_all(&line).context("could not write to standard output")?;
+    while lines.read_until(b'\n', &mut line).context("cannot read from `cargo test`")? > 0 {
+        stdout.write_all(&line).context("cannot write to standard output")?;
         if let Some(counts) = Counts::parse(&String::from_utf8_lossy(&line)) {
             sum.add(&counts);
         }
         line.clear();
     }
-    let status = cargo.wait().context("could not wait for `cargo test`")?;
-    let said = format!(
+    let status = cargo.wait().context("cannot wait for `cargo test`")?;
+    let summary = format!(
         "{} tests passed, {} failed, {} ignored, in {} binaries and {:.1} s",
         sum.passed,
         sum.failed,
@@ -66,13 +66,13 @@ pub(super) fn run(cargo: &mut Command) -> anyhow::Result<Counts> {
         start.elapsed().as_secs_f64()
     );
     if !status.success() {
-        bail!("{said}");
+        bail!("{summary}");
     }
-    writeln!(stdout, "{said}").context("could not write to standard output")?;
+    writeln!(stdout, "{summary}").context("cannot write to standard output")?;
     Ok(sum)
 }
 
-/// How tests ended.
+/// Numbers of tests by result.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) passed: u64,
@@ -82,7 +82,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Reads libtest's closing line: `test result: ok. 9 passed; 0 failed; 1 ignored; 0 measured; ...`.
+    /// Parses libtest's summary line: `test result: ok. 9 passed; 0 failed; 1 ignored; 0 measured; ...`.
     fn parse(line: &str) -> Option<Self> {
         let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
         let count = |what: &str| {
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn closing_lines_are_counted() {
+    fn counts_are_parsed_from_summary_lines() {
         let check = |line: &str, expected: Option<Counts>| assert_eq!(Counts::parse(line), expected, "{line:?}");
         check(
             "test result: ok. 9 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.08s\n",

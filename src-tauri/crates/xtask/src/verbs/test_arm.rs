@@ -1,16 +1,16 @@
-//! `test-arm`: runs the tests of what has code for 64-bit ARM on a machine of another kind, under qemu.
+//! `test-arm`: runs the tests of crates with ARM code for 64-bit ARM under qemu.
 //!
-//! Kernels for ARM are invisible to every other test here. They are built with the compiler that knows the target: the
-//! usual one after `rustup target add aarch64-unknown-linux-gnu`, else Debian's, whose standard library for ARM is a
-//! package. Programs are linked statically, so that no ARM system is needed to load them; qemu offers every
-//! instruction that it knows, and a variant that it cannot run is a failure. Times under qemu mean nothing.
+//! Other tests on this machine do not reach the ARM kernels. The compiler is the default one if it has the target
+//! (`rustup target add aarch64-unknown-linux-gnu`), else Debian's, whose standard library for ARM is a package.
+//! Programs are linked statically, so that no ARM system libraries are needed. A kernel variant that qemu cannot run is
+//! a failure. Times under qemu are not meaningful.
 
 use std::process::{Command, ExitCode};
 
 use anyhow::bail;
 
-use super::setup::{For, Need, provide};
 use super::{Verb, no_arguments, test};
+use crate::needs::{For, Need, provide};
 use crate::{Repo, process, workspace};
 
 /// The row of this verb.
@@ -26,7 +26,7 @@ pub const VERB: Verb = Verb {
 
 const TARGET: &str = "aarch64-unknown-linux-gnu";
 
-/// What qemu emulates best is first in the table of variants, so it is the one that must not be skipped.
+/// The kernel variant that must not be skipped: the first in the table that qemu emulates.
 const REQUIRED: &str = "dotprod,neon";
 
 static LINKER: Need = Need {
@@ -43,10 +43,10 @@ static DEBIANS_RUSTC: Need = Need {
     proof: &["sh", "-c", "test -e \"$(/usr/bin/rustc --print target-libdir --target aarch64-unknown-linux-gnu)\""],
 };
 
-/// Finds, or installs, what it takes.
+/// Finds or installs the tools.
 ///
 /// # Errors
-/// What is missing, where it cannot be installed.
+/// A missing tool cannot be installed.
 pub(super) fn tools() -> anyhow::Result<Tools> {
     if cfg!(target_arch = "aarch64") {
         return Ok(Tools::Own);
@@ -54,34 +54,34 @@ pub(super) fn tools() -> anyhow::Result<Tools> {
     if !cfg!(target_os = "linux") {
         bail!("qemu runs programs for ARM only on Linux");
     }
-    let knows = |rustc: &str| {
+    let has_target = |rustc: &str| {
         let script = format!("test -e \"$({rustc} --print target-libdir --target {TARGET})\"");
         process::succeeds(&["sh", "-c", &script])
     };
-    let rustc = if knows("rustc") {
+    let rustc = if has_target("rustc") {
         "rustc"
     } else if process::succeeds(&["sh", "-c", ". /etc/os-release && test \"$ID\" = debian"]) {
         provide(std::iter::once(&DEBIANS_RUSTC))?;
         "/usr/bin/rustc"
     } else {
-        bail!("the compiler does not know {TARGET}: `rustup target add {TARGET}` teaches it");
+        bail!("the compiler lacks the target {TARGET}: run `rustup target add {TARGET}`");
     };
     provide(std::iter::once(&LINKER))?;
     Ok(Tools::Emulated { rustc })
 }
 
-/// How programs for ARM are built and run here.
+/// How ARM programs are built and run on this machine.
 pub(super) enum Tools {
-    /// This machine is one: `cargo xtask test` runs them.
+    /// The machine is ARM: `cargo xtask test` runs its tests.
     Own,
-    /// With this compiler, and under qemu.
+    /// Built with this compiler and run under qemu.
     Emulated { rustc: &'static str },
 }
 
 /// Runs the tests.
 pub(super) fn run_all(repo: &Repo, tools: &Tools) -> anyhow::Result<()> {
     let Tools::Emulated { rustc } = tools else {
-        println!("This machine is ARM itself: `cargo xtask test` runs what this verb would.");
+        println!("This machine is ARM: `cargo xtask test` runs these tests.");
         return Ok(());
     };
     let folder = workspace::target_folder(repo)?.join("test-arm");
@@ -96,13 +96,13 @@ pub(super) fn run_all(repo: &Repo, tools: &Tools) -> anyhow::Result<()> {
         for (name, value) in settings {
             cargo.env(format!("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_{name}"), value);
         }
-        // Flags for the programs of this machine would replace those above.
+        // These would override the flags above.
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         cargo
     };
     let packages = ["--package", "cairn-gguf", "--package", "cairn-hardware", "--package", "cairn-kernels"];
     test::run(&mut cargo(&[&["--no-fail-fast", "--lib", "--tests"], packages.as_slice()].concat()))?;
-    // A model's bits by variant. The other tests of that crate would take a quarter of an hour.
+    // Bit-exactness of each variant in a model. The other tests of that crate would take 15 minutes.
     let bits = test::run(&mut cargo(&["--package", "cairn-tensor", "--test", "suite", "bits::"]))?;
-    if bits.passed == 0 { bail!("the test of the bits of each variant has another name now") } else { Ok(()) }
+    if bits.passed == 0 { bail!("no test matched `bits::`: was it renamed?") } else { Ok(()) }
 }

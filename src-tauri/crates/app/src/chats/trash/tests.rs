@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use cairn_chats::{NewChat, Which};
+use cairn_chats::{ChatFilter, NewChat};
 use cairn_hardware::Machine;
 
-use super::*;
-use crate::{Clock, Env, Places, Settings, System};
+use crate::App;
+use crate::clock::Clock;
+use crate::settings::{Env, Places, Settings, System};
 
 const DAY: u64 = 24 * 60 * 60;
 
@@ -36,12 +37,12 @@ impl Bench {
     }
 
     fn in_trash(&self) -> usize {
-        self.app.list_chats(Which::Trash, None, 10).expect("a list").chats.len()
+        self.app.chats().list_chats(ChatFilter::Trash, None, 10).expect("a list").chats.len()
     }
 
     async fn delete_one(&self) {
-        let (chat, _) = self.app.create_chat(NewChat::default(), false).expect("a chat");
-        self.app.delete_chat(&chat.listed.id, false).await.expect("deleted");
+        let (chat, _) = self.app.chats().create_chat(NewChat::default(), false).expect("a chat");
+        self.app.chats().delete_chat(&chat.row.id, false).await.expect("deleted");
     }
 }
 

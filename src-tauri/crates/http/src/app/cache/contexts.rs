@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
-use cairn_app::{App, KeptContext, Place};
+use cairn_app::App;
+use cairn_app::cache::{KeptContext, TierKind};
 use cairn_wire::Timestamp;
 use cairn_wire::app::{CacheContext, CacheContexts, CacheOwner, CachePrefetched, CacheWhich};
 
@@ -32,42 +33,43 @@ async fn list(State(server): State<Server>) -> Response {
 }
 
 async fn pin(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
-    server.app().pin_context(&which.context, true)?;
+    server.app().cache().pin_context(&which.context, true)?;
     Ok(listed(server.app()))
 }
 
 async fn unpin(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
-    server.app().pin_context(&which.context, false)?;
+    server.app().cache().pin_context(&which.context, false)?;
     Ok(listed(server.app()))
 }
 
 async fn prefetch(State(server): State<Server>, Body(asked): Body<CacheOwner>) -> Result<Response, ApiError> {
-    let contexts = server.app().prefetch_owner(&owner(&asked)?)?;
+    let contexts = server.app().cache().prefetch_owner(&owner(&asked)?)?;
     Ok(json(StatusCode::ACCEPTED, &CachePrefetched { contexts: contexts as u64 }))
 }
 
 /// The owner that a body names.
-pub(super) fn owner(asked: &CacheOwner) -> Result<cairn_app::Owner, ApiError> {
+pub(super) fn owner(asked: &CacheOwner) -> Result<cairn_app::cache::Owner, ApiError> {
     whose::named(&asked.owner).ok_or_else(|| ApiError::bad_request(format!("an owner is {}", whose::owner_rule())))
 }
 
 fn listed(app: &App) -> Response {
-    let contexts = app.contexts(MOST).into_iter().map(context).collect();
+    let contexts = app.cache().contexts(MOST).into_iter().map(context).collect();
     json(StatusCode::OK, &CacheContexts { contexts })
 }
 
 fn context(kept: KeptContext) -> CacheContext {
     let KeptContext { id, model, context } = kept;
-    let held = |place: Place| context.held.iter().find(|(held, _)| *held == place).map_or(0, |(_, bytes)| *bytes);
+    let held =
+        |place: TierKind| context.bytes_by_tier.iter().find(|(held, _)| *held == place).map_or(0, |(_, bytes)| *bytes);
     CacheContext {
         id,
         owners: context.owners.iter().map(ToString::to_string).collect(),
         model,
         tokens: context.tokens,
         bytes: context.bytes,
-        ram_bytes: held(Place::Ram),
-        ssd_bytes: held(Place::Ssd),
-        remote_bytes: held(Place::Remote),
+        ram_bytes: held(TierKind::Ram),
+        ssd_bytes: held(TierKind::Ssd),
+        remote_bytes: held(TierKind::Remote),
         hits: u64::from(context.hits),
         last_used_at: Timestamp(UNIX_EPOCH + Duration::from_secs(context.last_use_unix_s)),
         pinned: context.pinned,

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{delete, post};
-use cairn_app::{DeletedChunks, Place};
+use cairn_app::cache::{Deletion, TierKind};
 use cairn_wire::app::{CacheClear, CacheDeleted, CacheOwner, CacheWhich, TierName};
 
 use super::contexts::owner;
@@ -23,24 +23,24 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn context(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    Ok(deleted(blocking(move || app.drop_context(&which.context)).await??))
+    Ok(deleted(blocking(move || app.cache().drop_context(&which.context)).await??))
 }
 
 async fn owned(State(server): State<Server>, Body(asked): Body<CacheOwner>) -> Result<Response, ApiError> {
     let (app, owner) = (server.app().clone(), owner(&asked)?);
-    Ok(deleted(blocking(move || app.forget_owner(&owner)).await?))
+    Ok(deleted(blocking(move || app.cache().forget_owner(&owner)).await?))
 }
 
 async fn clear(State(server): State<Server>, Body(asked): Body<CacheClear>) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let place = asked.tier.map(|tier| match tier {
-        TierName::Ram => Place::Ram,
-        TierName::Ssd => Place::Ssd,
-        TierName::Remote => Place::Remote,
+        TierName::Ram => TierKind::Ram,
+        TierName::Ssd => TierKind::Ssd,
+        TierName::Remote => TierKind::Remote,
     });
-    Ok(deleted(blocking(move || app.clear_cache(place)).await?))
+    Ok(deleted(blocking(move || app.cache().clear(place)).await?))
 }
 
-fn deleted(deleted: DeletedChunks) -> Response {
-    json(StatusCode::OK, &CacheDeleted { chunks: deleted.chunks as u64, left: deleted.left as u64 })
+fn deleted(deleted: Deletion) -> Response {
+    json(StatusCode::OK, &CacheDeleted { chunks: deleted.chunks as u64, left: deleted.pending as u64 })
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{Checkup, check_folder};
+use cairn_app::cache::{Checkup, check_folder};
 use cairn_wire::app::{CacheFsck, DamagedChunk};
 
 use crate::Server;
@@ -16,7 +16,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn fsck(State(server): State<Server>) -> Result<Response, ApiError> {
-    let settings = server.app().settings().clone();
+    let settings = server.app().settings().at_start().clone();
     let checkup = blocking(move || check_folder(&settings, false)).await??;
     Ok(json(StatusCode::OK, &told(checkup)))
 }

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::{CacheLimits, LimitChange, Limited};
+use cairn_app::cache::{CacheLimits, LimitChange, Limited};
 use cairn_wire::app::{self as wire, CacheLimit, CacheLimitsChange};
 
 use crate::Server;
@@ -17,7 +17,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn limits(State(server): State<Server>) -> Response {
-    json(StatusCode::OK, &told(server.app().cache_limits()))
+    json(StatusCode::OK, &told(server.app().cache().limits()))
 }
 
 async fn change(State(server): State<Server>, Body(asked): Body<CacheLimitsChange>) -> Result<Response, ApiError> {

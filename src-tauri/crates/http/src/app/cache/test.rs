@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{CacheTest, TestedPlace};
+use cairn_app::cache::{CacheTest, TestedPlace};
 use cairn_wire::app::{self as wire, CacheTestRequest, CacheTested};
 
 use crate::Server;
@@ -19,7 +19,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn test(State(server): State<Server>, Body(asked): Body<CacheTestRequest>) -> Result<Response, ApiError> {
     let test = CacheTest { folder: asked.folder.map(Into::into), remote: asked.remote };
     let app = server.app().clone();
-    let [folder, remote] = blocking(move || app.test_cache(test)).await?;
+    let [folder, remote] = blocking(move || app.cache().test(test)).await?;
     Ok(json(StatusCode::OK, &CacheTested { folder: folder.map(told), remote: remote.map(told) }))
 }
 

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::post;
-use cairn_app::{Message, TracePrompt, Traced};
+use cairn_app::inference::{Message, TracePrompt, Traced};
 use cairn_wire::app::{CacheTrace, CacheTraceRequest, TierTokens};
 
 use super::name;
@@ -22,14 +22,20 @@ async fn trace(State(server): State<Server>, Body(asked): Body<CacheTraceRequest
         return Err(ApiError::bad_request("there is no message to look for"));
     }
     let message = |message: cairn_wire::ollama::Message| Message {
-        role: message.role,
-        content: message.content,
         thinking: message.thinking,
+        ..Message::new(message.role, message.content)
     };
     let messages = asked.messages.into_iter().map(message).collect();
     let traced = server
         .app()
-        .trace(TracePrompt { model: asked.model, messages, raw: asked.raw, ..TracePrompt::default() })
+        .inference()
+        .trace(TracePrompt {
+            model: asked.model,
+            messages,
+            raw: asked.raw,
+            options: asked.options,
+            ..TracePrompt::default()
+        })
         .await?;
     Ok(json(StatusCode::OK, &told(traced)))
 }

@@ -32,7 +32,7 @@ pub(super) fn streamed(server: &Server, follower: Follower) -> Response {
 }
 
 async fn follow(State(server): State<Server>, Path(chat): Path<String>) -> Result<Response, ApiError> {
-    Ok(streamed(&server, server.app().follow_chat(&chat)?))
+    Ok(streamed(&server, server.app().chats().follow_chat(&chat)?))
 }
 
 async fn again(
@@ -47,11 +47,11 @@ async fn again(
         think: asked.think,
         options: asked.options,
     };
-    let follower = server.app().answer_again(&chat, again, server.activity().begin()).await?;
+    let follower = server.app().chats().answer_again(&chat, again, server.activity().begin()).await?;
     Ok(streamed(&server, follower))
 }
 
 async fn stop(State(server): State<Server>, Path(chat): Path<String>) -> Response {
-    let stopped = server.app().stop_chat(&chat).await;
+    let stopped = server.app().chats().stop_chat(&chat).await;
     json(StatusCode::OK, &StoppedResponse { stopped })
 }

@@ -16,7 +16,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    let lines = Lines { changes: server.app().chat_changes(), server: server.clone() };
+    let lines = Lines { changes: server.app().chats().chat_changes(), server: server.clone() };
     ndjson::stream(lines, server.activity().begin(), Ok)
 }
 

@@ -9,8 +9,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use cairn_app::Error;
-use cairn_app::chats::{Brought, BroughtMessage, ChatError, ChatToMake, Exported, ImportFrom};
+use cairn_app::chats::{ChatToMake, Error, Exported, ImportFrom, ImportedChat, ImportedMessage};
 use cairn_wire::Timestamp;
 use cairn_wire::app::chats::{
     ChatsExport, ChatsImportRequest, ChatsImported, ChatsToImport, ExportedChat, SkippedChat,
@@ -62,11 +61,11 @@ async fn one(
     let (app, format) = (server.app().clone(), read(asked)?.format);
     match format {
         Format::Md => {
-            let text = done(move || app.chat_as_markdown(&id)).await?;
+            let text = done(move || app.chats().chat_as_markdown(&id)).await?;
             Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
         }
         Format::Json => {
-            let chats = vec![exported(done(move || app.export_chat(&id)).await?)];
+            let chats = vec![exported(done(move || app.chats().export_chat(&id)).await?)];
             Ok(json(StatusCode::OK, &export(&server, chats)))
         }
     }
@@ -83,7 +82,7 @@ async fn all(State(server): State<Server>) -> Response {
     tokio::task::spawn_blocking(move || {
         let _held = (busy, turn);
         let mut before = head;
-        let read = app.export_chats(|chat| {
+        let read = app.chats().export_chats(|chat| {
             let mut piece = std::mem::replace(&mut before, ",".to_owned());
             piece += &serde_json::to_string(&exported(chat)).expect("texts and numbers can be written");
             sender.blocking_send(piece.into()).is_ok()
@@ -110,7 +109,7 @@ fn export(server: &Server, chats: Vec<ExportedChat>) -> ChatsExport {
 /// Chats of other apps that could be brought.
 async fn to_import(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let found = done(move || Ok(app.chats_of_ollama())).await?;
+    let found = done(move || Ok(app.chats().chats_of_ollama())).await?;
     // A path that is no Unicode can be brought neither by this nor by typing it.
     let ollama_db = found.and_then(|path| path.to_str().map(str::to_owned));
     Ok(json(StatusCode::OK, &ChatsToImport { ollama_db }))
@@ -120,15 +119,15 @@ async fn import(State(server): State<Server>, Body(asked): Body<ChatsImportReque
     let from = match (asked.export, asked.ollama_db) {
         (Some(ChatsExport { format, version, chats, .. }), None) => {
             if format != FORMAT || version != VERSION {
-                return Err(Error::from(ChatError::Format { format, version }).into());
+                return Err(Error::Format { format, version }.into());
             }
             ImportFrom::Export(chats.into_iter().map(brought).collect())
         }
         (None, Some(path)) => ImportFrom::Ollama(path.into()),
-        _ => return Err(Error::from(ChatError::NoImport).into()),
+        _ => return Err(Error::NoImport.into()),
     };
     let app = server.app().clone();
-    let arrived = done(move || app.import_chats(from)).await?;
+    let arrived = done(move || app.chats().import_chats(from)).await?;
     let skipped = arrived.skipped.into_iter().map(|(title, reason)| SkippedChat { title, reason });
     let imported = ChatsImported {
         chats: arrived.chats.len() as u64,
@@ -142,13 +141,13 @@ async fn import(State(server): State<Server>, Body(asked): Body<ChatsImportReque
 fn exported(of: Exported) -> ExportedChat {
     let Exported { chat, messages } = of;
     ExportedChat {
-        id: chat.listed.id,
-        title: chat.listed.title,
-        model: chat.listed.model,
-        folder: chat.listed.folder,
-        pinned: chat.listed.pinned,
-        created_at: told::at(chat.listed.created_ms),
-        updated_at: told::at(chat.listed.updated_ms),
+        id: chat.row.id,
+        title: chat.row.title,
+        model: chat.row.model,
+        folder: chat.row.folder,
+        pinned: chat.row.pinned,
+        created_at: told::at(chat.row.created_ms),
+        updated_at: told::at(chat.row.updated_ms),
         system: chat.system,
         options: chat.options,
         think: chat.think.and_then(told::think),
@@ -157,13 +156,13 @@ fn exported(of: Exported) -> ExportedChat {
     }
 }
 
-fn brought(chat: ExportedChat) -> Brought {
-    let message = |mut message: cairn_wire::app::chats::ExportedMessage| BroughtMessage {
+fn brought(chat: ExportedChat) -> ImportedChat {
+    let message = |mut message: cairn_wire::app::chats::ExportedMessage| ImportedMessage {
         id: std::mem::take(&mut message.id),
         parent: message.parent.take(),
-        said: told::said(message),
+        body: told::said(message),
     };
-    Brought {
+    ImportedChat {
         origin: String::new(),
         pinned: chat.pinned,
         created_ms: told::ms(chat.created_at),

@@ -41,7 +41,7 @@ async fn messages(
         limit: asked.limit.unwrap_or(LIMIT),
     };
     let app = server.app().clone();
-    let path = done(move || app.chat_path(&chat, part)).await?;
+    let path = done(move || app.chats().chat_path(&chat, part)).await?;
     let messages = path.messages.into_iter().map(told::message).collect();
     Ok(json(StatusCode::OK, &MessagesResponse { messages, total: path.total, before: path.before }))
 }
@@ -66,7 +66,7 @@ async fn send(
         options: asked.options,
     };
     // The answer keeps the daemon from ending, also when its client has left.
-    let follower = server.app().ask_in_chat(&chat, ask, server.activity().begin()).await?;
+    let follower = server.app().chats().ask_in_chat(&chat, ask, server.activity().begin()).await?;
     Ok(answer::streamed(&server, follower))
 }
 
@@ -76,6 +76,6 @@ async fn head(
     Body(asked): Body<HeadRequest>,
 ) -> Result<Response, ApiError> {
     let (app, message) = (server.app().clone(), id(&asked.message)?);
-    let (chat, summary) = done(move || app.show_branch(&chat, message)).await?;
+    let (chat, summary) = done(move || app.chats().show_branch(&chat, message)).await?;
     Ok(json(StatusCode::OK, &told::chat(chat, summary)))
 }

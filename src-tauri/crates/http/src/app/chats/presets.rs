@@ -19,13 +19,13 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let presets = done(move || app.presets()).await?;
+    let presets = done(move || app.chats().presets()).await?;
     Ok(json(StatusCode::OK, &wire::PresetsResponse { presets: presets.into_iter().map(tell).collect() }))
 }
 
 async fn preset(State(server): State<Server>, Path(name): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    Ok(json(StatusCode::OK, &tell(done(move || app.preset(&name)).await?)))
+    Ok(json(StatusCode::OK, &tell(done(move || app.chats().preset(&name)).await?)))
 }
 
 async fn put(
@@ -42,13 +42,13 @@ async fn put(
         think: asked.think.map(think),
     };
     let kept = preset.clone();
-    done(move || app.put_preset(&kept)).await?;
+    done(move || app.chats().put_preset(&kept)).await?;
     Ok(json(StatusCode::OK, &tell(preset)))
 }
 
 async fn delete(State(server): State<Server>, Path(name): Path<String>) -> Result<StatusCode, ApiError> {
     let app = server.app().clone();
-    done(move || app.delete_preset(&name)).await?;
+    done(move || app.chats().delete_preset(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

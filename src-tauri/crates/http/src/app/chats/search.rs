@@ -6,7 +6,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
-use cairn_app::chats::{Hit, Snippet};
+use cairn_app::chats::{SearchHit, Snippet};
 use cairn_wire::app::chats::{ChatHit, ChatSearchResponse};
 use serde::Deserialize;
 
@@ -34,11 +34,11 @@ async fn search(
 ) -> Result<Response, ApiError> {
     let Asked { q, limit } = read(asked)?;
     let app = server.app().clone();
-    let hits = done(move || app.search_chats(&q, limit.unwrap_or(LIMIT))).await?;
+    let hits = done(move || app.chats().search_chats(&q, limit.unwrap_or(LIMIT))).await?;
     Ok(json(StatusCode::OK, &ChatSearchResponse { hits: hits.into_iter().map(hit).collect() }))
 }
 
-fn hit(hit: Hit) -> ChatHit {
+fn hit(hit: SearchHit) -> ChatHit {
     let Snippet { text, ranges } = hit.snippet;
     let ranges = ranges.into_iter().map(|range| [units(&text, range.start), units(&text, range.end)]).collect();
     ChatHit { chat: hit.chat, title: hit.title, message: hit.message.map(|id| id.to_string()), snippet: text, ranges }

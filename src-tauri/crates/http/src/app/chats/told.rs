@@ -2,11 +2,15 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use cairn_app::chats::{self as app, File, KeptChat, Line, Lists, Message, Said, State, Stats, Summary, Warmth};
+use cairn_app::chats::{
+    self as app, Attachment, KeptChat, Line, Lists, Message, MessageBody, MessageState, Stats, Summary, Warmth,
+};
 use cairn_wire::app::chats as wire;
 use cairn_wire::app::{TierName, TierTokens};
 use cairn_wire::{Think, Timestamp, ollama};
 use serde_json::Value;
+
+use crate::error::chat_error;
 
 pub(super) fn at(ms: i64) -> Timestamp {
     let since = Duration::from_millis(ms.unsigned_abs());
@@ -28,17 +32,17 @@ pub(super) fn warmth(warmth: Warmth) -> wire::Warmth {
 }
 
 pub(super) fn summary(summary: Summary) -> wire::ChatSummary {
-    let Summary { listed, warmth: near, answering, temporary } = summary;
+    let Summary { row, warmth: near, answering, temporary } = summary;
     wire::ChatSummary {
-        id: listed.id,
-        title: listed.title,
-        model: listed.model,
-        folder: listed.folder,
-        pinned: listed.pinned,
-        created_at: at(listed.created_ms),
-        updated_at: at(listed.updated_ms),
-        deleted_at: listed.deleted_ms.map(at),
-        messages: listed.messages,
+        id: row.id,
+        title: row.title,
+        model: row.model,
+        folder: row.folder,
+        pinned: row.pinned,
+        created_at: at(row.created_ms),
+        updated_at: at(row.updated_ms),
+        deleted_at: row.deleted_ms.map(at),
+        messages: row.messages,
         warmth: warmth(near),
         answering,
         temporary,
@@ -72,21 +76,21 @@ pub(super) fn think(kept: Value) -> Option<Think> {
 }
 
 pub(super) fn message(message: Message) -> wire::ChatMessage {
-    let Message { id, parent, said, versions } = message;
+    let Message { id, parent, body, versions } = message;
     wire::ChatMessage {
         id: id.to_string(),
         parent: parent.map(|parent| parent.to_string()),
-        role: said.role,
-        content: said.content,
-        thinking: said.thinking,
-        thinking_ms: said.thinking_ms.map(i64::unsigned_abs),
-        images: said.images,
-        files: said.files.into_iter().map(file).collect(),
-        created_at: at(said.created_ms),
-        model: said.model,
-        state: state(said.state),
-        error: said.error,
-        stats: said.stats.as_ref().and_then(Stats::from_json).map(|kept| stats(&kept)),
+        role: body.role,
+        content: body.content,
+        thinking: body.thinking,
+        thinking_ms: body.thinking_ms.map(i64::unsigned_abs),
+        images: body.images,
+        files: body.files.into_iter().map(file).collect(),
+        created_at: at(body.created_ms),
+        model: body.model,
+        state: state(body.state),
+        error: body.error,
+        stats: body.stats.as_ref().and_then(Stats::from_json).map(|kept| stats(&kept)),
         versions: versions.iter().map(ToString::to_string).collect(),
     }
 }
@@ -111,8 +115,8 @@ pub(super) fn exported(message: Message) -> wire::ExportedMessage {
 }
 
 /// A message that an export has. An answer that was under way then has ended since.
-pub(super) fn said(message: wire::ExportedMessage) -> Said {
-    Said {
+pub(super) fn said(message: wire::ExportedMessage) -> MessageBody {
+    MessageBody {
         role: message.role,
         content: message.content,
         thinking: message.thinking,
@@ -122,31 +126,31 @@ pub(super) fn said(message: wire::ExportedMessage) -> Said {
         created_ms: ms(message.created_at),
         model: message.model,
         state: match message.state {
-            wire::MessageState::Complete => State::Complete,
-            wire::MessageState::Stopped => State::Stopped,
-            wire::MessageState::Answering | wire::MessageState::Cut => State::Cut,
-            wire::MessageState::Failed => State::Failed,
+            wire::MessageState::Complete => MessageState::Complete,
+            wire::MessageState::Stopped => MessageState::Stopped,
+            wire::MessageState::Answering | wire::MessageState::Cut => MessageState::Interrupted,
+            wire::MessageState::Failed => MessageState::Failed,
         },
         error: message.error,
         stats: message.stats.map(|told| kept_stats(&told).to_json()),
     }
 }
 
-fn file(file: File) -> wire::AttachedFile {
+fn file(file: Attachment) -> wire::AttachedFile {
     wire::AttachedFile { name: file.name, text: file.text }
 }
 
-pub(super) fn kept_file(file: wire::AttachedFile) -> File {
-    File { name: file.name, text: file.text }
+pub(super) fn kept_file(file: wire::AttachedFile) -> Attachment {
+    Attachment { name: file.name, text: file.text }
 }
 
-fn state(state: State) -> wire::MessageState {
+fn state(state: MessageState) -> wire::MessageState {
     match state {
-        State::Complete => wire::MessageState::Complete,
-        State::Answering => wire::MessageState::Answering,
-        State::Stopped => wire::MessageState::Stopped,
-        State::Cut => wire::MessageState::Cut,
-        State::Failed => wire::MessageState::Failed,
+        MessageState::Complete => wire::MessageState::Complete,
+        MessageState::Answering => wire::MessageState::Answering,
+        MessageState::Stopped => wire::MessageState::Stopped,
+        MessageState::Interrupted => wire::MessageState::Cut,
+        MessageState::Failed => wire::MessageState::Failed,
     }
 }
 
@@ -216,6 +220,8 @@ pub(super) fn line(line: Line) -> wire::ChatLine {
         Line::Thinking(text) => wire::ChatLine::Thinking(text),
         Line::Text(text) => wire::ChatLine::Text(text),
         Line::Done(answer) => wire::ChatLine::Done(boxed(answer)),
-        Line::Failed(error, answer) => wire::ChatLine::Failed(wire::FailedAnswer { error, message: boxed(answer) }),
+        Line::Failed(error, answer) => {
+            wire::ChatLine::Failed(wire::FailedAnswer { error: chat_error(&error), message: boxed(answer) })
+        }
     }
 }

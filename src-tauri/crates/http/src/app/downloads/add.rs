@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use cairn_app::Pull;
+use cairn_app::transfers::Pull;
 use cairn_wire::app::DownloadRequest;
 
 use super::download;
@@ -16,6 +16,6 @@ pub(super) async fn add(
     Body(request): Body<DownloadRequest>,
 ) -> Result<Response, ApiError> {
     let pull = Pull { name: request.model, insecure: request.insecure, sources: request.sources };
-    let row = server.app().pull_detached(pull).await?;
+    let row = server.app().transfers().pull_detached(pull).await?;
     Ok(json(StatusCode::ACCEPTED, &download(row)))
 }

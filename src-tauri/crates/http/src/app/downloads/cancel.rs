@@ -16,6 +16,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn cancel(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
-    server.app().cancel_download(&choice.download).await?;
+    server.app().transfers().cancel(&choice.download).await?;
     Ok(listed(server.app()))
 }

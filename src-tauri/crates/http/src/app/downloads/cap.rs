@@ -15,6 +15,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn cap(State(server): State<Server>, Body(request): Body<CapRequest>) -> Response {
-    server.app().set_download_limit(request.bytes_per_second.filter(|limit| *limit > 0));
+    server.app().transfers().set_speed_limit(request.bytes_per_second.filter(|limit| *limit > 0));
     listed(server.app())
 }

@@ -16,6 +16,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn discard(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
-    server.app().discard_download(&choice.download).await?;
+    server.app().transfers().discard(&choice.download).await?;
     Ok(listed(server.app()))
 }

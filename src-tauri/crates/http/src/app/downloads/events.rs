@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    let mut changes = server.app().downloads_changes();
+    let mut changes = server.app().transfers().changes();
     // The first line is how things are.
     changes.mark_changed();
     let events = Lists { app: server.app().clone(), changes, server: server.clone() };

@@ -16,6 +16,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn pause(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
-    server.app().pause_download(&choice.download).await?;
+    server.app().transfers().pause(&choice.download).await?;
     Ok(listed(server.app()))
 }

@@ -16,6 +16,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn reorder(State(server): State<Server>, Body(request): Body<ReorderRequest>) -> Result<Response, ApiError> {
-    server.app().reorder_download(&request.download, request.position).await?;
+    server.app().transfers().reorder(&request.download, request.position).await?;
     Ok(listed(server.app()))
 }

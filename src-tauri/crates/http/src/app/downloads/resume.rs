@@ -16,6 +16,6 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn resume(State(server): State<Server>, Body(choice): Body<DownloadChoice>) -> Result<Response, ApiError> {
-    server.app().resume_download(&choice.download).await?;
+    server.app().transfers().resume(&choice.download).await?;
     Ok(listed(server.app()))
 }

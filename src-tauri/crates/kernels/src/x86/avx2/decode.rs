@@ -5,13 +5,11 @@
 
 use std::arch::x86_64::*;
 
-use cairn_gguf::DType;
-
 use super::super::memory::{load_u16x8, load256, prefetch, store_f32x8};
 use super::super::quants::sub_scales_128;
-use super::super::strip;
-use super::{offset, pairs, products, weights};
-use crate::block::{Kind, at, minimum_scale_bits, scale_bits, scales_and_minima};
+use super::super::strip::strip;
+use super::products::{offset, pairs, products, weights};
+use crate::block::{BlockType, at, minimum_scale_bits, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
@@ -19,7 +17,7 @@ const STRIP: usize = 8;
 
 /// Types with blocks of 32.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
+pub(super) fn blocks_32<T: BlockType>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T, STRIP>(m, first, column.values.len());
@@ -55,7 +53,7 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 
 /// Types with blocks of 256.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
+pub(super) fn blocks_256<T: BlockType>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T, STRIP>(m, first, column.values.len());
@@ -93,7 +91,7 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
 /// Partial sums of a block's scaled products, and of its minima times the activations' sums.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn with_minima<T: Kind>(block: &[u8], values: &[u8; 256], sums: __m256i) -> (__m256i, __m128i) {
+fn with_minima<T: BlockType>(block: &[u8], values: &[u8; 256], sums: __m256i) -> (__m256i, __m128i) {
     let (scales, minima) = scales_and_minima(block);
     let scales = _mm256_broadcastsi128_si256(_mm_cvtepu8_epi16(_mm_set1_epi64x(scales as i64)));
     let mut dot = _mm256_setzero_si256();
@@ -112,7 +110,7 @@ fn with_minima<T: Kind>(block: &[u8], values: &[u8; 256], sums: __m256i) -> (__m
 /// Partial sums of a block's scaled products, the offset taken off.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn without_minima<T: Kind>(block: &[u8], values: &[u8; 256], sums: __m256i) -> __m256i {
+fn without_minima<T: BlockType>(block: &[u8], values: &[u8; 256], sums: __m256i) -> __m256i {
     let scales = _mm256_cvtepi8_epi16(sub_scales_128::<T>(block));
     let halves = [_mm256_permute2x128_si256::<0x00>(scales, scales), _mm256_permute2x128_si256::<0x11>(scales, scales)];
     let offsets = _mm256_madd_epi16(scales, sums);
@@ -151,8 +149,8 @@ fn reduce_128(rows: [__m128i; STRIP]) -> __m256i {
 /// Eight blocks' scales as floats.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn widened<T: Kind>(x: [u16; STRIP]) -> __m256 {
-    if !matches!(T::DTYPE, DType::MXFP4) {
+fn widened<T: BlockType>(x: [u16; STRIP]) -> __m256 {
+    if !T::EXPONENT_SCALE {
         return halves(x);
     }
     // Powers of two, half of what the exponents say: the exponent one lower, or for 0 and 1 a bit of the mantissa.

@@ -7,10 +7,11 @@ use std::arch::x86_64::*;
 
 use super::super::memory::{load_f32x8, load_i32x8, load256, store_f32x8, store256};
 use super::super::panel::{Lanes, Panel};
-use super::super::rows_of_blocks;
+use super::super::strip::rows_of_blocks;
 use super::decode::broadcast;
-use super::{offset, products, transpose, weights};
-use crate::block::{Kind, at};
+use super::products::{offset, products, weights};
+use super::transpose::transpose;
+use crate::block::{BlockType, at};
 use crate::matmul::MatMul;
 
 /// Rows of a panel.
@@ -22,7 +23,7 @@ const PANELS_BYTES: usize = 128 * 1024;
 
 /// All products, some panels at a time.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
+pub(super) fn matmul<T: BlockType>(m: &mut MatMul<'_>) {
     let mut panels = std::mem::take(&mut m.scratch.panels);
     let together = (PANELS_BYTES / (ROWS * m.k).max(1)).clamp(1, 8);
     panels.resize_with(panels.len().max(together), Panel::default);
@@ -49,7 +50,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 
 /// Unpacks eight rows.
 #[target_feature(enable = "avx2,fma,f16c")]
-fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
+fn fill<T: BlockType>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
     let rows = rows_of_blocks::<T, ROWS>(rows, blocks);
     let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
@@ -72,7 +73,7 @@ fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
 /// A panel times `N` columns.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
+fn tile<T: BlockType, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
     let acc = if T::BLOCK == 32 { tile_32::<T, N>(m, panel, column) } else { tile_256::<T, N>(m, panel, column) };
     let count = ROWS.min(m.rows - first);
     for (n, acc) in acc.into_iter().enumerate() {
@@ -83,7 +84,7 @@ fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
+fn tile_32<T: BlockType, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
     let blocks = m.k / 32;
     let columns: [_; N] = m.columns.several_q8x32(column, blocks);
     let groups = &panel.quants.as_chunks::<LINES>().0[..blocks];
@@ -116,7 +117,7 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
+fn tile_256<T: BlockType, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m256; N] {
     // Integer scales per 32 elements.
     let per_sub = 32 / T::SUB;
     let blocks = m.k / 256;

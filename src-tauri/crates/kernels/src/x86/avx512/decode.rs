@@ -1,18 +1,16 @@
 //! One column: strips of sixteen rows, block after block, each weight byte read once.
 //!
 //! Each row's integer products are complete for a block, then sixteen rows are reduced together so that lanes are rows,
-//! and one fused multiply-add serves all sixteen. The strip after this one is prefetched in the order it lies in memory:
+//! and one fused multiply-add serves all sixteen. The strip after this one is prefetched in memory order:
 //! a strip is one contiguous range, which sixteen streams through it would not look like to the processor.
 
 use std::arch::x86_64::*;
 
-use cairn_gguf::DType;
-
 use super::super::memory::{load_u16x16, load_u64x4, load128, load256, load512, prefetch, store_f32x16};
 use super::super::quants::sub_scales_128;
-use super::super::strip;
-use super::{join, transpose_quarters};
-use crate::block::{Kind, at, minimum_scale_bits, raised, scale_bits, scales_and_minima};
+use super::super::strip::strip;
+use super::transpose::{join, transpose_quarters};
+use crate::block::{BlockType, Layout, at, minimum_scale_bits, raised, scale_bits, scales_and_minima};
 use crate::matmul::MatMul;
 
 /// Rows computed together.
@@ -20,7 +18,7 @@ const STRIP: usize = 16;
 
 /// Types with blocks of 32.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
+pub(super) fn blocks_32<T: BlockType>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x32(0);
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T, STRIP>(m, first, column.values.len());
@@ -65,7 +63,7 @@ pub(super) fn blocks_32<T: Kind>(m: &mut MatMul<'_>) {
 
 /// Types with blocks of 256.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
+pub(super) fn blocks_256<T: BlockType>(m: &mut MatMul<'_>) {
     let column = m.columns.q8x256(0);
     for first in (0..m.rows).step_by(STRIP) {
         let rows = strip::<T, STRIP>(m, first, column.values.len());
@@ -121,8 +119,8 @@ pub(super) fn blocks_256<T: Kind>(m: &mut MatMul<'_>) {
 /// The lower and upper halves of a block of each of four rows, unsigned, one row to a quarter.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw")]
-fn four_rows<T: Kind>(blocks: [&[u8]; 4]) -> [__m512i; 2] {
-    if matches!(T::DTYPE, DType::Q8_0) {
+fn four_rows<T: BlockType>(blocks: [&[u8]; 4]) -> [__m512i; 2] {
+    if matches!(T::LAYOUT, Layout::Bytes) {
         let sign = _mm512_set1_epi8(-128);
         return [_mm512_xor_si512(gather(blocks, 2), sign), _mm512_xor_si512(gather(blocks, 18), sign)];
     }
@@ -130,9 +128,9 @@ fn four_rows<T: Kind>(blocks: [&[u8]; 4]) -> [__m512i; 2] {
     let mask = _mm512_set1_epi8(15);
     let low = _mm512_and_si512(bytes, mask);
     let high = _mm512_and_si512(_mm512_srli_epi16::<4>(bytes), mask);
-    match T::DTYPE {
-        DType::Q4_0 | DType::Q4_1 => [low, high],
-        DType::Q5_0 | DType::Q5_1 => {
+    match T::LAYOUT {
+        Layout::Nibbles => [low, high],
+        Layout::FiveBits => {
             let (low_bits, high_bits) = fifths::<T>(blocks);
             let bit = _mm512_set1_epi8(16);
             [_mm512_mask_add_epi8(low, low_bits, low, bit), _mm512_mask_add_epi8(high, high_bits, high, bit)]
@@ -154,22 +152,22 @@ fn gather(blocks: [&[u8]; 4], start: usize) -> __m512i {
 
 /// The fifth bits of four blocks' lower and upper halves.
 #[inline(always)]
-fn fifths<T: Kind>(blocks: [&[u8]; 4]) -> (u64, u64) {
+fn fifths<T: BlockType>(blocks: [&[u8]; 4]) -> (u64, u64) {
     let half = |block: usize, half: usize| u64::from(u16::from_le_bytes(*at(blocks[block], T::NIBBLES - 4 + 2 * half)));
     let join = |i: usize| half(0, i) | half(1, i) << 16 | half(2, i) << 32 | half(3, i) << 48;
     (join(0), join(1))
 }
 
 /// The two sub-blocks that register `i` of a block's quants holds: the nibbles of 64 consecutive bytes.
-const fn subs<T: Kind>(i: usize) -> (usize, usize) {
+const fn subs<T: BlockType>(i: usize) -> (usize, usize) {
     if T::MINIMA { (i / 2 * 4 + i % 2, i / 2 * 4 + i % 2 + 2) } else { (2 * i, 2 * i + 1) }
 }
 
 /// What register `i` of a block's quants is multiplied with.
 #[inline]
 #[target_feature(enable = "avx2,avx512f")]
-fn activations<T: Kind>(values: &[u8; 256], i: usize) -> __m512i {
-    if matches!(T::DTYPE, DType::IQ4_XS) {
+fn activations<T: BlockType>(values: &[u8; 256], i: usize) -> __m512i {
+    if matches!(T::LAYOUT, Layout::Indices) {
         // The low (even `i`) or high nibbles of four sub-blocks, one in each quarter.
         let first = 128 * (i / 2) + 16 * (i % 2);
         let low = _mm256_set_m128i(load128(at(values, first + 32)), load128(at(values, first)));
@@ -184,14 +182,14 @@ fn activations<T: Kind>(values: &[u8; 256], i: usize) -> __m512i {
 /// The quants that meet [`activations`], unsigned.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw")]
-fn wide<T: Kind>(block: &[u8], i: usize) -> __m512i {
-    match T::DTYPE {
-        DType::Q4_K => nibbles(block, T::NIBBLES, i),
-        DType::IQ4_XS => {
+fn wide<T: BlockType>(block: &[u8], i: usize) -> __m512i {
+    match T::LAYOUT {
+        Layout::PairedNibbles => nibbles(block, T::NIBBLES, i),
+        Layout::Indices => {
             let grid = load128(const { &raised(T::GRID, T::OFFSET) });
             _mm512_shuffle_epi8(_mm512_broadcast_i32x4(grid), nibbles(block, T::NIBBLES, i))
         }
-        DType::Q5_K => {
+        Layout::PairedFiveBits => {
             let (low, high) = subs::<T>(i);
             let bits = _mm512_broadcast_i64x4(load256(at(block, 16)));
             let bit = join(_mm256_set1_epi8(1 << low), _mm256_set1_epi8(1 << high));
@@ -220,7 +218,7 @@ fn nibbles(block: &[u8], start: usize, i: usize) -> __m512i {
 /// Partial sums of a block's products, scaled by unsigned sub-scales.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vnni")]
-fn with_scales<T: Kind>(block: &[u8], scales: u64, a: &[__m512i; 4]) -> __m512i {
+fn with_scales<T: BlockType>(block: &[u8], scales: u64, a: &[__m512i; 4]) -> __m512i {
     let scales = _mm512_broadcast_i32x4(_mm_cvtepu8_epi16(_mm_set1_epi64x(scales as i64)));
     let mut dot = _mm512_setzero_si512();
     for (i, &a) in a.iter().enumerate() {
@@ -235,7 +233,7 @@ fn with_scales<T: Kind>(block: &[u8], scales: u64, a: &[__m512i; 4]) -> __m512i 
 /// Partial sums of a block's products, scaled by signed sub-scales, the offset taken off.
 #[inline]
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vnni")]
-fn with_signed_scales<T: Kind>(block: &[u8], sums: __m256i, a: &[__m512i; 4]) -> __m512i {
+fn with_signed_scales<T: BlockType>(block: &[u8], sums: __m256i, a: &[__m512i; 4]) -> __m512i {
     let bytes = sub_scales_128::<T>(block);
     let scales = _mm256_cvtepi8_epi16(bytes);
     let offsets = _mm256_mullo_epi32(_mm256_madd_epi16(scales, sums), _mm256_set1_epi32(T::OFFSET));
@@ -290,8 +288,8 @@ fn fold(a: __m512i, b: __m512i) -> __m512i {
 /// Sixteen blocks' scales as floats.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn widened<T: Kind>(x: [u16; STRIP]) -> __m512 {
-    if !matches!(T::DTYPE, DType::MXFP4) {
+fn widened<T: BlockType>(x: [u16; STRIP]) -> __m512 {
+    if !T::EXPONENT_SCALE {
         return halves(x);
     }
     // Powers of two, half of what the exponents say: the exponent one lower, or for 0 and 1 a bit of the mantissa.

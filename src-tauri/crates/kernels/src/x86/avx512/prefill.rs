@@ -8,10 +8,10 @@ use std::arch::x86_64::*;
 use super::super::memory::{load_f32x16, load_i32x16, load512, store_f32x16, store512};
 use super::super::panel::{Lanes, Panel};
 use super::super::quants::unsigned;
-use super::super::rows_of_blocks;
+use super::super::strip::rows_of_blocks;
 use super::decode::broadcast;
-use super::transpose;
-use crate::block::{Kind, at};
+use super::transpose::transpose;
+use crate::block::{BlockType, at};
 use crate::matmul::MatMul;
 
 /// Rows of a panel.
@@ -24,7 +24,7 @@ const PANELS_BYTES: usize = 256 * 1024;
 
 /// All products, some panels at a time.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
+pub(super) fn matmul<T: BlockType>(m: &mut MatMul<'_>) {
     let mut panels = std::mem::take(&mut m.scratch.panels);
     let together = (PANELS_BYTES / (ROWS * m.k).max(1)).clamp(1, 8);
     panels.resize_with(panels.len().max(together), Panel::default);
@@ -57,7 +57,7 @@ pub(super) fn matmul<T: Kind>(m: &mut MatMul<'_>) {
 
 /// Unpacks sixteen rows.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
+fn fill<T: BlockType>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
     panel.prepare::<T>(&rows, blocks, LINES);
     let rows = rows_of_blocks::<T, ROWS>(rows, blocks);
     let lines = panel.quants.chunks_exact_mut(LINES * T::BLOCK / 32);
@@ -76,7 +76,7 @@ fn fill<T: Kind>(panel: &mut Panel, rows: [&[u8]; ROWS], blocks: usize) {
 
 /// A panel times `N` columns.
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
+fn tile<T: BlockType, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize, column: usize) {
     let acc = if T::BLOCK == 32 { tile_32::<T, N>(m, panel, column) } else { tile_256::<T, N>(m, panel, column) };
     let count = ROWS.min(m.rows - first);
     for (n, acc) in acc.into_iter().enumerate() {
@@ -87,7 +87,7 @@ fn tile<T: Kind, const N: usize>(m: &mut MatMul<'_>, panel: &Panel, first: usize
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
+fn tile_32<T: BlockType, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
     let blocks = m.k / 32;
     let columns: [_; N] = m.columns.several_q8x32(column, blocks);
     let groups = &panel.quants.as_chunks::<LINES>().0[..blocks];
@@ -120,7 +120,7 @@ fn tile_32<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize
 
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512vnni")]
-fn tile_256<T: Kind, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
+fn tile_256<T: BlockType, const N: usize>(m: &MatMul<'_>, panel: &Panel, column: usize) -> [__m512; N] {
     // Integer scales per 32 elements.
     let per_sub = 32 / T::SUB;
     let blocks = m.k / 256;

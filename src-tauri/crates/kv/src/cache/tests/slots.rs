@@ -1,5 +1,5 @@
-//! A backend that has only pages. A slot holds a digest of its token and of what its layers see before it, as real keys and values
-//! do, so that a right token after a wrong prefix is still seen as wrong.
+//! A mock backend that has only pages. Like real keys and values, a slot is a digest of its token and of the rows that its layers attend
+//! to, so a right token after a wrong prefix is detected.
 
 use std::ops::Range;
 
@@ -9,27 +9,27 @@ use cairn_tensor::{
     StateId, StateKind, Weight, WeightId,
 };
 
-/// Bytes of a slot's key, or value.
+/// Size of a slot's key or value.
 const ROW_BYTES: usize = 32;
 
-/// Pages of one layer, or of one more that attends to a window.
+/// Pages of one full layer, and of one window layer if a window is given.
 pub(super) fn layout(window: Option<usize>) -> PageLayout {
     let kinds = [Some(StateKind::Full), window.map(|tokens| StateKind::Window(tokens as u32))];
     let state = |kind| State { kind, kv_heads: 1, head_dim: ROW_BYTES / 2 };
     PageLayout::new(&kinds.into_iter().flatten().map(state).collect::<Vec<_>>(), DType::F16)
 }
 
-/// See the module.
+/// The mock backend.
 #[derive(Default)]
 pub(super) struct Slots {
-    /// By layer.
+    /// Slots by page and layer.
     pub(super) pages: Vec<[[u64; PAGE_TOKENS]; 2]>,
     pub(super) memory_pages: Option<usize>,
     pub(super) window: Option<usize>,
 }
 
 impl Slots {
-    /// Computes one token as a model would: it reads slots before through the page table and writes the next.
+    /// Computes one token like a model: reads earlier slots through the page table, and writes the next one.
     pub(super) fn compute(&mut self, pages: &[PageId], slot: usize, token: u32) {
         let rows = rows(self.window, slot, token, |layer, slot| self.at(pages, layer, slot));
         for (layer, row) in rows.into_iter().enumerate() {
@@ -37,7 +37,7 @@ impl Slots {
         }
     }
 
-    /// Checks that these pages hold what computing these tokens gives, as far as the next token may see it.
+    /// Checks that these pages have the rows of these tokens to which the next token attends.
     pub(super) fn check(&self, pages: &[PageId], tokens: &[u32]) {
         let mut expected: [Vec<u64>; 2] = Default::default();
         for (slot, &token) in tokens.iter().enumerate() {
@@ -46,10 +46,9 @@ impl Slots {
         }
         let [full, windowed] = expected;
         for (slot, (full, windowed)) in full.into_iter().zip(windowed).enumerate() {
-            assert_eq!(self.at(pages, 0, slot), full, "slot {slot} of {} is its own", tokens.len());
+            assert_eq!(self.at(pages, 0, slot), full, "slot {slot} of {}, full layer", tokens.len());
             if self.window.is_some_and(|window| slot + window > tokens.len()) {
-                let why = "is its own, and in a window";
-                assert_eq!(self.at(pages, 1, slot), windowed, "slot {slot} of {} {why}", tokens.len());
+                assert_eq!(self.at(pages, 1, slot), windowed, "slot {slot} of {}, window layer", tokens.len());
             }
         }
     }
@@ -59,8 +58,8 @@ impl Slots {
     }
 }
 
-/// The rows of both layers at a slot, given what they are before it. The layer with a window reads the first, one in the middle and
-/// the last of what it sees.
+/// The rows of both layers at a slot, from the rows before it. The window layer reads the first, the middle and the last row of its
+/// window.
 fn rows(window: Option<usize>, slot: usize, token: u32, at: impl Fn(usize, usize) -> u64) -> [u64; 2] {
     let before = if slot == 0 { 0 } else { at(0, slot - 1) };
     let mut seen = 0;
@@ -92,7 +91,7 @@ impl Backend for Slots {
     }
 
     fn grow_pages(&mut self, pages: usize) -> Result<(), BackendError> {
-        if self.memory_pages.is_some_and(|most| pages > most) {
+        if self.memory_pages.is_some_and(|max| pages > max) {
             return Err(BackendError::Memory { what: "pages", need_bytes: 0 });
         }
         self.pages.resize(pages.max(self.pages.len()), [[0; PAGE_TOKENS]; 2]);
@@ -110,7 +109,7 @@ impl Backend for Slots {
     fn copy_page(&mut self, from: PageId, to: PageId, tokens: usize) {
         let source = self.pages[from.0 as usize];
         for (target, source) in self.pages[to.0 as usize].iter_mut().zip(source) {
-            // The rest of the target is made unlike anything computed, so that a copy that is too short is seen.
+            // The rest of the target gets an impossible value, so that a copy that is too short is detected.
             *target = [u64::MAX; PAGE_TOKENS];
             target[..tokens].copy_from_slice(&source[..tokens]);
         }

@@ -1,20 +1,19 @@
-//! The cache with tiers beneath it: what was computed is found again after pages were evicted and models unloaded, and never
-//! belongs to another history.
+//! The cache with tiers: rows are restored after eviction and after a reload, and always belong to the right history.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use cairn_gguf::DType;
-use cairn_tier::{Clock, Config, Costs, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
+use cairn_tier::{Clock, Config, CostModel, Fingerprint, Namespace, NumericClass, RowTypes, Tiers, WeightsDigest};
 
 use super::*;
-use crate::{Because, Keeping, Recalled, Recomputed};
+use crate::{ModelTiers, RecomputeReason, RecomputedTokens, RestorePoll};
 
-/// A clock that tests turn.
+/// A clock that tests advance.
 #[derive(Default)]
-struct Hands(AtomicU64);
+struct MockClock(AtomicU64);
 
-impl Clock for Hands {
+impl Clock for MockClock {
     fn now(&self) -> Duration {
         Duration::from_secs(self.0.load(Ordering::Relaxed))
     }
@@ -24,32 +23,32 @@ impl Clock for Hands {
     }
 }
 
-/// A model that comes and goes over tiers that stay.
-pub(super) struct Place {
+/// A model that can be reloaded, over tiers that stay open.
+pub(super) struct ModelWorld {
     pub(super) world: World,
     budget_pages: u64,
     window: Option<usize>,
     pub(super) tiers: Arc<Tiers>,
-    clock: Arc<Hands>,
+    clock: Arc<MockClock>,
     namespace: &'static str,
     class: &'static str,
-    /// What computing a token is taken to cost.
-    token: Duration,
+    /// Estimated time to compute a token.
+    token_time: Duration,
 }
 
-/// A page's section, so that each step copies one.
+/// Limit with which each step copies one section of a page.
 const STEP_BYTES: usize = 1;
 
-impl Place {
+impl ModelWorld {
     fn new(budget_pages: u64, ram_bytes: u64) -> Self {
         Self::with_window(budget_pages, ram_bytes, None)
     }
 
     pub(super) fn with_window(budget_pages: u64, ram_bytes: u64, window: Option<usize>) -> Self {
-        let clock = Arc::new(Hands::default());
-        let config = Config { weigh: false, ..Config::new(ram_bytes) };
+        let clock = Arc::new(MockClock::default());
+        let config = Config { use_cost_model: false, ..Config::new(ram_bytes) };
         let tiers = Tiers::open(config, Arc::clone(&clock) as Arc<dyn Clock>).expect("threads start");
-        let mut place = Self {
+        let mut model = Self {
             world: World::with_window(budget_pages, window),
             budget_pages,
             window,
@@ -57,20 +56,20 @@ impl Place {
             clock,
             namespace: "me",
             class: "slots//0",
-            token: Duration::from_millis(10),
+            token_time: Duration::from_millis(10),
         };
-        place.reload();
-        place
+        model.reload();
+        model
     }
 
-    /// The model is unloaded, and loaded again.
+    /// Unloads the model and loads it again.
     pub(super) fn reload(&mut self) {
         while !self.world.open.is_empty() {
             self.world.close(0);
         }
-        self.world.cache.keep_all(&self.world.backend, || false);
+        self.world.cache.flush_all(&self.world.backend, || false);
         self.world = World::with_window(self.budget_pages, self.window);
-        let keeping = Keeping {
+        let model = ModelTiers {
             tiers: Arc::clone(&self.tiers),
             namespace: Namespace::new(b"secret", self.namespace),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), []),
@@ -78,21 +77,21 @@ impl Place {
             rows: RowTypes { keys: DType::F16, values: DType::F16 },
             groups: crate::groups(&layout(self.window)),
         };
-        self.world.cache.keep_in(keeping, Costs::new(self.token));
+        self.world.cache.attach_tiers(model, CostModel::new(self.token_time));
     }
 
-    /// Opens a sequence, brings back what is kept, and computes the rest. Returns the tokens that came from the tiers.
+    /// Opens a sequence, restores what is stored, and computes the rest. Returns the number of restored tokens.
     pub(super) fn prompt(&mut self, tokens: &[u32]) -> usize {
         let World { backend, cache, .. } = &mut self.world;
         let (seq, _) = cache.open(tokens);
-        let mut recalled = 0;
-        if let Some(mut recall) = cache.recall(seq, tokens).recall {
+        let mut restored_tokens = 0;
+        if let Some(mut restore) = cache.begin_restore(seq, tokens).restore {
             loop {
-                match cache.absorb(backend, seq, tokens, &mut recall) {
-                    Recalled::Tokens(tokens, _) => recalled += tokens,
-                    Recalled::Waiting => std::thread::yield_now(),
-                    Recalled::Misfit => panic!("all chunks here are of one model"),
-                    Recalled::Ended(_) | Recalled::NoPages(_) => break,
+                match cache.poll_restore(backend, seq, tokens, &mut restore) {
+                    RestorePoll::Tokens(tokens, _) => restored_tokens += tokens,
+                    RestorePoll::Pending => std::thread::yield_now(),
+                    RestorePoll::LayoutMismatch => panic!("all chunks have the layout of one model"),
+                    RestorePoll::Ended(_) | RestorePoll::NoPages(_) => break,
                 }
             }
         }
@@ -100,221 +99,221 @@ impl Place {
         self.world.open.push((seq, tokens[..have].to_vec()));
         self.world.append(self.world.open.len() - 1, &tokens[have..]);
         self.world.check();
-        recalled
+        restored_tokens
     }
 
-    /// Time passes, and what is due is kept.
-    fn rest(&mut self, seconds: u64) {
+    /// Advances the clock and flushes all that is due.
+    fn flush_after(&mut self, seconds: u64) {
         self.clock.0.fetch_add(seconds, Ordering::Relaxed);
-        while self.world.cache.keep_some(&self.world.backend, usize::MAX) {}
+        while self.world.cache.flush_some(&self.world.backend, usize::MAX) {}
     }
 
-    /// Time passes, and of what is due a little is copied, so many times.
-    fn rest_busily(&mut self, seconds: u64, steps: usize) {
+    /// Advances the clock and makes so many small flush steps.
+    fn flush_steps_after(&mut self, seconds: u64, steps: usize) {
         self.clock.0.fetch_add(seconds, Ordering::Relaxed);
         for _ in 0..steps {
-            self.world.cache.keep_some(&self.world.backend, STEP_BYTES);
+            self.world.cache.flush_some(&self.world.backend, STEP_BYTES);
         }
     }
 
-    /// How much of a prompt the tiers have.
-    fn kept(&self, prompt: &[u32]) -> usize {
+    /// Number of a prompt's tokens that the tiers store.
+    fn stored(&self, prompt: &[u32]) -> usize {
         let keys = prompt.iter().copied().map(Key::token).collect();
-        let keeper = self.world.cache.keeper.as_ref().expect("it keeps");
-        self.tiers.find(&keeper.keeping.prefix(keys)).tokens()
+        let tiers = self.world.cache.tiers.as_ref().expect("the cache has tiers");
+        self.tiers.lookup(&tiers.model.prefix(keys)).tokens()
     }
 }
 
 #[test]
-fn an_unloaded_model_finds_what_it_had_computed() {
-    let mut place = Place::new(64, 1 << 20);
-    assert_eq!(place.prompt(&tokens(0..1000)), 0, "nothing is known yet");
-    place.reload();
-    assert_eq!(place.prompt(&tokens(0..1000)), 999, "all but the last token, which must be computed");
-    place.reload();
-    assert_eq!(place.prompt(&tokens(0..2000)), 1000, "the tail of a conversation too");
+fn reloaded_model_restores_its_rows() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    assert_eq!(model.prompt(&tokens(0..1000)), 0, "empty tiers");
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..1000)), 999, "all but the last token");
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..2000)), 1000, "the tail chunk too");
 }
 
 #[test]
-fn a_prompt_that_differs_within_a_chunk_finds_the_rows_before() {
-    let mut place = Place::new(64, 1 << 20);
-    place.prompt(&tokens(0..1000));
-    place.reload();
+fn prompt_diverging_within_chunk_restores_rows_before() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    model.prompt(&tokens(0..1000));
+    model.reload();
     let other: Vec<u32> = (0..700).chain(5000..5300).collect();
-    assert_eq!(place.prompt(&other), 700, "two chunks, and 188 rows of the third");
+    assert_eq!(model.prompt(&other), 700, "two chunks, and 188 rows of the third");
 }
 
 #[test]
-fn another_namespace_finds_nothing() {
-    let mut place = Place::new(64, 1 << 20);
-    place.prompt(&tokens(0..1000));
-    place.namespace = "you";
-    place.reload();
-    assert_eq!(place.prompt(&tokens(0..1000)), 0, "what somebody else said is not found");
+fn another_namespace_restores_nothing() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    model.prompt(&tokens(0..1000));
+    model.namespace = "you";
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..1000)), 0, "chunks of another namespace");
 }
 
 #[test]
-fn evicted_pages_are_kept_first() {
-    let mut place = Place::new(20, 1 << 20);
-    place.prompt(&tokens(0..1000));
-    place.world.close(0);
-    place.prompt(&tokens(10_000..11_000));
-    place.world.close(0);
-    assert!(place.world.cache.stats().evicted_pages > 0, "20 pages hold one of the two");
-    let recalled = place.prompt(&tokens(0..1000));
-    assert!(recalled >= 512, "what was evicted came back: {recalled}");
+fn evicted_pages_are_flushed_first() {
+    let mut model = ModelWorld::new(20, 1 << 20);
+    model.prompt(&tokens(0..1000));
+    model.world.close(0);
+    model.prompt(&tokens(10_000..11_000));
+    model.world.close(0);
+    assert!(model.world.cache.stats().evicted_pages > 0, "20 pages hold one of the two");
+    let restored_tokens = model.prompt(&tokens(0..1000));
+    assert!(restored_tokens >= 512, "evicted pages are restored: {restored_tokens}");
 }
 
 #[test]
-fn idle_conversations_are_kept_while_their_pages_stay() {
-    let mut place = Place::new(64, 1 << 20);
-    place.prompt(&tokens(0..600));
-    place.world.close(0);
-    place.rest(29);
-    assert_eq!(place.kept(&tokens(0..600)), 0, "29 s are not idle");
-    place.rest(1);
-    assert_eq!(place.kept(&tokens(0..600)), 600, "30 s are");
+fn idle_prefixes_are_flushed_after_30_s() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    model.prompt(&tokens(0..600));
+    model.world.close(0);
+    model.flush_after(29);
+    assert_eq!(model.stored(&tokens(0..600)), 0, "not flushed after 29 s");
+    model.flush_after(1);
+    assert_eq!(model.stored(&tokens(0..600)), 600, "flushed after 30 s");
 }
 
 #[test]
-fn a_chunk_is_copied_a_little_at_a_time_while_others_compute() {
-    let mut place = Place::new(64, 1 << 20);
-    place.prompt(&tokens(0..600));
-    place.world.close(0);
-    place.prompt(&tokens(9000..9100));
-    place.rest_busily(30, 1);
-    assert_eq!(place.kept(&tokens(0..600)), 0, "naming it is a step");
+fn chunks_are_copied_in_steps_while_others_compute() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    model.prompt(&tokens(0..600));
+    model.world.close(0);
+    model.prompt(&tokens(9000..9100));
+    model.flush_steps_after(30, 1);
+    assert_eq!(model.stored(&tokens(0..600)), 0, "computing the chunk id is a step");
     let mut steps = 1;
-    while place.kept(&tokens(0..600)) < 600 && steps < 100 {
-        place.rest_busily(0, 1);
+    while model.stored(&tokens(0..600)) < 600 && steps < 100 {
+        model.flush_steps_after(0, 1);
         steps += 1;
-        let index = place.world.open.len() - 1;
-        place.world.append(index, &[steps]);
-        place.world.check();
+        let index = model.world.open.len() - 1;
+        model.world.append(index, &[steps]);
+        model.world.check();
     }
-    // Two whole chunks of eight pieces, a tail of two pages, and three names.
+    // Two full chunks of eight pieces, a tail of two pages, and three ids.
     assert_eq!(steps, 2 * 8 + 4 + 3, "each step copies one piece");
-    place.reload();
-    assert_eq!(place.prompt(&tokens(0..601)), 600, "and what comes back is what was computed");
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..601)), 600, "the restored rows are those that were computed");
 }
 
-/// Begins to copy the prompt's only chunk, lets `interrupt` have its way, and tells what is kept then, and after more time.
-fn interrupted(interrupt: impl FnOnce(&mut Place)) -> [usize; 2] {
-    let mut place = Place::new(20, 1 << 20);
-    place.prompt(&tokens(0..256));
-    place.world.close(0);
-    place.rest_busily(30, 4);
-    assert_eq!(place.kept(&tokens(0..256)), 0, "it is half copied");
-    interrupt(&mut place);
-    let then = place.kept(&tokens(0..256));
-    place.rest(30);
-    let kept = [then, place.kept(&tokens(0..256))];
-    place.prompt(&tokens(0..300));
-    kept
+/// Calls `interrupt` while the prompt's only chunk is being copied. Returns the stored tokens after it, and after more time.
+fn interrupted(interrupt: impl FnOnce(&mut ModelWorld)) -> [usize; 2] {
+    let mut model = ModelWorld::new(20, 1 << 20);
+    model.prompt(&tokens(0..256));
+    model.world.close(0);
+    model.flush_steps_after(30, 4);
+    assert_eq!(model.stored(&tokens(0..256)), 0, "half of the chunk is copied");
+    interrupt(&mut model);
+    let then = model.stored(&tokens(0..256));
+    model.flush_after(30);
+    let stored = [then, model.stored(&tokens(0..256))];
+    model.prompt(&tokens(0..300));
+    stored
 }
 
 #[test]
-fn a_copy_that_is_interrupted_is_whole_or_not_at_all() {
-    assert_eq!(interrupted(|_| {}), [0, 256], "it goes on later");
-    let evicted = interrupted(|place| {
-        place.prompt(&tokens(5000..6200));
-        place.world.close(0);
+fn interrupted_copy_is_completed_or_dropped() {
+    assert_eq!(interrupted(|_| {}), [0, 256], "the copy continues later");
+    let evicted = interrupted(|model| {
+        model.prompt(&tokens(5000..6200));
+        model.world.close(0);
     });
-    assert_eq!(evicted[0], 256, "the rest is copied before its pages are used for something else");
-    assert_eq!(interrupted(|place| place.world.cache.clear()), [0, 0], "what is forgotten is not kept");
-    let unloaded = interrupted(Place::reload);
-    assert_eq!(unloaded[0], 256, "the rest is copied when the model goes");
-    let continued = interrupted(|place| {
-        place.prompt(&tokens(0..700));
-        place.world.close(0);
+    assert_eq!(evicted[0], 256, "the rest is copied before its pages are reused");
+    assert_eq!(interrupted(|model| model.world.cache.clear()), [0, 0], "cleared pages are not stored");
+    let unloaded = interrupted(ModelWorld::reload);
+    assert_eq!(unloaded[0], 256, "the rest is copied when the model unloads");
+    let continued = interrupted(|model| {
+        model.prompt(&tokens(0..700));
+        model.world.close(0);
     });
-    assert_eq!(continued, [0, 256], "its pages stay as they are when others go on from them");
+    assert_eq!(continued, [0, 256], "its pages do not change when sequences continue from them");
 }
 
 #[test]
-fn a_tail_that_is_being_copied_may_be_continued() {
-    let mut place = Place::new(20, 1 << 20);
-    place.prompt(&tokens(0..300));
-    place.world.close(0);
-    // The first chunk and its name, the tail's name, and one of its two pieces.
-    place.rest_busily(30, 1 + 8 + 1 + 1);
-    assert_eq!(place.kept(&tokens(0..300)), 256, "the tail is half copied");
-    place.prompt(&tokens(0..500));
-    place.world.close(0);
-    place.rest(30);
-    place.reload();
-    assert_eq!(place.prompt(&tokens(0..501)), 500, "all of it is kept");
+fn tail_may_be_continued_while_it_is_copied() {
+    let mut model = ModelWorld::new(20, 1 << 20);
+    model.prompt(&tokens(0..300));
+    model.world.close(0);
+    // The first chunk and its id, the tail's id, and one of its two pieces.
+    model.flush_steps_after(30, 1 + 8 + 1 + 1);
+    assert_eq!(model.stored(&tokens(0..300)), 256, "half of the tail is copied");
+    model.prompt(&tokens(0..500));
+    model.world.close(0);
+    model.flush_after(30);
+    model.reload();
+    assert_eq!(model.prompt(&tokens(0..501)), 500, "all tokens are stored");
 }
 
 #[test]
-fn only_what_is_quicker_to_bring_back_comes_back() {
-    let check = |token: Duration, weigh: bool, expected: (usize, Recomputed), why: &str| {
-        let mut place = Place::new(64, 1 << 20);
-        let config = Config { weigh, ..Config::new(1 << 20) };
-        let tiers = Tiers::open(config, Arc::clone(&place.clock) as Arc<dyn Clock>).expect("threads start");
-        place.tiers = Arc::new(tiers);
-        place.token = token;
-        place.reload();
-        place.prompt(&tokens(0..200));
-        place.reload();
+fn rows_are_restored_only_if_faster_than_computing() {
+    let check = |token: Duration, use_cost_model: bool, expected: (usize, RecomputedTokens), why: &str| {
+        let mut model = ModelWorld::new(64, 1 << 20);
+        let config = Config { use_cost_model, ..Config::new(1 << 20) };
+        let tiers = Tiers::open(config, Arc::clone(&model.clock) as Arc<dyn Clock>).expect("threads start");
+        model.tiers = Arc::new(tiers);
+        model.token_time = token;
+        model.reload();
+        model.prompt(&tokens(0..200));
+        model.reload();
         let prompt = tokens(0..300);
-        let (seq, _) = place.world.cache.open(&prompt);
-        let lookup = place.world.cache.recall(seq, &prompt);
-        let end = lookup.recall.map_or(0, |recall| recall.choice().end);
+        let (seq, _) = model.world.cache.open(&prompt);
+        let lookup = model.world.cache.begin_restore(seq, &prompt);
+        let end = lookup.restore.map_or(0, |restore| restore.choice().end);
         assert_eq!((end, lookup.recomputed), expected, "{why}");
     };
-    let miss = Recomputed::of(Because::Miss, 99);
+    let miss = RecomputedTokens::new(RecomputeReason::Miss, 99);
     let mut cheaper = miss;
-    cheaper += Recomputed::of(Because::Cheaper, 200);
-    check(Duration::from_millis(10), true, (200, miss), "computing is slow");
-    check(Duration::from_nanos(1), true, (0, cheaper), "computing is quick");
-    check(Duration::from_nanos(1), false, (200, miss), "computing is quick, and nobody asks");
+    cheaper += RecomputedTokens::new(RecomputeReason::Cheaper, 200);
+    check(Duration::from_millis(10), true, (200, miss), "slow to compute");
+    check(Duration::from_nanos(1), true, (0, cheaper), "fast to compute");
+    check(Duration::from_nanos(1), false, (200, miss), "fast to compute, without weighing");
 }
 
 #[test]
-fn rows_of_another_arithmetic_are_told_from_those_that_are_not_kept() {
-    let mut place = Place::new(64, 1 << 20);
-    place.prompt(&tokens(0..600));
-    place.class = "slots//1";
-    place.reload();
+fn rows_of_another_arithmetic_count_as_incompatible() {
+    let mut model = ModelWorld::new(64, 1 << 20);
+    model.prompt(&tokens(0..600));
+    model.class = "slots//1";
+    model.reload();
     let prompt = tokens(0..600);
-    let (seq, _) = place.world.cache.open(&prompt);
-    let lookup = place.world.cache.recall(seq, &prompt);
-    assert!(lookup.recall.is_none(), "another arithmetic's rows do not come back");
-    assert_eq!(lookup.recomputed, Recomputed::of(Because::Incompatible, 599), "and it is said why");
+    let (seq, _) = model.world.cache.open(&prompt);
+    let lookup = model.world.cache.begin_restore(seq, &prompt);
+    assert!(lookup.restore.is_none(), "rows of another arithmetic are not restored");
+    assert_eq!(lookup.recomputed, RecomputedTokens::new(RecomputeReason::Incompatible, 599), "the recompute reason");
 }
 
 #[test]
-fn an_end_says_why_the_rest_is_computed() {
-    let missed = |miss| Recalled::Ended(cairn_tier::End::Missed(miss));
-    for (ended, because) in [
-        (Recalled::Ended(cairn_tier::End::Complete), None),
-        (Recalled::Ended(cairn_tier::End::Deadline), Some(Because::Deadline)),
-        (missed(cairn_tier::Miss::Absent), Some(Because::Miss)),
-        (missed(cairn_tier::Miss::Damaged("torn")), Some(Because::Corrupt)),
-        (missed(cairn_tier::Miss::Other("another")), Some(Because::Incompatible)),
-        (Recalled::Misfit, Some(Because::Incompatible)),
+fn ended_restores_have_recompute_reasons() {
+    let missed = |miss| RestorePoll::Ended(cairn_tier::RestoreEnd::Missed(miss));
+    for (ended, reason) in [
+        (RestorePoll::Ended(cairn_tier::RestoreEnd::Complete), None),
+        (RestorePoll::Ended(cairn_tier::RestoreEnd::Deadline), Some(RecomputeReason::Deadline)),
+        (missed(cairn_tier::Miss::Absent), Some(RecomputeReason::Miss)),
+        (missed(cairn_tier::Miss::Damaged("torn")), Some(RecomputeReason::Corrupt)),
+        (missed(cairn_tier::Miss::Mismatch("another")), Some(RecomputeReason::Incompatible)),
+        (RestorePoll::LayoutMismatch, Some(RecomputeReason::Incompatible)),
     ] {
-        assert_eq!(ended.because(), because, "{ended:?}");
+        assert_eq!(ended.recompute_reason(), reason, "{ended:?}");
     }
 }
 
 #[derive(Clone, Debug)]
-enum Act {
+enum Action {
     Step(Step),
-    Rest(u64),
-    Busy(u64, usize),
+    FlushAfter(u64),
+    FlushStepsAfter(u64, usize),
     Reload,
-    Drop,
+    Clear,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn action() -> impl Strategy<Value = Action> {
     prop_oneof![
-        12 => step().prop_map(Act::Step),
-        2 => (1u64..40).prop_map(Act::Rest),
-        4 => (1u64..40, 1usize..12).prop_map(|(seconds, steps)| Act::Busy(seconds, steps)),
-        1 => Just(Act::Reload),
-        1 => Just(Act::Drop),
+        12 => step().prop_map(Action::Step),
+        2 => (1u64..40).prop_map(Action::FlushAfter),
+        4 => (1u64..40, 1usize..12).prop_map(|(seconds, steps)| Action::FlushStepsAfter(seconds, steps)),
+        1 => Just(Action::Reload),
+        1 => Just(Action::Clear),
     ]
 }
 
@@ -322,47 +321,47 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_sequence_reads_its_own_history_over_tiers(
+    fn sequences_read_their_own_history_over_tiers(
         budget_pages in 4u64..40,
         ram_chunks in 1u64..20,
         window in prop_oneof![Just(None), (1usize..400).prop_map(Some)],
-        acts in proptest::collection::vec(act(), 1..80),
+        actions in proptest::collection::vec(action(), 1..80),
     ) {
         let ram_bytes = ram_chunks * 4 * layout(window).page_bytes as u64;
-        let mut place = Place::with_window(budget_pages, ram_bytes, window);
-        for act in acts {
-            let open = place.world.open.len();
-            match act {
-                Act::Step(Step::Open { chat, len }) if open < 8 => {
-                    // Longer than in the pool's own test, so that there are chunks.
+        let mut model = ModelWorld::with_window(budget_pages, ram_bytes, window);
+        for action in actions {
+            let open = model.world.open.len();
+            match action {
+                Action::Step(Step::Open { chat, len }) if open < 8 => {
+                    // Long enough for several chunks.
                     let prompt: Vec<u32> = (0..len * 4).map(|i| chat_token(chat, i / 4)).collect();
-                    place.prompt(&prompt);
+                    model.prompt(&prompt);
                 }
-                Act::Step(Step::Append { index, branch, len }) if index < open => {
+                Action::Step(Step::Append { index, branch, len }) if index < open => {
                     let more: Vec<u32> = (0..len as u32).map(|i| 10_000 * branch + i).collect();
-                    place.world.append(index, &more);
+                    model.world.append(index, &more);
                 }
-                Act::Step(Step::Truncate { index, percent }) if index < open => {
-                    let (seq, content) = &mut place.world.open[index];
-                    let left = place.world.cache.truncate(*seq, content.len() * percent / 100);
-                    content.truncate(left);
+                Action::Step(Step::Truncate { index, percent }) if index < open => {
+                    let (seq, content) = &mut model.world.open[index];
+                    let remaining = model.world.cache.truncate(*seq, content.len() * percent / 100);
+                    content.truncate(remaining);
                 }
-                Act::Step(Step::Fork { index }) if index < open && open < 8 => {
-                    let (seq, content) = place.world.open[index].clone();
-                    place.world.open.push((place.world.cache.fork(seq), content));
+                Action::Step(Step::Fork { index }) if index < open && open < 8 => {
+                    let (seq, content) = model.world.open[index].clone();
+                    model.world.open.push((model.world.cache.fork(seq), content));
                 }
-                Act::Step(Step::Close { index }) if index < open => place.world.close(index),
-                Act::Step(Step::Discard { index }) if index < open => {
-                    let (seq, _) = place.world.open.swap_remove(index);
-                    place.world.cache.discard(seq);
+                Action::Step(Step::Close { index }) if index < open => model.world.close(index),
+                Action::Step(Step::Discard { index }) if index < open => {
+                    let (seq, _) = model.world.open.swap_remove(index);
+                    model.world.cache.discard(seq);
                 }
-                Act::Rest(seconds) => place.rest(seconds),
-                Act::Busy(seconds, steps) => place.rest_busily(seconds, steps),
-                Act::Reload => place.reload(),
-                Act::Drop => place.world.cache.clear(),
-                Act::Step(_) => {}
+                Action::FlushAfter(seconds) => model.flush_after(seconds),
+                Action::FlushStepsAfter(seconds, steps) => model.flush_steps_after(seconds, steps),
+                Action::Reload => model.reload(),
+                Action::Clear => model.world.cache.clear(),
+                Action::Step(_) => {}
             }
-            place.world.check();
+            model.world.check();
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Models of real types through the page cache, on every backend that this machine can run: what was restored must equal
-//! what is computed, bit for bit.
+//! Models of real types with the page cache, on every backend of this machine: restored rows must equal computed rows,
+//! bit for bit.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ impl Engine {
         Self { backend, plan, logits, cache, vocab: model.hparams.vocab }
     }
 
-    /// Opens a sequence and computes what is not cached; returns it, the tokens found, and the last token's logits.
+    /// Opens a sequence and computes its uncached tokens. Returns the sequence, the number of cached tokens, and the
+    /// last logits.
     fn prompt(&mut self, tokens: &[u32]) -> (SeqId, usize, Vec<f32>) {
         let (seq, cached) = self.cache.open(tokens);
         let logits = self.append(seq, &tokens[cached..]);
@@ -64,7 +65,7 @@ fn tokens(from: u32, count: u32) -> Vec<u32> {
     (from..from + count).map(|i| i * 31 % 509).collect()
 }
 
-/// The oracle, and the fast backend with every variant that this machine has.
+/// Returns the reference backend, and the fast backend with every variant of this machine.
 fn backends() -> Vec<Box<dyn Fn() -> Box<dyn Backend>>> {
     let cpu = Machine::probe().cpu;
     let team = Arc::new(Team::new(2, &cpu.usable_cores).expect("two threads can be started"));
@@ -82,7 +83,7 @@ fn check(spec: &ModelSpec) {
     backends().iter().for_each(|backend| check_on(&name, &file, backend));
 }
 
-/// A chat of two turns, an edit of its first message, and a fork: each equals the same computed from nothing.
+/// A chat of two turns, an edit of its first message, and a fork. Each must equal a computation without a cache.
 fn check_on(name: &str, file: &ModelFile, backend: &dyn Fn() -> Box<dyn Backend>) {
     let mut engine = Engine::new(file, backend());
     let name = format!("{name} on {}", engine.backend.caps().variant);
@@ -90,7 +91,7 @@ fn check_on(name: &str, file: &ModelFile, backend: &dyn Fn() -> Box<dyn Backend>
 
     let mut chat = tokens(0, 90);
     let (first, cached, mut logits) = engine.prompt(&chat);
-    assert_eq!(cached, 0, "{name}: nothing is known yet");
+    assert_eq!(cached, 0, "{name}: the cache is empty");
     for token in tokens(200, 5) {
         logits = engine.append(first, &[token]);
         chat.push(token);
@@ -107,7 +108,7 @@ fn check_on(name: &str, file: &ModelFile, backend: &dyn Fn() -> Box<dyn Backend>
     let mut edited = chat[..40].to_vec();
     edited.extend(tokens(400, 30));
     let (_, cached, logits) = engine.prompt(&edited);
-    assert_eq!(cached, 40, "{name}: an edit keeps what comes before it, to the token");
+    assert_eq!(cached, 40, "{name}: an edit keeps the prefix before it");
     assert_eq!(bits(&logits), bits(&fresh(&edited)), "{name}: the edit");
 
     let fork = engine.cache.fork(second);
@@ -117,7 +118,7 @@ fn check_on(name: &str, file: &ModelFile, backend: &dyn Fn() -> Box<dyn Backend>
 }
 
 #[test]
-fn restored_prefixes_equal_recomputed_ones_for_every_type_and_family() {
+fn cached_prefixes_equal_recomputed_ones_for_every_type_and_family() {
     let weights = DType::all().filter(|dtype| dtype.is_weight()).map(Types::All);
     for types in weights.chain([Types::Q4KM]) {
         let small = ModelSpec { layers: 1, types, ..tiny_llama() };
@@ -131,6 +132,6 @@ fn restored_prefixes_equal_recomputed_ones_for_every_type_and_family() {
 
 #[test]
 fn testkit_writes_every_family() {
-    let known = families::ALL.iter().map(|family| &family.name);
-    assert!(crate::ALL.iter().flat_map(|family| family.names()).eq(known), "each family has random models");
+    let names = families::ALL.iter().map(|family| &family.name);
+    assert!(crate::ARCHITECTURES.iter().flat_map(|family| family.names()).eq(names), "each family has random models");
 }

@@ -1,4 +1,4 @@
-//! What depends on the length of a sequence: scaled rotations, factors for long contexts, windows.
+//! Parts that depend on the sequence length: scaled rotations, factors for long contexts, sliding windows.
 
 use cairn_gguf::Value;
 use cairn_tensor::{Reference, StateKind};
@@ -23,8 +23,8 @@ fn rope_scaling_changes_angles_and_magnitude() {
         let linear = Rotation { angles: plain.angles.map(|angle| angle / 4.0), ..plain };
         check(&format!("{family}, linear"), &scaled("linear"), &linear);
 
-        // Within 256 tokens the pairs turn 40.7, 4.07, 0.41 and 0.04 times. 32 turns lie before the second pair, one turn
-        // between the second and the third: the first is kept, the second half, the others not.
+        // Within 256 tokens the pairs turn 40.7, 4.07, 0.41 and 0.04 times. 32 turns are reached before the second
+        // pair, one turn between the second and the third: the first angle is kept, the second half, the others not.
         let mut yarn = scaled("yarn");
         yarn.set("rope.scaling.attn_factor", 1.5f32);
         yarn.set("rope.scaling.original_context_length", 256u32);
@@ -40,7 +40,7 @@ fn rope_scaling_changes_angles_and_magnitude() {
 }
 
 #[test]
-fn long_and_short_contexts_have_factors_of_their_own() {
+fn long_and_short_contexts_use_different_factors() {
     let mut model = Tiny::new("phi3", 7);
     model.set("rope.scaling.original_context_length", 100u32);
     model.set("rope.scaling.attn_factor", 1.25f32);
@@ -53,16 +53,16 @@ fn long_and_short_contexts_have_factors_of_their_own() {
         let model = load(&file, context_tokens, &mut Reference::new()).expect("the model is whole");
         let rope = &model.plan.ropes[0];
         assert_eq!(rope.inverse_frequencies[3], (0.001 / factor) as f32, "loaded for {context_tokens} tokens");
-        assert_eq!(rope.magnitude, 1.25, "the file says it");
-        assert_eq!(model.hparams.long_context, Some(100), "so that states of both are kept apart");
-        assert_eq!(model.hparams.is_long(context_tokens), factor > 2.0, "what the loader keeps them apart by");
+        assert_eq!(rope.magnitude, 1.25, "the factor of the file");
+        assert_eq!(model.hparams.long_context, Some(100), "the original context length");
+        assert_eq!(model.hparams.is_long(context_tokens), factor > 2.0, "whether long factors are used");
     };
     last(100, 2.0);
     last(101, 8.0);
     last(usize::MAX, 8.0);
 }
 
-/// Which of a family's layers see a window, and how large.
+/// Returns the kind of attention of each layer.
 fn windows(family: &str, layers: usize, set: &[(&str, Value)]) -> Vec<StateKind> {
     let mut model = Tiny::new(family, 8);
     model.keys.remove("attention.sliding_window_pattern");
@@ -82,7 +82,7 @@ fn windows(family: &str, layers: usize, set: &[(&str, Value)]) -> Vec<StateKind>
 }
 
 #[test]
-fn windows_come_in_the_pattern_of_the_family_or_of_the_file() {
+fn window_pattern_of_file_overrides_family() {
     let (w, full) = (StateKind::Window(20), StateKind::Full);
     assert_eq!(windows("gemma2", 4, &[]), [w, full, w, full], "every second layer");
     assert_eq!(windows("gpt-oss", 3, &[]), [w, full, w], "every second layer");
@@ -98,7 +98,7 @@ fn windows_come_in_the_pattern_of_the_family_or_of_the_file() {
         assert_eq!(
             windows(family, 2, std::slice::from_ref(&window)),
             [full, full],
-            "{family} reads no window, as in llama.cpp"
+            "{family} ignores windows, as in llama.cpp"
         );
     }
 }

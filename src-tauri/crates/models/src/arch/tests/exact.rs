@@ -1,8 +1,8 @@
-//! What a prompt gives does not depend on how it came to be computed: for every family and type of pages, bit for bit.
+//! The logits of a prompt do not depend on how it is computed: for every family and page type, bit for bit.
 //!
-//! This is what makes a restored prefix as good as a recomputed one: a row's logits are the same whatever the cuts of its
-//! prompt, the requests beside it and the number of threads, and pages that were read out and written into another pool, at
-//! other places, go on as if they had never moved. Of layers with a window only the pages that it can reach are moved.
+//! So a restored prefix equals a recomputed one. A row's logits are independent of the batches of its prompt, of other
+//! requests in the batch, of the number of threads, and of the pages: pages can be copied to other pages of another
+//! pool. For layers with a window, only the pages inside the window are copied.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use cairn_testkit::{ModelSpec, Types, families, tiny};
 use super::file;
 use crate::{ModelFile, load};
 
-/// Tokens of the prompt: three spans of attention, the last one incomplete, and an incomplete page.
+/// Tokens of the prompt: three attention spans, the last one incomplete, and an incomplete last page.
 const PROMPT: usize = 580;
-/// Tokens whose pages move; they end within a page.
+/// Tokens whose pages are moved. They end within a page.
 const MOVED: usize = 300;
-/// Tokens that the sequences beside it can have.
+/// Maximum length of the other sequences.
 const BESIDE: usize = 640;
 
 /// A model on the fast backend.
@@ -48,8 +48,8 @@ impl Engine {
         Self { backend, plan, logits, layout, states, vocab: model.hparams.vocab }
     }
 
-    /// The bits of the logits of some of the prompt's tokens. With `beside`, a row of another sequence stands before them in
-    /// the batch, and five of a third one behind.
+    /// Returns the bits of the logits of some tokens of the prompt. With `beside`, the batch has a row of another
+    /// sequence before them and five rows of a third sequence after them.
     fn run(&mut self, slots: Range<usize>, nth: usize, beside: bool) -> Vec<u32> {
         let mut rows = Vec::new();
         let mut push = |seq: u32, slots: Range<usize>, want_logits: bool| {
@@ -70,14 +70,14 @@ impl Engine {
         logits.into_iter().map(f32::to_bits).collect()
     }
 
-    /// The same for a part of the prompt in pieces.
+    /// The same for a part of the prompt in batches of `cut` tokens.
     fn pieces(&mut self, slots: Range<usize>, cut: usize, beside: bool) -> Vec<u32> {
         let starts = slots.clone().step_by(cut).enumerate();
         starts.flat_map(|(nth, start)| self.run(start..(start + cut).min(slots.end), nth, beside)).collect()
     }
 }
 
-/// Pages of a sequence: those of different ones alternate, and descend.
+/// Returns the pages of a sequence, interleaved with those of other sequences, descending.
 fn table(seq: u32) -> Vec<PageId> {
     (0..(BESIDE / PAGE_TOKENS) as u32).rev().map(|page| PageId(page * 3 + seq)).collect()
 }
@@ -86,7 +86,7 @@ fn token(seq: u32, slot: usize) -> u32 {
     (slot as u32 * 31 + seq * 77) % 509
 }
 
-/// The first token whose logits differ.
+/// Returns the first token whose logits differ.
 fn difference(a: &[u32], b: &[u32], vocab: usize) -> Option<usize> {
     assert_eq!(a.len(), b.len(), "as many logits");
     a.iter().zip(b).position(|(a, b)| a != b).map(|at| at / vocab)
@@ -99,14 +99,14 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
     let whole = engine.run(0..PROMPT, 0, false);
     assert!(whole.iter().all(|logit| f32::from_bits(*logit).is_finite()), "{what}: logits are numbers");
     let distinct = whole.iter().collect::<std::collections::HashSet<_>>().len();
-    assert!(distinct > whole.len() / 4, "{what}: logits vary, else their equality says nothing: {distinct}");
+    assert!(distinct > whole.len() / 4, "{what}: logits must vary, else equality is trivial: {distinct}");
     for &(cut, threads, beside) in cuts {
         let found = Engine::new(&file, variant, kv_type, threads).pieces(0..PROMPT, cut, beside);
         let wrong = difference(&found, &whole, engine.vocab);
         assert_eq!(wrong, None, "{what}: first token with other bits by {cut} on {threads} threads, beside: {beside}");
     }
 
-    // The prompt's pages stand elsewhere, and all others hold not-a-number.
+    // The prompt's pages are moved, and all other pages contain NaN.
     let mut other = Engine::new(&file, variant, kv_type, 2);
     let pages = (3 * BESIDE / PAGE_TOKENS) as u32;
     for page in (0..pages).map(PageId) {
@@ -141,13 +141,13 @@ fn check(spec: &ModelSpec, variant: &'static Variant, kv_type: DType, cuts: &[(u
     assert_eq!(wrong, None, "{what}: first token with other bits after the pages moved");
 }
 
-/// Small models of the mix of types that is most in use.
+/// Returns small models with the most common mix of types.
 fn specs() -> impl Iterator<Item = ModelSpec> {
     families::ALL.iter().map(|family| ModelSpec { types: Types::Q4KM, ..tiny(family) })
 }
 
 #[test]
-fn every_family_gives_the_same_bits_however_a_prompt_is_computed() {
+fn every_family_is_independent_of_batching() {
     let variants = cairn_kernels::usable(&Machine::probe().cpu.features);
     for spec in specs() {
         let cuts = [(1, 1, false), (7, 2, true), (64, 1, true), (512, 2, false), (PROMPT, 2, true)];
@@ -156,7 +156,7 @@ fn every_family_gives_the_same_bits_however_a_prompt_is_computed() {
 }
 
 #[test]
-fn every_family_gives_the_same_bits_over_pages_of_every_type() {
+fn every_page_type_is_independent_of_batching() {
     let variants = cairn_kernels::usable(&Machine::probe().cpu.features);
     for spec in specs() {
         for kv_type in KV_TYPES {
@@ -166,7 +166,7 @@ fn every_family_gives_the_same_bits_over_pages_of_every_type() {
 }
 
 #[test]
-fn every_variant_gives_the_same_bits_however_a_prompt_is_computed() {
+fn every_variant_is_independent_of_batching() {
     for variant in cairn_kernels::usable(&Machine::probe().cpu.features) {
         // One with windows and caps, one with experts and sinks.
         for family in [&families::GEMMA2, &families::GPT_OSS] {

@@ -1,11 +1,11 @@
-//! A forward pass as papers write it, over whole sequences in f64, with no plan, no pages and no shared code: it says whether
-//! the families wire their steps rightly.
+//! Reference forward pass as in the papers, over whole sequences in f64, without plans, pages or shared code. It
+//! verifies the forward passes of the families.
 
 use crate::tiny::{FEED_FORWARD, HEAD_DIM, HEADS, KV_HEADS, LAYERS, Tiny, VOCAB, WIDTH, WINDOW};
 
 type Rows = Vec<Vec<f64>>;
 
-/// How heads turn: the angle of each pair per position, and what queries and keys are multiplied by.
+/// Rotation of heads: the angle of each pair per position, and the factor of queries and keys.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotation {
     pub(super) angles: [f64; HEAD_DIM / 2],
@@ -13,29 +13,29 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// As the first paper says.
+    /// The unscaled rotation.
     pub(super) fn plain(base: f64) -> Self {
         let angles = std::array::from_fn(|i| base.powf(-2.0 * i as f64 / HEAD_DIM as f64));
         Self { angles, magnitude: 1.0 }
     }
 }
 
-/// What a family's paper says that others' do not.
+/// Differences of a family from the others.
 struct Paper {
-    /// Pairs are neighbours, not halves of a head.
-    neighbours: bool,
-    reads_normalised: bool,
-    adds_normalised: bool,
-    /// Norms take the mean off and add a bias.
+    /// Pairs are adjacent elements, not halves of a head.
+    adjacent_pairs: bool,
+    normalises_input: bool,
+    normalises_output: bool,
+    /// Norms subtract the mean and add a bias.
     layer_norm: bool,
     /// The MLP has no gate.
     ungated: bool,
     /// Elements of queries and keys that are normalised together.
     query_key_norm: Option<fn(usize) -> usize>,
-    /// Whether a layer sees a window only, and its rotation.
+    /// Whether a layer has a sliding window, and the base of its rotation.
     window: fn(usize) -> bool,
     local_base: Option<f64>,
-    /// Of gate and linear part.
+    /// Activation of gate and linear part.
     activation: fn(f64, f64) -> f64,
     /// The norm before the MLP or the experts.
     mlp_norm: &'static str,
@@ -48,9 +48,9 @@ struct Paper {
 
 fn paper(family: &str) -> Paper {
     let plain = Paper {
-        neighbours: false,
-        reads_normalised: true,
-        adds_normalised: false,
+        adjacent_pairs: false,
+        normalises_input: true,
+        normalises_output: false,
         layer_norm: false,
         ungated: false,
         query_key_norm: None,
@@ -69,7 +69,7 @@ fn paper(family: &str) -> Paper {
         0.5 * gate * (1.0 + (root * (gate + 0.044715 * gate.powi(3))).tanh()) * up
     };
     let gemma = Paper {
-        adds_normalised: true,
+        normalises_output: true,
         window: |layer| layer % 2 == 0,
         activation: gelu,
         embedding_scale: (WIDTH as f64).sqrt(),
@@ -88,29 +88,29 @@ fn paper(family: &str) -> Paper {
             ..plain
         },
         "granite" => Paper {
-            neighbours: true,
+            adjacent_pairs: true,
             embedding_scale: 12.0,
             attention_scale: f64::from(0.1f32),
             residual_scale: f64::from(0.22f32),
             logits: |logit| logit / 8.0,
             ..plain
         },
-        "llama" => Paper { neighbours: true, ..plain },
+        "llama" => Paper { adjacent_pairs: true, ..plain },
         "olmo2" => Paper {
-            reads_normalised: false,
-            adds_normalised: true,
+            normalises_input: false,
+            normalises_output: true,
             query_key_norm: Some(|heads| heads * HEAD_DIM),
             ..plain
         },
         "qwen3" | "qwen3moe" => Paper { query_key_norm: Some(|_| HEAD_DIM), ..plain },
         "phi3" | "qwen2" => plain,
         "starcoder2" => Paper { layer_norm: true, ungated: true, activation: gelu, ..plain },
-        other => panic!("no paper of {other} is written down here"),
+        other => panic!("no reference implementation of {other}"),
     }
 }
 
 impl Paper {
-    /// Normalises a row of the stream.
+    /// Normalises a row of the residual stream.
     fn norm(&self, model: &Tiny, x: &[f64], prefix: &str) -> Vec<f64> {
         let weight = model.values(&format!("{prefix}.weight"));
         if !self.layer_norm {
@@ -123,7 +123,7 @@ impl Paper {
     }
 }
 
-/// Logits of every position.
+/// Returns the logits of every position.
 pub(super) fn logits(model: &Tiny, tokens: &[u32], rotation: &Rotation) -> Rows {
     let paper = paper(&model.architecture);
     let embedding = model.values("token_embd.weight");
@@ -157,14 +157,14 @@ impl Block<'_> {
     }
 
     fn read(&self, x: &[f64], part: &str) -> Vec<f64> {
-        match self.paper.reads_normalised {
+        match self.paper.normalises_input {
             true => self.paper.norm(self.model, x, &self.name(part)),
             false => x.to_vec(),
         }
     }
 
     fn add(&self, x: &mut [f64], branch: Vec<f64>, part: &str) {
-        let branch = match self.paper.adds_normalised {
+        let branch = match self.paper.normalises_output {
             true => self.paper.norm(self.model, &branch, &self.name(part)),
             false => branch,
         };
@@ -179,7 +179,7 @@ impl Block<'_> {
         out
     }
 
-    /// `count` heads of the rows of `part`, or of those from `first` on where all three are one tensor; not yet rotated.
+    /// Returns `count` unrotated heads of `part`, or from head `first` on if all three parts are one tensor.
     fn heads(&self, x: &[f64], part: &str, first: usize, count: usize) -> Rows {
         let fused = self.model.tensors.contains_key(&self.name("attn_qkv.weight"));
         let first = first * HEAD_DIM;
@@ -201,7 +201,7 @@ impl Block<'_> {
         let rotation = local.as_ref().unwrap_or(rotation);
         let rotated = |part: &str, first, count| -> Vec<Rows> {
             let each = rows.iter().enumerate();
-            let turn = |at: usize| move |head: &Vec<f64>| rotate(head, at, rotation, paper.neighbours);
+            let turn = |at: usize| move |head: &Vec<f64>| rotate(head, at, rotation, paper.adjacent_pairs);
             each.map(|(at, x)| self.heads(x, part, first, count).iter().map(turn(at)).collect()).collect()
         };
         let (qs, ks) = (rotated("attn_q", 0, HEADS), rotated("attn_k", HEADS, KV_HEADS));
@@ -227,7 +227,7 @@ impl Block<'_> {
         qs.iter().enumerate().map(mix).collect()
     }
 
-    /// The MLP, or the experts in its place.
+    /// The MLP, or the experts.
     fn mlp(&self, x: &[f64]) -> Vec<f64> {
         if self.model.tensors.contains_key(&self.name("ffn_gate_inp.weight")) {
             return self.experts(x);
@@ -271,7 +271,7 @@ impl Block<'_> {
     }
 }
 
-/// The product with some rows of a matrix.
+/// Multiplies some rows of a matrix with a vector.
 fn multiply(matrix: &[f32], x: &[f64], rows: std::ops::Range<usize>) -> Vec<f64> {
     let rows = matrix.chunks_exact(x.len()).skip(rows.start).take(rows.len());
     rows.map(|row| row.iter().zip(x).map(|(&w, x)| f64::from(w) * x).sum()).collect()
@@ -283,10 +283,10 @@ fn norm(x: &[f64], weight: &[f32]) -> Vec<f64> {
     x.iter().zip(weight).map(|(x, &w)| x / (mean + f64::from(1e-5f32)).sqrt() * f64::from(w)).collect()
 }
 
-fn rotate(head: &[f64], position: usize, rotation: &Rotation, neighbours: bool) -> Vec<f64> {
+fn rotate(head: &[f64], position: usize, rotation: &Rotation, adjacent_pairs: bool) -> Vec<f64> {
     let mut out = head.to_vec();
     for (i, angle) in rotation.angles.iter().enumerate() {
-        let (a, b) = if neighbours { (2 * i, 2 * i + 1) } else { (i, i + HEAD_DIM / 2) };
+        let (a, b) = if adjacent_pairs { (2 * i, 2 * i + 1) } else { (i, i + HEAD_DIM / 2) };
         let (sin, cos) = (position as f64 * angle).sin_cos();
         out[a] = (head[a] * cos - head[b] * sin) * rotation.magnitude;
         out[b] = (head[a] * sin + head[b] * cos) * rotation.magnitude;

@@ -1,37 +1,37 @@
-//! What one rendering in Go's language may use.
+//! Limits of one rendering in Go's language.
 //!
-//! The engine itself bounds calls of templates in templates, and turns of loops. It does not bound what a turn costs, nor what
-//! its functions make: `{{ $x = print $x $x }}` doubles a text. So every step is charged here, by an action that is put before
-//! it ([`super::tree`]), and every text before it is made ([`super::functions`]).
+//! The engine limits nested template calls and loop turns, but not the cost of a turn or the output of functions:
+//! `{{ $x = print $x $x }}` doubles a text. So an inserted action charges every step ([`super::tree`]), and functions
+//! charge every text before they create it ([`super::functions`]).
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use gotmpl::TemplateError;
 
-/// Steps of a rendering: actions, and what their expressions consist of. Published templates take about ten for a message.
+/// Maximum number of steps: actions and parts of their expressions. Published templates take about 10 per message.
 const MAX_STEPS: u64 = 2_000_000;
-/// Turns of all loops together; more would run out of steps anyway, but for loops around nothing.
+/// Maximum number of loop turns in total. Needed for loops with an empty body, which take no steps.
 pub(super) const MAX_TURNS: u64 = 1_000_000;
-/// Bytes that functions may read and make in all: dozens of copies of the longest conversation.
+/// Maximum number of bytes that functions read and create in total: dozens of copies of the longest conversation.
 const MAX_BYTES: u64 = 256 << 20;
-/// Bytes of one text that a function makes, by what it takes at most.
+/// Maximum size of one text that a function creates, by its upper bound.
 const MAX_TEXT_BYTES: u64 = 64 << 20;
-/// Bytes of output: more than fits any model's context.
+/// Maximum size of the output: more than fits into any model's context.
 const MAX_OUTPUT_BYTES: usize = 16 << 20;
 
-/// The budget of one rendering. It is shared with functions that must be `Sync`, and used by one thread.
+/// Budget of one rendering. One thread uses it, but it is shared with functions that must be `Sync`.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     steps: AtomicU64,
     bytes: AtomicU64,
     line: AtomicUsize,
-    exceeded: Mutex<Option<&'static str>>,
+    exceeded: OnceLock<&'static str>,
 }
 
 impl Budget {
-    /// Charges a step on a line, by the size of its expressions.
+    /// Charges a step and records its line. `cost` is the size of its expressions.
     pub(super) fn step(&self, line: usize, cost: u64) -> Result<(), TemplateError> {
         self.line.store(line, Ordering::Relaxed);
         let before = self.steps.fetch_add(cost, Ordering::Relaxed);
@@ -44,28 +44,28 @@ impl Budget {
         if before.saturating_add(bytes) > MAX_BYTES { Err(self.exceed("memory")) } else { Ok(()) }
     }
 
-    /// Charges a text that is to be made and has so many bytes at most.
+    /// Charges a text before it is created. `bytes` is an upper bound of its size.
     pub(super) fn text(&self, bytes: u64) -> Result<(), TemplateError> {
         if bytes > MAX_TEXT_BYTES { Err(self.exceed("memory")) } else { self.read(bytes) }
     }
 
     fn exceed(&self, what: &'static str) -> TemplateError {
-        self.exceeded.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+        let what = self.exceeded.get_or_init(|| what);
         TemplateError::Exec(format!("the limit on its {what}"))
     }
 
-    /// The limit that was exceeded.
+    /// Returns the limit that was exceeded.
     pub(super) fn exceeded(&self) -> Option<&'static str> {
-        *self.exceeded.lock().unwrap_or_else(PoisonError::into_inner)
+        self.exceeded.get().copied()
     }
 
-    /// The line of the latest step.
+    /// Returns the line of the latest step.
     pub(super) fn line(&self) -> usize {
         self.line.load(Ordering::Relaxed)
     }
 }
 
-/// The output, up to the limit.
+/// Writer for the output that stops at the limit.
 pub(super) struct Output<'a> {
     pub(super) text: &'a mut String,
     pub(super) budget: &'a Budget,

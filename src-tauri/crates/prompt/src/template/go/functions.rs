@@ -1,7 +1,7 @@
-//! The functions that a template may call: Go's own, which the engine has, and those that Ollama adds.
+//! Functions that a template may call: those of Go and those of Ollama.
 //!
-//! Those that read or make texts are ours, because each is charged to the budget before it runs, by what its arguments hold
-//! and what its text can have at most.
+//! Functions that read or create texts are implemented here. Each charges the budget before it runs, by the size of its
+//! arguments and an upper bound of its result.
 //!
 //! Spec: <https://pkg.go.dev/text/template#hdr-Functions>.
 
@@ -10,19 +10,19 @@ use std::sync::Arc;
 
 use gotmpl::{FuncMap, TemplateError, Value, html_escape, js_escape, url_encode};
 
-use super::super::clock::Moment;
+use super::super::local_time::LocalTime;
 use super::budget::Budget;
-use super::text::{JSON_GROWTH, Printed};
+use super::text::{JSON_GROWTH, JsonTexts};
 
-/// Notes where the template is. No template can call it, since no name has a blank.
+/// Name of the function that charges a step. No template can call it, because names have no spaces.
 pub(super) const STEP: &str = " step";
-/// Prints what an action leaves. No template can call it either.
+/// Name of the function that prints the value of an action. No template can call it.
 pub(super) const PRINT: &str = " print";
 
-/// The functions that the engine brings and that need no watching.
-const ENGINES: [&str; 6] = ["and", "call", "index", "len", "not", "or"];
-/// Those that are defined here.
-const OURS: [&str; 17] = [
+/// Functions of the engine with bounded cost.
+const ENGINE_FUNCTIONS: [&str; 6] = ["and", "call", "index", "len", "not", "or"];
+/// Functions that are defined here.
+const OWN_FUNCTIONS: [&str; 17] = [
     "currentDate",
     "eq",
     "ge",
@@ -42,36 +42,36 @@ const OURS: [&str; 17] = [
     "yesterdayDate",
 ];
 
-/// Width or precision that the engine lets a verb of `printf` have.
+/// Maximum width or precision of a `printf` verb in the engine.
 const MAX_WIDTH_BYTES: u64 = 1 << 16;
-/// The most that `printf` makes of a byte: `\U0001F999` for a letter, `0xff ` for a byte.
+/// Maximum output of `printf` per input byte: `\U0001F999` for a character, `0xff ` for a byte.
 const VERB_GROWTH: u64 = 10;
-/// The most that escapes make of a byte: `\u0026`, or `&#34;`.
+/// Maximum output of escaping per input byte: `\u0026`, or `&#34;`.
 const ESCAPE_GROWTH: u64 = 6;
 
-/// Whether there is a function of that name.
-pub(super) fn is_known(name: &str) -> bool {
-    ENGINES.contains(&name) || OURS.contains(&name)
+/// Returns whether a function of this name exists.
+pub(super) fn exists(name: &str) -> bool {
+    ENGINE_FUNCTIONS.contains(&name) || OWN_FUNCTIONS.contains(&name)
 }
 
 type Result = std::result::Result<Value, TemplateError>;
 
-/// What functions work with.
+/// Context of function calls.
 struct Functions {
     budget: Arc<Budget>,
-    printed: Printed,
-    now: Moment,
+    json_texts: JsonTexts,
+    now: LocalTime,
 }
 
-/// The functions of one rendering. `printed` lives as long as they do; so must the values that it knows.
-pub(super) fn all(budget: Arc<Budget>, printed: Printed, now: Moment) -> FuncMap {
-    let functions = Arc::new(Functions { budget, printed, now });
+/// Returns the functions of one rendering. The values in `json_texts` must outlive them.
+pub(super) fn function_map(budget: Arc<Budget>, json_texts: JsonTexts, now: LocalTime) -> FuncMap {
+    let functions = Arc::new(Functions { budget, json_texts, now });
     let entry = |name: &'static str| {
         let functions = Arc::clone(&functions);
         let call = move |arguments: &[Value]| functions.call(name, arguments);
         (name.to_owned(), Arc::new(call) as gotmpl::ValueFunc)
     };
-    OURS.into_iter().chain([STEP, PRINT]).map(entry).collect()
+    OWN_FUNCTIONS.into_iter().chain([STEP, PRINT]).map(entry).collect()
 }
 
 impl Functions {
@@ -81,7 +81,7 @@ impl Functions {
                 self.budget.step(usize::try_from(*line).unwrap_or(0), u64::try_from(*cost).unwrap_or(u64::MAX))?;
                 Ok(Value::Nil)
             }
-            // Not `<nil>`, which is what Go prints everywhere else.
+            // Go prints `<nil>` everywhere else.
             (PRINT | "html" | "js" | "urlquery", [Value::Nil]) => self.escaped(name, "<no value>"),
             (PRINT, [text @ Value::String(_)]) => Ok(text.clone()),
             (PRINT, [_]) => self.print(arguments, false),
@@ -89,15 +89,15 @@ impl Functions {
             ("println", _) => self.print(arguments, true),
             ("printf", [Value::String(format), rest @ ..]) => self.printf(format, rest),
             ("html" | "js" | "urlquery", [value]) => {
-                self.budget.text(self.printed.bytes(value).saturating_mul(ESCAPE_GROWTH))?;
+                self.budget.text(self.json_texts.bytes(value).saturating_mul(ESCAPE_GROWTH))?;
                 let mut text = String::new();
-                self.printed.write(&mut text, value);
+                self.json_texts.write(&mut text, value);
                 self.escaped(name, &text)
             }
             ("json", [value]) => {
-                self.budget.text(self.printed.bytes(value).saturating_mul(JSON_GROWTH))?;
+                self.budget.text(self.json_texts.bytes(value).saturating_mul(JSON_GROWTH))?;
                 let mut text = String::new();
-                self.printed.write_json(&mut text, value);
+                self.json_texts.write_json(&mut text, value);
                 Ok(Value::from(text))
             }
             ("eq", [first, others @ ..]) if !others.is_empty() => {
@@ -114,11 +114,11 @@ impl Functions {
             ("gt", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_gt())),
             ("ge", [a, b]) => Ok(Value::Bool(self.order(a, b)?.is_ge())),
             ("slice", [value, bounds @ ..]) if bounds.len() <= 2 => self.slice(value, bounds),
-            // A format may be given, and Ollama does not heed it.
+            // Ollama ignores the format argument.
             ("currentDate", _) => Ok(Value::from(self.now.strftime("%Y-%m-%d"))),
             ("yesterdayDate", _) => Ok(Value::from(self.now.yesterday().strftime("%Y-%m-%d"))),
             ("toTypeScriptType", [property]) => Ok(Value::from(typescript(property))),
-            _ => Err(failed(format!("{name} cannot take {}", kinds(arguments)))),
+            _ => Err(failed(format!("{name} does not accept {}", type_names(arguments)))),
         }
     }
 
@@ -131,9 +131,10 @@ impl Functions {
         }))
     }
 
-    /// All values as one text: `println` puts blanks between all, `print` between those that are no texts.
+    /// Concatenates all values. `println` adds spaces between all values, `print` only between values that are not
+    /// texts.
     fn print(&self, arguments: &[Value], line: bool) -> Result {
-        self.budget.text(arguments.iter().map(|value| self.printed.bytes(value) + 1).sum())?;
+        self.budget.text(arguments.iter().map(|value| self.json_texts.bytes(value) + 1).sum())?;
         let is_text = |value: &Value| matches!(value, Value::String(_));
         let mut text = String::new();
         let mut before: Option<&Value> = None;
@@ -141,20 +142,20 @@ impl Functions {
             if before.is_some_and(|before| line || !(is_text(before) || is_text(value))) {
                 text.push(' ');
             }
-            self.printed.write(&mut text, value);
+            self.json_texts.write(&mut text, value);
             before = Some(value);
         }
         text.push_str(if line { "\n" } else { "" });
         Ok(Value::from(text))
     }
 
-    /// The engine's `printf`, which is reached by a template that is one call of it.
+    /// Calls the engine's `printf` through a template with a single call.
     fn printf(&self, format: &str, arguments: &[Value]) -> Result {
-        self.budget.text(formatted_bytes(format, arguments, &self.printed))?;
+        self.budget.text(formatted_bytes(format, arguments, &self.json_texts))?;
         let mut source = "{{printf".to_owned();
         let mut values = vec![Value::from(format)];
         for value in arguments {
-            values.push(self.printed.known(value));
+            values.push(self.json_texts.substitute(value));
         }
         for index in 0..values.len() {
             source += &format!(" (index . {index})");
@@ -179,7 +180,7 @@ impl Functions {
                 self.budget.read(a.len().min(b.len()) as u64)?;
                 Ok(a.cmp(b))
             }
-            _ => Err(failed(format!("{} cannot be compared", kinds(&[a.clone(), b.clone()])))),
+            _ => Err(failed(format!("{} cannot be compared", type_names(&[a.clone(), b.clone()])))),
         }
     }
 
@@ -193,28 +194,28 @@ impl Functions {
         let bound = |index: usize| match bounds.get(index) {
             None => Ok(None),
             Some(Value::Int(bound)) => Ok(Some(*bound)),
-            Some(other) => Err(failed(format!("slice cannot take {} for a bound", other.type_name()))),
+            Some(other) => Err(failed(format!("slice does not accept {} as a bound", other.type_name()))),
         };
         value.slice(bound(0)?, bound(1)?)
     }
 }
 
-fn failed(what: String) -> TemplateError {
-    TemplateError::Exec(what)
+fn failed(message: String) -> TemplateError {
+    TemplateError::Exec(message)
 }
 
-/// The types of values, for errors.
-fn kinds(values: &[Value]) -> String {
+/// Names the types of values for errors.
+fn type_names(values: &[Value]) -> String {
     let names: Vec<&str> = values.iter().take(4).map(Value::type_name).collect();
     let more = if values.len() > names.len() { ", ..." } else { "" };
-    if names.is_empty() { "nothing".to_owned() } else { names.join(", ") + more }
+    if names.is_empty() { "no arguments".to_owned() } else { names.join(", ") + more }
 }
 
-/// The most bytes of what `printf` makes: every verb may take the longest argument, since verbs may choose theirs.
-fn formatted_bytes(format: &str, arguments: &[Value], printed: &Printed) -> u64 {
-    let longest = arguments.iter().map(|value| printed.bytes(value)).max().unwrap_or(0);
-    // Arguments that no verb takes are printed at the end.
-    let extra: u64 = arguments.iter().map(|value| 32 + printed.bytes(value)).sum();
+/// Upper bound of the output of `printf`. Every verb can select the longest argument.
+fn formatted_bytes(format: &str, arguments: &[Value], json_texts: &JsonTexts) -> u64 {
+    let longest = arguments.iter().map(|value| json_texts.bytes(value)).max().unwrap_or(0);
+    // Unused arguments are json_texts at the end.
+    let extra: u64 = arguments.iter().map(|value| 32 + json_texts.bytes(value)).sum();
     let verbs = format.split('%').skip(1).fold(0_u64, |sum, after| {
         let at = after.find(|letter: char| letter.is_ascii_alphabetic()).unwrap_or(after.len());
         let (options, verb) = after.split_at_checked(at).unwrap_or((after, ""));
@@ -226,7 +227,7 @@ fn formatted_bytes(format: &str, arguments: &[Value], printed: &Printed) -> u64 
     verbs.saturating_add(format.len() as u64).saturating_add(extra)
 }
 
-/// The type of a tool's property in TypeScript; `any` for what is none.
+/// Converts the type of a tool's property to TypeScript; `any` if it is not a property.
 fn typescript(property: &Value) -> String {
     let list = |name: &str| match property.field(name) {
         Some(Value::List(items)) => &**items,
@@ -234,13 +235,15 @@ fn typescript(property: &Value) -> String {
     };
     let names: Vec<String> = match (list("AnyOf"), list("Type")) {
         ([], []) => return "any".to_owned(),
-        ([], types) => types.iter().map(|name| of_schema(name.as_str().unwrap_or_default()).to_owned()).collect(),
+        ([], types) => {
+            types.iter().map(|name| typescript_of_schema(name.as_str().unwrap_or_default()).to_owned()).collect()
+        }
         (any_of, _) => any_of.iter().map(typescript).collect(),
     };
     names.join(" | ")
 }
 
-fn of_schema(name: &str) -> &'static str {
+fn typescript_of_schema(name: &str) -> &'static str {
     match name {
         "string" => "string",
         "number" | "integer" => "number",

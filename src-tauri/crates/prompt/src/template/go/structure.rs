@@ -1,45 +1,46 @@
-//! The blocks of a template, checked before it is parsed.
+//! Checks the block structure of a template before it is parsed.
 //!
-//! The parser goes one call deeper for each `else if`, without a limit, and takes a block without an end, or an end without a
-//! block, for the end of the template. So what opens and what ends is counted here, by reading no more than the first word of
-//! each action.
+//! The parser recurses for each `else if` without a limit, and treats a missing or surplus `{{end}}` as the end of the
+//! template. So blocks are counted here, by the first words of each action.
 
 use super::super::Error;
 
-/// Blocks in blocks; each `else if` and `else with` is one more, as it is in the parser's tree.
+/// Maximum depth of nested blocks. Each `else if` and `else with` adds one, as in the parser's tree.
 const MAX_DEPTH: usize = 100;
 
-/// A block that is open.
-struct Open<'a> {
+/// An open block.
+struct OpenBlock<'a> {
     word: &'a str,
     line: usize,
-    /// Levels that it takes: one, and one for each `else if`.
+    /// Levels of the block: one, and one for each `else if`.
     levels: usize,
-    /// Whether its last `else` has come.
-    last: bool,
+    /// Whether a plain `else` was read, after which no other may follow.
+    has_else: bool,
 }
 
-/// Checks that all blocks are ended and that they are not nested too deeply.
+/// Checks that all blocks are closed and not nested too deeply.
 ///
 /// # Errors
 /// [`Error::Syntax`] with the line, or [`Error::TooLarge`].
 pub(super) fn check(source: &str) -> Result<(), Error> {
     let invalid = |line: usize, what: &str| Err(Error::Syntax { reason: format!("line {line}: {what}") });
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenBlock<'_>> = Vec::new();
     let (mut line, mut rest) = (1, source);
     while let Some((text, after)) = rest.split_once("{{") {
-        line += lines(text);
+        line += line_count(text);
         let Some((action, after)) = action(after) else {
             return invalid(line, "an action is not ended by }}");
         };
         let mut words = action.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
         let (word, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
         match word {
-            "if" | "range" | "with" | "define" | "block" => open.push(Open { word, line, levels: 1, last: false }),
+            "if" | "range" | "with" | "define" | "block" => {
+                open.push(OpenBlock { word, line, levels: 1, has_else: false })
+            }
             "else" => match open.last_mut() {
-                Some(block) if matches!(block.word, "if" | "range" | "with") && !block.last => match second {
+                Some(block) if matches!(block.word, "if" | "range" | "with") && !block.has_else => match second {
                     "if" | "with" => block.levels += 1,
-                    _ => block.last = true,
+                    _ => block.has_else = true,
                 },
                 _ => return invalid(line, "{{else}} without a block that it belongs to"),
             },
@@ -49,7 +50,7 @@ pub(super) fn check(source: &str) -> Result<(), Error> {
         if open.iter().map(|block| block.levels).sum::<usize>() > MAX_DEPTH {
             return Err(Error::TooLarge { what: "depth" });
         }
-        line += lines(action);
+        line += line_count(action);
         rest = after;
     }
     match open.pop() {
@@ -58,11 +59,12 @@ pub(super) fn check(source: &str) -> Result<(), Error> {
     }
 }
 
-fn lines(text: &str) -> usize {
+fn line_count(text: &str) -> usize {
     text.bytes().filter(|byte| *byte == b'\n').count()
 }
 
-/// What stands in an action, without the signs that trim white space, and what follows its end; nothing without an end.
+/// Returns the content of an action without trim markers, and the text after it. Returns `None` if the action is not
+/// closed.
 fn action(after: &str) -> Option<(&str, &str)> {
     let inner = after.strip_prefix('-').filter(|rest| rest.starts_with(char::is_whitespace)).unwrap_or(after);
     let inner = inner.trim_start();
@@ -94,18 +96,19 @@ fn action(after: &str) -> Option<(&str, &str)> {
 mod tests {
     use super::*;
 
-    fn said(source: &str) -> String {
+    fn result(source: &str) -> String {
         check(source).map_or_else(|error| error.to_string(), |()| "fine".to_owned())
     }
 
     #[test]
-    fn blocks_are_ended() {
-        let fine = |source: &str| assert_eq!(said(source), "fine", "{source}");
+    fn unbalanced_blocks_are_refused() {
+        let fine = |source: &str| assert_eq!(result(source), "fine", "{source}");
         fine("a {{ .B }} {{- if .C -}} d {{- else if .E }}f{{ else }}g{{ end -}} h");
         fine("{{ define \"a }} {{ if\" }}{{ `}}{{end}}` }}{{ end }}{{ '}' }}{{/* {{ end }} */}}");
         fine("{{ range $i, $m := .Messages }}{{ with $m }}{{ else with $i }}{{ end }}{{ else }}{{ break }}{{ end }}");
         fine("{{ \"\\\"}}\" }}{{ endless }}{{ .end }}");
-        let refused = |source: &str, wanted: &str| assert!(said(source).contains(wanted), "{source}: {}", said(source));
+        let refused =
+            |source: &str, wanted: &str| assert!(result(source).contains(wanted), "{source}: {}", result(source));
         refused("a\n{{ end }}", "line 2: {{end}} without");
         refused("{{ else }}", "line 1: {{else}} without");
         refused("{{ if .A }}{{ else }}{{ else }}{{ end }}", "{{else}} without");
@@ -116,12 +119,12 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_bounded() {
+    fn block_depth_is_limited() {
         let nested = |count: usize| "{{ if .A }}".repeat(count) + &"{{ end }}".repeat(count);
-        assert_eq!(said(&nested(MAX_DEPTH)), "fine", "as deep as may be");
-        assert!(said(&nested(MAX_DEPTH + 1)).contains("depth"), "one deeper");
+        assert_eq!(result(&nested(MAX_DEPTH)), "fine", "maximum depth");
+        assert!(result(&nested(MAX_DEPTH + 1)).contains("depth"), "maximum depth plus 1");
         let chained = |count: usize| format!("{{{{ if .A }}}}{}{{{{ end }}}}", "{{ else if .B }}".repeat(count));
-        assert_eq!(said(&chained(MAX_DEPTH - 1)), "fine", "as long as may be");
-        assert!(said(&chained(MAX_DEPTH)).contains("depth"), "one longer");
+        assert_eq!(result(&chained(MAX_DEPTH - 1)), "fine", "maximum chain length");
+        assert!(result(&chained(MAX_DEPTH)).contains("depth"), "maximum chain length plus 1");
     }
 }

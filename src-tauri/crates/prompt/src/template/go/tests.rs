@@ -1,73 +1,85 @@
-//! Go's language as published templates use it, the conversation as they find it, and hostile templates.
+//! The features of Go's language that published templates use, the values of a conversation, and hostile templates.
 
+use jiff::civil::datetime;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::{Language, Template, Think};
+use super::super::{Language, Template, ThinkMode};
 use super::*;
 use crate::message::ToolCall;
 
-const DAY: crate::Moment = crate::Moment { year: 2026, month: 3, day: 1, hour: 9, minute: 0, second: 0 };
-
-fn talk() -> Vec<Message> {
-    let said = [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello!"), ("user", "Bye")];
-    said.map(|(role, text)| Message::new(role, text)).into()
+fn conversation() -> Vec<Message> {
+    let messages = [("system", "Be brief."), ("user", "Hi"), ("assistant", "Hello!"), ("user", "Bye")];
+    messages.map(|(role, text)| Message::new(role, text)).into()
 }
 
 fn render(source: &str, messages: &[Message]) -> Result<String, Error> {
-    Template::go(source)?.render(&Render { messages, now: DAY, ..Render::default() })
+    Template::go(source)?.render(&RenderInput {
+        messages,
+        now: datetime(2026, 3, 1, 9, 0, 0, 0).into(),
+        ..RenderInput::default()
+    })
 }
 
 fn check(source: &str, wanted: &str) {
-    assert_eq!(render(source, &talk()), Ok(wanted.to_owned()), "{source:?}");
+    assert_eq!(render(source, &conversation()), Ok(wanted.to_owned()), "{source:?}");
 }
 
-/// A template that does not go through messages by itself, for one question.
-fn plainly(source: &str, wanted: &str) {
+/// Checks a template without a loop over messages, for one user message.
+fn check_exchange(source: &str, wanted: &str) {
     let source = format!("{source}{{{{ define \"it\" }}}}{{{{ .Response }}}}{{{{ end }}}}");
     assert_eq!(render(&source, &[Message::new("user", "Hi")]), Ok(wanted.to_owned()), "{source:?}");
 }
 
 #[test]
-fn the_language() {
-    plainly("a {{- /* nothing */ -}} b {{ `<&\">` }} {{ 'a' }}", "ab <&\"> 97");
-    plainly("{{ $x := 1 }}{{ if true }}{{ $x = 2 }}{{ $x := 3 }}{{ end }}{{ $x }}", "2");
-    plainly("{{ range $e := slice \"abc\" 1 3 | len }}{{ $e }}{{ end }}", "01");
-    plainly("{{ range 3 }}{{ if eq . 1 }}{{ continue }}{{ end }}<{{ . }}>{{ end }}", "<0><2>");
-    plainly("{{ range 9 }}{{ if eq . 2 }}{{ break }}{{ end }}{{ . }}{{ else }}none{{ end }}", "01");
-    plainly("{{ with .Prompt }}{{ . }}{{ $.Prompt | len }}{{ else }}-{{ end }}", "Hi2");
-    plainly("{{ with .System }}{{ . }}{{ else with .Prompt }}<{{ . }}>{{ end }}", "<Hi>");
-    plainly("{{ block \"b\" .Prompt }}[{{ . }}]{{ end }}{{ template \"b\" 1 }}", "[Hi][1]");
-    plainly("{{ and 1 0 2 }}{{ or 0 \"\" 3 }}{{ not 0 }} {{ eq 1 2 1 }} {{ ne \"a\" \"b\" }}", "03true true true");
-    plainly(
+fn language_features_render() {
+    check_exchange("a {{- /* nothing */ -}} b {{ `<&\">` }} {{ 'a' }}", "ab <&\"> 97");
+    check_exchange("{{ $x := 1 }}{{ if true }}{{ $x = 2 }}{{ $x := 3 }}{{ end }}{{ $x }}", "2");
+    check_exchange("{{ range $e := slice \"abc\" 1 3 | len }}{{ $e }}{{ end }}", "01");
+    check_exchange("{{ range 3 }}{{ if eq . 1 }}{{ continue }}{{ end }}<{{ . }}>{{ end }}", "<0><2>");
+    check_exchange("{{ range 9 }}{{ if eq . 2 }}{{ break }}{{ end }}{{ . }}{{ else }}none{{ end }}", "01");
+    check_exchange("{{ with .Prompt }}{{ . }}{{ $.Prompt | len }}{{ else }}-{{ end }}", "Hi2");
+    check_exchange("{{ with .System }}{{ . }}{{ else with .Prompt }}<{{ . }}>{{ end }}", "<Hi>");
+    check_exchange("{{ block \"b\" .Prompt }}[{{ . }}]{{ end }}{{ template \"b\" 1 }}", "[Hi][1]");
+    check_exchange(
+        "{{ and 1 0 2 }}{{ or 0 \"\" 3 }}{{ not 0 }} {{ eq 1 2 1 }} {{ ne \"a\" \"b\" }}",
+        "03true true true",
+    );
+    check_exchange(
         "{{ lt 1 2 }} {{ le 2 2 }} {{ gt \"b\" \"a\" }} {{ ge 1.5 2.5 }} {{ eq nil nil }}",
         "true true true false true",
     );
-    plainly(
+    check_exchange(
         "{{ index .Prompt 0 }} {{ len .Prompt }} {{ slice .Prompt 1 }} {{ \"x\" | printf \"%s-%s\" \"a\" }}",
         "72 2 i a-x",
     );
-    plainly("{{ print 1 2 \"a\" \"b\" 3 }} {{ println 1 \"a\" }}", "1 2ab3 1 a\n");
-    plainly("{{ printf \"%d %s %v %q %05.2f %x %%\" 1 \"a\" true \"b\" 1.5 \"hi\" }}", "1 a true \"b\" 01.50 6869 %");
-    plainly("{{ html \"<a>\" }} {{ js \"'<\" }} {{ urlquery \"a b&\" }}", "&lt;a&gt; \\'\\u003C a+b%26");
-    plainly(
+    check_exchange("{{ print 1 2 \"a\" \"b\" 3 }} {{ println 1 \"a\" }}", "1 2ab3 1 a\n");
+    check_exchange(
+        "{{ printf \"%d %s %v %q %05.2f %x %%\" 1 \"a\" true \"b\" 1.5 \"hi\" }}",
+        "1 a true \"b\" 01.50 6869 %",
+    );
+    check_exchange("{{ html \"<a>\" }} {{ js \"'<\" }} {{ urlquery \"a b&\" }}", "&lt;a&gt; \\'\\u003C a+b%26");
+    check_exchange(
         "{{ .Nothing }} {{ .Suffix }} {{ .Nothing.More }} {{ json .Nothing }} {{ print nil }}",
         "<no value> <no value> <no value> null <nil>",
     );
-    plainly("{{ currentDate }} {{ currentDate \"02 Jan\" }} {{ yesterdayDate }}", "2026-03-01 2026-03-01 2026-02-28");
-    plainly(
+    check_exchange(
+        "{{ currentDate }} {{ currentDate \"02 Jan\" }} {{ yesterdayDate }}",
+        "2026-03-01 2026-03-01 2026-02-28",
+    );
+    check_exchange(
         "{{ json \"<&>\\n\u{2028}é\\\"\" }} {{ json 1.5 }} {{ json true }}",
         r#""\u003c\u0026\u003e\n\u2028é\"" 1.5 true"#,
     );
-    plainly("{{ 1e6 }} {{ 123456.0 }} {{ 0.00001 }} {{ 1.5 }}", "1e+06 123456 1e-05 1.5");
-    plainly("{{ toTypeScriptType 1 }}", "any");
+    check_exchange("{{ 1e6 }} {{ 123456.0 }} {{ 0.00001 }} {{ 1.5 }}", "1e+06 123456 1e-05 1.5");
+    check_exchange("{{ toTypeScriptType 1 }}", "any");
 }
 
 #[test]
-fn messages_are_gathered() {
+fn consecutive_messages_of_one_role_are_merged() {
     let source = "{{ .System }}|{{ range .Messages }}{{ .Role }}={{ .Content }};{{ end }}";
     check(source, "Be brief.|system=Be brief.;user=Hi;assistant=Hello!;user=Bye;");
-    let said = [
+    let turns = [
         ("user", "a"),
         ("user", "b"),
         ("tool", "1"),
@@ -77,16 +89,16 @@ fn messages_are_gathered() {
         ("system", "y"),
         ("system", "z"),
     ];
-    let messages = said.map(|(role, text)| Message::new(role, text));
+    let messages = turns.map(|(role, text)| Message::new(role, text));
     let wanted = "x\n\ny\n\nz|user=a\n\nb;tool=1;tool=2;system=x;user=c;system=y\n\nz;";
-    assert_eq!(render(source, &messages), Ok(wanted.to_owned()), "neighbours of one role, but for tools");
+    assert_eq!(render(source, &messages), Ok(wanted.to_owned()), "all roles except tools are merged");
 }
 
 #[test]
-fn exchanges_fill_three_slots() {
+fn template_runs_once_per_exchange() {
     let source = "{{ if .System }}<s>{{ .System }}{{ end }}<u>{{ .Prompt }}<a>{{ .Response }}<e>";
     check(source, "<s>Be brief.<u>Hi<a>Hello!<e><u>Bye<a>");
-    let said = |roles: &str| -> Vec<Message> {
+    let messages = |roles: &str| -> Vec<Message> {
         roles
             .chars()
             .map(|role| match role {
@@ -97,7 +109,8 @@ fn exchanges_fill_three_slots() {
             })
             .collect()
     };
-    let check = |roles: &str, wanted: &str| assert_eq!(render(source, &said(roles)), Ok(wanted.to_owned()), "{roles}");
+    let check =
+        |roles: &str, wanted: &str| assert_eq!(render(source, &messages(roles)), Ok(wanted.to_owned()), "{roles}");
     check("u", "<u>U<a>");
     check("ua", "<u>U<a>A");
     check("a", "<u><a>A");
@@ -109,7 +122,7 @@ fn exchanges_fill_three_slots() {
 }
 
 #[test]
-fn the_last_exchange_ends_at_the_response() {
+fn last_exchange_ends_at_response() {
     let check = |source: &str, wanted: &str| {
         let messages = [Message::new("user", "Hi"), Message::new("assistant", "So")];
         assert_eq!(render(source, &messages), Ok(wanted.to_owned()), "{source:?}");
@@ -123,22 +136,23 @@ fn the_last_exchange_ends_at_the_response() {
 }
 
 #[test]
-fn reasoning() {
+fn thinking_values_and_tags() {
     let source = "{{ range .Messages }}{{ .Role }}:{{ if .Thinking }}\n<t>\n{{ .Thinking }}\n</t>\n{{ end }}{{ .Content }};{{ end }}\
                   {{ if and .IsThinkSet .Think }}<t>{{ .ThinkLevel }}{{ end }}";
     let template = Template::go(source).expect("valid");
-    assert_eq!(template.thinking_tags(), Some(("<t>", "</t>")), "the texts around it");
-    assert!(template.capabilities().thinking, "so it can think");
-    assert_eq!(template.language(), Language::Go, "its language");
+    assert_eq!(template.thinking_tags(), Some(("<t>", "</t>")), "the texts around `.Thinking`");
+    assert!(template.capabilities().thinking, "tags imply thinking");
+    assert_eq!(template.language(), Language::Go, "the language");
     let messages = [Message { thinking: Some("hm".to_owned()), ..Message::new("assistant", "So.") }];
-    let check = |thinking: Option<Think>, wanted: &str| {
-        let said = template.render(&Render { messages: &messages, thinking: thinking.clone(), ..Render::default() });
-        assert_eq!(said, Ok(format!("assistant:\n<t>\nhm\n</t>\nSo.;{wanted}")), "{thinking:?}");
+    let check = |thinking: Option<ThinkMode>, wanted: &str| {
+        let text =
+            template.render(&RenderInput { messages: &messages, thinking: thinking.clone(), ..RenderInput::default() });
+        assert_eq!(text, Ok(format!("assistant:\n<t>\nhm\n</t>\nSo.;{wanted}")), "{thinking:?}");
     };
     check(None, "");
-    check(Some(Think::Off), "");
-    check(Some(Think::On), "<t>medium");
-    check(Some(Think::Level("low".to_owned())), "<t>low");
+    check(Some(ThinkMode::Off), "");
+    check(Some(ThinkMode::On), "<t>medium");
+    check(Some(ThinkMode::Level("low".to_owned())), "<t>low");
     let tags = |source: &str| {
         let template = Template::go(source).expect("valid");
         template.thinking_tags().map(|(open, close)| format!("{open}{close}"))
@@ -151,24 +165,31 @@ fn reasoning() {
 }
 
 #[test]
-fn capabilities_show_in_the_names() {
+fn capabilities_are_detected_by_field_names() {
     let of = |source: &str| Template::go(source).expect("valid").capabilities();
     assert_eq!(of("{{ .Prompt }}"), Capabilities::default(), "only text");
-    assert!(of("{{ if $.Tools }}{{ end }}").tools && of("{{ len (slice .Tools 1) }}").tools, "wherever they stand");
+    assert!(
+        of("{{ if $.Tools }}{{ end }}").tools && of("{{ len (slice .Tools 1) }}").tools,
+        "in conditions and arguments"
+    );
     assert!(of("{{ define \"x\" }}{{ .Suffix }}{{ end }}").insert, "in definitions too");
     let calls = "{{ .Tools }}{{ range .Messages }}{{ .ToolCalls }}{{ if eq .Role \"tool\" }}{{ end }}{{ end }}";
-    assert!(of(calls).tool_results && !of("{{ .Tools }}tool_response").tool_results, "calls and answers");
+    assert!(of(calls).tool_results && !of("{{ .Tools }}tool_response").tool_results, "tool calls and results");
 }
 
 #[test]
-fn filling_in() {
+fn insert_renders_prompt_and_suffix() {
     let template = Template::go("{{ if .Suffix }}<p>{{ .Prompt }}<s>{{ .Suffix }}<m>{{ else }}{{ .Prompt }}{{ end }}")
         .expect("valid");
-    let input = Render::default();
+    let input = RenderInput::default();
     assert_eq!(template.insert("a(", ")", &input), Ok("<p>a(<s>)<m>".to_owned()), "prompt and suffix");
     let other = Template::go("{{ .Prompt }}").expect("valid");
-    assert_eq!(other.insert("a", "b", &input), Err(Error::NoInsert), "it has no place for a suffix");
-    assert_eq!(Template::default_chatml().insert("a", "b", &input), Err(Error::NoInsert), "nor has Jinja");
+    assert_eq!(other.insert("a", "b", &input), Err(Error::InsertUnsupported), "no `.Suffix` in the template");
+    assert_eq!(
+        Template::default_chatml().insert("a", "b", &input),
+        Err(Error::InsertUnsupported),
+        "Jinja cannot insert"
+    );
 }
 
 #[test]
@@ -185,8 +206,8 @@ fn tools_and_calls_print_as_json() {
     let messages = [Message { tool_calls: calls, ..Message::new("assistant", "") }];
     let check = |source: &str, wanted: &str| {
         let template = Template::go(&format!("{source}{{{{ if .Messages }}}}{{{{ end }}}}")).expect("valid");
-        let said = template.render(&Render { messages: &messages, tools: Some(&tools), ..Render::default() });
-        assert_eq!(said, Ok(wanted.to_owned()), "{source}");
+        let text = template.render(&RenderInput { messages: &messages, tools: Some(&tools), ..RenderInput::default() });
+        assert_eq!(text, Ok(wanted.to_owned()), "{source}");
     };
     let properties = r#"{"a":{"type":"integer","enum":[1,2]},"b":{"type":["string","null"],"description":"B"},"c":{"anyOf":[{"type":"array"},{"type":"object"}]}}"#;
     let tool = format!(
@@ -213,7 +234,7 @@ fn tools_and_calls_print_as_json() {
 #[test]
 fn errors_have_a_line() {
     let check = |source: &str, wanted: &str| {
-        let error = render(source, &talk()).expect_err(source).to_string();
+        let error = render(source, &conversation()).expect_err(source).to_string();
         assert!(error.contains(wanted), "{source:?}: {error}");
     };
     check("a\n{{ if }}{{ end }}", "not valid: line 2");
@@ -230,9 +251,9 @@ fn errors_have_a_line() {
 }
 
 #[test]
-fn hostile_templates_end() {
+fn hostile_templates_hit_limits() {
     let limit = |source: &str, what: &'static str| {
-        let got = render(source, &talk());
+        let got = render(source, &conversation());
         let shown: String = source.chars().take(120).collect();
         assert_eq!(got.map(|text| text.len()), Err(Error::TooLarge { what }), "{shown}");
     };
@@ -257,14 +278,14 @@ fn hostile_templates_end() {
     limit(&format!("{{{{ if 1 }}}}{}{{{{ end }}}}", "{{ else if 1 }}".repeat(8_000)), "depth");
     limit(&" ".repeat(MAX_SOURCE_BYTES + 1), "source");
     let nested = format!("{{{{ {}1{} }}}}", "(".repeat(60_000), ")".repeat(60_000));
-    assert!(render(&nested, &talk()).is_err(), "a deep expression is an error");
+    assert!(render(&nested, &conversation()).is_err(), "a deep expression is an error");
     let deep = format!("{}x{}", "{{ if 1 }}{{ with 1 }}{{ range 1 }}".repeat(33), "{{ end }}".repeat(99));
     check(&format!("{deep}{{{{ define \"r\" }}}}{{{{ .Response }}}}{{{{ end }}}}"), &"x".repeat(2));
 }
 
-/// Texts that double with every turn, or would be gigabytes at once.
+/// Texts that double in every turn, or would be gigabytes at once.
 #[test]
-fn memory_is_bounded() {
+fn hostile_templates_cannot_exhaust_memory() {
     let growing = |step: &str| format!("{{{{ $x := \"<ab>\" }}}}{{{{ range 99 }}}}{step}{{{{ end }}}}{{{{ len $x }}}}");
     let big = "{{ $x := printf \"%060000d\" 1 }}{{ range 8 }}{{ $x = print $x $x }}{{ end }}";
     for source in [
@@ -283,7 +304,7 @@ fn memory_is_bounded() {
         format!("{big}{{{{ range 100000 }}}}{{{{ $z := slice $x 1 }}}}{{{{ end }}}}"),
         format!("{big}{{{{ $x }}}}{{{{ $x }}}}"),
     ] {
-        let got = render(&source, &talk());
+        let got = render(&source, &conversation());
         let shown: String = source.chars().take(120).collect();
         assert!(matches!(got, Err(Error::TooLarge { .. })), "{shown}: {:?}", got.map(|text| text.len()));
     }
@@ -291,12 +312,12 @@ fn memory_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_template_is_taken_or_refused(source in "(\\{\\{|\\}\\}|\\{\\{-|-\\}\\}|if|range|with|end|else|define|template|block|break|printf|slice|index|\"%s\"|\"a\"|\\$x|:=|=|,|\\.Messages|\\.Response|[|.()'`$/* a-z0-9é\\n-]){0,25}") {
-        let _ = render(&source, &talk());
+    fn random_template_never_panics(source in "(\\{\\{|\\}\\}|\\{\\{-|-\\}\\}|if|range|with|end|else|define|template|block|break|printf|slice|index|\"%s\"|\"a\"|\\$x|:=|=|,|\\.Messages|\\.Response|[|.()'`$/* a-z0-9é\\n-]){0,25}") {
+        let _ = render(&source, &conversation());
     }
 
     #[test]
-    fn any_message_renders(role in any::<String>(), content in any::<String>()) {
+    fn random_message_renders(role in any::<String>(), content in any::<String>()) {
         let messages = [Message::new(role.clone(), content.clone())];
         let text = render("{{ range .Messages }}<{{ .Role }}>{{ .Content }}{{ end }}", &messages);
         prop_assert_eq!(text, Ok(format!("<{role}>{content}")));

@@ -1,8 +1,7 @@
-//! How Go prints values and writes JSON.
+//! Go's printing and JSON encoding of values.
 //!
-//! Go prints by a value's type, and some types of Ollama's print as JSON: the list of tools, a tool, its parameters, the
-//! arguments of a call. The engine's values have no types, so those that print as JSON are known by the address of what they
-//! share ([`Printed`]).
+//! Some Go types of Ollama print as JSON: the list of tools, a tool, its parameters, the arguments of a call. The
+//! engine's values have no such types, so [`JsonTexts`] identifies these values by the address of their shared content.
 //!
 //! Spec: <https://pkg.go.dev/fmt>, <https://pkg.go.dev/encoding/json#Marshal>.
 
@@ -13,13 +12,13 @@ use std::sync::Arc;
 use gotmpl::Value;
 use serde_json::Value as Json;
 
-/// The JSON of the values that print as such, by the address of what they share. The values outlive it, so that no other
-/// value can have the address.
+/// JSON texts of values that print as JSON, by the address of their shared content. The values must outlive this map,
+/// so that no other value gets the same address.
 #[derive(Debug, Default)]
-pub(super) struct Printed(HashMap<usize, Arc<str>>);
+pub(super) struct JsonTexts(HashMap<usize, Arc<str>>);
 
-impl Printed {
-    /// Has a list or a map print as JSON.
+impl JsonTexts {
+    /// Makes a list or a map print as JSON.
     pub(super) fn insert(&mut self, value: &Value, json: &Json) {
         if let Some(address) = address(value) {
             let mut text = String::new();
@@ -32,12 +31,12 @@ impl Printed {
         self.0.get(&address(value)?)
     }
 
-    /// A value that functions print by themselves, as the text that Go prints for it.
-    pub(super) fn known(&self, value: &Value) -> Value {
+    /// Returns the JSON text of a value that prints as JSON, else the value.
+    pub(super) fn substitute(&self, value: &Value) -> Value {
         self.get(value).map_or_else(|| value.clone(), |text| Value::String(Arc::clone(text)))
     }
 
-    /// What `print` makes of a value.
+    /// Appends a value as `print` formats it.
     pub(super) fn write(&self, out: &mut String, value: &Value) {
         if let Some(text) = self.get(value) {
             out.push_str(text);
@@ -69,7 +68,7 @@ impl Printed {
         }
     }
 
-    /// What `json` makes of a value.
+    /// Appends a value as `json` encodes it.
     pub(super) fn write_json(&self, out: &mut String, value: &Value) {
         if let Some(text) = self.get(value) {
             out.push_str(text);
@@ -88,7 +87,7 @@ impl Printed {
         }
     }
 
-    /// The most bytes of a value's text, as `print` writes it. JSON is at most [`JSON_GROWTH`] times as long.
+    /// Upper bound of a value's printed size in bytes. JSON is at most [`JSON_GROWTH`] times as long.
     pub(super) fn bytes(&self, value: &Value) -> u64 {
         if let Some(text) = self.get(value) {
             return text.len() as u64;
@@ -99,13 +98,13 @@ impl Printed {
             Value::Map(entries) => {
                 entries.iter().fold(8, |sum, (key, item)| sum + 4 + key.len() as u64 + self.bytes(item))
             }
-            // Of a float, whose zeros JSON writes out.
+            // Large enough for a float in JSON, without an exponent.
             _ => 32,
         }
     }
 }
 
-/// One byte as `\u0000`.
+/// Maximum growth by JSON escaping: one byte as `\u0000`.
 pub(super) const JSON_GROWTH: u64 = 6;
 
 fn address(value: &Value) -> Option<usize> {
@@ -116,7 +115,7 @@ fn address(value: &Value) -> Option<usize> {
     }
 }
 
-/// JSON as Go's encoder writes it: without blanks, and with the letters that HTML would take for its own as escapes.
+/// Appends JSON as Go's encoder writes it: without spaces, and with HTML's special characters escaped.
 pub(super) fn write_json(out: &mut String, value: &Json) {
     match value {
         Json::Null => out.push_str("null"),
@@ -172,7 +171,7 @@ fn write_string(out: &mut String, text: &str) {
     out.push('"');
 }
 
-/// A float as `%v` prints it: the fewest digits that mean it, with an exponent from `1e+06` on and below `0.0001`.
+/// Formats a float as `%v`: shortest digits, with an exponent from `1e+06` on and below `0.0001`.
 fn float(number: f64) -> String {
     match number {
         _ if number.is_nan() => return "NaN".to_owned(),
@@ -189,7 +188,7 @@ fn float(number: f64) -> String {
     format!("{number}")
 }
 
-/// A float as JSON has it: without an exponent between `1e-6` and `1e21`.
+/// Formats a float for JSON: without an exponent between `1e-6` and `1e21`.
 fn json_float(number: f64) -> String {
     let size = number.abs();
     if size != 0.0 && !(1e-6..1e21).contains(&size) {

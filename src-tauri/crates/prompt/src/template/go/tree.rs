@@ -1,5 +1,5 @@
-//! Walks over a template's tree: what it mentions, how it writes reasoning, where its answer begins, and what is put into it so
-//! that a rendering can be watched.
+//! Analysis and rewriting of a template's syntax tree: its field names, its thinking tags, the position of the answer,
+//! and the actions that charge the budget.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use gotmpl::parse::{ActionNode, BranchNode, CommandNode, Expr, ListNode, Node, N
 use super::super::Error;
 use super::functions::{self, PRINT, STEP};
 
-/// The variable that takes what a step gives. No template can mean it.
-const NOWHERE: &str = "$ nowhere";
+/// Variable that discards the result of a step. No template can name it.
+const DISCARD: &str = "$ nowhere";
 
-/// What is in a list of nodes.
+/// Returns the branches of an `if`, `range` or `with`.
 fn branches(node: &Node) -> Option<&BranchNode> {
     match node {
         Node::If(branch) | Node::Range(branch) | Node::With(branch) => Some(branch),
@@ -19,7 +19,7 @@ fn branches(node: &Node) -> Option<&BranchNode> {
     }
 }
 
-/// The expressions of a node itself, without those of the nodes in it.
+/// Returns the pipe of the node itself, without those of nested nodes.
 fn pipe(node: &Node) -> Option<&PipeNode> {
     match node {
         Node::Action(action) => Some(&action.pipe),
@@ -28,41 +28,41 @@ fn pipe(node: &Node) -> Option<&PipeNode> {
     }
 }
 
-/// Shows every node of a list, and of the lists in it.
-fn each<'a>(list: &'a ListNode, see: &mut dyn FnMut(&'a Node)) {
+/// Calls `visit` for every node of a list and of nested lists.
+fn visit_nodes<'a>(list: &'a ListNode, visit: &mut dyn FnMut(&'a Node)) {
     for node in &list.nodes {
-        see(node);
+        visit(node);
         if let Node::List(inner) = node {
-            each(inner, see);
+            visit_nodes(inner, visit);
         }
         if let Some(branch) = branches(node) {
-            each(&branch.body, see);
+            visit_nodes(&branch.body, visit);
             if let Some(other) = &branch.else_body {
-                each(other, see);
+                visit_nodes(other, visit);
             }
         }
     }
 }
 
-/// Shows every expression of a pipe, and of the pipes in it.
-fn each_expression<'a>(pipe: &'a PipeNode, see: &mut dyn FnMut(&'a Expr)) {
-    let mut waiting: Vec<&Expr> = pipe.commands.iter().flat_map(|command| &command.args).collect();
-    while let Some(expression) = waiting.pop() {
-        see(expression);
+/// Calls `visit` for every expression of a pipe and of nested pipes.
+fn visit_expressions<'a>(pipe: &'a PipeNode, visit: &mut dyn FnMut(&'a Expr)) {
+    let mut pending: Vec<&Expr> = pipe.commands.iter().flat_map(|command| &command.args).collect();
+    while let Some(expression) = pending.pop() {
+        visit(expression);
         match expression {
-            Expr::Pipe(_, inner) => waiting.extend(inner.commands.iter().flat_map(|command| &command.args)),
-            Expr::Chain(_, inner, _) => waiting.push(inner),
+            Expr::Pipe(_, inner) => pending.extend(inner.commands.iter().flat_map(|command| &command.args)),
+            Expr::Chain(_, inner, _) => pending.push(inner),
             _ => {}
         }
     }
 }
 
-/// The names of all fields that a tree mentions, in lower case.
-pub(super) fn mentioned(list: &ListNode) -> BTreeSet<String> {
+/// Returns the names of all fields in a tree, in lower case.
+pub(super) fn field_names(list: &ListNode) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    each(list, &mut |node| {
+    visit_nodes(list, &mut |node| {
         let Some(pipe) = pipe(node) else { return };
-        each_expression(pipe, &mut |expression| {
+        visit_expressions(pipe, &mut |expression| {
             if let Expr::Field(_, fields) | Expr::Variable(_, _, fields) = expression {
                 names.extend(fields.iter().map(|name| name.to_lowercase()));
             }
@@ -71,17 +71,17 @@ pub(super) fn mentioned(list: &ListNode) -> BTreeSet<String> {
     names
 }
 
-/// Checks that there is every function that a tree calls, since it may be called much later.
+/// Checks that all called functions exist, because a call may run late.
 ///
 /// # Errors
 /// [`Error::Syntax`] with the line.
 pub(super) fn check(list: &ListNode) -> Result<(), Error> {
     let mut unknown = None;
-    each(list, &mut |node| {
+    visit_nodes(list, &mut |node| {
         let Some(pipe) = pipe(node) else { return };
-        each_expression(pipe, &mut |expression| {
+        visit_expressions(pipe, &mut |expression| {
             if let Expr::Identifier(pos, name) = expression
-                && !functions::is_known(name)
+                && !functions::exists(name)
             {
                 unknown.get_or_insert((pos.line, name.clone()));
             }
@@ -95,17 +95,17 @@ pub(super) fn check(list: &ListNode) -> Result<(), Error> {
     }
 }
 
-/// Whether a pipe has a field that begins with this name.
+/// Returns whether a pipe reads a field whose first name is `name`.
 fn has_field(pipe: &PipeNode, name: &str) -> bool {
     let mut found = false;
-    each_expression(pipe, &mut |expression| {
+    visit_expressions(pipe, &mut |expression| {
         found |= matches!(expression, Expr::Field(_, fields) if fields.first().is_some_and(|first| first == name));
     });
     found
 }
 
-/// What stands before and after reasoning: where a loop over messages writes `.Thinking`, the texts that begin and end the
-/// innermost list around it.
+/// Returns the tags around reasoning: the first and last text of the innermost list that prints `.Thinking` in a loop
+/// over messages.
 pub(super) fn thinking_tags(list: &ListNode) -> (String, String) {
     let mut tags = (String::new(), String::new());
     find_tags(list, false, &mut tags);
@@ -127,7 +127,7 @@ fn find_tags(list: &ListNode, in_messages: bool, tags: &mut (String, String)) {
             }
         }
         let Some(branch) = branches(node) else { continue };
-        // The innermost loop counts.
+        // Only the innermost loop counts.
         let inside = match node {
             Node::Range(branch) => has_field(&branch.pipe, "Messages"),
             _ => in_messages,
@@ -139,8 +139,8 @@ fn find_tags(list: &ListNode, in_messages: bool, tags: &mut (String, String)) {
     }
 }
 
-/// The tree up to and with the first `.Response`.
-pub(super) fn cut(list: &ListNode) -> ListNode {
+/// Copies the tree up to and including the first `.Response`.
+pub(super) fn until_response(list: &ListNode) -> ListNode {
     cut_list(list, &mut false)
 }
 
@@ -170,7 +170,7 @@ fn cut_list(list: &ListNode, done: &mut bool) -> ListNode {
     ListNode { pos: list.pos, nodes }
 }
 
-/// A pipe up to its first `.Response`; nothing if a command has lost all that it had.
+/// Copies a pipe up to its first `.Response`. Returns `None` if a command is empty.
 fn cut_pipe(pipe: &PipeNode, done: &mut bool) -> Option<PipeNode> {
     let mut commands = Vec::new();
     for command in &pipe.commands {
@@ -196,7 +196,7 @@ fn cut_pipe(pipe: &PipeNode, done: &mut bool) -> Option<PipeNode> {
     Some(PipeNode { commands, ..pipe.clone() })
 }
 
-/// The tree with `{{ .Response }}` at its end.
+/// Appends `{{ .Response }}` to the tree.
 pub(super) fn with_response(mut list: ListNode) -> ListNode {
     let pos = list.pos;
     let field = Expr::Field(pos, vec![SmolStr::new("Response")]);
@@ -208,8 +208,8 @@ fn call(pos: Pos, args: Vec<Expr>) -> PipeNode {
     PipeNode { pos, decl: Vec::new(), commands: vec![CommandNode { pos, args }], is_assign: false }
 }
 
-/// The tree with a step before every node that is more than text, and with our own printing.
-pub(super) fn watched(list: ListNode) -> ListNode {
+/// Inserts a step action before every node except text, and appends the print function to every printing action.
+pub(super) fn instrument(list: ListNode) -> ListNode {
     let mut nodes = Vec::with_capacity(2 * list.nodes.len());
     for node in list.nodes {
         if !matches!(node, Node::Text(_)) {
@@ -224,21 +224,21 @@ pub(super) fn watched(list: ListNode) -> ListNode {
                 }
                 Node::Action(action)
             }
-            Node::List(inner) => Node::List(watched(inner)),
-            Node::If(branch) => Node::If(watched_branch(branch)),
-            Node::Range(branch) => Node::Range(watched_branch(branch)),
-            Node::With(branch) => Node::With(watched_branch(branch)),
+            Node::List(inner) => Node::List(instrument(inner)),
+            Node::If(branch) => Node::If(instrument_branch(branch)),
+            Node::Range(branch) => Node::Range(instrument_branch(branch)),
+            Node::With(branch) => Node::With(instrument_branch(branch)),
             other => other,
         });
     }
     ListNode { pos: list.pos, nodes }
 }
 
-fn watched_branch(branch: BranchNode) -> BranchNode {
-    BranchNode { body: watched(branch.body), else_body: branch.else_body.map(watched), ..branch }
+fn instrument_branch(branch: BranchNode) -> BranchNode {
+    BranchNode { body: instrument(branch.body), else_body: branch.else_body.map(instrument), ..branch }
 }
 
-/// An action that charges a node's own expressions, and notes its line.
+/// Creates the action that charges a node's own expressions and records its line.
 fn step(node: &Node, list: Pos) -> Node {
     let mut cost: i64 = 1;
     let pos = match node {
@@ -247,7 +247,7 @@ fn step(node: &Node, list: Pos) -> Node {
         node => pipe(node).map_or(list, |pipe| pipe.pos),
     };
     if let Some(pipe) = pipe(node) {
-        each_expression(pipe, &mut |expression| {
+        visit_expressions(pipe, &mut |expression| {
             cost += match expression {
                 Expr::Field(_, fields) | Expr::Variable(_, _, fields) | Expr::Chain(_, _, fields) => {
                     1 + i64::try_from(fields.len()).unwrap_or(i64::MAX / 2)
@@ -259,6 +259,6 @@ fn step(node: &Node, list: Pos) -> Node {
     let line = i64::try_from(pos.line).unwrap_or(0);
     let number = |number: i64| Expr::Number(pos, Number::Int(number));
     let mut pipe = call(pos, vec![Expr::Identifier(pos, SmolStr::new_static(STEP)), number(line), number(cost)]);
-    pipe.decl = vec![SmolStr::new_static(NOWHERE)];
+    pipe.decl = vec![SmolStr::new_static(DISCARD)];
     Node::Action(ActionNode { pos, pipe })
 }

@@ -1,6 +1,6 @@
-//! What a template finds: the conversation as values with the names that Ollama gives them.
+//! The conversation as template values, with Ollama's names.
 //!
-//! Go's structures become maps, which also have no field but theirs; what Ollama prints as JSON is noted in [`Printed`].
+//! Go's structures become maps. Values that Ollama prints as JSON are recorded in [`JsonTexts`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,43 +8,43 @@ use std::sync::Arc;
 use gotmpl::Value;
 use serde_json::{Map, Value as Json, json};
 
-use super::super::{Render, Think};
-use super::text::Printed;
+use super::super::{RenderInput, ThinkMode};
+use super::text::JsonTexts;
 use crate::message::{Message, ToolCall};
 
-/// A map of named values.
+/// Creates a map.
 pub(super) fn map<'a>(entries: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
     let entries: BTreeMap<Arc<str>, Value> =
         entries.into_iter().map(|(name, value)| (Arc::from(name), value)).collect();
     Value::from(entries)
 }
 
-/// What every rendering has: whether the model shall reason, and how much.
-pub(super) fn thinking(input: &Render<'_>) -> [(&'static str, Value); 3] {
+/// Returns the values for thinking, which every rendering has.
+pub(super) fn thinking(input: &RenderInput<'_>) -> [(&'static str, Value); 3] {
     let think = input.thinking.as_ref();
     let level = match think {
-        Some(Think::Level(level)) => level,
-        // Where a level is needed, this is what "yes" means.
-        Some(Think::On) => "medium",
-        Some(Think::Off) | None => "",
+        Some(ThinkMode::Level(level)) => level,
+        // Templates that need a level get this one.
+        Some(ThinkMode::On) => "medium",
+        Some(ThinkMode::Off) | None => "",
     };
     [
-        ("Think", Value::Bool(think.is_some_and(|think| *think != Think::Off))),
+        ("Think", Value::Bool(think.is_some_and(|think| *think != ThinkMode::Off))),
         ("ThinkLevel", Value::from(level)),
         ("IsThinkSet", Value::Bool(think.is_some())),
     ]
 }
 
-/// A message.
-pub(super) fn message(message: &Message, printed: &mut Printed) -> Value {
+/// Converts a message.
+pub(super) fn message(message: &Message, json_texts: &mut JsonTexts) -> Value {
     let some = |text: &Option<String>| Value::from(text.as_deref().unwrap_or_default());
     let calls = message.tool_calls.iter().enumerate();
-    let calls: Vec<Value> = calls.map(|(index, call)| tool_call(index, call, printed)).collect();
+    let calls: Vec<Value> = calls.map(|(index, call)| tool_call(index, call, json_texts)).collect();
     map([
         ("Role", Value::from(message.role.as_str())),
         ("Content", Value::from(message.content.as_str())),
         ("Thinking", some(&message.thinking)),
-        // What a template can do with pictures is to count them.
+        // Templates can only count images.
         ("Images", Value::from(vec![Value::from(""); message.images.len()])),
         ("ToolCalls", Value::from(calls)),
         ("ToolName", some(&message.tool_name)),
@@ -52,11 +52,11 @@ pub(super) fn message(message: &Message, printed: &mut Printed) -> Value {
     ])
 }
 
-fn tool_call(index: usize, call: &ToolCall, printed: &mut Printed) -> Value {
-    // Arguments are an object; what is none has none.
+fn tool_call(index: usize, call: &ToolCall, json_texts: &mut JsonTexts) -> Value {
+    // Arguments that are not an object are dropped.
     let text = if call.arguments.is_object() { sorted(&call.arguments) } else { Json::Object(Map::new()) };
     let arguments = plain(&text);
-    printed.insert(&arguments, &text);
+    json_texts.insert(&arguments, &text);
     let function = map([
         ("Index", Value::Int(i64::try_from(index).unwrap_or(i64::MAX))),
         ("Name", Value::from(call.name.as_str())),
@@ -65,22 +65,22 @@ fn tool_call(index: usize, call: &ToolCall, printed: &mut Printed) -> Value {
     map([("ID", Value::from(call.id.as_deref().unwrap_or_default())), ("Function", function)])
 }
 
-/// The tools on offer, from the list that OpenAI's API has; nothing for no tools.
-pub(super) fn tools(tools: Option<&Json>, printed: &mut Printed) -> Value {
+/// Converts the list of tools in the format of OpenAI's API.
+pub(super) fn tools(tools: Option<&Json>, json_texts: &mut JsonTexts) -> Value {
     let Some(Json::Array(tools)) = tools else { return Value::Nil };
     let (mut values, mut texts) = (Vec::new(), Vec::new());
     for tool in tools {
-        let (value, text) = tool_value(tool, printed);
-        printed.insert(&value, &text);
+        let (value, text) = tool_value(tool, json_texts);
+        json_texts.insert(&value, &text);
         values.push(value);
         texts.push(text);
     }
     let list = Value::from(values);
-    printed.insert(&list, &Json::Array(texts));
+    json_texts.insert(&list, &Json::Array(texts));
     list
 }
 
-fn tool_value(tool: &Json, printed: &mut Printed) -> (Value, Json) {
+fn tool_value(tool: &Json, json_texts: &mut JsonTexts) -> (Value, Json) {
     let function = &tool["function"];
     let parameters = &function["parameters"];
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
@@ -91,7 +91,7 @@ fn tool_value(tool: &Json, printed: &mut Printed) -> (Value, Json) {
         properties.iter().map(|(name, value)| ((*name).clone(), property_json(value))).collect();
     let texts = Json::Object(texts);
     let values = map(properties.iter().map(|(name, value)| (name.as_str(), property(value))));
-    printed.insert(&values, &texts);
+    json_texts.insert(&values, &texts);
 
     let mut parameters_json = Map::new();
     parameters_json.insert("type".to_owned(), json!(text(&parameters["type"])));
@@ -109,7 +109,7 @@ fn tool_value(tool: &Json, printed: &mut Printed) -> (Value, Json) {
         ("Required", plain(&parameters["required"])),
         ("Properties", values),
     ]);
-    printed.insert(&parameters, &parameters_json);
+    json_texts.insert(&parameters, &parameters_json);
 
     let function_json = json!({
         "name": text(&function["name"]),
@@ -121,7 +121,7 @@ fn tool_value(tool: &Json, printed: &mut Printed) -> (Value, Json) {
         ("Description", Value::from(text(&function["description"]))),
         ("Parameters", parameters),
     ]);
-    printed.insert(&function, &function_json);
+    json_texts.insert(&function, &function_json);
 
     let mut tool_json = Map::new();
     tool_json.insert("type".to_owned(), json!(text(&tool["type"])));
@@ -134,7 +134,7 @@ fn tool_value(tool: &Json, printed: &mut Printed) -> (Value, Json) {
     (value, Json::Object(tool_json))
 }
 
-/// A property's keys, in the order in which Ollama writes them; others are dropped.
+/// Keys of a property in Ollama's order. Other keys are dropped.
 const PROPERTY_KEYS: [(&str, &str); 7] = [
     ("anyOf", "AnyOf"),
     ("type", "Type"),
@@ -153,7 +153,7 @@ fn property(property_json: &Json) -> Value {
             ("properties", Json::Object(inner)) => {
                 map(inner.iter().map(|(name, value)| (name.as_str(), property(value))))
             }
-            // One type is a list of one.
+            // A single type becomes a list.
             ("type", Json::String(one)) => Value::from(vec![Value::from(one.as_str())]),
             ("description", Json::Null) => Value::from(""),
             (_, value) => plain(value),
@@ -177,7 +177,7 @@ fn property_json(property: &Json) -> Json {
     Json::Object(keys.collect())
 }
 
-/// What Go leaves out of JSON.
+/// Returns whether Go's encoder omits the value.
 fn is_empty(value: &Json) -> bool {
     match value {
         Json::Null => true,
@@ -187,7 +187,7 @@ fn is_empty(value: &Json) -> bool {
     }
 }
 
-/// JSON with the keys of every object in order, as Go's maps are written.
+/// Sorts the keys of every object, as Go's encoder does for maps.
 fn sorted(value: &Json) -> Json {
     match value {
         Json::Array(items) => Json::Array(items.iter().map(sorted).collect()),
@@ -200,7 +200,7 @@ fn sorted(value: &Json) -> Json {
     }
 }
 
-/// JSON as Go reads it where it knows no type: every number is a float.
+/// Converts JSON as Go decodes it without a type: every number is a float.
 fn plain(value: &Json) -> Value {
     match value {
         Json::Null => Value::Nil,

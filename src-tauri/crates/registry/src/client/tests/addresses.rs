@@ -1,19 +1,19 @@
-//! Which addresses a registry can have, and when plain `http` is used.
+//! Registry addresses, and the use of plain `http`.
 
 use cairn_store::ModelRef;
 
-use crate::served::transport;
-use crate::{AddressError, Registry, SignIn};
+use crate::test_server::transport;
+use crate::{AddressError, Credentials, Registry};
 
 fn check(name: &str, insecure: bool, expected: Result<&str, &str>) {
     let parsed: ModelRef = name.parse().unwrap_or_else(|error| panic!("{name:?}: {error}"));
-    let registry = Registry::of(&parsed, insecure, &transport(), SignIn::anonymous());
+    let registry = Registry::for_name(&parsed, insecure, &transport(), Credentials::anonymous());
     let got = registry.as_ref().map(|registry| registry.base().as_str()).map_err(AddressError::to_string);
     assert_eq!(got, expected.map_err(str::to_owned), "{name:?}, insecure {insecure}");
 }
 
 #[test]
-fn https_unless_http_was_asked_for() {
+fn https_is_used_unless_http_is_allowed() {
     check("llama3", false, Ok("https://registry.ollama.ai/"));
     check("hf.co/user/repo:Q4_K_M", false, Ok("https://hf.co/"));
     check("nas:5000/a/b", false, Ok("https://nas:5000/"));
@@ -26,16 +26,17 @@ fn https_unless_http_was_asked_for() {
 }
 
 #[test]
-fn addresses_hold_no_more_than_a_host() {
-    let at = |address: &str| {
-        Registry::at(address, true, &transport(), SignIn::anonymous()).map(|found| found.host().to_owned())
+fn address_must_contain_only_scheme_and_host() {
+    let parse = |address: &str| {
+        Registry::from_address(address, true, &transport(), Credentials::anonymous())
+            .map(|found| found.host().to_owned())
     };
     for address in
         ["", "nas", "ftp://nas", "http://nas/path", "http://u:p@nas", "http://nas?q", "http://nas#f", "file:///etc"]
     {
-        assert!(matches!(at(address), Err(AddressError::Invalid { .. })), "{address:?}: {:?}", at(address));
+        assert!(matches!(parse(address), Err(AddressError::Invalid { .. })), "{address:?}: {:?}", parse(address));
     }
-    assert_eq!(at("http://nas:11434").as_deref(), Ok("nas:11434"), "with its port");
-    assert_eq!(at("https://NAS:443/").as_deref(), Ok("nas"), "without the scheme's own port");
-    assert_eq!(at("http://[::1]:5000").as_deref(), Ok("[::1]:5000"), "an address of six");
+    assert_eq!(parse("http://nas:11434").as_deref(), Ok("nas:11434"), "a non-default port is kept");
+    assert_eq!(parse("https://NAS:443/").as_deref(), Ok("nas"), "the default port is removed");
+    assert_eq!(parse("http://[::1]:5000").as_deref(), Ok("[::1]:5000"), "an IPv6 address");
 }

@@ -1,4 +1,4 @@
-//! What goes and what stays.
+//! Which files a garbage collection removes.
 
 use std::fs::File;
 
@@ -24,7 +24,7 @@ impl Fixture {
         LibraryWriter::open(&self.library, &RealDisk).unwrap()
     }
 
-    /// Makes a file among the contents that is so old.
+    /// Creates a file of this age among the blobs.
     fn file(&self, name: &str, contents: &[u8], age: Duration) {
         let path = self.library.blobs().join(name);
         fs::write(&path, contents).unwrap();
@@ -37,8 +37,8 @@ impl Fixture {
         digest
     }
 
-    fn collect(&self, dry_run: bool, partials: bool) -> Result<Collected, WriteError> {
-        self.writer().collect_garbage(Garbage { now: self.now, dry_run, partials })
+    fn collect(&self, dry_run: bool, partials: bool) -> Result<GcReport, WriteError> {
+        self.writer().collect_garbage(GcOptions { now: self.now, dry_run, partials })
     }
 
     fn files(&self) -> Vec<String> {
@@ -50,48 +50,52 @@ impl Fixture {
 }
 
 const OLD: Duration = Duration::from_secs(3601);
-const YOUNG: Duration = Duration::from_secs(3599);
+const RECENT: Duration = Duration::from_secs(3599);
 
-fn names(leftovers: &[Leftover]) -> Vec<String> {
-    leftovers.iter().map(|left| left.path.file_name().unwrap().to_string_lossy().into_owned()).collect()
+fn names(files: &[GarbageFile]) -> Vec<String> {
+    files.iter().map(|file| file.path.file_name().unwrap().to_string_lossy().into_owned()).collect()
 }
 
 #[test]
-fn old_contents_that_nobody_names_go() {
+fn old_unreferenced_blobs_are_removed() {
     let fixture = Fixture::new();
     let writer = fixture.writer();
     let layer = writer.put(LayerKind::System, b"named").unwrap();
     let name: ModelRef = "m".parse().unwrap();
     writer.save(&name, b"{}", std::slice::from_ref(&layer), false).unwrap();
-    // Named contents stay however old they are.
+    // Referenced blobs stay, however old they are.
     fixture.blob(b"named", OLD);
-    let (unnamed, young) = (fixture.blob(b"unnamed", OLD), fixture.blob(b"young", YOUNG));
+    let (unnamed, recent) = (fixture.blob(b"unnamed", OLD), fixture.blob(b"recent", RECENT));
     fixture.file("sha256-0123-partial", b"12345", OLD);
     fixture.file("notes.txt", b"mine", OLD);
     fs::create_dir_all(fixture.library.root().join(".cairn/partials")).unwrap();
     fs::create_dir_all(fixture.library.manifests().join("h/n/empty")).unwrap();
-    let draft = fixture.library.manifests().join("h/n/.latest.7-0.tmp");
-    fs::write(&draft, format!("{{\"layers\":[{{\"digest\":\"{unnamed}\"")).unwrap();
-    File::options().write(true).open(&draft).unwrap().set_modified(fixture.now - OLD).unwrap();
+    let temp_file = fixture.library.manifests().join("h/n/.latest.7-0.tmp");
+    fs::write(&temp_file, format!("{{\"layers\":[{{\"digest\":\"{unnamed}\"")).unwrap();
+    File::options().write(true).open(&temp_file).unwrap().set_modified(fixture.now - OLD).unwrap();
 
     let before = fixture.files();
-    let told = fixture.collect(true, true).unwrap();
+    let report = fixture.collect(true, true).unwrap();
     let expected = sorted([unnamed.file_name(), "sha256-0123-partial".to_owned(), ".latest.7-0.tmp".to_owned()]);
-    assert_eq!(sorted(names(&told.removed).try_into().unwrap()), expected, "it is told");
-    assert_eq!(fixture.files(), before, "and nothing is done");
-    assert!(fixture.library.manifests().join("h").exists(), "not even to folders");
+    assert_eq!(sorted(names(&report.removed).try_into().unwrap()), expected, "garbage is reported");
+    assert_eq!(fixture.files(), before, "a dry run removes nothing");
+    assert!(fixture.library.manifests().join("h").exists(), "a dry run keeps empty folders");
 
     let done = fixture.collect(false, false).unwrap();
-    assert_eq!(names(&done.removed), [unnamed.file_name(), ".latest.7-0.tmp".to_owned()], "what nobody names");
-    assert_eq!(done.removed[0].size_bytes, 7, "its bytes are free");
-    assert_eq!(names(&done.kept), sorted([young.file_name(), "sha256-0123-partial".to_owned()]), "these stay");
-    assert!(!fixture.library.manifests().join("h").exists(), "empty folders go");
-    assert!(fixture.library.root().join(".cairn/partials").exists(), "downloads of our own stay");
+    assert_eq!(names(&done.removed), [unnamed.file_name(), ".latest.7-0.tmp".to_owned()], "unreferenced files");
+    assert_eq!(done.removed[0].size_bytes, 7, "bytes freed");
+    assert_eq!(names(&done.kept), sorted([recent.file_name(), "sha256-0123-partial".to_owned()]), "files that stay");
+    assert!(!fixture.library.manifests().join("h").exists(), "empty folders are removed");
+    assert!(fixture.library.root().join(".cairn/partials").exists(), "Cairn's own downloads stay");
     let model = fixture.library.find(&name).unwrap().unwrap();
-    assert!(fixture.library.blob(&model.manifest.layers[0]).is_ok(), "the model is whole");
+    assert!(fixture.library.blob(&model.manifest.layers[0]).is_ok(), "the model has its blob");
 
-    assert_eq!(names(&fixture.collect(false, true).unwrap().removed), ["sha256-0123-partial"], "now it was asked for");
-    assert!(fixture.files().contains(&"notes.txt".to_owned()), "a file of somebody else's is none of our business");
+    assert_eq!(
+        names(&fixture.collect(false, true).unwrap().removed),
+        ["sha256-0123-partial"],
+        "partial downloads are removed on request"
+    );
+    assert!(fixture.files().contains(&"notes.txt".to_owned()), "unrecognised files stay");
 }
 
 fn sorted<const N: usize>(mut names: [String; N]) -> [String; N] {
@@ -100,53 +104,53 @@ fn sorted<const N: usize>(mut names: [String; N]) -> [String; N] {
 }
 
 #[test]
-fn nothing_goes_while_a_manifest_cannot_be_read() {
+fn nothing_is_removed_while_a_manifest_is_unreadable() {
     let fixture = Fixture::new();
     let _ = fixture.writer();
     fixture.blob(b"unnamed", OLD);
     let folder = fixture.library.manifests().join("registry.ollama.ai/library/broken");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("latest"), "{").unwrap();
-    let error = fixture.collect(false, true).expect_err("nobody knows what it names").to_string();
+    let error = fixture.collect(false, true).expect_err("its references are unknown").to_string();
     assert!(error.contains("nothing was removed") && error.contains("broken"), "{error}");
-    assert_eq!(fixture.files().len(), 1, "everything is there");
-    fixture.writer().delete(&"broken".parse().unwrap()).unwrap().expect("a damaged model can be taken out");
-    assert_eq!(fixture.collect(false, false).unwrap().removed.len(), 1, "then it goes");
+    assert_eq!(fixture.files().len(), 1, "all files stay");
+    fixture.writer().delete(&"broken".parse().unwrap()).unwrap().expect("a damaged model can be deleted");
+    assert_eq!(fixture.collect(false, false).unwrap().removed.len(), 1, "the blob is removed");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_file_with_another_name_frees_nothing() {
+fn file_with_another_hard_link_frees_nothing() {
     let fixture = Fixture::new();
     let _ = fixture.writer();
     let digest = fixture.blob(b"linked", OLD);
     fs::hard_link(fixture.library.blob_path(&digest), fixture.library.root().join("elsewhere")).unwrap();
-    assert_eq!(fixture.collect(false, false).unwrap().removed[0].size_bytes, 0, "its bytes stay");
+    assert_eq!(fixture.collect(false, false).unwrap().removed[0].size_bytes, 0, "the other link keeps the bytes");
 }
 
 #[test]
-fn kinds_of_files() {
+fn file_names_determine_the_kind() {
     let digest = Digest::of(b"x");
-    let check = |name: &str, expected: Option<LeftoverKind>| {
+    let check = |name: &str, expected: Option<GarbageKind>| {
         assert_eq!(kind(name, &References::default()), expected, "{name}");
     };
-    check(&digest.file_name(), Some(LeftoverKind::Unreferenced));
-    check(&digest.to_string(), Some(LeftoverKind::Unreferenced));
-    check(&format!("{}-partial", digest.file_name()), Some(LeftoverKind::Partial));
-    check(&format!("{}-partial-15", digest.file_name()), Some(LeftoverKind::Partial));
-    check(&format!("{}.tmp", digest.file_name()), Some(LeftoverKind::Partial));
-    check("sha256-2871931", Some(LeftoverKind::Partial));
+    check(&digest.file_name(), Some(GarbageKind::Unreferenced));
+    check(&digest.to_string(), Some(GarbageKind::Unreferenced));
+    check(&format!("{}-partial", digest.file_name()), Some(GarbageKind::Partial));
+    check(&format!("{}-partial-15", digest.file_name()), Some(GarbageKind::Partial));
+    check(&format!("{}.tmp", digest.file_name()), Some(GarbageKind::Partial));
+    check("sha256-2871931", Some(GarbageKind::Partial));
     check(".draft.1-1.tmp", None);
     check("notes.txt", None);
 }
 
 #[test]
-fn what_a_model_on_its_way_counts_on_stays() {
-    let at = Fixture::new();
-    at.writer();
-    let (wanted, other) = (at.blob(b"wanted", OLD), at.blob(b"other", OLD));
-    let garbage = Garbage { now: at.now, dry_run: false, partials: true };
-    let collected = at.writer().keeping(vec![wanted]).collect_garbage(garbage).unwrap();
-    assert_eq!(names(&collected.removed), [other.file_name()], "nobody counts on that");
-    assert_eq!(at.files(), [wanted.file_name()], "it is there");
+fn pinned_blobs_are_not_removed() {
+    let fixture = Fixture::new();
+    fixture.writer();
+    let (wanted, other) = (fixture.blob(b"wanted", OLD), fixture.blob(b"other", OLD));
+    let options = GcOptions { now: fixture.now, dry_run: false, partials: true };
+    let report = fixture.writer().with_pinned_blobs(vec![wanted]).collect_garbage(options).unwrap();
+    assert_eq!(names(&report.removed), [other.file_name()], "the other blob is removed");
+    assert_eq!(fixture.files(), [wanted.file_name()], "the pinned blob stays");
 }

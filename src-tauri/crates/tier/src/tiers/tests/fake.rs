@@ -1,27 +1,28 @@
-//! What tests put in the place of disks, clocks and models.
+//! Fake tiers, clocks and models for tests.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use cairn_gguf::DType;
+use parking_lot::{Condvar, Mutex};
 
 use crate::identity::{CHUNK_TOKENS, Chain, WeightsDigest};
 use crate::*;
 
-/// A clock whose hands the test turns.
+/// A clock that the test advances.
 #[derive(Default)]
-pub(crate) struct HandClock(AtomicU64);
+pub(crate) struct ManualClock(AtomicU64);
 
-impl HandClock {
-    /// Lets time pass.
+impl ManualClock {
+    /// Advances the clock.
     pub(crate) fn pass(&self, span: Duration) {
         self.0.fetch_add(span.as_millis() as u64, Ordering::SeqCst);
     }
 }
 
-impl Clock for HandClock {
+impl Clock for ManualClock {
     fn now(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::SeqCst))
     }
@@ -31,7 +32,7 @@ impl Clock for HandClock {
     }
 }
 
-/// The clock on the wall.
+/// The system clock.
 pub(crate) struct WallClock(pub(super) std::time::Instant);
 
 impl Clock for WallClock {
@@ -44,36 +45,23 @@ impl Clock for WallClock {
     }
 }
 
-/// Numbers that look random and are the same each time.
-pub(crate) struct Dice(pub(super) u64);
-
-impl Dice {
-    pub(crate) fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (mixed ^ (mixed >> 31)) % sides
-    }
-}
-
-/// A model whose rows are told from its tokens, so that each chunk can be checked.
+/// A model whose rows are a hash of its tokens, so that each chunk can be verified.
 #[derive(Clone)]
-pub(crate) struct Toy {
+pub(crate) struct ToyModel {
     pub(crate) namespace: Namespace,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) class: NumericClass,
     pub(crate) groups: Groups,
-    /// Bytes of a chunk's rows.
+    /// Size of a chunk's rows.
     pub(crate) bytes: u32,
 }
 
-impl Toy {
+impl ToyModel {
     pub(crate) fn new() -> Self {
         Self {
             namespace: Namespace::new(&[7; 32], "me"),
             fingerprint: Fingerprint::new(WeightsDigest([1; 32]), [("arch", b"toy".as_slice())]),
-            class: NumericClass::new("cpu/scalar/1").expect("short"),
+            class: NumericClass::new("cpu/scalar/1").expect("the name is short"),
             groups: Groups::FULL,
             bytes: 4096,
         }
@@ -85,12 +73,12 @@ impl Toy {
             fingerprint: self.fingerprint,
             keys: Arc::from(keys),
             class: Some(self.class.clone()),
-            lossy: false,
+            allow_lossy: false,
             groups: self.groups,
         }
     }
 
-    /// The rows that the chunk ending these keys must have.
+    /// Returns the expected rows of the chunk that ends these keys.
     pub(crate) fn rows(&self, keys_so_far: &[Key], group: Group) -> Arc<Vec<u8>> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.class.as_str().as_bytes());
@@ -103,7 +91,7 @@ impl Toy {
         rows.into()
     }
 
-    /// All chunks of a sequence, in order.
+    /// Returns all chunks of a sequence, in order.
     pub(crate) fn chunks(&self, keys: &[Key]) -> Vec<Chunk> {
         let mut chain = Chain::new(&self.namespace, &self.fingerprint);
         let mut chunks = Vec::new();
@@ -132,12 +120,12 @@ impl Toy {
     }
 }
 
-/// Tokens that count up from `first`.
+/// Returns consecutive tokens from `first`.
 pub(crate) fn keys(first: u32, count: usize) -> Vec<Key> {
     (0..count as u32).map(|index| Key::token(first + index)).collect()
 }
 
-/// What a fake place does to a call.
+/// An injected fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
@@ -145,38 +133,38 @@ pub(crate) enum Fault {
     Full,
     Lose,
     Damage,
-    /// Gives another chunk's rows under the wanted name.
+    /// Returns another chunk under the requested id.
     Mix,
     /// Panics.
     Panic,
-    /// Takes so long.
+    /// Delays the call.
     Slow(Duration),
-    /// Waits until the place is let go.
+    /// Blocks until `release`.
     Hang,
 }
 
 type Faults = Box<dyn Fn(&'static str) -> Fault + Send + Sync>;
 
-/// A place in memory that fails when told.
-pub(crate) struct FakePlace {
-    place: Place,
+/// An in-memory tier with injected faults.
+pub(crate) struct FakeTier {
+    tier: TierKind,
     pub(crate) files: Mutex<HashMap<ChunkId, Chunk>>,
     faults: Mutex<Faults>,
-    /// Scans find nothing, as where listing is too dear.
+    /// Scans find nothing, as in a store that is expensive to list.
     pub(crate) unlisted: std::sync::atomic::AtomicBool,
-    /// What happens to loads of one chunk.
+    /// Fault of loads of one chunk.
     one: Mutex<Option<(ChunkId, Fault)>>,
     hanging: Mutex<bool>,
     released: Condvar,
-    /// The most bytes that it ever held, and bytes ever written.
+    /// Maximum size ever, and total bytes written.
     pub(crate) most_bytes: AtomicU64,
     pub(crate) written_bytes: AtomicU64,
 }
 
-impl FakePlace {
-    pub(crate) fn new(place: Place) -> Arc<Self> {
+impl FakeTier {
+    pub(crate) fn new(tier: TierKind) -> Arc<Self> {
         Arc::new(Self {
-            place,
+            tier,
             files: Mutex::default(),
             faults: Mutex::new(Box::new(|_| Fault::None)),
             unlisted: Default::default(),
@@ -188,44 +176,43 @@ impl FakePlace {
         })
     }
 
-    /// What happens to calls from now on, by their name.
+    /// Sets the faults of later calls, by method name.
     pub(crate) fn set_faults(&self, faults: impl Fn(&'static str) -> Fault + Send + Sync + 'static) {
-        *self.faults.lock().unwrap() = Box::new(faults);
+        *self.faults.lock() = Box::new(faults);
     }
 
-    /// What happens to loads of this chunk from now on.
+    /// Sets the fault of later loads of this chunk.
     pub(crate) fn fail_one(&self, id: ChunkId, fault: Fault) {
-        *self.one.lock().unwrap() = Some((id, fault));
+        *self.one.lock() = Some((id, fault));
     }
 
-    /// Lets go all calls that hang.
+    /// Releases all blocked calls.
     pub(crate) fn release(&self) {
-        *self.hanging.lock().unwrap() = false;
+        *self.hanging.lock() = false;
         self.released.notify_all();
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.files.lock().unwrap().len()
+        self.files.lock().len()
     }
 
     pub(crate) fn bytes(&self) -> u64 {
-        self.files.lock().unwrap().values().map(stored_bytes).sum()
+        self.files.lock().values().map(stored_bytes).sum()
     }
 
     fn fault(&self, call: &'static str) -> Result<Fault, TierError> {
-        let fault = (self.faults.lock().unwrap())(call);
-        self.suffer(fault)
+        let fault = (self.faults.lock())(call);
+        self.apply_fault(fault)
     }
 
-    fn suffer(&self, fault: Fault) -> Result<Fault, TierError> {
+    fn apply_fault(&self, fault: Fault) -> Result<Fault, TierError> {
         match fault {
-            Fault::Fail => return Err(TierError::Failed("told to".to_owned())),
-            Fault::Full => return Err(TierError::Full("told to".to_owned())),
-            Fault::Panic => panic!("told to"),
+            Fault::Fail => return Err(TierError::Failed("injected fault".to_owned())),
+            Fault::Full => return Err(TierError::Full("injected fault".to_owned())),
+            Fault::Panic => panic!("injected fault"),
             Fault::Slow(span) => std::thread::sleep(span),
             Fault::Hang => {
-                let hanging = self.hanging.lock().unwrap();
-                drop(self.released.wait_while(hanging, |hanging| *hanging).unwrap());
+                self.released.wait_while(&mut self.hanging.lock(), |hanging| *hanging);
             }
             Fault::None | Fault::Lose | Fault::Damage | Fault::Mix => {}
         }
@@ -233,14 +220,14 @@ impl FakePlace {
     }
 }
 
-/// What a chunk takes in a fake place: whole blocks.
+/// Size of a chunk in a fake tier: whole blocks.
 pub(crate) fn stored_bytes(chunk: &Chunk) -> u64 {
     chunk.payload.len() as u64 + 8192
 }
 
-fn stored(chunk: &Chunk) -> Stored {
+fn stored(chunk: &Chunk) -> StoredChunk {
     let head = &chunk.head;
-    Stored {
+    StoredChunk {
         id: head.id,
         parent: head.parent,
         first_position: head.first_position,
@@ -253,31 +240,31 @@ fn stored(chunk: &Chunk) -> Stored {
     }
 }
 
-impl Tier for FakePlace {
-    fn place(&self) -> Place {
-        self.place
+impl Tier for FakeTier {
+    fn kind(&self) -> TierKind {
+        self.tier
     }
 
-    fn scan(&self, each: &mut dyn FnMut(Stored)) -> Result<(), TierError> {
+    fn scan(&self, each: &mut dyn FnMut(StoredChunk)) -> Result<(), TierError> {
         self.fault("scan")?;
         if self.unlisted.load(Ordering::SeqCst) {
             return Ok(());
         }
-        self.files.lock().unwrap().values().for_each(|chunk| each(stored(chunk)));
+        self.files.lock().values().for_each(|chunk| each(stored(chunk)));
         Ok(())
     }
 
-    fn may_hold(&self, id: &ChunkId) -> bool {
-        self.unlisted.load(Ordering::SeqCst) && self.files.lock().unwrap().contains_key(id)
+    fn may_contain(&self, id: &ChunkId) -> bool {
+        self.unlisted.load(Ordering::SeqCst) && self.files.lock().contains_key(id)
     }
 
-    fn load(&self, wanted: &Wanted<'_>) -> Result<Chunk, Miss> {
-        let one = *self.one.lock().unwrap();
+    fn load(&self, wanted: &ChunkRequest<'_>) -> Result<Chunk, Miss> {
+        let one = *self.one.lock();
         let fault = match one {
-            Some((id, fault)) if id == wanted.id => self.suffer(fault)?,
+            Some((id, fault)) if id == wanted.id => self.apply_fault(fault)?,
             _ => self.fault("load")?,
         };
-        let mut files = self.files.lock().unwrap();
+        let mut files = self.files.lock();
         match fault {
             Fault::Lose => {
                 files.remove(&wanted.id);
@@ -285,9 +272,9 @@ impl Tier for FakePlace {
             }
             Fault::Damage => {
                 files.remove(&wanted.id);
-                return Err(Miss::Damaged("told to"));
+                return Err(Miss::Damaged("injected fault"));
             }
-            // A place that does not verify: what it gives must be caught by its reader.
+            // This tier does not verify; the reader must detect the wrong chunk.
             Fault::Mix => {
                 let other = files.values().find(|chunk| chunk.head.id != wanted.id);
                 return other.cloned().ok_or(Miss::Absent);
@@ -297,9 +284,9 @@ impl Tier for FakePlace {
         files.get(&wanted.id).cloned().ok_or(Miss::Absent)
     }
 
-    fn save(&self, chunk: &Chunk) -> Result<Stored, TierError> {
+    fn save(&self, chunk: &Chunk) -> Result<StoredChunk, TierError> {
         self.fault("save")?;
-        let mut files = self.files.lock().unwrap();
+        let mut files = self.files.lock();
         files.entry(chunk.head.id).or_insert_with(|| {
             self.written_bytes.fetch_add(stored_bytes(chunk), Ordering::SeqCst);
             chunk.clone()
@@ -310,7 +297,7 @@ impl Tier for FakePlace {
 
     fn remove(&self, id: &ChunkId) -> Result<(), TierError> {
         self.fault("remove")?;
-        self.files.lock().unwrap().remove(id);
+        self.files.lock().remove(id);
         Ok(())
     }
 }

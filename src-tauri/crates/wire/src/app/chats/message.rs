@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::app::TierTokens;
 use crate::ollama::Truncated;
-use crate::{Think, Timestamp};
+use crate::{ErrorBody, Think, Timestamp};
 
 /// A message of a chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -200,7 +200,7 @@ pub enum ChatLine {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FailedAnswer {
     /// Why.
-    pub error: String,
+    pub error: ErrorBody,
     /// As far as it came.
     pub message: Box<ChatMessage>,
 }

@@ -1,12 +1,11 @@
-//! The wire's types as TypeScript, read from the source of `cairn-wire`.
+//! TypeScript declarations of the wire types, generated from the source of `cairn-wire`.
 //!
-//! The source is read, and not a derive macro used, because it says all that is needed: no type of the wire carries a word
-//! for TypeScript, none can be forgotten, and what its comments say is there for whoever writes the interface. What serde does
-//! with a type is understood for the attributes that the wire uses ([`attributes`]); any other one fails, so that a
-//! type never comes out other than it is on the wire.
+//! Parsing the source instead of using a derive macro keeps the types free of annotations, includes all of them, and
+//! copies their comments. The serde attributes that wire types use are supported ([`attributes`]); others are errors,
+//! so that a declaration always matches the JSON.
 //!
-//! A field is optional where serde may leave it out, and in a request where serde does without it. Numbers of 64 bits are
-//! `number`: none of ours reaches 2^53.
+//! A field is optional if serde may omit it, or in a request if it may be missing. 64-bit numbers are `number`, because
+//! no value of the wire types reaches 2^53.
 
 mod attributes;
 mod types;
@@ -24,17 +23,17 @@ use self::types::typescript;
 use crate::Repo;
 
 const SOURCE: &str = "src-tauri/crates/wire/src";
-const HEADER: &str = "// What the daemon is asked and answers, from src-tauri/crates/wire. Written by `cargo xtask gen`; \
-                      changes belong there.\n/* eslint-disable */\n";
+const HEADER: &str = "// Requests and responses of the daemon. Generated from src-tauri/crates/wire by `cargo xtask gen`: do \
+                      not edit.\n/* eslint-disable */\n";
 
-/// Types that read and write themselves, and what they are on the wire.
+/// Types that implement serde by hand, with their TypeScript.
 const BY_HAND: &[(&str, &str)] = &[
-    // Never more than a text, but a text that is a moment.
+    // An RFC 3339 time.
     ("Timestamp", "string"),
     ("KeepAlive", "string | number"),
     ("Think", r#"boolean | "low" | "medium" | "high" | "max""#),
 ];
-/// Types that are no serde types, and still what is inside of an object on the wire.
+/// Types without serde derives that are part of an object in JSON.
 const PLAIN: &[&str] = &["Options"];
 
 /// The text of the whole file.
@@ -42,11 +41,11 @@ pub(super) fn types(repo: &Repo) -> anyhow::Result<String> {
     let mut text = HEADER.to_owned();
     let mut names = BTreeSet::new();
     for path in files(&repo.root().join(SOURCE))? {
-        let source = fs::read_to_string(&path).with_context(|| format!("could not read {}", path.display()))?;
+        let source = fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
         let parts = declarations(&source).with_context(|| format!("{}", path.display()))?;
         for (name, declaration) in parts {
             if !names.insert(name.clone()) {
-                bail!("two types of the wire are called {name}: TypeScript has one room for all");
+                bail!("two wire types have the name {name}, but TypeScript has one namespace for all");
             }
             text.push('\n');
             text.push_str(&declaration);
@@ -58,7 +57,7 @@ pub(super) fn types(repo: &Repo) -> anyhow::Result<String> {
 /// Rust files below a folder, in the order of their paths.
 fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).with_context(|| format!("could not list {}", folder.display()))? {
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot list {}", folder.display()))? {
         let path = entry?.path();
         if path.is_dir() {
             found.extend(files(&path)?);
@@ -70,9 +69,9 @@ fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// What a file declares, by name.
+/// The declarations of a file, by name.
 fn declarations(source: &str) -> anyhow::Result<Vec<(String, String)>> {
-    let file = syn::parse_file(source).context("it is no Rust")?;
+    let file = syn::parse_file(source).context("invalid Rust")?;
     let mut declared = Vec::new();
     for item in &file.items {
         let (name, text) = match item {
@@ -93,9 +92,9 @@ fn declarations(source: &str) -> anyhow::Result<Vec<(String, String)>> {
     Ok(declared)
 }
 
-/// The declaration that stands for a type which serde does not derive.
+/// The declaration of a type in [`BY_HAND`].
 fn by_hand(name: &str, attributes: &Attributes) -> Option<String> {
-    let (_, ty) = BY_HAND.iter().find(|(known, _)| *known == name)?;
+    let (_, ty) = BY_HAND.iter().find(|(row, _)| *row == name)?;
     Some(format!("{}export type {name} = {ty};\n", attributes.doc("")))
 }
 
@@ -143,11 +142,11 @@ fn choice(item: &ItemEnum) -> anyhow::Result<Option<String>> {
     Ok(Some(text))
 }
 
-/// What is inside of a struct or a variant.
+/// The content of a struct or a variant.
 enum Body {
-    /// Another type, without a name before it.
+    /// Another type.
     Newtype(String),
-    /// Fields, and types whose fields are among them.
+    /// Fields, and types with flattened fields.
     Fields { lines: Vec<(String, String)>, flattened: Vec<String> },
 }
 
@@ -156,7 +155,7 @@ impl Body {
         if let Fields::Unnamed(unnamed) = fields {
             let mut unnamed = unnamed.unnamed.iter();
             let (Some(only), None) = (unnamed.next(), unnamed.next()) else {
-                bail!("only one field may be without a name")
+                bail!("at most one field may be without a name")
             };
             return Ok(Self::Newtype(typescript(&only.ty)?));
         }
@@ -177,7 +176,7 @@ impl Body {
         Ok(Self::Fields { lines, flattened })
     }
 
-    /// The type, its lines set in by `indent`.
+    /// The type with its lines indented by `indent`.
     fn text(&self, indent: &str) -> String {
         match self {
             Self::Newtype(ty) => ty.clone(),

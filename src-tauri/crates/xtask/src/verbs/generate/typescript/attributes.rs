@@ -1,15 +1,15 @@
-//! What the attributes of a type, a variant or a field say about its JSON.
+//! Serde attributes of types, variants and fields.
 
 use anyhow::{Context, bail};
 use syn::{Attribute, Expr, ExprLit, Lit, LitStr, Meta};
 
-/// How an enum says which variant it is (<https://serde.rs/enum-representations.html>).
+/// How the JSON of an enum names its variant (<https://serde.rs/enum-representations.html>).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// By the name of the only field.
+    /// As the only field.
     #[default]
     External,
-    /// By a field of this name beside the others.
+    /// In a field with this name.
     Internal(String),
     /// Not at all.
     Untagged,
@@ -22,7 +22,7 @@ pub(super) enum Case {
     Lower,
 }
 
-/// What attributes say, as far as the wire uses it.
+/// The attributes that wire types use.
 #[derive(Debug, Default)]
 pub(super) struct Attributes {
     pub(super) doc: Vec<String>,
@@ -30,11 +30,11 @@ pub(super) struct Attributes {
     pub(super) rename_all: Option<Case>,
     pub(super) tag: Tag,
     pub(super) flatten: bool,
-    /// It may be missing when it is read.
+    /// It may be missing in requests.
     pub(super) default: bool,
-    /// It may be left out when it is written.
+    /// It may be omitted when it is serialised.
     pub(super) skipped: bool,
-    /// Serde derives how it is read or written.
+    /// It derives `Serialize` or `Deserialize`.
     pub(super) serialised: bool,
 }
 
@@ -44,7 +44,7 @@ impl Attributes {
         for attribute in attributes {
             let path = attribute.path();
             if path.is_ident("doc") {
-                found.doc.push(text_of(&attribute.meta).context("a comment is a text")?);
+                found.doc.push(text_of(&attribute.meta).context("a doc attribute needs a string")?);
             } else if path.is_ident("derive") {
                 attribute.parse_nested_meta(|meta| {
                     found.serialised |= meta.path.is_ident("Serialize") || meta.path.is_ident("Deserialize");
@@ -58,7 +58,7 @@ impl Attributes {
     }
 
     fn read(&mut self, attribute: &Attribute) -> anyhow::Result<()> {
-        let mut strange = None;
+        let mut unsupported = None;
         attribute.parse_nested_meta(|meta| {
             let word = meta.path.get_ident().map(ToString::to_string).unwrap_or_default();
             let text = match meta.input.peek(syn::Token![=]) {
@@ -74,19 +74,19 @@ impl Attributes {
                 ("rename_all", Some(case)) if case == "lowercase" => self.rename_all = Some(Case::Lower),
                 ("tag", Some(name)) => self.tag = Tag::Internal(name),
                 ("untagged", None) => self.tag = Tag::Untagged,
-                // These change what is taken, and nothing of what is meant.
+                // These do not change the JSON.
                 ("expecting" | "deserialize_with", Some(_)) | ("deny_unknown_fields", None) => {}
-                (_, text) => strange = Some(text.map_or(word.clone(), |text| format!("{word} = {text:?}"))),
+                (_, text) => unsupported = Some(text.map_or(word.clone(), |text| format!("{word} = {text:?}"))),
             }
             Ok(())
         })?;
-        match strange {
-            Some(word) => bail!("nobody taught `cargo xtask gen` what #[serde({word})] means in TypeScript"),
+        match unsupported {
+            Some(word) => bail!("`cargo xtask gen` does not support #[serde({word})]"),
             None => Ok(()),
         }
     }
 
-    /// Its name on the wire.
+    /// The name in JSON.
     pub(super) fn name(&self, rust: &str, case: Option<Case>) -> String {
         if let Some(name) = &self.rename {
             return name.clone();
@@ -99,9 +99,9 @@ impl Attributes {
         }
     }
 
-    /// Its comment, set in by `indent`.
+    /// The comment, indented by `indent`.
     pub(super) fn doc(&self, indent: &str) -> String {
-        // A comment of a comment must not end it.
+        // The text must not end the comment.
         let lines: Vec<String> = self.doc.iter().map(|line| line.replace("*/", "* /")).collect();
         match &*lines {
             [] => String::new(),
@@ -124,7 +124,7 @@ fn text_of(meta: &Meta) -> Option<String> {
     }
 }
 
-/// `HuggingFace` as `hugging_face`, as serde does it.
+/// `HuggingFace` as `hugging_face`, with the rules of serde.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for (at, letter) in name.char_indices() {

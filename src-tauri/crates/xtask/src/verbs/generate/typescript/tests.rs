@@ -1,15 +1,15 @@
-//! Declarations of Rust, and what they become.
+//! Rust declarations and their TypeScript.
 
 use super::*;
 
 fn check(rust: &str, expected: &str) {
-    let declared = declarations(rust).expect("it is understood");
+    let declared = declarations(rust).expect("it is supported");
     let text: String = declared.into_iter().map(|(_, text)| text).collect();
     assert_eq!(text.trim(), expected.trim(), "{rust}");
 }
 
 #[test]
-fn a_struct_is_an_object() {
+fn struct_becomes_object_type() {
     check(
         r#"/// A thing.
         #[derive(Serialize, Deserialize)]
@@ -30,7 +30,7 @@ fn a_struct_is_an_object() {
 }
 
 #[test]
-fn an_array_of_so_many_is_a_tuple() {
+fn array_becomes_tuple_type() {
     check(
         "#[derive(Serialize)] pub struct X { a: Vec<[u32; 2]>, b: Vec<Option<u8>> }",
         "export type X = {\n  a: [number, number][];\n  b: (number | null)[];\n};",
@@ -38,7 +38,7 @@ fn an_array_of_so_many_is_a_tuple() {
 }
 
 #[test]
-fn what_a_request_may_leave_out_is_optional() {
+fn request_fields_with_default_are_optional() {
     let rust = |name: &str, attribute: &str| {
         format!(
             "#[derive(Deserialize)] {attribute} pub struct {name} {{ #[serde(default)] a: bool, b: bool, c: Option<u8> }}"
@@ -53,7 +53,7 @@ fn what_a_request_may_leave_out_is_optional() {
 }
 
 #[test]
-fn an_enum_is_a_union() {
+fn enum_becomes_union_type() {
     check(
         r#"#[derive(Serialize)] #[serde(rename_all = "snake_case")] pub enum E { HuggingFace, #[serde(rename = "x")] Y }"#,
         "export type E =\n  | \"hugging_face\"\n  | \"x\";",
@@ -73,7 +73,7 @@ fn an_enum_is_a_union() {
 }
 
 #[test]
-fn what_is_no_type_of_the_wire_is_left_out() {
+fn types_without_serde_are_omitted() {
     check("#[derive(Debug)] pub struct Parser { a: [u8; 4] } pub fn f() {} type Own = u8;", "");
     check("pub struct Timestamp(pub SystemTime);", "export type Timestamp = string;");
     check(
@@ -84,9 +84,9 @@ fn what_is_no_type_of_the_wire_is_left_out() {
 }
 
 #[test]
-fn what_nobody_understands_fails() {
+fn unsupported_attributes_are_errors() {
     let refused = |rust: &str, part: &str| {
-        let error = format!("{:#}", declarations(rust).expect_err("it must not pass"));
+        let error = format!("{:#}", declarations(rust).expect_err("it is not supported"));
         assert!(error.contains(part), "{rust}: {error}");
     };
     refused(r#"#[derive(Serialize)] pub struct X { #[serde(with = "hex")] a: Bytes }"#, "with = \"hex\"");

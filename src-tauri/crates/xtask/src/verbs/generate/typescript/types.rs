@@ -1,9 +1,9 @@
-//! Types of fields.
+//! TypeScript for the types of fields.
 
 use anyhow::{Context, bail};
 use syn::{Expr, ExprLit, GenericArgument, Lit, PathArguments, PathSegment, Type, TypeArray};
 
-/// A type in TypeScript. Types of the wire keep their names.
+/// A Rust type in TypeScript. Wire types keep their names.
 pub(super) fn typescript(ty: &Type) -> anyhow::Result<String> {
     if let Type::Array(TypeArray { elem, len: Expr::Lit(ExprLit { lit: Lit::Int(count), .. }), .. }) = ty {
         return Ok(format!("[{}]", vec![typescript(elem)?; count.base10_parse()?].join(", ")));
@@ -32,12 +32,12 @@ pub(super) fn typescript(ty: &Type) -> anyhow::Result<String> {
     })
 }
 
-/// What an `Option` holds, of a field that is left out where it holds nothing; any other type as it is.
+/// The inner type of an `Option`, for optional fields. Other types are converted as they are.
 pub(super) fn inside_option(ty: &Type) -> anyhow::Result<String> {
     if !is_option(ty) {
         return typescript(ty);
     }
-    typescript(arguments(last(ty)?).first().context("an option of something")?)
+    typescript(arguments(last(ty)?).first().context("`Option` needs a type argument")?)
 }
 
 pub(super) fn is_option(ty: &Type) -> bool {
@@ -47,7 +47,7 @@ pub(super) fn is_option(ty: &Type) -> bool {
 fn last(ty: &Type) -> anyhow::Result<&PathSegment> {
     match ty {
         Type::Path(path) => path.path.segments.last().context("a path has segments"),
-        _ => bail!("only named types can be on the wire"),
+        _ => bail!("only named types are supported in wire types"),
     }
 }
 

@@ -1,0 +1,164 @@
+//! Composes the use cases of the daemon.
+
+use std::sync::Arc;
+
+use cairn_disk::SharedLock;
+use cairn_hardware::Machine;
+use cairn_runtime::{Engine, EngineConfig};
+use cairn_store::GcReport;
+
+use crate::cache::{self, CacheLimits, KvCache, LimitChange};
+use crate::chats::ChatSessions;
+use crate::clock::Clock;
+use crate::error::Error;
+use crate::inference::{self, Inference};
+use crate::library::{Deleted, ModelLibrary};
+use crate::live_settings::LiveParts;
+use crate::settings::{LiveValues, Settings, SettingsStore};
+use crate::system::SystemInfo;
+use crate::transfers::Transfers;
+
+/// The daemon's use cases: a handle for each area, and the few use cases that need two areas. Clones share everything.
+#[derive(Clone)]
+pub struct App {
+    engine: Engine,
+    settings: SettingsStore,
+    library: ModelLibrary,
+    transfers: Transfers,
+    cache: KvCache,
+    inference: Inference,
+    chats: ChatSessions,
+    system: SystemInfo,
+    /// Announces to other daemons that this one uses the library.
+    _presence: Option<Arc<SharedLock>>,
+    clock: Clock,
+}
+
+impl App {
+    /// Starts an engine without a loaded model, and the use cases over it. Must be called inside a tokio runtime. `seed` is
+    /// the source of seeds for requests that set none.
+    ///
+    /// # Errors
+    /// If the settings name kernels that this machine cannot run, or an unknown type of the KV cache.
+    pub fn start(settings: Settings, machine: Machine, clock: Clock, seed: u64) -> Result<Self, Error> {
+        let settings = Arc::new(cache::Book::open(&settings).applied(settings));
+        let memory_bytes = machine.memory.limit_bytes.unwrap_or(u64::MAX).min(machine.memory.total_bytes);
+        let tiers = cache::open_tiers(&settings.tiers, &machine, &clock);
+        let config = EngineConfig {
+            machine: machine.clone(),
+            kernel: settings.engine.kernel.clone(),
+            kv_budget_bytes: settings.engine.kv_budget_bytes,
+            kv_type: inference::kv_type(settings.engine.kv_type.as_deref()).map_err(Error::Start)?,
+            parallel: settings.engine.parallel,
+            max_loaded: settings.engine.max_loaded,
+            max_queue: settings.engine.max_queue,
+            keep_alive: inference::engine_keep_alive(settings.engine.keep_alive),
+            seed,
+            cache_tiers: tiers.as_ref().map(|tiers| tiers.kept.clone()),
+        };
+        let engine = Engine::start(config).map_err(|error| Error::Start(error.to_string()))?;
+        let live = Arc::new(LiveValues::of(&settings));
+        let library = ModelLibrary::new(&settings, &clock, &engine);
+        let transfers = Transfers::new(&library, &settings, &clock, seed);
+        let cache = KvCache::new(tiers, &engine, &library, &settings, &clock, memory_bytes);
+        let inference = Inference::new(&engine, &library, &cache, &settings, &live, &clock);
+        let chats = ChatSessions::new(&inference, &cache, &settings, &clock);
+        let system = SystemInfo::new(machine, &engine, &library, &cache, &settings, &clock);
+        let parts = LiveParts { cache: cache.clone(), transfers: transfers.clone(), system: system.clone() };
+        let settings = SettingsStore::new(&settings, &live, Arc::new(parts));
+        let in_use = transfers.clone();
+        let presence = library.clear_up(move || in_use.digests_in_use()).map(Arc::new);
+        transfers.restore();
+        Ok(Self { engine, settings, library, transfers, cache, inference, chats, system, _presence: presence, clock })
+    }
+
+    /// Settings: what is in effect, and changes.
+    #[must_use]
+    pub fn settings(&self) -> &SettingsStore {
+        &self.settings
+    }
+
+    /// Models on this machine.
+    #[must_use]
+    pub fn library(&self) -> &ModelLibrary {
+        &self.library
+    }
+
+    /// Transfers between this machine and others.
+    #[must_use]
+    pub fn transfers(&self) -> &Transfers {
+        &self.transfers
+    }
+
+    /// The cache of computed prefixes.
+    #[must_use]
+    pub fn cache(&self) -> &KvCache {
+        &self.cache
+    }
+
+    /// Requests to models.
+    #[must_use]
+    pub fn inference(&self) -> &Inference {
+        &self.inference
+    }
+
+    /// Stored chats and their answers in progress.
+    #[must_use]
+    pub fn chats(&self) -> &ChatSessions {
+        &self.chats
+    }
+
+    /// The machine, loaded models and metrics.
+    #[must_use]
+    pub fn system(&self) -> &SystemInfo {
+        &self.system
+    }
+
+    /// The clock of all use cases.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Deletes a model from the library, and those of its files that neither another model nor a pull uses. Blocks.
+    ///
+    /// # Errors
+    /// When there is no such model, when it is not in our own library, or when the disk refuses.
+    pub fn delete(&self, name: &str) -> Result<Deleted, Error> {
+        Ok(self.library.delete(name, &|| self.transfers.digests_in_use())?)
+    }
+
+    /// Removes files of our own library that nothing uses, and with `partials` partial downloads that no pull resumes. With
+    /// `dry_run` it only reports them. Blocks.
+    ///
+    /// # Errors
+    /// When a manifest cannot be read, so that it is unknown what is used, or when the disk refuses.
+    pub fn collect_garbage(&self, dry_run: bool, partials: bool) -> Result<GcReport, Error> {
+        let mut collected = self.library.collect_garbage(dry_run, partials, &|| self.transfers.digests_in_use())?;
+        if self.library.is_present() {
+            match self.transfers.clear_leftovers(dry_run || !partials) {
+                Ok(left) if partials => collected.removed.extend(left),
+                Ok(left) => collected.kept.extend(left),
+                Err(error) => tracing::warn!(%error, "partial downloads were not removed"),
+            }
+        }
+        Ok(collected)
+    }
+
+    /// Changes limits of the cache in `config.toml`, all of them or none. Budgets of existing tiers apply at once; a folder
+    /// and new tiers apply at the next start. Blocks.
+    ///
+    /// # Errors
+    /// If a limit is invalid, is set in the environment, or cannot be written.
+    pub fn set_cache_limits(&self, change: LimitChange) -> Result<CacheLimits, Error> {
+        let changes = self.cache.setting_changes(change).map_err(cache::Error::from)?;
+        self.settings.change(&changes)?;
+        Ok(self.cache.limits())
+    }
+
+    /// Cancels all generations, unloads all models and rejects new requests. What chats have so far is stored first.
+    pub fn shutdown(&self) {
+        self.chats.interrupt_answers();
+        self.engine.shutdown();
+    }
+}

@@ -1,0 +1,68 @@
+//! The handle of the cache. Clones share everything.
+
+use std::sync::Arc;
+
+use cairn_runtime::{CacheTiers, Engine};
+use cairn_tier::Fingerprint;
+
+use super::book::Book;
+use super::tiers::{self, KeyPlace, Opened};
+use crate::clock::Clock;
+use crate::library::ModelLibrary;
+use crate::settings::Settings;
+
+/// The tiers that keep computed prefixes, and the pages of loaded models.
+#[derive(Clone)]
+pub struct KvCache {
+    pub(super) kept: Option<Arc<CacheTiers>>,
+    /// Where the key is stored that seals files of the tiers.
+    key: Option<KeyPlace>,
+    pub(super) book: Arc<Book>,
+    pub(super) engine: Engine,
+    pub(super) library: ModelLibrary,
+    pub(super) settings: Arc<Settings>,
+    pub(super) clock: Clock,
+    /// Bytes of memory that this process may use.
+    pub(super) memory_bytes: u64,
+}
+
+impl KvCache {
+    pub(crate) fn new(
+        opened: Option<Opened>,
+        engine: &Engine,
+        library: &ModelLibrary,
+        settings: &Arc<Settings>,
+        clock: &Clock,
+        memory_bytes: u64,
+    ) -> Self {
+        let (kept, key) = opened.map(|opened| (Arc::new(opened.kept), opened.key)).unzip();
+        Self {
+            kept,
+            key: key.flatten(),
+            book: Arc::new(Book::open(settings)),
+            engine: engine.clone(),
+            library: library.clone(),
+            settings: Arc::clone(settings),
+            clock: clock.clone(),
+            memory_bytes,
+        }
+    }
+
+    /// Where the key is stored that seals files of the tiers; `None` if none are sealed.
+    #[must_use]
+    pub fn tier_key(&self) -> Option<KeyPlace> {
+        self.key
+    }
+
+    /// Remembers the name of the model that a fingerprint belongs to.
+    pub(crate) fn learn(&self, fingerprint: &Fingerprint, model: &str) {
+        self.book.learn(fingerprint, model);
+    }
+
+    /// Flushes what models have computed to the tiers, for at most 2 s. The engine must have shut down before.
+    pub fn close(&self) {
+        if let Some(kept) = &self.kept {
+            tiers::close(kept);
+        }
+    }
+}

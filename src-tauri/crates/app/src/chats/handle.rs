@@ -1,0 +1,44 @@
+//! The handle of chats. Clones share everything.
+
+use std::sync::Arc;
+
+use cairn_chats::Chats;
+
+use super::error::Error;
+use super::ids::{is_temporary, ms};
+use super::state::ChatState;
+use crate::cache::KvCache;
+use crate::clock::Clock;
+use crate::inference::Inference;
+use crate::settings::Settings;
+
+/// Chats that the daemon stores, and their answers in progress. Methods that are not async block on the database.
+#[derive(Clone)]
+pub struct ChatSessions {
+    pub(super) state: Arc<ChatState>,
+    pub(super) inference: Inference,
+    pub(super) cache: KvCache,
+    pub(super) settings: Arc<Settings>,
+    pub(super) clock: Clock,
+}
+
+impl ChatSessions {
+    pub(crate) fn new(inference: &Inference, cache: &KvCache, settings: &Arc<Settings>, clock: &Clock) -> Self {
+        Self {
+            state: Arc::new(ChatState::new(settings.places().data.join("chats").join("chats.sqlite"))),
+            inference: inference.clone(),
+            cache: cache.clone(),
+            settings: Arc::clone(settings),
+            clock: clock.clone(),
+        }
+    }
+
+    /// The database that has this chat.
+    pub(super) fn chats_of(&self, id: &str) -> Result<Arc<Chats>, Error> {
+        if is_temporary(id) { self.state.temporary() } else { self.state.stored(self.now_ms()) }
+    }
+
+    pub(super) fn now_ms(&self) -> i64 {
+        ms(self.clock.now())
+    }
+}

@@ -1,0 +1,29 @@
+//! Inference: from a request to a stream of answer events.
+//!
+//! [`Inference`] is the handle. It resolves the model, loads it, renders the prompt so that it fits the context, and separates
+//! thinking from the answer. Prompts and answers are never logged.
+
+mod answer;
+mod chat;
+mod error;
+mod fit;
+mod generate;
+mod handle;
+mod load;
+mod options;
+mod overflow;
+mod trace;
+
+pub use answer::{Answer, Cost, Done, Event, Reason, Said};
+pub use chat::{Begun, Chat};
+pub use error::Error;
+pub use generate::Generate;
+pub use handle::Inference;
+pub use load::Reply;
+pub use overflow::{Overflow, Truncated};
+pub use trace::{TracePrompt, Traced};
+
+pub use cairn_prompt::Message;
+pub use cairn_runtime::{CacheScope, Logprob, TokenLogprob};
+pub(crate) use chat::prepared;
+pub(crate) use load::{engine_keep_alive, kv_type};

@@ -1,0 +1,356 @@
+//! Chat: the next message of a conversation.
+
+use std::sync::Arc;
+use std::time::{Instant, UNIX_EPOCH};
+
+use cairn_prompt as prompt;
+use cairn_runtime::{CacheScope, ContextFullPolicy, Lease, Request};
+use cairn_tokenizer::{EncodeOptions, Tokenizer};
+use cairn_wire::{KeepAlive, Think};
+use serde_json::{Map, Value};
+
+use super::answer::Answer;
+use super::error::Error;
+use super::fit::{self, Fitted, Rendered};
+use super::handle::Inference;
+use super::load::Reply;
+use super::options::{self, Chosen};
+use super::overflow::{Overflow, Overflowing, Truncated, Turns};
+use crate::library::catalog::Model;
+use crate::library::template::{self, Choice};
+use crate::settings::ContextShift;
+
+/// A conversation that wants its next message.
+#[derive(Debug, Clone, Default)]
+pub struct Chat {
+    /// The model's name, as the client wrote it.
+    pub model: String,
+    /// The conversation so far; empty to load or unload the model.
+    pub messages: Vec<prompt::Message>,
+    /// Options of this request.
+    pub options: Option<Map<String, Value>>,
+    /// Whether the model is to think first; `None` leaves it to the model.
+    pub think: Option<Think>,
+    /// How long the model stays in memory afterwards; `None` leaves it to the settings.
+    pub keep_alive: Option<KeepAlive>,
+    /// Refuse what does not fit, and leave nothing out of it.
+    pub whole: bool,
+    /// Never cut a prompt that does not fit, and end the answer where the context does.
+    pub no_shift: bool,
+    /// Tell how likely each token was, and which this many were the likeliest at its place.
+    pub logprobs: Option<usize>,
+    /// Whose it is: what it may find computed, and what becomes of what it computes.
+    pub whose: CacheScope,
+    /// Only tell the prompt's text, as the model would read it.
+    pub render_only: bool,
+    /// What the answer has so far: it goes on from there.
+    pub begun: Option<Begun>,
+}
+
+/// An answer that was begun.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Begun {
+    /// What the model has thought.
+    pub thinking: Option<String>,
+    /// What it has said.
+    pub content: String,
+}
+
+/// What renderings need besides the model.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rendering {
+    /// The time that templates may print.
+    now: prompt::LocalTime,
+    /// As the settings have it.
+    go_template: Option<bool>,
+}
+
+impl Inference {
+    /// What renderings need besides the model. The time is UTC: the time zone is the reader's, and the daemon does not know
+    /// it.
+    pub(crate) fn rendering(&self) -> Rendering {
+        let seconds = self.clock.now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = prompt::LocalTime::from_unix_s(i64::try_from(seconds).unwrap_or(i64::MAX));
+        Rendering { now, go_template: self.settings.models.go_template }
+    }
+
+    /// The options of a request, over its model's, over the settings'.
+    pub(crate) fn chosen(&self, model: &Model, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
+        let chosen = options::choose(&model.params, request)?;
+        Ok(Chosen { context_shift: chosen.context_shift.or(self.settings.engine.context_shift), ..chosen })
+    }
+
+    /// Computes the next message.
+    ///
+    /// # Errors
+    /// When there is no such model, it cannot be loaded, or the request makes no sense. Later failures come as events.
+    pub async fn chat(&self, chat: Chat) -> Result<Reply, Error> {
+        let started_at = Instant::now();
+        let model = self.library.find(&chat.model)?;
+        let chosen = self.chosen(&model, chat.options.as_ref())?;
+        if chat.messages.is_empty() {
+            return self.load_or_unload(&model, &chosen, chat.keep_alive).await;
+        }
+        let lease = self.lease(&model, &chosen, false, chat.keep_alive).await?;
+        let rendering = self.rendering();
+        prepared(move || chat.prepare(&model, lease, chosen, rendering, started_at)).await
+    }
+}
+
+impl Chat {
+    fn prepare(
+        self,
+        model: &Model,
+        lease: Lease,
+        chosen: Chosen,
+        rendering: Rendering,
+        started_at: Instant,
+    ) -> Result<Reply, Error> {
+        let conversation = Conversation::new(model, &lease, rendering, &self.model, self.think)?;
+        let conversation = Conversation { begun: self.begun, ..conversation };
+        let fitted = conversation.fit(with_own(model, self.messages), self.whole)?;
+        if self.render_only {
+            return Ok(Reply::Rendered(fitted.rendered.text));
+        }
+        let splitter = conversation.splitter(&fitted.rendered.text);
+        let Fitted { messages, rendered, turns, dropped, all_tokens } = fitted;
+        let cut = match self.whole || self.no_shift {
+            true => Cut::Never,
+            false => conversation.cut(&messages, &rendered.tokens, &chosen)?,
+        };
+        let (request, cut_tokens) = conversation.request(rendered.tokens, chosen, cut)?;
+        let truncated = Truncated {
+            turns,
+            messages: dropped,
+            tokens: all_tokens - request.prompt.len(),
+            cut_tokens,
+            ..Truncated::none(Overflow::Prompt, conversation.context_tokens)
+        };
+        let on_context_full = ContextFullPolicy { request_prompt: cut != Cut::Never, ..request.on_context_full };
+        let request = Request { logprobs: self.logprobs, scope: self.whose, on_context_full, ..request };
+        let overflow = Overflowing {
+            truncated: truncated.said(&conversation.model),
+            model: conversation.model.clone(),
+            context_tokens: conversation.context_tokens,
+            turns: Some(Turns::new(conversation, messages, request.prompt.len())),
+        };
+        Ok(Reply::Answer(Box::new(Answer::new(lease, request, splitter, false, overflow, started_at))))
+    }
+}
+
+/// A client's messages after those that come with the model: its system message, unless the client brings one, and its examples.
+pub(crate) fn with_own(model: &Model, asked: Vec<prompt::Message>) -> Vec<prompt::Message> {
+    let first_is_system = asked.first().is_some_and(|message| message.role.eq_ignore_ascii_case("system"));
+    let mut messages: Vec<prompt::Message> = model.messages.clone();
+    if let Some(system) = model.system.as_ref().filter(|_| !first_is_system) {
+        messages.insert(0, prompt::Message::new("system", system));
+    }
+    messages.extend(asked.into_iter().map(|message| prompt::Message { role: message.role.to_lowercase(), ..message }));
+    messages
+}
+
+/// Runs what turns messages into a prompt. Long ones take a while, in which the threads that serve other clients go on.
+pub(crate) async fn prepared<T: Send + 'static, E: From<Error> + Send + 'static>(
+    prepare: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    match tokio::task::spawn_blocking(prepare).await {
+        Ok(prepared) => prepared,
+        Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+        // The daemon is ending.
+        Err(_) => Err(Error::EngineGone.into()),
+    }
+}
+
+/// The prompt of a model without a template: the texts and nothing else.
+fn plain(messages: &[prompt::Message]) -> String {
+    messages.iter().map(|message| message.content.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes what an answer has so far after the prompt, as the model would have said it. Some templates open the thinking themselves.
+fn begin(text: &mut String, begun: &Begun, tags: Option<(&str, &str)>) {
+    if let Some((open, close)) = tags {
+        let is_open = text.trim_end().ends_with(open);
+        if let Some(thinking) = &begun.thinking {
+            if !is_open {
+                text.push_str(open);
+                text.push('\n');
+            }
+            text.push_str(thinking);
+        }
+        if !begun.content.is_empty() && (is_open || begun.thinking.is_some()) {
+            if !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(close);
+            text.push_str("\n\n");
+        }
+    }
+    text.push_str(&begun.content);
+}
+
+/// Does a model think for this request? `None` for one that cannot.
+fn thinking(name: &str, can: bool, asked: Option<Think>) -> Result<Option<Think>, Error> {
+    match (can, asked) {
+        (true, asked) => Ok(Some(asked.unwrap_or(Think::Switch(true)))),
+        (false, Some(think)) if think.is_on() => Err(Error::NoThinking(name.to_owned())),
+        (false, _) => Ok(None),
+    }
+}
+
+/// What turns messages into the tokens of a prompt for one loaded model.
+pub(crate) struct Conversation {
+    pub(crate) model: String,
+    tokenizer: Arc<Tokenizer>,
+    /// Tokens that prompt and answer may have together.
+    pub(crate) context_tokens: usize,
+    choice: Choice,
+    now: prompt::LocalTime,
+    /// As [`thinking`] has it.
+    thinks: Option<Think>,
+    /// What comes after each prompt, because the answer has begun with it.
+    begun: Option<Begun>,
+}
+
+/// Whether tokens may go out of the middle of a prompt that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// It is refused.
+    Never,
+    /// They may, after this many, or after those that the option `num_keep` keeps, whichever are more.
+    After(usize),
+}
+
+impl Conversation {
+    /// Chooses the template of a model that a client calls `name`.
+    pub(crate) fn new(
+        model: &Model,
+        lease: &Lease,
+        rendering: Rendering,
+        name: &str,
+        think: Option<Think>,
+    ) -> Result<Self, Error> {
+        let choice = template::choose(model, lease.template(), rendering.go_template)?;
+        tracing::debug!(model = model.summary.name, reason = choice.reason, "chat template");
+        let thinks = thinking(name, choice.capabilities().thinking, think)?;
+        Ok(Self {
+            model: model.summary.name.clone(),
+            tokenizer: Arc::clone(lease.tokenizer()),
+            context_tokens: lease.context_tokens() as usize,
+            choice,
+            now: rendering.now,
+            thinks,
+            begun: None,
+        })
+    }
+
+    /// As much of a conversation as leaves room for a token of the answer; all of it where it is to stay whole.
+    pub(crate) fn fit(&self, messages: Vec<prompt::Message>, whole: bool) -> Result<Fitted, Error> {
+        let limit_tokens = if whole { usize::MAX } else { self.context_tokens.saturating_sub(1) };
+        fit::turns(messages, limit_tokens, |kept| self.read(kept))
+    }
+
+    /// How the model reads a conversation.
+    pub(crate) fn read(&self, messages: &[prompt::Message]) -> Result<Rendered, Error> {
+        let mut text = self.render(messages)?;
+        if let Some(begun) = &self.begun {
+            begin(&mut text, begun, self.choice.template.as_ref().and_then(|template| template.thinking_tags()));
+        }
+        Ok(Rendered { tokens: self.encode(&text, true), text })
+    }
+
+    /// How a conversation that is read as these tokens may be cut.
+    pub(crate) fn cut(&self, messages: &[prompt::Message], tokens: &[u32], chosen: &Chosen) -> Result<Cut, Error> {
+        let rope = chosen.context_shift == Some(ContextShift::Rope);
+        let head_tokens = match messages.iter().position(|message| message.role != "system") {
+            // What comes before all turns is to stay, whatever of them goes.
+            Some(first) if rope => self.head_tokens(messages, tokens, first)?,
+            _ if tokens.len() < self.context_tokens => 0,
+            _ => self.head_tokens(messages, tokens, messages.len().saturating_sub(1))?,
+        };
+        Ok(Cut::After(head_tokens))
+    }
+
+    /// How many of a conversation's tokens come before the text of one of its messages. None where they would take more than half of the
+    /// context, so that something of what follows them is left when they stay.
+    fn head_tokens(&self, messages: &[prompt::Message], tokens: &[u32], at: usize) -> Result<usize, Error> {
+        let mut without = messages[..messages.len().min(at + 1)].to_vec();
+        if let Some(last) = without.last_mut() {
+            last.content.clear();
+        }
+        let head = self.read(&without)?.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
+        Ok(if head <= self.context_tokens / 2 { head } else { 0 })
+    }
+
+    pub(crate) fn render(&self, messages: &[prompt::Message]) -> Result<String, Error> {
+        let Some(template) = &self.choice.template else {
+            return Ok(plain(messages));
+        };
+        let tokenizer = &self.tokenizer;
+        let text = |id: Option<u32>| id.map(|id| String::from_utf8_lossy(tokenizer.piece_with_special(id)));
+        let (bos, eos) = (text(tokenizer.bos()).unwrap_or_default(), text(tokenizer.eos()).unwrap_or_default());
+        let input = prompt::RenderInput {
+            messages,
+            tools: None,
+            add_generation_prompt: true,
+            bos_token: &bos,
+            eos_token: &eos,
+            thinking: self.thinks.map(|think| match think {
+                Think::Switch(false) => prompt::ThinkMode::Off,
+                Think::Switch(true) => prompt::ThinkMode::On,
+                Think::Level(level) => prompt::ThinkMode::Level(level.as_str().to_owned()),
+            }),
+            now: self.now,
+        };
+        Ok(template.render(&input)?)
+    }
+
+    /// Tokens of a prompt; `starts` when nothing comes before it.
+    pub(crate) fn encode(&self, text: &str, starts: bool) -> Vec<u32> {
+        let tokenizer = &self.tokenizer;
+        let mut tokens = tokenizer.encode(text, EncodeOptions { add_special: starts, parse_special: true });
+        // Many templates write the token for the beginning themselves, and the tokenizer adds it again.
+        if let (Some(bos), [first, second, ..]) = (tokenizer.bos(), tokens.as_slice())
+            && tokenizer.adds_bos()
+            && *first == bos
+            && *second == bos
+        {
+            tokens.remove(0);
+        }
+        tokens
+    }
+
+    /// What parts thinking from the answer, when the model thinks. Some templates open the thinking themselves.
+    pub(crate) fn splitter(&self, prompt: &str) -> Option<prompt::ThinkingSplitter> {
+        let (open, close) = self.choice.template.as_ref()?.thinking_tags()?;
+        // An answer that goes on has thought, unless it was thinking.
+        let starts_inside = match &self.begun {
+            Some(begun) if !begun.content.is_empty() => return None,
+            Some(Begun { thinking: Some(_), .. }) => true,
+            _ => prompt.trim_end().ends_with(open),
+        };
+        self.thinks.is_some_and(Think::is_on).then(|| prompt::ThinkingSplitter::new(open, close, starts_inside))
+    }
+
+    /// The engine's request, its prompt cut to the context, and how many tokens that cost.
+    pub(crate) fn request(&self, tokens: Vec<u32>, chosen: Chosen, cut: Cut) -> Result<(Request, usize), Error> {
+        let all_tokens = tokens.len();
+        let head = match cut {
+            Cut::Never => 0,
+            Cut::After(tokens) => i64::try_from(tokens).unwrap_or(i64::MAX),
+        };
+        let bos = i64::from(self.tokenizer.adds_bos());
+        let keep_tokens =
+            if chosen.keep_tokens < 0 { chosen.keep_tokens } else { chosen.keep_tokens.saturating_add(bos).max(head) };
+        let prompt = fit::prompt(tokens, self.context_tokens, keep_tokens, cut != Cut::Never)?;
+        tracing::debug!(model = self.model, tokens = prompt.len(), "generate");
+        let cut_tokens = all_tokens - prompt.len();
+        let shifts = cut != Cut::Never && chosen.context_shift == Some(ContextShift::Rope);
+        let on_context_full = ContextFullPolicy {
+            // Where all is to be kept, nothing can go.
+            shift_after_tokens: shifts.then(|| usize::try_from(keep_tokens).unwrap_or(self.context_tokens)),
+            ..ContextFullPolicy::default()
+        };
+        let Chosen { sampling, stop, max_tokens, .. } = chosen;
+        Ok((Request { prompt, sampling, stop, max_tokens, on_context_full, ..Request::default() }, cut_tokens))
+    }
+}

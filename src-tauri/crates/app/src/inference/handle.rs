@@ -1,0 +1,56 @@
+//! The handle of inference. Clones share everything.
+
+use std::sync::Arc;
+
+use cairn_runtime::{Engine, ModelStatus};
+
+use super::error::Error;
+use crate::cache::KvCache;
+use crate::clock::Clock;
+use crate::library::ModelLibrary;
+use crate::library::catalog::Model;
+use crate::library::template::Told;
+use crate::settings::{LiveValues, Settings};
+
+/// Requests to models.
+#[derive(Clone)]
+pub struct Inference {
+    pub(super) engine: Engine,
+    pub(super) library: ModelLibrary,
+    pub(super) cache: KvCache,
+    pub(super) templates_told: Arc<Told>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) live: Arc<LiveValues>,
+    pub(super) clock: Clock,
+}
+
+impl Inference {
+    pub(crate) fn new(
+        engine: &Engine,
+        library: &ModelLibrary,
+        cache: &KvCache,
+        settings: &Arc<Settings>,
+        live: &Arc<LiveValues>,
+        clock: &Clock,
+    ) -> Self {
+        Self {
+            engine: engine.clone(),
+            library: library.clone(),
+            cache: cache.clone(),
+            templates_told: Arc::default(),
+            settings: Arc::clone(settings),
+            live: Arc::clone(live),
+            clock: clock.clone(),
+        }
+    }
+
+    /// The model that a client calls `name`.
+    pub(crate) fn find(&self, name: &str) -> Result<Model, Error> {
+        Ok(self.library.find(name)?)
+    }
+
+    /// The models that are loaded now.
+    pub(crate) fn loaded(&self) -> Vec<ModelStatus> {
+        self.engine.loaded()
+    }
+}

@@ -1,0 +1,145 @@
+//! From the options of a model and of a request to what the engine takes.
+
+use cairn_gguf::DType;
+use cairn_runtime::Sampling;
+use cairn_wire::Options;
+use serde_json::{Map, Value};
+
+use super::error::Error;
+use crate::settings::ContextShift;
+
+/// Options of one request, every value known.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    pub(crate) sampling: Sampling,
+    pub(crate) stop: Vec<String>,
+    /// Longest answer; `None` leaves it to the context.
+    pub(crate) max_tokens: Option<u32>,
+    /// Context that the model or the request wants; `None` leaves it to the settings.
+    pub(crate) context_tokens: Option<u32>,
+    pub(crate) threads: Option<usize>,
+    /// Type of the attention cache that the model or the request wants; `None` leaves it to the settings.
+    pub(crate) kv_type: Option<DType>,
+    /// Tokens at the beginning that survive when a prompt is cut; negative: all that fit.
+    pub(crate) keep_tokens: i64,
+    /// What the model or the request wants when the context is full; `None` leaves it to the settings.
+    pub(crate) context_shift: Option<ContextShift>,
+}
+
+/// Ollama's floor: less context than this is of no use.
+const MIN_CONTEXT_TOKENS: i64 = 4;
+
+/// The request's options over the model's over the defaults.
+pub(crate) fn choose(model: &Map<String, Value>, request: Option<&Map<String, Value>>) -> Result<Chosen, Error> {
+    let mut options = Options::default();
+    for object in std::iter::once(model).chain(request) {
+        for unknown in options.merge(object)? {
+            tracing::warn!(option = unknown, "no such option; it changes nothing");
+        }
+    }
+    from_options(options)
+}
+
+fn from_options(options: Options) -> Result<Chosen, Error> {
+    if let (Some(value), Some(least)) = (options.num_ctx, Options::least("num_ctx"))
+        && value < least
+    {
+        return Err(Error::OptionRange { name: "num_ctx", value, least });
+    }
+    // More than the model was trained for is cut down to that, however much more.
+    let context_tokens = options.num_ctx.filter(|tokens| *tokens > 0);
+    let context_tokens = context_tokens.map(|tokens| u32::try_from(tokens.max(MIN_CONTEXT_TOKENS)).unwrap_or(u32::MAX));
+    Ok(Chosen {
+        sampling: Sampling {
+            temperature: options.temperature.unwrap_or(0.8),
+            top_k: small(options.top_k.unwrap_or(40)),
+            top_p: options.top_p.unwrap_or(0.9),
+            min_p: options.min_p.unwrap_or(0.0),
+            typical_p: options.typical_p.unwrap_or(1.0),
+            repeat_last_n: small(options.repeat_last_n.unwrap_or(64)),
+            repeat_penalty: options.repeat_penalty.unwrap_or(1.0),
+            presence_penalty: options.presence_penalty.unwrap_or(0.0),
+            frequency_penalty: options.frequency_penalty.unwrap_or(0.0),
+            // Negative says "another one each time".
+            seed: options.seed.and_then(|seed| u64::try_from(seed).ok()),
+        },
+        stop: options.stop.unwrap_or_default(),
+        max_tokens: options.num_predict.and_then(|tokens| u32::try_from(tokens).ok()),
+        context_tokens,
+        threads: options.num_thread.and_then(|threads| usize::try_from(threads).ok()).filter(|threads| *threads > 0),
+        kv_type: options.kv_cache_type.as_deref().map(cairn_runtime::parse_kv_type).transpose()?,
+        keep_tokens: options.num_keep.unwrap_or(4),
+        context_shift: options.context_shift.as_deref().map(ContextShift::parse).transpose()?,
+    })
+}
+
+/// The nearest number of 32 bits.
+fn small(value: i64) -> i32 {
+    i32::try_from(value).unwrap_or(if value < 0 { i32::MIN } else { i32::MAX })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chosen(model: Value, request: Value) -> Result<Chosen, String> {
+        choose(model.as_object().unwrap(), request.as_object()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn request_over_model_over_default() {
+        let chosen = chosen(
+            serde_json::json!({"temperature": 0.1, "top_k": 5, "stop": ["x"]}),
+            serde_json::json!({"temperature": 0, "num_predict": -1, "num_ctx": 2, "seed": -1}),
+        )
+        .unwrap();
+        assert_eq!(chosen.sampling.temperature, 0.0, "the request's");
+        assert_eq!(chosen.sampling.top_k, 5, "the model's");
+        assert_eq!(chosen.sampling.top_p, 0.9, "the default");
+        assert_eq!(chosen.sampling.repeat_penalty, 1.0, "no penalty by default");
+        assert_eq!((chosen.max_tokens, chosen.sampling.seed), (None, None), "negative is no limit, and no seed");
+        assert_eq!(chosen.context_tokens, Some(4), "the floor");
+        assert_eq!(chosen.stop, ["x"], "the model's");
+    }
+
+    #[test]
+    fn refuses() {
+        let error = |request: Value| chosen(serde_json::json!({}), request).unwrap_err();
+        assert_eq!(error(serde_json::json!({"num_ctx": "x"})), "option \"num_ctx\" must be of type integer");
+        assert_eq!(error(serde_json::json!({"num_ctx": -5})), "option \"num_ctx\" cannot be -5; it must be 0 or more");
+    }
+
+    #[test]
+    fn the_type_of_the_cache_is_the_request_s_or_the_model_s() {
+        let chosen = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.kv_type);
+        let none = serde_json::json!({});
+        let q8_0 = serde_json::json!({"kv_cache_type": "q8_0"});
+        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "nobody asks for one");
+        assert_eq!(chosen(q8_0.clone(), none.clone()), Ok(Some(DType::Q8_0)), "the model's");
+        assert_eq!(chosen(q8_0, serde_json::json!({"kv_cache_type": "F16"})), Ok(Some(DType::F16)), "the request's");
+        let error = chosen(none, serde_json::json!({"kv_cache_type": "q3"})).expect_err("there is no such type");
+        assert_eq!(
+            error, "unknown type of the KV cache \"q3\": it must be f16, bf16, q8_0 or q4_0",
+            "all names are said"
+        );
+    }
+
+    #[test]
+    fn what_happens_in_a_full_context_is_the_request_s_or_the_model_s() {
+        let chosen = |model: Value, request: Value| chosen(model, request).map(|chosen| chosen.context_shift);
+        let none = serde_json::json!({});
+        let rope = serde_json::json!({"context_shift": "rope"});
+        assert_eq!(chosen(none.clone(), none.clone()), Ok(None), "the settings say it");
+        assert_eq!(chosen(rope.clone(), none.clone()), Ok(Some(ContextShift::Rope)), "the model's");
+        let turns = serde_json::json!({"context_shift": "turns"});
+        assert_eq!(chosen(rope, turns), Ok(Some(ContextShift::Turns)), "the request's");
+        let error = chosen(none, serde_json::json!({"context_shift": true})).expect_err("it is no text");
+        assert_eq!(error, "option \"context_shift\" must be of type string", "what it must be");
+    }
+
+    #[test]
+    fn any_context_beyond_the_longest_is_the_longest() {
+        let chosen = chosen(serde_json::json!({}), serde_json::json!({"num_ctx": 1e30})).unwrap();
+        assert_eq!(chosen.context_tokens, Some(u32::MAX), "the engine cuts it down to what the model was trained for");
+    }
+}

@@ -1,0 +1,132 @@
+//! Why a prompt would not be found computed, or not all of it: what is kept of it, and where it parts from that.
+
+use std::sync::Arc;
+
+use cairn_runtime::{Lease, PrefixLookup};
+use cairn_tier::TierKind;
+use cairn_tier::tiers::{MissReason, RemovalReason};
+use cairn_wire::Think;
+use serde_json::{Map, Value};
+
+use super::chat::{Conversation, Cut, prepared, with_own};
+use super::error::Error;
+use super::handle::Inference;
+use cairn_prompt::Message;
+
+/// A prompt to look for.
+#[derive(Debug, Clone, Default)]
+pub struct TracePrompt {
+    /// The model's name.
+    pub model: String,
+    /// A conversation.
+    pub messages: Vec<Message>,
+    /// The first message goes in as it is, without the model's template.
+    pub raw: bool,
+    /// Options of the request.
+    pub options: Option<Map<String, Value>>,
+    /// Whether the model is to think first.
+    pub think: Option<Think>,
+}
+
+/// What is kept of a prompt.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Traced {
+    /// Tokens of the whole prompt, even where it is longer than the context.
+    pub tokens: usize,
+    /// Of these, tokens whose rows the loaded model has in memory.
+    pub memory_tokens: usize,
+    /// Tokens that the tiers have.
+    pub kept_tokens: usize,
+    /// Of these, tokens by tier.
+    pub places: Vec<(TierKind, usize)>,
+    /// A word for why it is not more: `whole`, `changed`, `never`, ...
+    pub reason: &'static str,
+    /// Where it changed.
+    pub changed_at: Option<usize>,
+    /// What is kept there; none where what is kept ends.
+    pub kept_text: Option<String>,
+    /// What was asked for there.
+    pub asked_text: Option<String>,
+}
+
+impl Inference {
+    /// Looks for a prompt as a request would, without computing anything. Brings the model into memory, for its tokenizer.
+    ///
+    /// # Errors
+    /// When there is no such model, it cannot be loaded, or the prompt cannot be rendered.
+    pub async fn trace(&self, trace: TracePrompt) -> Result<Traced, Error> {
+        let model = self.library.find(&trace.model)?;
+        let chosen = self.chosen(&model, trace.options.as_ref())?;
+        let lease = self.lease(&model, &chosen, false, None).await?;
+        let rendering = self.rendering();
+        prepared(move || {
+            let conversation = Conversation::new(&model, &lease, rendering, &trace.model, trace.think)?;
+            let (tokens, cut, all_tokens) = if trace.raw {
+                let text: String = trace.messages.into_iter().map(|message| message.content).collect();
+                let tokens = conversation.encode(&text, true);
+                let all_tokens = tokens.len();
+                (tokens, Cut::After(0), all_tokens)
+            } else {
+                let fitted = conversation.fit(with_own(&model, trace.messages), false)?;
+                let cut = conversation.cut(&fitted.messages, &fitted.rendered.tokens, &chosen)?;
+                (fitted.rendered.tokens, cut, fitted.all_tokens)
+            };
+            let tokens = conversation.request(tokens, chosen, cut)?.0.prompt;
+            let held = lease.lookup_prefix(&tokens, None::<Arc<str>>);
+            Ok(Traced { tokens: all_tokens, ..traced(&lease, &tokens, held) })
+        })
+        .await
+    }
+}
+
+fn traced(lease: &Lease, tokens: &[u32], held: PrefixLookup) -> Traced {
+    let text = |id: u32| String::from_utf8_lossy(lease.tokenizer().piece_with_special(id)).into_owned();
+    let asked = |at: usize| tokens.get(at).copied().map(text);
+    let PrefixLookup { memory_tokens, memory_next, tiers } = held;
+    let kept_tokens = tiers.as_ref().map_or(0, |trace| trace.coverage.tokens());
+    let places = tiers.as_ref().map_or_else(Vec::new, |trace| {
+        let mut places: Vec<(TierKind, usize)> = Vec::new();
+        for step in trace.coverage.steps(0..kept_tokens) {
+            match places.iter_mut().find(|(place, _)| *place == step.tier) {
+                Some((_, tokens)) => *tokens += step.rows,
+                None => places.push((step.tier, step.rows)),
+            }
+        }
+        places
+    });
+    let known = Traced { tokens: tokens.len(), memory_tokens, kept_tokens, places, ..Traced::default() };
+    let changed = |at: usize, kept: Option<u32>| Traced {
+        reason: "changed",
+        changed_at: Some(at),
+        kept_text: kept.map(text),
+        asked_text: asked(at),
+        ..known.clone()
+    };
+    // The last token is always computed.
+    if known.memory_tokens.max(known.kept_tokens) + 1 >= tokens.len() {
+        return Traced { reason: "whole", ..known };
+    }
+    if memory_tokens >= kept_tokens && memory_next.is_some() {
+        return changed(memory_tokens, memory_next);
+    }
+    let reason = match tiers.map(|trace| trace.reason) {
+        Some(MissReason::Diverged { position: at, stored: kept, .. }) if at >= memory_tokens => {
+            return changed(at, kept.and_then(cairn_tier::Key::as_token));
+        }
+        None if memory_tokens == 0 => "not_kept",
+        _ if memory_tokens > kept_tokens => "ends",
+        None => "not_kept",
+        Some(MissReason::FullHit) => "whole",
+        Some(MissReason::NumericClass(_)) => "other_arithmetic",
+        Some(MissReason::Lossy) => "rounded",
+        Some(MissReason::Mismatch) => "suspect",
+        Some(MissReason::Unavailable(_)) => "away",
+        Some(MissReason::Removed(RemovalReason::Evicted)) => "evicted",
+        Some(MissReason::Removed(RemovalReason::Expired)) => "expired",
+        Some(MissReason::Removed(RemovalReason::Deleted)) => "deleted",
+        Some(MissReason::Removed(RemovalReason::Damaged | RemovalReason::Lost | RemovalReason::Replaced)) => "lost",
+        Some(MissReason::NeverStored | MissReason::Diverged { .. }) if kept_tokens > 0 => "ends",
+        Some(MissReason::NeverStored | MissReason::Diverged { .. }) => "never",
+    };
+    Traced { reason, ..known }
+}

@@ -1,0 +1,48 @@
+//! Models on this machine: which there are, where their files are stored, and the use cases that change that: import, create,
+//! copy, delete, scan, verify and garbage collection.
+//!
+//! [`ModelLibrary`] is the handle. Names resolve in this order: the built-in model, files that a client opened, libraries on
+//! disk (`catalog`).
+
+mod blobs;
+pub(crate) mod catalog;
+mod check;
+mod copy;
+mod create;
+mod delete;
+mod error;
+mod garbage;
+mod handle;
+mod head;
+pub(crate) mod import;
+mod libraries;
+mod outside;
+pub(crate) mod pebble;
+mod scan;
+mod show;
+mod summary;
+pub(crate) mod template;
+mod verify;
+
+pub use blobs::Upload;
+pub use cairn_runtime::LoadError;
+pub use cairn_store::{
+    BlobDefect, DiskUsage, GarbageFile, GarbageKind, GcReport, ImportMethod, LibraryRole, LibraryState, ModelDiskUsage,
+    Progress, Stage,
+};
+pub use cairn_store::{ModelRef, WriteError};
+pub use catalog::Opened;
+pub use check::{Check, CheckEvent, Checked, Flawed};
+pub use copy::{Copied, CopyEvent};
+pub(crate) use create::Steps;
+pub use create::{Create, CreateStep};
+pub use delete::Deleted;
+pub use error::Error;
+pub use handle::ModelLibrary;
+pub use head::{Head, read as read_head};
+pub use import::{Import, ImportEvent, Imported, Taking};
+pub use libraries::{LibraryInfo, LibraryUsage};
+pub use scan::{Found, Scan, ScanEvent, Scanned, Standing};
+pub use show::{Shown, TensorRow};
+pub use summary::{Details, Summary};
+pub use verify::{DamagedTensor, Verified, verify};

@@ -1,0 +1,145 @@
+//! Copy: a second name for a model, in our own library. A model of another library comes along with its contents, which
+//! takes a while where the two are on different disks.
+
+use std::time::{Duration, Instant};
+
+use cairn_disk::RealDisk;
+use cairn_store::{LayerKind, LibraryWriter, ModelRef, Progress};
+use tokio::sync::mpsc;
+
+use crate::library::catalog::{Origin, is_pebble};
+use crate::library::error::Error;
+use crate::library::handle::ModelLibrary;
+use crate::library::import::config;
+use crate::library::pebble;
+use crate::library::summary::Details;
+
+/// Between two reports of progress.
+const REPORT_EVERY: Duration = Duration::from_millis(100);
+/// Reports that may wait for a slow reader before the work waits too.
+const WAITING_EVENTS: usize = 16;
+
+/// What becomes of a copy.
+#[derive(Debug)]
+pub enum CopyEvent {
+    /// How far one of the model's contents has come; most copies have none to bring.
+    Progress(Progress),
+    /// The end: the model has its second name.
+    Done(Copied),
+    /// The end: nothing has changed.
+    Failed(Error),
+}
+
+/// A model that has a second name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copied {
+    /// The new name, as it is spelled there.
+    pub name: String,
+    /// Bytes that were written for it; most copies take none.
+    pub copied_bytes: u64,
+}
+
+impl ModelLibrary {
+    /// Gives the model `source` the name `destination` too. A model of our library that has the name gives way.
+    ///
+    /// # Errors
+    /// When there is no such model, when a name is none or belongs to the built-in model, or when the disk refuses.
+    pub fn copy(&self, source: &str, destination: &str) -> Result<Copied, Error> {
+        self.copy_now(source, destination, &mut |_| true)
+    }
+
+    /// The same on a thread of its own, which tells how far it has come. Dropping the receiver interrupts it. Must be called
+    /// inside a tokio runtime.
+    #[must_use]
+    pub fn copying(&self, source: String, destination: String) -> mpsc::Receiver<CopyEvent> {
+        let (sender, receiver) = mpsc::channel(WAITING_EVENTS);
+        let library = self.clone();
+        tokio::task::spawn_blocking(move || {
+            let mut reported: Option<Instant> = None;
+            let mut watch = |progress: Progress| {
+                if reported.is_none_or(|reported| reported.elapsed() >= REPORT_EVERY) {
+                    reported = Some(Instant::now());
+                    // A reader that is behind gets the next report instead.
+                    let _ = sender.try_send(CopyEvent::Progress(progress));
+                }
+                !sender.is_closed()
+            };
+            let event = match library.copy_now(&source, &destination, &mut watch) {
+                Ok(copied) => CopyEvent::Done(copied),
+                Err(error) => CopyEvent::Failed(error),
+            };
+            // Nobody is left to be told when this fails.
+            let _ = sender.blocking_send(event);
+        });
+        receiver
+    }
+
+    fn copy_now(
+        &self,
+        source: &str,
+        destination: &str,
+        watch: &mut dyn FnMut(Progress) -> bool,
+    ) -> Result<Copied, Error> {
+        let parse =
+            |what, name: &str| name.parse::<ModelRef>().map_err(|_| Error::InvalidName { what, name: name.to_owned() });
+        let (from, to) = (parse("source", source)?, parse("destination", destination)?);
+        if is_pebble(&to) {
+            return Err(Error::BuiltIn(pebble::NAME));
+        }
+        let library = self.catalog.own_library();
+        let writer = || LibraryWriter::open(library, &RealDisk);
+        match self.catalog.origin(&from)? {
+            None => Err(Error::NoSource(source.to_owned())),
+            Some(Origin::Opened) => Err(Error::OutsideStore(from.to_string())),
+            Some(Origin::BuiltIn) => {
+                let writer = writer()?;
+                let layer = writer.put(LayerKind::Model, pebble::file())?;
+                let config = config(Details::of_file(&pebble::head().gguf)).to_json();
+                let saved = writer.save(&to, &config, std::slice::from_ref(&layer), true)?;
+                Ok(Copied { name: saved.name.to_string(), copied_bytes: layer.size_bytes })
+            }
+            Some(Origin::Stored(origin, stored)) => {
+                let copied = writer()?.copy(origin, &stored.name, &to, watch)?;
+                Ok(Copied { name: copied.model.name.to_string(), copied_bytes: copied.copied_bytes })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::library::import::tests::fixture;
+
+    #[tokio::test]
+    async fn a_copy_from_another_library_tells_how_far_it_is() {
+        let fixture = fixture();
+        let contents = vec![7; 300_000];
+        let digest = cairn_store::Digest::of(&contents);
+        let theirs = fixture.folder.path().join("ollama");
+        let manifest = theirs.join("manifests/registry.ollama.ai/library/theirs");
+        std::fs::create_dir_all(&manifest).and_then(|()| std::fs::create_dir_all(theirs.join("blobs"))).unwrap();
+        std::fs::write(theirs.join("blobs").join(digest.file_name()), contents).unwrap();
+        let layer =
+            format!(r#"{{"digest":"{digest}","size":300000,"mediaType":"application/vnd.ollama.image.model"}}"#);
+        std::fs::write(manifest.join("latest"), format!(r#"{{"layers":[{layer}]}}"#)).unwrap();
+        let told = async |source: &str| {
+            let mut events = fixture.app.library().copying(source.to_owned(), "ours".to_owned());
+            let (mut progress, mut end) = (0, String::new());
+            while let Some(event) = events.recv().await {
+                match event {
+                    CopyEvent::Progress(now) => {
+                        assert!(now.done_bytes <= now.total_bytes && now.total_bytes == 300_000, "{now:?}");
+                        progress += 1;
+                    }
+                    CopyEvent::Done(copied) => end = copied.name,
+                    CopyEvent::Failed(error) => end = error.to_string(),
+                }
+            }
+            (progress > 0, end)
+        };
+        assert_eq!(told("theirs").await, (true, "ours:latest".to_owned()), "its contents come along");
+        assert_eq!(told("ours").await, (false, "ours:latest".to_owned()), "within a library nothing is brought");
+        assert_eq!(told("none").await, (false, "model \"none\" not found".to_owned()), "nothing to copy");
+    }
+}

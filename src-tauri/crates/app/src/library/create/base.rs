@@ -1,0 +1,90 @@
+//! What a model is made of: the contents of another one, and its description.
+
+use cairn_store::{ImportMethod, Layer, LayerKind, Library, LibraryError, LibraryWriter, ModelRef, StoredModel};
+use serde_json::{Map, Value};
+
+use super::steps::Steps;
+use crate::library::catalog::Origin;
+use crate::library::error::Error;
+use crate::library::handle::ModelLibrary;
+use crate::library::import::config;
+use crate::library::pebble;
+use crate::library::summary::Details;
+
+/// Contents in our own library, and what describes them.
+pub(super) struct Base {
+    /// JSON.
+    pub(super) config: Vec<u8>,
+    pub(super) layers: Vec<Layer>,
+    /// Contents that were written for this model, whether or not they are still among the layers.
+    pub(super) made: Vec<Layer>,
+}
+
+impl Base {
+    /// Says something else in the description. What else is there stays as it is, also what only others know.
+    pub(super) fn set(&mut self, field: &str, text: &str) {
+        let mut fields: Map<String, Value> = serde_json::from_slice(&self.config).unwrap_or_default();
+        fields.insert(field.to_owned(), text.into());
+        self.config = Value::Object(fields).to_string().into_bytes();
+    }
+}
+
+impl ModelLibrary {
+    /// The contents of the model that is called `from`.
+    pub(super) fn base_of_model(
+        &self,
+        from: &str,
+        writer: &LibraryWriter<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<Base, Error> {
+        let name: ModelRef = from.parse()?;
+        let library = self.catalog.own_library();
+        let (config, layers) = match self.catalog.origin(&name)? {
+            None => return Err(Error::NotFound(from.to_owned())),
+            Some(Origin::Opened) => return Err(Error::OutsideStore(name.to_string())),
+            Some(Origin::BuiltIn) => {
+                let details = Details::of_file(&pebble::head().gguf);
+                (config(details).to_json(), vec![writer.put(LayerKind::Model, pebble::file())?])
+            }
+            Some(Origin::Stored(origin, stored)) => {
+                (base_config(origin, &stored), base_layers(writer, library, origin, &stored, steps)?)
+            }
+        };
+        Ok(Base { config, layers, made: Vec::new() })
+    }
+}
+
+/// The base's config as it is, with the fields that only others know.
+fn base_config(origin: &Library, stored: &StoredModel) -> Vec<u8> {
+    let text = stored.manifest.config.as_ref().and_then(|layer| origin.text(layer).ok());
+    text.map_or_else(|| origin.config(&stored.manifest).to_json(), String::into_bytes)
+}
+
+/// The base's contents, in our own library. Those of another one are copied, and checked on the way: what was damaged there is
+/// not spread.
+fn base_layers(
+    writer: &LibraryWriter<'_>,
+    library: &Library,
+    origin: &Library,
+    stored: &StoredModel,
+    steps: &mut Steps<'_>,
+) -> Result<Vec<Layer>, Error> {
+    for layer in &stored.manifest.layers {
+        if library.blob(layer).is_err() {
+            let root = origin.root().display();
+            let status = format!("copying layer {} from {root}", layer.digest);
+            steps.status(status.clone());
+            let mut watch =
+                |progress: cairn_store::Progress| steps.progress(&status, progress.done_bytes, progress.total_bytes);
+            let brought = writer.import_file(&origin.blob(layer)?, false, &mut watch)?;
+            if brought.layer.digest != layer.digest {
+                if brought.method != ImportMethod::Present {
+                    writer.remove_unreferenced(&brought.layer);
+                }
+                let reason = format!("of {root} is damaged: its digest is {}", brought.layer.digest);
+                return Err(LibraryError::Blob { digest: layer.digest, reason }.into());
+            }
+        }
+    }
+    Ok(stored.manifest.layers.clone())
+}

@@ -1,0 +1,240 @@
+//! Files that were sent, as what a model is made of.
+//!
+//! Their names are whatever their sender calls them: they tell parts of a model apart and are shown in errors, and no path
+//! is ever made of them.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use cairn_gguf::Gguf;
+use cairn_gguf::split::Split;
+use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter};
+
+use super::base::Base;
+use super::steps::Steps;
+use crate::library::error::Error;
+use crate::library::handle::ModelLibrary;
+use crate::library::head;
+use crate::library::head::Head;
+use crate::library::import::{config, merge};
+use crate::library::summary::Details;
+
+/// The media type of changes to weights.
+pub(crate) const ADAPTER: &str = "application/vnd.ollama.image.adapter";
+/// The media type of what makes pictures readable for a model.
+pub(crate) const PROJECTOR: &str = "application/vnd.ollama.image.projector";
+/// What a GGUF file begins with.
+const MAGIC: &[u8; 4] = b"GGUF";
+
+/// A file that was sent.
+struct Sent {
+    /// Its sender's name for it.
+    name: String,
+    /// Where it is in the library.
+    path: PathBuf,
+    digest: Digest,
+    size_bytes: u64,
+}
+
+/// What a GGUF file is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Model,
+    Projector,
+    Adapter,
+}
+
+impl Sent {
+    fn layer(&self, kind: LayerKind) -> Layer {
+        Layer { kind, digest: self.digest, size_bytes: self.size_bytes }
+    }
+
+    /// An error about the file, in which it is called as its sender calls it.
+    fn failed(&self, error: Error) -> Error {
+        match error {
+            Error::File { reason, .. } => Error::File { path: PathBuf::from(&self.name), reason },
+            error => Error::File { path: PathBuf::from(&self.name), reason: error.to_string() },
+        }
+    }
+
+    /// Whether the file is one of GGUF, by its first bytes.
+    fn has_magic(&self) -> bool {
+        let mut start = [0; MAGIC.len()];
+        File::open(&self.path).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
+    }
+
+    fn has_ending(&self, ending: &str) -> bool {
+        self.name.to_ascii_lowercase().ends_with(ending)
+    }
+
+    fn head(&self) -> Result<Head, Error> {
+        if !self.has_magic() {
+            return Err(Error::NotGguf);
+        }
+        head::read_one(&self.path).map_err(|error| self.failed(error))
+    }
+}
+
+/// The changes to weights that were sent, if any.
+pub(super) fn adapter(adapters: &[(String, String)], library: &Library) -> Result<Option<Layer>, Error> {
+    match sent(adapters, library)?.as_slice() {
+        [] => Ok(None),
+        [adapter] if adapter.has_ending(".safetensors") => Err(Error::Instead {
+            what: "making an adapter of safetensors files",
+            instead: "make one GGUF file of them first (llama.cpp's convert_lora_to_gguf.py does)",
+        }),
+        [adapter] => match purpose(&adapter.head()?.gguf) {
+            Purpose::Adapter => Ok(Some(adapter.layer(LayerKind::Other(ADAPTER.to_owned())))),
+            _ => Err(adapter.failed(Error::NoAdapter)),
+        },
+        _ => Err(Error::ManyAdapters),
+    }
+}
+
+impl ModelLibrary {
+    /// A model of files that were sent: one GGUF file or the parts of one, perhaps with what makes pictures readable.
+    pub(super) fn base_of_files(
+        &self,
+        files: &[(String, String)],
+        writer: &LibraryWriter<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<Base, Error> {
+        let library = self.catalog.own_library();
+        let sent = sent(files, library)?;
+        if sent.is_empty() {
+            return Err(Error::NoFiles);
+        }
+        if sent.iter().any(|file| file.has_ending(".safetensors")) {
+            return Err(Error::Instead {
+                what: "making a model of safetensors files",
+                instead: "make one GGUF file of them first (llama.cpp's convert_hf_to_gguf.py does), or pull a GGUF version \
+                          of the model (`cairn search` finds some)",
+            });
+        }
+        let (mut models, mut beside) = (Vec::new(), Vec::new());
+        for file in sent.iter().filter(|file| file.has_ending(".gguf") || file.has_magic()) {
+            let head = file.head()?;
+            match purpose(&head.gguf) {
+                Purpose::Model => models.push((file, head)),
+                Purpose::Projector => beside.push(file.layer(LayerKind::Other(PROJECTOR.to_owned()))),
+                Purpose::Adapter => beside.push(file.layer(LayerKind::Other(ADAPTER.to_owned()))),
+            }
+        }
+        let mut made = Vec::new();
+        let (head, layer) = match models.len() {
+            0 => return Err(Error::UnknownFiles),
+            1 => {
+                let (file, head) = models.remove(0);
+                // A part that came alone says so when it is read as what it is.
+                let head = match Split::of(&file.name, &head.gguf) {
+                    Ok(None) => head,
+                    _ => joined(vec![(file, head)])?,
+                };
+                self.engine.check(&file.path).map_err(|error| file.failed(error.into()))?;
+                steps.status("parsing GGUF".to_owned());
+                (head, file.layer(LayerKind::Model))
+            }
+            count => {
+                let name = PathBuf::from(&models[0].0.name);
+                let parts = joined(models)?;
+                steps.status("parsing GGUF".to_owned());
+                let status = format!("merging {count} files");
+                let mut watch = |progress: cairn_store::Progress| {
+                    steps.progress(&status, progress.done_bytes, progress.total_bytes)
+                };
+                let layer = merge::bring(writer, &parts, &name, &mut watch)?.layer;
+                made.push(layer.clone());
+                (self.merged(&layer, &name).inspect_err(|_| writer.remove_unreferenced(&layer))?, layer)
+            }
+        };
+        let config = config(Details::of_file(&head.gguf)).to_json();
+        Ok(Base { config, layers: [vec![layer], beside].concat(), made })
+    }
+
+    /// The head of a file that was made of others, if it could be loaded.
+    fn merged(&self, layer: &Layer, name: &Path) -> Result<Head, Error> {
+        let path = self.catalog.own_library().blob(layer)?;
+        let failed = |reason: String| Error::File { path: name.to_owned(), reason };
+        self.engine.check(&path).map_err(|error| failed(error.to_string()))?;
+        head::read(&path).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// Parts of one model, in whatever order they were named, as one.
+fn joined(mut models: Vec<(&Sent, Head)>) -> Result<Head, Error> {
+    let number = |(file, head): &(&Sent, Head)| match Split::of(&file.name, &head.gguf) {
+        Ok(Some(split)) => split.number,
+        _ => 0,
+    };
+    models.sort_by_key(number);
+    let (first, head) = &models[0];
+    let first = *first;
+    let failed = |reason: String| Error::File { path: PathBuf::from(&first.name), reason };
+    match Split::of(&first.name, &head.gguf).map_err(|error| failed(error.to_string()))? {
+        None => return Err(Error::ManyModels),
+        Some(split) if split.count as usize != models.len() => {
+            return Err(failed(format!("this model has {} files, and {} came", split.count, models.len())));
+        }
+        Some(_) => {}
+    }
+    let parts = models.into_iter().map(|(file, head)| (file.name.clone(), head)).collect();
+    head::join(parts).map_err(failed)
+}
+
+/// Checks names and digests, and that the contents are here.
+fn sent(files: &[(String, String)], library: &Library) -> Result<Vec<Sent>, Error> {
+    if files.iter().any(|(name, _)| !is_relative(name)) {
+        return Err(Error::FilePath);
+    }
+    let mut sent = files
+        .iter()
+        .map(|(name, digest)| {
+            let digest: Digest = digest.parse()?;
+            let path = library.blob_path(&digest);
+            match path.metadata() {
+                Ok(found) if found.is_file() => Ok(Sent { name: name.clone(), path, digest, size_bytes: found.len() }),
+                _ => Err(Error::NoBlob(digest)),
+            }
+        })
+        .collect::<Result<Vec<Sent>, Error>>()?;
+    // Maps have no order, and the same request is to make the same model.
+    sent.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(sent)
+}
+
+/// Whether it is a path that leads down, on any system.
+fn is_relative(name: &str) -> bool {
+    let drive = name.as_bytes().get(1) == Some(&b':');
+    !drive && !name.contains('\0') && name.split(['/', '\\']).all(|part| !matches!(part, "" | "." | ".."))
+}
+
+fn purpose(gguf: &Gguf) -> Purpose {
+    let metadata = gguf.metadata();
+    let text = |key: &str| metadata.str(key).ok().flatten().unwrap_or_default();
+    let architecture = text("general.architecture");
+    let has = |key: &str| metadata.get(&format!("{architecture}.{key}")).is_some();
+    match text("general.type") {
+        "adapter" => Purpose::Adapter,
+        "projector" | "mmproj" => Purpose::Projector,
+        _ if architecture == "clip" || (has("vision.block_count") && !has("block_count")) => Purpose::Projector,
+        _ => Purpose::Model,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_lead_down() {
+        for name in ["m.gguf", "a/b/m.gguf", "a b", "...", "a..b", ".hidden"] {
+            assert!(is_relative(name), "{name:?}");
+        }
+        for name in
+            ["", "/m", "../m", "a/../m", "a/..", ".", "./m", "a//m", "a/", "\\m", "..\\m", "C:\\m", "C:m", "a\0b"]
+        {
+            assert!(!is_relative(name), "{name:?}");
+        }
+    }
+}

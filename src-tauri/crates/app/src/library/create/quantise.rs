@@ -1,0 +1,50 @@
+//! A model with smaller weights.
+
+use std::fs::File;
+
+use cairn_convert::{FileType, Quantisation};
+use cairn_store::{LayerKind, LibraryWriter};
+
+use super::base::Base;
+use super::steps::Steps;
+use crate::library::error::Error;
+use crate::library::handle::ModelLibrary;
+use crate::library::head;
+use crate::library::summary::Details;
+
+impl ModelLibrary {
+    /// Puts the base's weights in another type, in a file beside the one that they are in.
+    pub(super) fn quantise(
+        &self,
+        base: &mut Base,
+        target: FileType,
+        writer: &LibraryWriter<'_>,
+        steps: &mut Steps<'_>,
+    ) -> Result<(), Error> {
+        let library = self.catalog.own_library();
+        let layer = base.layers.iter_mut().find(|layer| layer.kind == LayerKind::Model).ok_or(Error::NoFiles)?;
+        let path = library.blob(layer)?;
+        let head = head::read(&path)?;
+        let plan = Quantisation::new(&head.gguf, target)?;
+        let (_, size_bytes) = plan.head()?;
+        let file = File::open(&path).map_err(|error| Error::File { path: path.clone(), reason: error.to_string() })?;
+        let parts = [file];
+        let status = format!("quantizing {} model to {target}", Details::of_file(&head.gguf).quantization);
+        let listens = std::cell::Cell::new(steps.progress(&status, 0, head.file_bytes));
+        let mut fill = |mut out: &mut dyn std::io::Write| {
+            plan.write_to(&parts, &mut out, &mut |progress| {
+                listens.set(steps.progress(&status, progress.done_bytes, progress.total_bytes));
+            })
+        };
+        let made = writer
+            .import_generated(&path, size_bytes, "its weights are others", &mut fill, &mut |_| listens.get())?
+            .layer;
+        *layer = made.clone();
+        base.made.push(made.clone());
+        steps.status("verifying conversion".to_owned());
+        let path = library.blob(&made)?;
+        self.engine.check(&path)?;
+        base.set("file_type", &Details::of_file(&head::read(&path)?.gguf).quantization);
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! The handle of the model library. Clones share everything.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cairn_runtime::Engine;
+use cairn_store::{Digest, Libraries, ModelRef};
+
+use super::catalog::{Catalog, Model, Opened, Origin};
+use super::error::Error;
+use super::summary::Summary;
+use crate::clock::Clock;
+use crate::settings::Settings;
+
+/// Lists the digests that pulls in progress rely on. Called with the library's lock held, so that the list is current.
+pub(crate) type InUse<'a> = &'a (dyn Fn() -> Vec<Digest> + Send + Sync);
+
+/// The models on this machine.
+#[derive(Clone)]
+pub struct ModelLibrary {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) settings: Arc<Settings>,
+    pub(super) clock: Clock,
+    /// Checks files before they are published, and unloads models that are deleted.
+    pub(super) engine: Engine,
+}
+
+impl ModelLibrary {
+    pub(crate) fn new(settings: &Arc<Settings>, clock: &Clock, engine: &Engine) -> Self {
+        Self {
+            catalog: Arc::new(Catalog::new(settings, clock.now())),
+            settings: Arc::clone(settings),
+            clock: clock.clone(),
+            engine: engine.clone(),
+        }
+    }
+
+    /// All models: those of the libraries, the built-in one, and files that were opened; the newest first.
+    ///
+    /// # Errors
+    /// When a library exists and cannot be read.
+    pub fn list(&self) -> Result<Vec<Summary>, Error> {
+        self.catalog.list()
+    }
+
+    /// Makes a model file available under a name until the daemon ends.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not a GGUF file.
+    pub fn open(&self, path: &Path) -> Result<Opened, Error> {
+        self.catalog.open(path)
+    }
+
+    /// The model that a client calls `text`.
+    pub(crate) fn find(&self, text: &str) -> Result<Model, Error> {
+        self.catalog.find(text)
+    }
+
+    /// Where the model of that name comes from; `None` if there is none.
+    pub(crate) fn origin(&self, name: &ModelRef) -> Result<Option<Origin<'_>>, Error> {
+        self.catalog.origin(name)
+    }
+
+    /// The model that has this engine key, by the name that was last used for it.
+    pub(crate) fn by_engine_key(&self, key: &str) -> Option<Summary> {
+        self.catalog.known(key)
+    }
+
+    /// All libraries on disk.
+    pub(crate) fn folders(&self) -> &Libraries {
+        self.catalog.libraries()
+    }
+
+    /// The root folders of all libraries.
+    pub(crate) fn roots(&self) -> Vec<PathBuf> {
+        self.libraries().into_iter().map(|library| library.root).collect()
+    }
+}

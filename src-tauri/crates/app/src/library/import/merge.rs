@@ -1,0 +1,58 @@
+//! A model in several files as one: the metadata of the first, the tensors of all.
+//!
+//! A manifest could name every part, and then only Cairn would read it: Ollama's models have one file.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use cairn_gguf::Writer;
+use cairn_store::{ImportedBlob, LibraryWriter, Progress};
+
+use crate::library::error::Error;
+use crate::library::head::Head;
+
+/// Bytes that are read at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// Brings in the model whose parts `head` tells, as one file. `path` is the part that was named.
+pub(crate) fn bring(
+    writer: &LibraryWriter<'_>,
+    head: &Head,
+    path: &Path,
+    watch: &mut dyn FnMut(Progress) -> bool,
+) -> Result<ImportedBlob, Error> {
+    let merged = merged(head).map_err(|error| Error::File { path: path.to_owned(), reason: error.to_string() })?;
+    let (_, size_bytes) = merged.head();
+    let reason = format!("its {} files become one", head.paths.len());
+    Ok(writer.import_generated(path, size_bytes, &reason, &mut |mut out| merged.write_to(&mut out), watch)?)
+}
+
+fn merged(head: &Head) -> Result<Writer<'_>, cairn_gguf::WriteError> {
+    let mut writer = Writer::new(head.gguf.alignment);
+    let of_parts = |key: &str| key.starts_with("split.") || key == "general.alignment";
+    for (key, value) in head.gguf.metadata().iter().filter(|(key, _)| !of_parts(key)) {
+        writer.set(key, value.clone());
+    }
+    for tensor in head.gguf.tensors() {
+        let path = &head.paths[tensor.part];
+        let (offset, bytes) = (tensor.offset, tensor.bytes);
+        writer
+            .tensor_from(tensor.name.clone(), tensor.dtype, &tensor.dims, move |out| copy(path, offset, bytes, out))?;
+    }
+    Ok(writer)
+}
+
+/// Copies a part of a file.
+fn copy(path: &Path, offset: u64, bytes: u64, out: &mut dyn Write) -> io::Result<()> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(offset))?;
+    let mut file = file.take(bytes);
+    let mut piece = vec![0; PIECE_BYTES.min(usize::try_from(bytes).unwrap_or(PIECE_BYTES))];
+    loop {
+        match file.read(&mut piece)? {
+            0 => return Ok(()),
+            count => out.write_all(&piece[..count])?,
+        }
+    }
+}

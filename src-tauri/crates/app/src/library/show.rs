@@ -1,0 +1,235 @@
+//! All about one model.
+
+use std::path::Path;
+
+use cairn_convert::Modelfile;
+use cairn_convert::modelfile::{Command, Role};
+use cairn_gguf::{Array, Gguf, Value as GgufValue};
+use cairn_prompt::{Capabilities, Template};
+use cairn_runtime::Source;
+use serde_json::{Map, Value, json};
+
+use crate::library::catalog::Model;
+use crate::library::error::Error;
+use crate::library::handle::ModelLibrary;
+use crate::library::summary::Summary;
+use crate::library::summary::{Details, capabilities, parameter_count};
+use crate::library::{head, pebble, template};
+use cairn_prompt::Message;
+
+/// All about one model. Texts that there are none of are empty.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The short form.
+    pub summary: Summary,
+    /// Licences, joined by line breaks.
+    pub license: String,
+    /// What could be written into a Modelfile to make this model.
+    pub modelfile: String,
+    /// Options that its publisher set, one per line.
+    pub parameters: String,
+    /// What makes prompts of messages.
+    pub template: String,
+    /// Its language, and why it is this one where there are more.
+    pub template_reason: String,
+    /// The system message that its publisher set.
+    pub system: String,
+    /// Messages that precede every conversation.
+    pub messages: Vec<Message>,
+    /// The file's metadata; long arrays are `null` unless they were asked for.
+    pub info: Map<String, Value>,
+    /// The file's tensors.
+    pub tensors: Vec<TensorRow>,
+}
+
+/// One tensor of a model's file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorRow {
+    /// Its name.
+    pub name: String,
+    /// Its type, `Q4_K` for instance.
+    pub kind: String,
+    /// Its dimensions, elements of a row first.
+    pub shape: Vec<u64>,
+}
+
+impl ModelLibrary {
+    /// All about one model; with `verbose` the contents of arrays too.
+    ///
+    /// # Errors
+    /// When there is no such model, or its file cannot be read.
+    pub fn show(&self, name: &str, verbose: bool) -> Result<Shown, Error> {
+        let model = self.catalog.find(name)?;
+        let head = match &model.source {
+            Source::File(path) => head::read(path)?,
+            Source::Builtin { .. } => pebble::head(),
+        };
+        Ok(shown(model, &head.gguf, self.settings.models.go_template, verbose))
+    }
+}
+
+fn shown(model: Model, gguf: &Gguf, go_template: Option<bool>, verbose: bool) -> Shown {
+    let metadata = gguf.metadata();
+    let own_template = template::in_file(metadata);
+    let in_file = (!own_template.is_empty()).then(|| Template::jinja(own_template)).transpose();
+    let (template, template_reason, shows) =
+        match template::choose(&model, in_file.as_ref().map(Option::as_ref), go_template) {
+            Ok(choice) => {
+                let text = choice.template.as_ref().map(|template| template.source().to_owned());
+                let shows = choice.capabilities();
+                // A layer that is not used is still a part of the model.
+                (text.or_else(|| model.template.clone()).unwrap_or_default(), choice.reason, shows)
+            }
+            Err(error) => {
+                let text = model.template.clone().unwrap_or_else(|| own_template.to_owned());
+                (text, error.to_string(), Capabilities::default())
+            }
+        };
+    let mut info = Map::new();
+    for (key, value) in metadata.iter().filter(|(key, _)| !matches!(*key, "general.name" | "tokenizer.chat_template")) {
+        info.insert(key.to_owned(), json_value(value, verbose));
+    }
+    info.insert("general.parameter_count".to_owned(), json!(parameter_count(gguf)));
+    let tensors = gguf.tensors().iter().map(|tensor| TensorRow {
+        name: tensor.name.clone(),
+        kind: tensor.dtype.to_string(),
+        shape: tensor.dims.clone(),
+    });
+    let mut summary = model.summary.clone();
+    let own = Details::of_file(gguf);
+    summary.details.context_length = summary.details.context_length.or(own.context_length);
+    summary.details.embedding_length = summary.details.embedding_length.or(own.embedding_length);
+    for capability in capabilities(metadata, shows) {
+        if !summary.capabilities.contains(&capability) {
+            summary.capabilities.push(capability);
+        }
+    }
+    Shown {
+        modelfile: modelfile(&model),
+        parameters: parameters(&model.params),
+        system: model.system.unwrap_or_default(),
+        messages: model.messages,
+        license: model.licenses.join("\n"),
+        template,
+        template_reason,
+        info,
+        tensors: tensors.collect(),
+        summary,
+    }
+}
+
+/// Options as lines of a name, padded to 30 columns, and a value as Go writes it.
+fn parameters(params: &Map<String, Value>) -> String {
+    let mut lines = Vec::new();
+    for (name, value) in params {
+        match value {
+            Value::Array(items) => lines.extend(items.iter().map(|item| format!("{name:<30} {item}"))),
+            value => lines.push(format!("{name:<30} {value}")),
+        }
+    }
+    lines.join("\n")
+}
+
+/// What could be written into a file to make this model again, after a few words on how.
+fn modelfile(model: &Model) -> String {
+    let path = |path: &Path| path.display().to_string();
+    let from = match &model.source {
+        Source::File(file) => path(file),
+        Source::Builtin { .. } => pebble::NAME.to_owned(),
+    };
+    let mut commands = vec![Command::From(from)];
+    commands.extend(model.adapters.iter().map(|adapter| Command::Adapter(path(adapter))));
+    commands.extend(model.projectors.iter().map(|projector| Command::From(path(projector))));
+    let some = |text: &str, command: fn(String) -> Command| (!text.is_empty()).then(|| command(text.to_owned()));
+    let texts = [
+        // Not the template in the file, which comes with it and is in another language than a Modelfile's.
+        some(model.template.as_deref().unwrap_or_default(), Command::Template),
+        some(model.system.as_deref().unwrap_or_default(), Command::System),
+        some(&model.renderer, Command::Renderer),
+        some(&model.parser, Command::Parser),
+        some(&model.requires, Command::Requires),
+    ];
+    commands.extend(texts.into_iter().flatten());
+    for (name, value) in &model.params {
+        let values = value.as_array().map_or_else(|| std::slice::from_ref(value), Vec::as_slice);
+        commands.extend(values.iter().map(|value| Command::Parameter {
+            name: name.clone(),
+            value: value.as_str().map_or_else(|| value.to_string(), str::to_owned),
+        }));
+    }
+    commands.extend(model.licenses.iter().map(|text| Command::License(text.clone())));
+    for message in &model.messages {
+        // Others than these are in no Modelfile.
+        let role = Role::ALL.into_iter().find(|(_, name)| *name == message.role);
+        commands.extend(role.map(|(role, _)| Command::Message { role, content: message.content.clone() }));
+    }
+    let name = &model.summary.name;
+    format!(
+        "# Modelfile generated by \"cairn show\"\n# To build a new Modelfile based on this, replace FROM with:\n# FROM \
+         {name}\n\n{}",
+        Modelfile { commands }
+    )
+}
+
+fn json_value(value: &GgufValue, verbose: bool) -> Value {
+    match value {
+        GgufValue::U8(x) => json!(x),
+        GgufValue::I8(x) => json!(x),
+        GgufValue::U16(x) => json!(x),
+        GgufValue::I16(x) => json!(x),
+        GgufValue::U32(x) => json!(x),
+        GgufValue::I32(x) => json!(x),
+        GgufValue::F32(x) => float(*x),
+        GgufValue::Bool(x) => json!(x),
+        GgufValue::String(x) => json!(x),
+        GgufValue::U64(x) => json!(x),
+        GgufValue::I64(x) => json!(x),
+        GgufValue::F64(x) => json!(x),
+        GgufValue::Array(array) if verbose => json_array(array),
+        GgufValue::Array(_) => Value::Null,
+    }
+}
+
+fn json_array(array: &Array) -> Value {
+    match array {
+        Array::U8(x) => json!(x),
+        Array::I8(x) => json!(x),
+        Array::U16(x) => json!(x),
+        Array::I16(x) => json!(x),
+        Array::U32(x) => json!(x),
+        Array::I32(x) => json!(x),
+        Array::F32(x) => x.iter().map(|x| float(*x)).collect(),
+        Array::Bool(x) => json!(x),
+        Array::String(x) => x.iter().collect(),
+        Array::U64(x) => json!(x),
+        Array::I64(x) => json!(x),
+        Array::F64(x) => json!(x),
+        Array::Array(arrays) => arrays.iter().map(json_array).collect(),
+    }
+}
+
+/// The shortest decimal that means this float: `0.00001`, not the digits of the double beside it.
+fn float(value: f32) -> Value {
+    value.to_string().parse::<f64>().map_or(Value::Null, |value| json!(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_lines() {
+        let params = json!({"stop": ["<|a|>", "b\""], "temperature": 0.7, "num_ctx": 4096});
+        let expected = "stop                           \"<|a|>\"\nstop                           \"b\\\"\"\n\
+                        temperature                    0.7\nnum_ctx                        4096";
+        assert_eq!(parameters(params.as_object().unwrap()), expected, "padded to 30, strings quoted");
+    }
+
+    #[test]
+    fn arrays_are_null_unless_asked_for() {
+        let array = GgufValue::from(vec![1_u32, 2]);
+        assert_eq!(json_value(&array, false), Value::Null, "a vocabulary would bury everything else");
+        assert_eq!(json_value(&array, true), json!([1, 2]), "but it can be asked for");
+        assert_eq!(json_value(&GgufValue::F32(1e-5), false).to_string(), "0.00001", "the float's own digits");
+    }
+}

@@ -1,0 +1,154 @@
+//! What a model is, in short: for lists, and for the head of `show`.
+
+use std::time::SystemTime;
+
+use cairn_convert::FileType;
+use cairn_gguf::{DType, Gguf, Metadata};
+use cairn_store::Config;
+
+/// One model of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// The name to run it by, in its shortest form.
+    pub name: String,
+    /// Its identity: 64 lower-case hex characters.
+    pub digest: String,
+    /// Bytes on disk.
+    pub size_bytes: u64,
+    /// When it came here.
+    pub modified_at: SystemTime,
+    /// What it is.
+    pub details: Details,
+    /// What it can do.
+    pub capabilities: Vec<String>,
+    /// Where it comes from, when it is not from a library.
+    pub origin: Option<&'static str>,
+}
+
+/// What a model is.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Details {
+    /// `gguf`, mostly.
+    pub format: String,
+    /// Its architecture.
+    pub family: String,
+    /// All architectures in it.
+    pub families: Vec<String>,
+    /// Its size for people, `3.2B` for instance.
+    pub parameter_size: String,
+    /// Its quantisation, `Q4_K_M` for instance.
+    pub quantization: String,
+    /// Tokens of context that it was trained for.
+    pub context_length: Option<u64>,
+    /// Width of its embeddings.
+    pub embedding_length: Option<u64>,
+}
+
+impl Details {
+    /// What a file's head says.
+    pub(crate) fn of_file(gguf: &Gguf) -> Self {
+        let metadata = gguf.metadata();
+        let family = text(metadata, "general.architecture").unwrap_or_default();
+        let number = |key: &str| metadata.u64(&format!("{family}.{key}")).ok().flatten();
+        Self {
+            format: "gguf".to_owned(),
+            families: if family.is_empty() { Vec::new() } else { vec![family.to_owned()] },
+            parameter_size: cairn_wire::human_count(parameter_count(gguf)),
+            quantization: quantization(gguf),
+            context_length: number("context_length"),
+            embedding_length: number("embedding_length"),
+            family: family.to_owned(),
+        }
+    }
+
+    /// What a library's config says.
+    pub(crate) fn of_config(config: &Config) -> Self {
+        Self {
+            format: config.model_format.clone(),
+            family: config.model_family.clone(),
+            families: config.model_families.clone().unwrap_or_default(),
+            parameter_size: config.model_type.clone(),
+            quantization: config.file_type.clone(),
+            context_length: config.context_length,
+            embedding_length: config.embedding_length,
+        }
+    }
+}
+
+/// Capabilities that the daemon implements. Requests for others (tools, insert, vision, embedding) are refused.
+const SUPPORTED: [&str; 2] = ["completion", "thinking"];
+
+/// What the daemon can do with a model, by its metadata and template.
+pub(crate) fn capabilities(metadata: &Metadata, template: cairn_prompt::Capabilities) -> Vec<String> {
+    let architecture = text(metadata, "general.architecture").unwrap_or_default();
+    let embeds = metadata.get(&format!("{architecture}.pooling_type")).is_some();
+    let rows = [(!embeds, "completion"), (template.thinking, "thinking")];
+    rows.into_iter().filter(|(can, _)| *can).map(|(_, name)| name.to_owned()).collect()
+}
+
+/// The capabilities of a library's config, without those that the daemon does not implement.
+pub(crate) fn supported(mut capabilities: Vec<String>) -> Vec<String> {
+    capabilities.retain(|name| SUPPORTED.contains(&name.as_str()));
+    capabilities
+}
+
+/// Elements of all tensors together.
+pub(crate) fn parameter_count(gguf: &Gguf) -> u64 {
+    gguf.tensors().iter().fold(0, |sum, tensor| sum.saturating_add(tensor.elements()))
+}
+
+fn text<'a>(metadata: &'a Metadata, key: &str) -> Option<&'a str> {
+    metadata.str(key).ok().flatten()
+}
+
+/// The file type by name, or the type of most of the bytes if the file does not state a type that has a name here.
+fn quantization(gguf: &Gguf) -> String {
+    if let Some(name) = gguf.metadata().u32("general.file_type").ok().flatten().and_then(file_type_name) {
+        return name.to_owned();
+    }
+    let mut bytes_by_type: Vec<(String, u64)> = Vec::new();
+    for tensor in gguf.tensors() {
+        let name = tensor.dtype.to_string().to_ascii_uppercase();
+        match bytes_by_type.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, bytes)) => *bytes = bytes.saturating_add(tensor.bytes),
+            None => bytes_by_type.push((name, tensor.bytes)),
+        }
+    }
+    bytes_by_type.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("unknown".to_owned(), |(name, _)| name)
+}
+
+/// The name of the file type with this number in `general.file_type` (llama.cpp's `llama_ftype`).
+fn file_type_name(number: u32) -> Option<&'static str> {
+    match number {
+        // Mixes that cannot be made here.
+        21 => Some("Q2_K_S"),
+        22 => Some("IQ3_XS"),
+        29 => Some("IQ2_M"),
+        // IQ4_NL, IQ4_XS and MXFP4_MOE are shown as the type of most of the bytes.
+        25 | 30 | 38 => None,
+        _ => FileType::from_number(number)
+            .map(FileType::name)
+            .or_else(|| DType::all().find(|dtype| dtype.file_type() == Some(number)).map(DType::name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities_exclude_what_the_daemon_refuses() {
+        let template = cairn_prompt::Template::jinja("{{ tools }}<think></think>").unwrap();
+        let head = crate::library::pebble::head();
+        assert_eq!(capabilities(head.gguf.metadata(), template.capabilities()), ["completion", "thinking"]);
+        let stored = ["completion", "tools", "insert", "vision", "embedding", "thinking"].map(str::to_owned);
+        assert_eq!(supported(stored.to_vec()), ["completion", "thinking"]);
+    }
+
+    #[test]
+    fn the_built_in_model_has_details() {
+        let details = Details::of_file(&crate::library::pebble::head().gguf);
+        assert_eq!(details.format, "gguf", "what it is");
+        assert!(!details.family.is_empty() && details.families == [details.family.clone()], "{details:?}");
+    }
+}

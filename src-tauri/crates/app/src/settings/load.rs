@@ -1,0 +1,274 @@
+//! The settings of one start, read from all their sources.
+
+use std::path::PathBuf;
+
+use cairn_registry::Proxies;
+
+use super::config_file::ConfigFile;
+use super::derived::{TierSettings, proxies};
+use super::env::Env;
+use super::origin::{Assigned, Merged, Origin, Sources};
+use super::other_apps::{self, Kept};
+use super::places::{Places, System};
+use super::reader::Reader;
+use super::table::{
+    CacheSettings, ChatSettings, DownloadSettings, EngineSettings, EnvironmentSettings, LogSettings, ModelSettings,
+    NetworkSettings, ServerSettings, SharingSettings, TABLE,
+};
+use super::tiers::{self, RemotePlace};
+
+/// The settings of one start.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the daemon listens.
+    pub server: ServerSettings,
+    /// Models on this machine.
+    pub models: ModelSettings,
+    /// Chats.
+    pub chats: ChatSettings,
+    /// The engine.
+    pub engine: EngineSettings,
+    /// The cache of computed prefixes.
+    pub tiers: TierSettings,
+    /// Downloads.
+    pub downloads: DownloadSettings,
+    /// The way to other machines.
+    pub network: NetworkSettings,
+    /// Sharing with other machines.
+    pub sharing: SharingSettings,
+    /// The log.
+    pub log: LogSettings,
+    /// Settings that only the environment has.
+    pub environment: EnvironmentSettings,
+    /// The library of models that is written.
+    pub library: PathBuf,
+    /// The library of Ollama, which is read if it exists; `None` if `OLLAMA_MODELS` names the library.
+    pub ollama_library: Option<PathBuf>,
+    /// Folders in which other apps store models. They are scanned only on request.
+    pub other_apps: Vec<Kept>,
+    /// The database in which Ollama's app stores its chats, if it is installed.
+    pub ollama_chats: Option<PathBuf>,
+    /// The proxies that lead to registries.
+    pub proxies: Proxies,
+    /// Whether models are downloaded for other machines too; then no redirect leads into a private network.
+    pub fetches_for_others: bool,
+    /// Warnings about values that cannot be read.
+    pub warnings: Vec<String>,
+    /// Variables of values that cannot be read.
+    pub(super) unread: Vec<&'static str>,
+    /// By row of the table.
+    pub(super) assigned: Vec<Assigned>,
+    pub(super) sources: Sources,
+}
+
+impl Settings {
+    /// Reads the settings of an environment and its `config.toml`.
+    #[must_use]
+    pub fn load(env: &Env, places: &Places) -> Self {
+        Self::of(Sources::new(env, places, Vec::new()))
+    }
+
+    /// Reads settings from all their sources.
+    #[must_use]
+    pub fn of(sources: Sources) -> Self {
+        let file = ConfigFile::read(&sources.path());
+        Self::with(sources, &file)
+    }
+
+    /// The settings as the next start will read them.
+    #[must_use]
+    pub(crate) fn reload(&self) -> Self {
+        Self::of(self.sources.clone())
+    }
+
+    /// The folders of the user.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.sources.places
+    }
+
+    /// A remote tier at an address, with the credentials of the environment.
+    pub(crate) fn remote_place(&self, text: &str) -> Option<RemotePlace> {
+        let mut env = self.sources.env().clone();
+        env.set("OLLAMA_KV_TIER_REMOTE", text);
+        tiers::remote(text, &env)
+    }
+
+    /// Where the value of a variable comes from; `None` if the table does not have it.
+    #[must_use]
+    pub fn origin(&self, variable: &str) -> Option<Origin> {
+        let mut rows = TABLE.iter().zip(&self.assigned);
+        rows.find(|(row, _)| row.variable == Some(variable)).map(|(_, assigned)| assigned.origin)
+    }
+
+    pub(super) fn with(sources: Sources, file: &ConfigFile) -> Self {
+        let Merged { env, assigned, warnings } = sources.merged(file);
+        let (env, places) = (&env, sources.places.clone());
+        let warnings = warnings.into_iter().map(|(row, why)| {
+            format!("config.toml: {} is invalid: {why}; the default is used", row.key.unwrap_or_default())
+        });
+        let strange = file.strange().into_iter().map(|key| format!("config.toml: there is no setting {key}"));
+        let trouble = file.trouble.iter().map(|why| format!("{} cannot be read: {why}", sources.path().display()));
+        let mut reader = Reader::new(env, &assigned, trouble.chain(warnings).chain(strange).collect());
+        let read = &mut reader;
+        // In the table's order.
+        let (server, models, chats) = (ServerSettings::read(read), ModelSettings::read(read), ChatSettings::read(read));
+        let (engine, cache) = (EngineSettings::read(read), CacheSettings::read(read));
+        let (downloads, network) = (DownloadSettings::read(read), NetworkSettings::read(read));
+        let sharing = SharingSettings::read(read);
+        let (log, environment) = (LogSettings::read(read), EnvironmentSettings::read(read));
+        let Reader { warnings, unread, .. } = reader;
+        let (library, ollama_library) = match &models.folder {
+            Some(folder) => (folder.clone(), None),
+            None => (places.models(), places.ollama_models.clone()),
+        };
+        let is_reached_by_others = !server.address.is_loopback() || !sharing.trusted_proxies.is_empty();
+        Self {
+            proxies: proxies(&network, env),
+            fetches_for_others: sharing.mirror || is_reached_by_others,
+            tiers: TierSettings::new(cache, &places, !environment.has_home),
+            other_apps: other_apps::folders(env, System::this()),
+            ollama_chats: other_apps::ollama_chats(env, System::this()),
+            server,
+            models,
+            chats,
+            engine,
+            downloads,
+            network,
+            sharing,
+            log,
+            environment,
+            library,
+            ollama_library,
+            warnings,
+            unread,
+            assigned,
+            sources,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cairn_wire::KeepAlive;
+
+    use super::super::context_shift::ContextShift;
+    use super::*;
+
+    fn load<const N: usize>(variables: [(&str, &str); N]) -> Settings {
+        let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
+        Settings::load(&Env::of(variables), &places)
+    }
+
+    #[test]
+    fn defaults() {
+        let settings = load([]);
+        assert_eq!(settings.server.address.to_string(), "http://127.0.0.1:11434", "where Ollama is");
+        assert_eq!(settings.engine.keep_alive, KeepAlive::For(std::time::Duration::from_secs(300)), "five minutes");
+        assert_eq!(settings.library, PathBuf::from("/h/.local/share/cairn/models"), "our library");
+        assert_eq!(settings.ollama_library, Some(PathBuf::from("/h/.ollama/models")), "then Ollama's");
+        assert!(settings.models.linked.is_empty(), "{:?}", settings.models.linked);
+        assert_eq!(settings.origin("OLLAMA_HOST"), Some(Origin::Default), "nobody set it");
+        assert!(settings.warnings.is_empty(), "{:?}", settings.warnings);
+    }
+
+    #[test]
+    fn whom_others_reach_fetches_for_them() {
+        let check = |name: &str, value: &str, expected: bool| {
+            assert_eq!(load([(name, value)]).fetches_for_others, expected, "{name}={value}");
+        };
+        check("OLLAMA_HOST", "0.0.0.0", true);
+        check("OLLAMA_HOST", "nas:11434", true);
+        check("OLLAMA_HOST", "[::]:1", true);
+        check("OLLAMA_HOST", "localhost:1", false);
+        check("OLLAMA_HOST", "[::1]", false);
+        check("OLLAMA_HOST", ":1", false);
+        check("CAIRN_TRUSTED_PROXIES", "127.0.0.1", true);
+    }
+
+    #[test]
+    fn the_environment_wins() {
+        let settings = load([
+            ("OLLAMA_MODELS", "/m"),
+            ("OLLAMA_KEEP_ALIVE", "-1"),
+            ("OLLAMA_ORIGINS", "http://a, http://b"),
+            ("OLLAMA_LLM_LIBRARY", "scalar"),
+            ("CAIRN_HIDE_PEBBLE", "yes"),
+            ("OLLAMA_GO_TEMPLATE", "false"),
+            ("CAIRN_CONTEXT_SHIFT", "Rope"),
+            ("OLLAMA_CONTEXT_LENGTH", " '8192' "),
+        ]);
+        assert_eq!((&settings.library, &settings.ollama_library), (&PathBuf::from("/m"), &None), "it and no other");
+        let further = std::env::join_paths(["/a", "", "/b c", "here"]).unwrap();
+        let linked = load([("CAIRN_LIBRARIES", further.to_str().unwrap())]).models.linked;
+        let here = std::path::absolute("here").unwrap();
+        assert_eq!(linked, [PathBuf::from("/a"), PathBuf::from("/b c"), here], "a list of folders");
+        assert_eq!(settings.engine.keep_alive, KeepAlive::Forever, "a negative number");
+        assert_eq!(settings.server.origins, ["http://a", "http://b"], "a list");
+        assert_eq!(settings.engine.kernel.as_deref(), Some("scalar"), "the other name");
+        assert_eq!(settings.origin("CAIRN_KERNEL"), Some(Origin::Environment("OLLAMA_LLM_LIBRARY")), "and it says so");
+        assert!(settings.models.hide_pebble, "any word but false");
+        assert_eq!((settings.models.go_template, load([]).models.go_template), (Some(false), None), "unset is neither");
+        assert_eq!(settings.engine.context_shift, Some(ContextShift::Rope), "in any letters");
+        assert_eq!(settings.engine.context_tokens, Some(8192), "blanks and quotes are no part of a value");
+    }
+
+    #[test]
+    fn any_text_takes_colours_away() {
+        assert!(!load([]).environment.no_color && !load([("NO_COLOR", "")]).environment.no_color, "unset or empty");
+        assert!(load([("NO_COLOR", "0")]).environment.no_color, "what it says does not matter");
+    }
+
+    #[test]
+    fn a_typo_is_said_and_does_not_hold() {
+        let settings = load([("OLLAMA_MAX_QUEUE", "many"), ("OLLAMA_KEEP_ALIVE", "soon")]);
+        assert_eq!(settings.engine.max_queue, 512, "the default");
+        assert_eq!(settings.warnings.len(), 2, "{:?}", settings.warnings);
+    }
+
+    #[test]
+    fn mirrors_are_read_as_pairs() {
+        let settings =
+            load([("CAIRN_MIRRORS", "registry.ollama.ai=http://nas:11434/, hf.co=https://m; hf.co=https://n")]);
+        let pair = |host: &str, address: &str| (host.to_owned(), address.to_owned());
+        let expected =
+            [pair("registry.ollama.ai", "http://nas:11434"), pair("hf.co", "https://m"), pair("hf.co", "https://n")];
+        assert_eq!(settings.downloads.mirrors, expected, "in their order");
+        let wrong = load([("CAIRN_MIRRORS", "http://nas")]);
+        assert!(wrong.downloads.mirrors.is_empty(), "of which registry is it a mirror?");
+        assert_eq!(wrong.warnings.len(), 1, "{:?}", wrong.warnings);
+    }
+
+    #[test]
+    fn hub_is_overridden_or_turned_off_by_variables() {
+        let check = |variables: &[(&str, &str)], expected: Option<&str>| {
+            let places = Places::of(&Env::of([("HOME", "/h")]), System::Xdg).unwrap();
+            let settings = Settings::load(&Env::of(variables.iter().copied()), &places);
+            assert_eq!(settings.downloads.hub.as_deref(), expected, "{variables:?}");
+        };
+        check(&[], Some("https://huggingface.co"));
+        check(&[("CAIRN_HUB", "http://hub")], Some("http://hub"));
+        check(&[("HF_ENDPOINT", "https://mirror")], Some("https://mirror"));
+        check(&[("HF_ENDPOINT", "https://mirror"), ("CAIRN_HUB", "http://hub")], Some("http://hub"));
+        check(&[("CAIRN_HUB", " ")], None);
+        check(&[("HF_ENDPOINT", "https://mirror"), ("CAIRN_HUB", "")], None);
+    }
+
+    #[test]
+    fn downloads_have_no_limit_mirror_or_proxy_by_default() {
+        let downloads = load([]);
+        assert_eq!(downloads.proxies, Proxies::none(), "straight out");
+        assert_eq!(downloads.places().config, PathBuf::from("/h/.config/cairn"), "the key is stored there");
+        assert!(!downloads.models.keep_unneeded, "unused files are removed");
+        let downloads = downloads.downloads;
+        assert!(downloads.limit_bytes_per_s.is_none() && downloads.mirrors.is_empty());
+    }
+
+    #[test]
+    fn cairn_proxy_overrides_common_proxy_variables() {
+        let customary = load([("HTTPS_PROXY", "http://a"), ("no_proxy", "b")]).proxies;
+        assert_ne!(customary, Proxies::none(), "the customary variables count");
+        let own = load([("HTTPS_PROXY", "http://a"), ("CAIRN_PROXY", "socks5://c"), ("NO_PROXY", "b")]).proxies;
+        assert_eq!(own, Proxies::all("socks5://c", "b"), "with the hosts that are reached without any");
+    }
+}

@@ -1,0 +1,221 @@
+//! Where other apps keep their models: one table for all systems, as pure code, so that each system's part is tested on any.
+//!
+//! The places are those of the apps' own documents and code as of 2026. An app whose user chose another folder is found by
+//! naming that folder.
+
+use std::path::PathBuf;
+
+use crate::settings::env::Env;
+use crate::settings::places::System;
+
+/// An app that keeps models on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// LM Studio.
+    LmStudio,
+    /// Jan.
+    Jan,
+    /// The cache of the Hugging Face hub, which many programs share.
+    HuggingFace,
+    /// GPT4All.
+    Gpt4All,
+    /// llama.cpp's own downloads.
+    LlamaCpp,
+    /// Ollama.
+    Ollama,
+    /// A folder that the user named.
+    Folder,
+}
+
+impl Keeper {
+    /// The app's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LmStudio => "LM Studio",
+            Self::Jan => "Jan",
+            Self::HuggingFace => "Hugging Face",
+            Self::Gpt4All => "GPT4All",
+            Self::LlamaCpp => "llama.cpp",
+            Self::Ollama => "Ollama",
+            Self::Folder => "folder",
+        }
+    }
+}
+
+/// A folder in which an app keeps models.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Which app.
+    pub keeper: Keeper,
+    /// Where. Mostly there is no such folder.
+    pub folder: PathBuf,
+}
+
+/// What a place begins with.
+#[derive(Debug, Clone, Copy)]
+enum Base {
+    /// The user's home.
+    Home,
+    /// What an app keeps: `~/.local/share`, `~/Library/Application Support`, `%LOCALAPPDATA%`.
+    Data,
+    /// What moves with the user: `~/.config`, `~/Library/Application Support`, `%APPDATA%`.
+    Config,
+    /// What can be made again: `~/.cache`, `~/Library/Caches`, `%LOCALAPPDATA%`.
+    Cache,
+    /// `~/.cache` on every system, as programs in Python have it.
+    DotCache,
+    /// The folder that a variable names.
+    Variable(&'static str),
+    /// The root, on Linux only: what a service keeps.
+    Service,
+}
+
+const TABLE: &[(Keeper, Base, &str)] = &[
+    (Keeper::LmStudio, Base::Home, ".lmstudio/models"),
+    (Keeper::LmStudio, Base::Home, ".cache/lm-studio/models"),
+    (Keeper::Jan, Base::Data, "Jan/data/llamacpp/models"),
+    (Keeper::Jan, Base::Config, "Jan/data/llamacpp/models"),
+    (Keeper::Jan, Base::Data, "Jan/data/models"),
+    (Keeper::Jan, Base::Config, "Jan/data/models"),
+    (Keeper::Jan, Base::Home, "jan/models"),
+    (Keeper::HuggingFace, Base::Variable("HF_HUB_CACHE"), ""),
+    (Keeper::HuggingFace, Base::Variable("HUGGINGFACE_HUB_CACHE"), ""),
+    (Keeper::HuggingFace, Base::Variable("HF_HOME"), "hub"),
+    (Keeper::HuggingFace, Base::DotCache, "huggingface/hub"),
+    (Keeper::Gpt4All, Base::Data, "nomic.ai/GPT4All"),
+    (Keeper::Gpt4All, Base::Home, ".cache/gpt4all"),
+    (Keeper::LlamaCpp, Base::Variable("LLAMA_CACHE"), ""),
+    (Keeper::LlamaCpp, Base::Cache, "llama.cpp"),
+    (Keeper::Ollama, Base::Home, ".ollama/models"),
+    (Keeper::Ollama, Base::Service, "/usr/share/ollama/.ollama/models"),
+];
+
+/// The folders in which apps keep their models on such a system, each once.
+#[must_use]
+pub(crate) fn folders(env: &Env, system: System) -> Vec<Kept> {
+    let mut folders: Vec<Kept> = Vec::new();
+    for (keeper, base, tail) in TABLE {
+        let Some(base) = begin(*base, env, system) else { continue };
+        let folder = if tail.is_empty() { base } else { base.join(tail) };
+        if folders.iter().all(|kept| kept.folder != folder) {
+            folders.push(Kept { keeper: *keeper, folder });
+        }
+    }
+    folders
+}
+
+/// Where Ollama's own app keeps its chats on such a system. Mostly there is no such file.
+/// <https://github.com/ollama/ollama/blob/main/app/store/store.go>
+#[must_use]
+pub(crate) fn ollama_chats(env: &Env, system: System) -> Option<PathBuf> {
+    let (base, folder) = match system {
+        System::Xdg => (Base::Home, ".ollama"),
+        System::Mac | System::Windows => (Base::Data, "Ollama"),
+    };
+    Some(begin(base, env, system)?.join(folder).join("db.sqlite"))
+}
+
+fn begin(base: Base, env: &Env, system: System) -> Option<PathBuf> {
+    let home = || env.home().cloned();
+    let below_home = |folder: &str| Some(home()?.join(folder));
+    // The specification: a relative path in these variables is to be ignored.
+    let xdg =
+        |name: &str, folder: &str| env.path(name).filter(|path| path.is_absolute()).or_else(|| below_home(folder));
+    let windows = |name: &str, folder: &str| env.path(name).or_else(|| below_home(folder));
+    match (base, system) {
+        (Base::Home, _) => home(),
+        (Base::Variable(name), _) => env.full_path(name),
+        (Base::DotCache, _) | (Base::Cache, System::Xdg) => xdg("XDG_CACHE_HOME", ".cache"),
+        (Base::Data, System::Xdg) => xdg("XDG_DATA_HOME", ".local/share"),
+        (Base::Config, System::Xdg) => xdg("XDG_CONFIG_HOME", ".config"),
+        (Base::Data | Base::Config, System::Mac) => below_home("Library/Application Support"),
+        (Base::Cache, System::Mac) => below_home("Library/Caches"),
+        (Base::Data | Base::Cache, System::Windows) => windows("LOCALAPPDATA", "AppData/Local"),
+        (Base::Config, System::Windows) => windows("APPDATA", "AppData/Roaming"),
+        (Base::Service, System::Xdg) => Some(PathBuf::from("/")),
+        (Base::Service, System::Mac | System::Windows) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check<const N: usize>(variables: [(&str, &str); N], system: System, keeper: Keeper, expected: &[&str]) {
+        let folders = folders(&Env::of(variables), system);
+        let found: Vec<String> = folders
+            .iter()
+            .filter(|kept| kept.keeper == keeper)
+            .map(|kept| kept.folder.to_string_lossy().into_owned())
+            .collect();
+        assert_eq!(found, expected, "{keeper:?} on {system:?}");
+    }
+
+    #[test]
+    fn folders_on_linux() {
+        let home = [("HOME", "/h")];
+        let lm_studio = ["/h/.lmstudio/models", "/h/.cache/lm-studio/models"];
+        check(home, System::Xdg, Keeper::LmStudio, &lm_studio);
+        let jan = [
+            "/h/.local/share/Jan/data/llamacpp/models",
+            "/h/.config/Jan/data/llamacpp/models",
+            "/h/.local/share/Jan/data/models",
+            "/h/.config/Jan/data/models",
+            "/h/jan/models",
+        ];
+        check(home, System::Xdg, Keeper::Jan, &jan);
+        check(home, System::Xdg, Keeper::HuggingFace, &["/h/.cache/huggingface/hub"]);
+        check(home, System::Xdg, Keeper::Gpt4All, &["/h/.local/share/nomic.ai/GPT4All", "/h/.cache/gpt4all"]);
+        check(home, System::Xdg, Keeper::LlamaCpp, &["/h/.cache/llama.cpp"]);
+        check(home, System::Xdg, Keeper::Ollama, &["/h/.ollama/models", "/usr/share/ollama/.ollama/models"]);
+    }
+
+    #[test]
+    fn folders_on_other_systems() {
+        let support = "/Users/a/Library/Application Support";
+        let mac = [("HOME", "/Users/a")];
+        check(mac, System::Mac, Keeper::LlamaCpp, &["/Users/a/Library/Caches/llama.cpp"]);
+        check(mac, System::Mac, Keeper::HuggingFace, &["/Users/a/.cache/huggingface/hub"]);
+        let gpt4all = [format!("{support}/nomic.ai/GPT4All"), "/Users/a/.cache/gpt4all".to_owned()];
+        check(mac, System::Mac, Keeper::Gpt4All, &gpt4all.each_ref().map(String::as_str));
+        check(mac, System::Mac, Keeper::Ollama, &["/Users/a/.ollama/models"]);
+        let windows = [("HOME", "/U"), ("LOCALAPPDATA", "/L"), ("APPDATA", "/R")];
+        check(windows, System::Windows, Keeper::LlamaCpp, &["/L/llama.cpp"]);
+        check(windows, System::Windows, Keeper::Gpt4All, &["/L/nomic.ai/GPT4All", "/U/.cache/gpt4all"]);
+        let jan = [
+            "/L/Jan/data/llamacpp/models",
+            "/R/Jan/data/llamacpp/models",
+            "/L/Jan/data/models",
+            "/R/Jan/data/models",
+            "/U/jan/models",
+        ];
+        check(windows, System::Windows, Keeper::Jan, &jan);
+    }
+
+    #[test]
+    fn chats_of_ollama() {
+        fn check<const N: usize>(variables: [(&str, &str); N], system: System, expected: Option<&str>) {
+            let found = ollama_chats(&Env::of(variables), system);
+            assert_eq!(found, expected.map(PathBuf::from), "{system:?}");
+        }
+        check([("HOME", "/h")], System::Xdg, Some("/h/.ollama/db.sqlite"));
+        check([("HOME", "/U/a")], System::Mac, Some("/U/a/Library/Application Support/Ollama/db.sqlite"));
+        check([("LOCALAPPDATA", "/L")], System::Windows, Some("/L/Ollama/db.sqlite"));
+        check([], System::Xdg, None);
+    }
+
+    #[test]
+    fn variables_of_other_programs_count() {
+        let set = [("HOME", "/h"), ("HF_HOME", "/hf"), ("LLAMA_CACHE", "/lc"), ("XDG_CACHE_HOME", "/c")];
+        check(set, System::Xdg, Keeper::HuggingFace, &["/hf/hub", "/c/huggingface/hub"]);
+        check(set, System::Xdg, Keeper::LlamaCpp, &["/lc", "/c/llama.cpp"]);
+        check(
+            [("HF_HUB_CACHE", "/x"), ("HF_HOME", "relative")],
+            System::Mac,
+            Keeper::HuggingFace,
+            &["/x", &std::path::absolute("relative/hub").unwrap().to_string_lossy()],
+        );
+        check([], System::Xdg, Keeper::LmStudio, &[]);
+    }
+}

@@ -1,0 +1,13 @@
+//! The machine and the daemon, for people and for monitoring: hardware, loaded models, metrics.
+//!
+//! [`SystemInfo`] is the handle.
+
+mod handle;
+mod hardware;
+mod metrics;
+mod ps;
+
+pub use handle::SystemInfo;
+pub use hardware::{DiskUse, Hardware, Kernel, Stored};
+pub use metrics::{Family, FamilyKind, Sample};
+pub use ps::Running;

@@ -1,0 +1,239 @@
+//! What a monitoring system reads of this daemon, as numbers with names.
+//!
+//! Names and their meanings are part of the interface: what was counted once keeps its name. Counters only grow, until the daemon
+//! ends; what rises and falls is a gauge.
+
+use cairn_runtime::{HISTOGRAM_BOUNDS, Histogram, ModelMetrics, RecomputeReason};
+use cairn_tier::TierKind;
+use cairn_tier::tiers::{Health, RemovalReason, Status, TierStatus};
+
+use super::handle::SystemInfo;
+
+/// All numbers of one name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Family {
+    /// The name.
+    pub name: &'static str,
+    /// What the numbers are.
+    pub about: &'static str,
+    /// How they behave.
+    pub kind: FamilyKind,
+    /// The numbers.
+    pub samples: Vec<Sample>,
+}
+
+/// How numbers behave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FamilyKind {
+    /// They only grow.
+    Counter,
+    /// They rise and fall.
+    Gauge,
+    /// How often something took at most so long: samples with the suffixes `_bucket`, `_sum` and `_count`.
+    Histogram,
+}
+
+/// A number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// What follows the family's name.
+    pub suffix: &'static str,
+    /// What it is the number of.
+    pub labels: Vec<(&'static str, String)>,
+    /// The number.
+    pub value: f64,
+}
+
+impl SystemInfo {
+    /// All numbers now; none where no prefixes are kept.
+    #[must_use]
+    pub fn metrics(&self) -> Vec<Family> {
+        let usage = self.engine.metrics();
+        let Some(status) = self.cache.tier_status(&usage) else { return Vec::new() };
+        let usage = usage.into_iter().map(|(key, usage)| {
+            let name = self.library.by_engine_key(&key).map(|summary| summary.name);
+            (name.unwrap_or(key), usage)
+        });
+        let mut families = of_models(&usage.collect::<Vec<_>>());
+        families.extend(of_tiers(&status));
+        families
+    }
+}
+
+/// What is counted of one model, by reason where there are several.
+type OfModel = (&'static str, &'static str, fn(&ModelMetrics) -> f64);
+
+const OF_MODELS: &[OfModel] = &[
+    ("kvtier_lookup_tokens_total", "Tokens of prompts.", |usage| usage.lookup_tokens as f64),
+    ("kvtier_page_tokens_total", "Tokens of prompts whose state the loaded model had.", |usage| {
+        usage.page_tokens as f64
+    }),
+    ("kvtier_restore_saved_seconds_total", "Time that computing would have taken beyond restoring.", |usage| {
+        usage.saved.as_secs_f64()
+    }),
+];
+
+/// Numbers by model, and times of all of them.
+fn of_models(usage: &[(String, ModelMetrics)]) -> Vec<Family> {
+    let model = |name: &str| ("model", name.to_owned());
+    let mut families: Vec<Family> = OF_MODELS
+        .iter()
+        .map(|&(name, about, value)| {
+            let samples = usage.iter().map(|(named, usage)| Sample::of(vec![model(named)], value(usage)));
+            Family { name, about, kind: FamilyKind::Counter, samples: samples.collect() }
+        })
+        .collect();
+    let recomputed = usage.iter().flat_map(|(named, usage)| {
+        RecomputeReason::ALL.map(|why| {
+            let labels = vec![model(named), ("reason", why.name().to_owned())];
+            Sample::of(labels, usage.recomputed.tokens(why) as f64)
+        })
+    });
+    families.push(Family {
+        name: "kvtier_recomputed_tokens_total",
+        about: "Tokens that were computed, by why they were not restored.",
+        kind: FamilyKind::Counter,
+        samples: recomputed.collect(),
+    });
+    let sum = |part: &dyn Fn(&ModelMetrics) -> Histogram| {
+        usage.iter().fold(Histogram::default(), |mut sum, (_, usage)| {
+            let more = part(usage);
+            sum.counts.iter_mut().zip(more.counts).for_each(|(sum, more)| *sum += more);
+            sum.sum += more.sum;
+            sum
+        })
+    };
+    let restores = [TierKind::Ram, TierKind::Ssd, TierKind::Remote]
+        .into_iter()
+        .flat_map(|kind| histogram(&[tier(kind)], &sum(&|usage| usage.restores[kind as usize])));
+    families.push(Family {
+        name: "kvtier_restore_seconds",
+        about: "How long restores took, by the farthest tier that gave something.",
+        kind: FamilyKind::Histogram,
+        samples: restores.collect(),
+    });
+    families.push(Family {
+        name: "kvtier_capture_stall_seconds",
+        about: "How long running answers waited for state to be copied for the tiers.",
+        kind: FamilyKind::Histogram,
+        samples: histogram(&[], &sum(&|usage| usage.stalls)),
+    });
+    families
+}
+
+fn histogram(labels: &[(&'static str, String)], of: &Histogram) -> Vec<Sample> {
+    let bounds = HISTOGRAM_BOUNDS.iter().map(|bound| bound.as_secs_f64().to_string()).chain(["+Inf".to_owned()]);
+    let mut so_far = 0;
+    let buckets = bounds.zip(of.counts).map(|(bound, count)| {
+        so_far += count;
+        let labels = labels.iter().cloned().chain([("le", bound)]).collect();
+        Sample { suffix: "_bucket", labels, value: so_far as f64 }
+    });
+    let mut samples: Vec<Sample> = buckets.collect();
+    samples.push(Sample { suffix: "_sum", labels: labels.to_vec(), value: of.sum.as_secs_f64() });
+    samples.push(Sample { suffix: "_count", labels: labels.to_vec(), value: so_far as f64 });
+    samples
+}
+
+impl Sample {
+    fn of(labels: Vec<(&'static str, String)>, value: f64) -> Self {
+        Self { suffix: "", labels, value }
+    }
+}
+
+/// What is counted of one place.
+type OfPlace = (&'static str, &'static str, FamilyKind, fn(&TierStatus) -> Option<f64>);
+
+const OF_PLACES: &[OfPlace] = &[
+    ("kvtier_hit_tokens_total", "Tokens whose state came from a tier.", FamilyKind::Counter, |status| {
+        Some(status.counters.hit_tokens as f64)
+    }),
+    ("kvtier_restore_bytes_total", "Bytes of state that came from a tier.", FamilyKind::Counter, |status| {
+        Some(status.counters.restored_bytes as f64)
+    }),
+    ("kvtier_store_bytes_total", "Bytes that were put into a tier.", FamilyKind::Counter, |status| {
+        Some(status.counters.stored_bytes as f64)
+    }),
+    ("kvtier_failed_calls_total", "Calls to a tier that failed.", FamilyKind::Counter, |status| {
+        Some(status.counters.failed as f64)
+    }),
+    ("kvtier_store_queue_bytes", "Bytes that wait to be written to a tier.", FamilyKind::Gauge, |status| {
+        (status.kind != TierKind::Ram).then_some(status.queued_bytes as f64)
+    }),
+    ("kvtier_used_bytes", "Bytes that a tier holds.", FamilyKind::Gauge, |status| Some(status.used_bytes as f64)),
+    ("kvtier_budget_bytes", "Bytes that a tier may hold.", FamilyKind::Gauge, |status| {
+        Some(status.budget_bytes as f64)
+    }),
+    ("kvtier_chunks", "Chunks in a tier.", FamilyKind::Gauge, |status| Some(status.chunks as f64)),
+    ("kvtier_tier_up", "Whether a tier is read and written (1) or not (0).", FamilyKind::Gauge, |status| {
+        Some(f64::from(u8::from(matches!(status.health, Health::Up | Health::Scanning))))
+    }),
+    ("kvtier_bandwidth_bytes_per_second", "What reads from a tier gave lately.", FamilyKind::Gauge, |status| {
+        status.counters.read_bytes_per_s
+    }),
+];
+
+const REASONS: [(RemovalReason, &str); 6] = [
+    (RemovalReason::Evicted, "evicted"),
+    (RemovalReason::Expired, "expired"),
+    (RemovalReason::Deleted, "deleted"),
+    (RemovalReason::Replaced, "replaced"),
+    (RemovalReason::Damaged, "damaged"),
+    (RemovalReason::Lost, "lost"),
+];
+
+fn tier(place: TierKind) -> (&'static str, String) {
+    ("tier", place.to_string().to_lowercase())
+}
+
+/// Numbers by tier.
+fn of_tiers(status: &Status) -> Vec<Family> {
+    let of_places = OF_PLACES.iter().map(|&(name, about, kind, value)| {
+        let sample = |status: &TierStatus| Some(Sample::of(vec![tier(status.kind)], value(status)?));
+        Family { name, about, kind, samples: status.tiers.iter().filter_map(sample).collect() }
+    });
+    let mut families: Vec<Family> = of_places.collect();
+    let mut counts = |name, about, samples: Vec<(Vec<(&'static str, String)>, u64)>| {
+        let samples = samples.into_iter().map(|(labels, count)| Sample::of(labels, count as f64));
+        families.push(Family { name, about, kind: FamilyKind::Counter, samples: samples.collect() });
+    };
+    let by = |label: &'static str, word: &str| (label, word.to_owned());
+    let evicted = status.tiers.iter().flat_map(|status| {
+        REASONS.map(|(why, word)| {
+            (vec![tier(status.kind), by("reason", word)], status.counters.removed_bytes[why as usize])
+        })
+    });
+    counts("kvtier_evicted_bytes_total", "Bytes that left a tier, by reason.", evicted.collect());
+    let corrupt = status.tiers.iter().flat_map(|status| {
+        [("damaged", status.counters.damaged), ("lost", status.counters.lost)]
+            .map(|(kind, count)| (vec![tier(status.kind), by("kind", kind)], count))
+    });
+    counts("kvtier_corrupt_total", "Chunks that were not what they should be, or not there.", corrupt.collect());
+    let dropped = &status.dropped;
+    let dropped = [
+        ("queue_full", dropped.queue_full),
+        ("no_room", dropped.no_room),
+        ("daily_cap", dropped.daily_cap),
+        ("orphaned", dropped.orphaned),
+        ("failed", dropped.failed),
+    ];
+    let dropped = dropped.map(|(reason, count)| (vec![by("reason", reason)], count));
+    counts("kvtier_store_dropped_total", "Chunks that were to be written below RAM and were not.", dropped.into());
+    let ends = [
+        ("complete", status.restores.complete),
+        ("missed", status.restores.missed),
+        ("deadline", status.restores.deadline),
+    ];
+    let ends = ends.map(|(end, count)| (vec![by("end", end)], count));
+    counts("kvtier_restores_total", "Restores, by how they ended.", ends.into());
+    counts("kvtier_store_refused_total", "Chunks that RAM had no room for.", vec![(Vec::new(), status.rejected)]);
+    if let Some(ssd) = status.tiers.iter().find(|status| status.kind == TierKind::Ssd) {
+        families.push(Family {
+            name: "kvtier_ssd_written_bytes_today",
+            about: "Bytes that were written to the folder today (UTC).",
+            kind: FamilyKind::Gauge,
+            samples: vec![Sample::of(Vec::new(), ssd.written_today_bytes as f64)],
+        });
+    }
+    families
+}

@@ -1,0 +1,192 @@
+//! The work for one model: ask what it is made of, fetch that, and publish it.
+//!
+//! Fetching can be interrupted anywhere by dropping it: what came is kept by the downloads. Publishing cannot, and does not
+//! take long.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cairn_disk::RealDisk;
+use cairn_registry::{BlobRequest, DownloadEventKind, DownloadNotice, Downloads, Priority, Subscription};
+use cairn_store::{Digest, Layer, LayerKind, Library, LibraryWriter, Manifest};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::{JoinSet, spawn_blocking};
+
+use super::error::PullError;
+use super::job::{Job, PullStep, PulledBlob};
+use super::{Inner, nearby};
+
+/// What a single tensor's layer is called. Models made of them are for Apple's MLX.
+const TENSOR: &str = "application/vnd.ollama.image.tensor";
+
+/// A model whose contents are all here.
+pub(super) struct Fetched {
+    downloads: Downloads,
+    manifest: Bytes,
+}
+
+/// Fetches everything that the model is made of.
+pub(super) async fn fetch(inner: &Arc<Inner>, job: &Arc<Job>) -> Result<Fetched, PullError> {
+    job.step(PullStep::Manifest);
+    let asked = job.view().asked.clone();
+    let within = Arc::clone(inner);
+    let prepared = spawn_blocking(move || {
+        let origins = within.outside.origins(&asked.name, asked.insecure, &asked.sources)?;
+        Ok::<_, PullError>((within.downloads()?, origins))
+    });
+    let (downloads, mut origins) = prepared.await.expect("preparing does not panic")?;
+    let telling = Arc::clone(job);
+    let (found, host) = origins.manifest(&move |line| telling.trouble(line)).await?;
+    let name = || job.name.to_string();
+    if let Some(why) = foreign(&found.manifest) {
+        return Err(PullError::Foreign { host, name: name(), why });
+    }
+    if found.manifest.layers.is_empty() {
+        return Err(PullError::Empty { host, name: name() });
+    }
+    if found.manifest.layers.iter().any(|layer| layer.kind == LayerKind::Other(TENSOR.to_owned())) {
+        return Err(PullError::Tensors { name: name() });
+    }
+    if let Some((digest, sizes)) = two_sizes(&found.manifest) {
+        return Err(PullError::TwoSizes { host, name: name(), digest, sizes });
+    }
+    let (library, layers) = (inner.library.clone(), contents(&found.manifest));
+    let blobs = layers.iter().map(|layer| look_for(&library, &downloads, layer)).collect();
+    // Asked before the view is locked, because others are locked for it.
+    let before: Vec<Digest> = {
+        let view = job.view();
+        view.blobs.iter().chain(&view.superseded).map(|blob| blob.digest).collect()
+    };
+    let wanted: Vec<Digest> = before.into_iter().filter(|digest| inner.wanted_elsewhere(job, digest)).collect();
+    job.found(blobs, &wanted);
+    inner.note(job);
+    let mut events = downloads.events();
+    let sources = origins.blob_sources();
+    let missing: Vec<Layer> = {
+        let view = job.view();
+        let published = |layer: &&Layer| view.blobs.iter().any(|blob| blob.digest == layer.digest && blob.published);
+        layers.iter().filter(|layer| !published(layer)).cloned().collect()
+    };
+    nearby::take(inner, job, &downloads, &missing).await;
+    let watched = job.view().watchers > 0;
+    let mut fetching = JoinSet::new();
+    for layer in &missing {
+        let subscription = downloads.fetch(BlobRequest {
+            digest: layer.digest,
+            size_bytes: layer.size_bytes,
+            sources: sources.clone(),
+            priority: if watched { Priority::Normal } else { Priority::Background },
+            label: name(),
+        });
+        fetching.spawn(follow(Arc::clone(job), layer.clone(), subscription));
+    }
+    loop {
+        tokio::select! {
+            biased;
+            event = events.recv() => match event {
+                Ok(event) if missing.iter().any(|layer| layer.digest == event.digest) => {
+                    if let DownloadEventKind::Notice(notice) = event.kind {
+                        if let DownloadNotice::WrongBytes { host, .. } = &notice {
+                            inner.outside.nearby().block_host(host);
+                        }
+                        job.trouble(notice.to_string());
+                    }
+                }
+                Ok(_) | Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => return Err(cairn_registry::DownloadError::Aborted.into()),
+            },
+            ended = fetching.join_next() => match ended {
+                None => return Ok(Fetched { downloads, manifest: found.bytes }),
+                Some(ended) => ended.expect("following a download does not panic")?,
+            },
+        }
+    }
+}
+
+/// Contents that the manifest gives two sizes, of which one must be wrong.
+fn two_sizes(manifest: &Manifest) -> Option<(Digest, [u64; 2])> {
+    let mut sizes = HashMap::new();
+    manifest.layers.iter().chain(&manifest.config).find_map(|layer| {
+        let first = *sizes.entry(layer.digest).or_insert(layer.size_bytes);
+        (first != layer.size_bytes).then_some((layer.digest, [first, layer.size_bytes]))
+    })
+}
+
+/// Why a manifest is none of a model.
+fn foreign(manifest: &Manifest) -> Option<&'static str> {
+    (manifest.schema_version != Some(2)).then_some("its schemaVersion is not 2")
+}
+
+/// What a model is made of, each once, the largest first: it takes the longest.
+fn contents(manifest: &Manifest) -> Vec<Layer> {
+    let mut layers: Vec<Layer> = Vec::new();
+    for layer in manifest.layers.iter().chain(&manifest.config) {
+        if !layers.iter().any(|other| other.digest == layer.digest) {
+            layers.push(layer.clone());
+        }
+    }
+    layers.sort_by_key(|layer| std::cmp::Reverse(layer.size_bytes));
+    layers
+}
+
+/// How much of one of a model's contents is here before anybody is asked.
+pub(super) fn look_for(library: &Library, downloads: &Downloads, layer: &Layer) -> PulledBlob {
+    let published = library.blob(layer).is_ok();
+    let staging = downloads.staging();
+    let held_bytes = match published || staging.ready(&layer.digest, layer.size_bytes).is_some() {
+        true => layer.size_bytes,
+        false => staging.durable_bytes(&layer.digest).min(layer.size_bytes),
+    };
+    let (digest, size_bytes) = (layer.digest, layer.size_bytes);
+    PulledBlob { digest, size_bytes, held_bytes, bytes_per_s: 0, host: None, published }
+}
+
+/// Tells how far a download has come, until its end.
+async fn follow(job: Arc<Job>, layer: Layer, mut subscription: Subscription) -> Result<(), PullError> {
+    let mut progress = subscription.progress();
+    let ended = loop {
+        tokio::select! {
+            ended = subscription.wait() => break ended,
+            Ok(()) = progress.changed() => {
+                let now = progress.borrow_and_update().clone();
+                job.progress(&layer.digest, &now);
+            }
+        }
+    };
+    let ready = ended?;
+    job.change(|view| {
+        if let Some(blob) = view.blobs.iter_mut().find(|blob| blob.digest == layer.digest) {
+            (blob.held_bytes, blob.bytes_per_s, blob.host) = (ready.size_bytes, 0, None);
+        }
+    });
+    Ok(())
+}
+
+/// Gives the contents their place and the model its name.
+pub(super) async fn publish(inner: &Arc<Inner>, job: &Arc<Job>, fetched: Fetched) -> Result<(), PullError> {
+    // Each was checked as it came; what is said here is that none is left to check.
+    job.step(PullStep::Verifying);
+    job.step(PullStep::Writing);
+    let (library, name, prunes) = (inner.library.clone(), job.name.clone(), !inner.settings.models.keep_unneeded);
+    let (manifest, counted_on) = (Digest::of(&fetched.manifest), inner.counted_on());
+    if job.view().asked.for_clients && inner.made_here(&name) {
+        return Err(PullError::MadeHere { name: name.to_string() });
+    }
+    let published = spawn_blocking(move || {
+        let writer = LibraryWriter::open(&library, &RealDisk)?.with_pinned_blobs(counted_on);
+        writer.publish(fetched.downloads.staging(), &name, &fetched.manifest, prunes)
+    });
+    let published = published.await.expect("publishing does not panic");
+    let published = published?;
+    if let Err(error) = inner.brought.note(&job.name, &manifest) {
+        tracing::warn!(model = %job.name, %error, "clients will not have the model renewed when its registry has a new one");
+    }
+    if !published.removed.is_empty() {
+        job.step(PullStep::Removing);
+    }
+    job.change(|view| view.blobs.iter_mut().for_each(|blob| blob.published = true));
+    job.step(PullStep::Success);
+    tracing::info!(model = %published.model.name, removed = published.removed.len(), "pulled");
+    Ok(())
+}

@@ -1,0 +1,353 @@
+//! Maps the errors of all areas to a status, a code and parameters: one `match` for each area, without a catch-all.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use axum::http::StatusCode;
+use cairn_app::cache::LimitError;
+use cairn_app::library::{LoadError, WriteError};
+use cairn_app::settings::SettingsError;
+use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
+use cairn_app::{Error, cache, chats, inference, library, transfers};
+use cairn_wire::ErrorCode as Code;
+
+/// The facts of an error, by name.
+pub(crate) type Params = BTreeMap<String, String>;
+
+/// What a client is told of an error besides its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Class {
+    pub(crate) status: StatusCode,
+    pub(crate) code: Code,
+    pub(crate) params: Params,
+}
+
+impl Class {
+    pub(super) fn new(status: StatusCode, code: Code) -> Self {
+        Self { status, code, params: Params::new() }
+    }
+
+    /// Adds a parameter.
+    pub(super) fn with(mut self, name: &str, value: impl Display) -> Self {
+        self.params.insert(name.to_owned(), value.to_string());
+        self
+    }
+}
+
+const BAD: StatusCode = StatusCode::BAD_REQUEST;
+const FORBIDDEN: StatusCode = StatusCode::FORBIDDEN;
+const NOT_FOUND: StatusCode = StatusCode::NOT_FOUND;
+const CONFLICT: StatusCode = StatusCode::CONFLICT;
+const UNSUPPORTED: StatusCode = StatusCode::NOT_IMPLEMENTED;
+const BUSY: StatusCode = StatusCode::SERVICE_UNAVAILABLE;
+const INTERNAL: StatusCode = StatusCode::INTERNAL_SERVER_ERROR;
+
+/// Classifies any error of a use case.
+pub(crate) fn classify(error: &Error) -> Class {
+    match error {
+        Error::Start(reason) => Class::new(INTERNAL, Code::StartFailed).with("reason", reason),
+        Error::Settings(error) => of_settings(error),
+        Error::Library(error) => of_library(error),
+        Error::Transfers(error) => of_transfers(error),
+        Error::Cache(error) => of_cache(error),
+        Error::Inference(error) => of_inference(error),
+        Error::Chats(error) => of_chats(error),
+    }
+}
+
+/// An error whose only parameter is its text.
+fn because(status: StatusCode, code: Code, reason: &impl Display) -> Class {
+    Class::new(status, code).with("reason", reason)
+}
+
+fn of_settings(error: &SettingsError) -> Class {
+    match error {
+        SettingsError::Wrong(_) => because(BAD, Code::SettingInvalid, error),
+        SettingsError::File { path, why } => {
+            Class::new(CONFLICT, Code::ConfigUnreadable).with("path", path.display()).with("reason", why)
+        }
+        SettingsError::Unwritten(reason) => because(INTERNAL, Code::ConfigUnwritable, reason),
+    }
+}
+
+fn of_library(error: &library::Error) -> Class {
+    use library::Error as E;
+    match error {
+        E::Name(reason) => because(BAD, Code::ModelNameInvalid, reason),
+        E::InvalidName { name, .. } => Class::new(BAD, Code::ModelNameInvalid).with("name", name),
+        E::NoSource(model) | E::NotFound(model) => Class::new(NOT_FOUND, Code::ModelNotFound).with("model", model),
+        E::Unsupported(feature) | E::Instead { what: feature, .. } => {
+            Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature)
+        }
+        // Ollama answers 500 to an option of the wrong type, and clients rely on that.
+        E::Option(reason) => because(INTERNAL, Code::OptionInvalid, reason),
+        E::Library(reason) => because(INTERNAL, Code::LibraryUnreadable, reason),
+        E::NoFile(model) => Class::new(INTERNAL, Code::ModelHasNoFile).with("model", model),
+        E::File { path, reason } => {
+            Class::new(BAD, Code::ModelFileUnreadable).with("path", path.display()).with("reason", reason)
+        }
+        E::Write(error) => of_write(error),
+        E::Digest(reason) => because(BAD, Code::DigestInvalid, reason),
+        E::BuiltIn(model) => Class::new(CONFLICT, Code::ModelBuiltIn).with("model", model),
+        E::ReadOnlyLibrary { name, root } => {
+            Class::new(CONFLICT, Code::LibraryReadOnly).with("model", name).with("path", root.display())
+        }
+        E::NameElsewhere { name, root } => {
+            Class::new(CONFLICT, Code::ModelInOtherLibrary).with("model", name).with("path", root.display())
+        }
+        E::OutsideStore(model) => Class::new(CONFLICT, Code::FileOutsideLibrary).with("model", model),
+        E::OwnFile(path) => Class::new(CONFLICT, Code::FileInLibrary).with("path", path.display()),
+        E::LibraryFile { path, root } => {
+            Class::new(CONFLICT, Code::FileInOtherLibrary).with("path", path.display()).with("library", root.display())
+        }
+        E::NoBase
+        | E::NoFiles
+        | E::UnknownFiles
+        | E::ManyModels
+        | E::FilePath
+        | E::NotGguf
+        | E::NoAdapter
+        | E::ManyAdapters
+        | E::FileType(_) => because(BAD, Code::CreateRequestInvalid, error),
+        E::NoBlob(digest) => Class::new(BAD, Code::BlobNotFound).with("digest", digest),
+        E::Quantise(reason) => because(BAD, Code::QuantizationFailed, reason),
+        E::InvalidTemplate(reason) => because(BAD, Code::TemplateInvalid, reason),
+        E::Load(error) => of_load(error),
+        E::NoThread(_) => Class::new(BUSY, Code::ServerBusy),
+    }
+}
+
+fn of_write(error: &WriteError) -> Class {
+    use WriteError as E;
+    match error {
+        E::NameTaken { name } => Class::new(CONFLICT, Code::ModelNameTaken).with("model", name),
+        E::UnreadableManifest { path, .. } => {
+            Class::new(CONFLICT, Code::ManifestUnreadable).with("path", path.display())
+        }
+        E::DigestMismatch { expected, found } => {
+            Class::new(BAD, Code::DigestMismatch).with("expected", expected).with("found", found)
+        }
+        E::LongText { .. } => because(BAD, Code::InvalidRequest, error),
+        E::MoveSymlink { .. } | E::MoveReadOnly(_) | E::MoveFolderReadOnly { .. } => {
+            because(BAD, Code::ImportRefused, error)
+        }
+        E::CrossDeviceLink { .. } | E::SourceStaysWritable { .. } => because(INTERNAL, Code::ImportRefused, error),
+        E::NoSpace { need_bytes, free_bytes, folder, .. } => Class::new(INTERNAL, Code::DiskFull)
+            .with("need_bytes", need_bytes)
+            .with("free_bytes", free_bytes)
+            .with("path", folder.display()),
+        E::Source { .. } | E::SourceChanged(_) | E::Cancelled | E::Library(_) | E::Disk(_) | E::Lock(_) => {
+            because(INTERNAL, Code::LibraryWriteFailed, error)
+        }
+    }
+}
+
+fn of_load(error: &LoadError) -> Class {
+    match error {
+        LoadError::Busy => Class::new(BUSY, Code::ServerBusy),
+        LoadError::TooBig { need_bytes, have_bytes } => {
+            Class::new(INTERNAL, Code::ModelTooLarge).with("need_bytes", need_bytes).with("free_bytes", have_bytes)
+        }
+        LoadError::File(_)
+        | LoadError::Model(_)
+        | LoadError::Tokenizer(_)
+        | LoadError::Backend(_)
+        | LoadError::Thread(_)
+        | LoadError::Closing
+        | LoadError::Panicked => because(INTERNAL, Code::ModelUnloadable, error),
+    }
+}
+
+fn of_transfers(error: &transfers::Error) -> Class {
+    use transfers::Error as E;
+    match error {
+        E::Library(error) => of_library(error),
+        E::Name(reason) => because(BAD, Code::ModelNameInvalid, reason),
+        E::Pull(error) => of_pull(error),
+        E::Push(error) => of_push(error),
+        E::Login(error) => of_login(error),
+        E::Join(JoinError::Code) => Class::new(BAD, Code::JoinCodeInvalid),
+        E::Join(reason) => because(INTERNAL, Code::JoinFailed, reason),
+        E::PeerKey(reason) => because(BAD, Code::PeerKeyInvalid, reason),
+        E::Key(reason) => because(INTERNAL, Code::TrustStoreFailed, reason),
+        E::PeerList(reason) => because(INTERNAL, Code::TrustStoreFailed, reason),
+        E::Lan(reason) => because(INTERNAL, Code::LanFailed, reason),
+        E::Beyond { what, why } => {
+            Class::new(FORBIDDEN, Code::RemoteFetchForbidden).with("source", what).with("reason", why)
+        }
+        E::LongQuery(limit) => Class::new(BAD, Code::QueryTooLong).with("limit", limit),
+        E::NoDownload(download) => Class::new(NOT_FOUND, Code::DownloadNotFound).with("download", download),
+        E::DownloadDone(model) => Class::new(CONFLICT, Code::DownloadComplete).with("model", model),
+    }
+}
+
+pub(super) fn of_pull(error: &PullError) -> Class {
+    use PullError as E;
+    match error {
+        E::Absent { host, name } => {
+            Class::new(INTERNAL, Code::RegistryModelNotFound).with("host", host).with("model", name)
+        }
+        E::Insecure { host } => Class::new(INTERNAL, Code::RegistryInsecure).with("host", host),
+        E::Address(reason) => because(INTERNAL, Code::RegistryAddressInvalid, reason),
+        E::Refused(reason) => because(INTERNAL, Code::RegistryRefused, reason),
+        E::Untrusted { host, cause } => {
+            Class::new(INTERNAL, Code::RegistryUntrusted).with("host", host).with("reason", cause)
+        }
+        E::Unreachable { last, .. } => because(INTERNAL, Code::RegistryUnreachable, last),
+        E::Busy { host, wait } => {
+            Class::new(INTERNAL, Code::RegistryBusy).with("host", host).with("seconds", wait.as_secs())
+        }
+        E::Tensors { name } => Class::new(INTERNAL, Code::ModelFormatUnsupported).with("model", name),
+        E::Empty { host, name } | E::Foreign { host, name, .. } | E::TwoSizes { host, name, .. } => {
+            because(INTERNAL, Code::ManifestInvalid, error).with("host", host).with("model", name)
+        }
+        E::MadeHere { name } => Class::new(INTERNAL, Code::ModelMadeHere).with("model", name),
+        E::Transport(reason) => because(INTERNAL, Code::ProxyInvalid, reason),
+        E::Download { .. } | E::Lost { .. } | E::Earlier(_) => because(INTERNAL, Code::DownloadFailed, error),
+        E::Write(error) => Class { status: INTERNAL, ..of_write(error) },
+        E::Library { reason, .. } => because(INTERNAL, Code::LibraryWriteFailed, reason),
+        E::TooMany(limit) => Class::new(BUSY, Code::TooManyDownloads).with("limit", limit),
+        E::Stopped => Class::new(INTERNAL, Code::DownloadCancelled),
+        E::Ending => Class::new(INTERNAL, Code::DownloadInterrupted),
+        E::Discarded => Class::new(INTERNAL, Code::DownloadDiscarded),
+    }
+}
+
+fn of_push(error: &PushError) -> Class {
+    match error {
+        PushError::Way(error) => Class { status: INTERNAL, ..of_pull(error) },
+        PushError::Unauthorized { host, reason } => {
+            Class::new(INTERNAL, Code::PushUnauthorized).with("host", host).with("reason", reason)
+        }
+        PushError::Untrusted { host, cause } => {
+            Class::new(INTERNAL, Code::RegistryUntrusted).with("host", host).with("reason", cause)
+        }
+        PushError::NoRepository { .. } | PushError::Refused(_) | PushError::Failed(_) | PushError::Here(_) => {
+            because(INTERNAL, Code::PushFailed, error)
+        }
+    }
+}
+
+fn of_login(error: &LoginError) -> Class {
+    match error {
+        LoginError::Way(error @ (PullError::Insecure { .. } | PullError::Address(_))) => {
+            Class { status: BAD, ..of_pull(error) }
+        }
+        LoginError::Way(error) => Class { status: INTERNAL, ..of_pull(error) },
+        LoginError::User => Class::new(BAD, Code::LoginInvalid),
+        LoginError::Refused(reason) => because(BAD, Code::LoginRefused, reason),
+        LoginError::NoRegistry(host) => Class::new(BAD, Code::LoginNotARegistry).with("host", host),
+        LoginError::Unreachable(reason) => because(INTERNAL, Code::LoginUnreachable, reason),
+        LoginError::Untrusted { host, cause } => {
+            Class::new(INTERNAL, Code::RegistryUntrusted).with("host", host).with("reason", cause)
+        }
+        LoginError::LoginStore(reason) => because(INTERNAL, Code::LoginStoreFailed, reason),
+    }
+}
+
+fn of_cache(error: &cache::Error) -> Class {
+    use cache::Error as E;
+    match error {
+        E::Off => Class::new(CONFLICT, Code::CacheOff),
+        E::NoContext(context) => Class::new(NOT_FOUND, Code::ContextNotFound).with("context", context),
+        E::Ambiguous(context) => Class::new(BAD, Code::ContextAmbiguous).with("context", context),
+        E::Pin(cache::PinError::Absent) => because(NOT_FOUND, Code::NotFound, error),
+        E::Pin(cache::PinError::Quota) => Class::new(CONFLICT, Code::PinQuotaExceeded),
+        E::Limit(LimitError::Environment(variable)) => {
+            Class::new(CONFLICT, Code::CacheLimitOverridden).with("variable", variable)
+        }
+        E::Limit(LimitError::Bytes { .. }) => because(BAD, Code::CacheLimitInvalid, error),
+        E::Limit(LimitError::Folder { path, why }) => {
+            Class::new(BAD, Code::CacheFolderInvalid).with("path", path.display()).with("reason", why)
+        }
+        E::Limit(LimitError::Unwritten(reason)) => because(INTERNAL, Code::ConfigUnwritable, reason),
+        E::Folder(reason) => because(INTERNAL, Code::CacheFolderUnreadable, reason),
+    }
+}
+
+fn of_inference(error: &inference::Error) -> Class {
+    use inference::Error as E;
+    match error {
+        E::Library(error) => of_library(error),
+        E::Cache(error) => of_cache(error),
+        E::Unsupported(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
+        E::NoThinking(model) => Class::new(BAD, Code::ThinkingUnsupported).with("model", model),
+        E::RawWithTemplate | E::ForeignContext(_) => because(BAD, Code::InvalidRequest, error),
+        // Ollama answers 500 to an option of the wrong type, and clients rely on that.
+        E::Option(reason) => because(INTERNAL, Code::OptionInvalid, reason),
+        E::OptionRange { .. } | E::KvType(_) | E::ContextShift(_) => because(BAD, Code::OptionInvalid, error),
+        E::TooLong { prompt_tokens, context_tokens } => Class::new(BAD, Code::PromptTooLong)
+            .with("prompt_tokens", prompt_tokens)
+            .with("context_tokens", context_tokens),
+        E::TinyContext { prompt_tokens, context_tokens, least_tokens } => Class::new(BAD, Code::ContextTooSmall)
+            .with("prompt_tokens", prompt_tokens)
+            .with("context_tokens", context_tokens)
+            .with("min_tokens", least_tokens),
+        E::Template(reason) => because(INTERNAL, Code::PromptFailed, reason),
+        E::Load(error) => of_load(error),
+        E::Generate(reason) => because(INTERNAL, Code::GenerationFailed, reason),
+        E::EngineGone => Class::new(INTERNAL, Code::GenerationInterrupted),
+    }
+}
+
+pub(super) fn of_chats(error: &chats::Error) -> Class {
+    use chats::{ChatsError as Store, Error as E};
+    match error {
+        E::Answering => Class::new(CONFLICT, Code::ChatAnswering),
+        E::Deleted => Class::new(CONFLICT, Code::ChatInTrash),
+        E::Quiet => Class::new(NOT_FOUND, Code::ChatNotAnswering),
+        E::NoModel => Class::new(BAD, Code::ChatWithoutModel),
+        E::Empty => Class::new(BAD, Code::MessageEmpty),
+        E::NoQuestion(message) | E::NoAnswer(message) => {
+            Class::new(BAD, Code::MessageNotAnswerable).with("message", message)
+        }
+        E::ShuttingDown => Class::new(BUSY, Code::GenerationInterrupted),
+        E::Unclear | E::Relative(_) => because(BAD, Code::InvalidRequest, error),
+        E::Ollama(reason) => because(BAD, Code::ChatImportFailed, reason),
+        E::NoImport | E::Format { .. } => because(BAD, Code::ChatImportFailed, error),
+        E::Inference(error) => of_inference(error),
+        E::Cache(error) => of_cache(error),
+        E::Store(Store::ChatNotFound(chat)) => Class::new(NOT_FOUND, Code::ChatNotFound).with("chat", chat),
+        E::Store(Store::MessageNotFound(message)) => {
+            Class::new(NOT_FOUND, Code::MessageNotFound).with("message", message)
+        }
+        E::Store(Store::PresetNotFound(preset)) => Class::new(NOT_FOUND, Code::PresetNotFound).with("preset", preset),
+        E::Store(Store::InvalidPageCursor(_)) => because(BAD, Code::InvalidRequest, error),
+        E::Store(Store::Newer { path, .. }) => {
+            Class::new(CONFLICT, Code::ChatsNewerVersion).with("path", path.display())
+        }
+        E::Store(Store::Foreign(_)) => because(CONFLICT, Code::ChatsUnavailable, error),
+        E::Store(Store::Open { .. } | Store::Backup { .. } | Store::Sql(_) | Store::Json(_)) => {
+            because(INTERNAL, Code::ChatsUnavailable, error)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_ollama_clients_match_keep_status_and_text() {
+        let check = |error: Error, status: u16, text: &str| {
+            assert_eq!((classify(&error).status.as_u16(), error.to_string().as_str()), (status, text), "{error:?}");
+        };
+        check(library::Error::NotFound("x".into()).into(), 404, "model 'x' not found");
+        check(inference::Error::NoThinking("x".into()).into(), 400, "\"x\" does not support thinking");
+        let unnamed = "".parse::<library::ModelRef>().expect_err("a name is not empty");
+        check(library::Error::Name(unnamed).into(), 400, "model is required");
+        check(library::Error::NoSource("x".into()).into(), 404, "model \"x\" not found");
+        let invalid = library::Error::InvalidName { what: "destination", name: "a b".into() };
+        check(invalid.into(), 400, "destination \"a b\" is invalid");
+        let busy = "server busy, please try again.  maximum pending requests exceeded";
+        check(inference::Error::Load(LoadError::Busy).into(), 503, busy);
+        let built_in = library::Error::BuiltIn("pebble:latest");
+        assert_eq!(classify(&transfers::Error::from(built_in).into()).status, CONFLICT, "an area passes errors on");
+    }
+
+    #[test]
+    fn error_of_a_missing_model_carries_its_name() {
+        let class = classify(&library::Error::NotFound("x".into()).into());
+        assert_eq!((class.code, class.params["model"].as_str()), (Code::ModelNotFound, "x"));
+    }
+}

@@ -1,0 +1,30 @@
+//! Input and output of a forward pass: the embedding table and the logits.
+
+use cairn_tensor::{BufferId, Op, Projection, Rows};
+
+use super::{Norm, Stream};
+use crate::build::Builder;
+use crate::hparams::Hparams;
+
+/// Fills the residual stream with the batch's embeddings.
+pub(crate) fn embed(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) {
+    let table = b.matrix("token_embd.weight", hparams.vocab, hparams.embedding_length);
+    b.push(Op::Embed { table, out: stream.residual });
+}
+
+/// Adds the logits of the rows that request them, and returns their buffer. The rows are gathered first, so that the
+/// norm and the largest product run only for these rows. Without an output matrix the model uses its embedding table
+/// (Press & Wolf, arXiv 1608.05859).
+pub(crate) fn logits(b: &mut Builder<'_>, hparams: &Hparams, stream: &Stream) -> BufferId {
+    let width = hparams.embedding_length;
+    let last = b.plan.buffer(Rows::Logits, width);
+    b.push(Op::Gather { x: stream.residual, out: last });
+    Norm::new(hparams).push(b, "output_norm", last, last);
+    let out = b.plan.buffer(Rows::Logits, hparams.vocab);
+    let table = if b.has_tensor("output.weight") { "output.weight" } else { "token_embd.weight" };
+    let weight = b.matrix(table, hparams.vocab, width);
+    let bias = b.optional_vector("output.bias", hparams.vocab);
+    b.push(Op::MatMul { x: last, projections: vec![Projection { weight, bias, out }] });
+    b.plan.logits = Some(out);
+    out
+}

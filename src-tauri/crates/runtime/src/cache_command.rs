@@ -1,0 +1,101 @@
+//! Commands to the caches of loaded models: clear, delete an owner's rows, look up a prefix.
+//!
+//! Only a model's scheduler thread touches its cache, so these commands are sent to it. The scheduler runs them between two
+//! steps.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use cairn_kv::PrefixMatch;
+use cairn_tier::{Fingerprint, Key, LookupTrace, Owner};
+
+use crate::command::Command;
+use crate::engine::{Engine, Lease};
+use crate::scheduler::{FLUSH_TIMEOUT, Scheduler};
+
+/// Timeout for a cache command.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A command to the cache of one model.
+pub(crate) enum CacheCommand {
+    /// Drop all rows that no running sequence uses.
+    Clear(mpsc::Sender<()>),
+    /// Drop the rows that only this owner has.
+    ForgetOwner(Owner, mpsc::Sender<()>),
+    /// Find the cached prefix of these tokens in this scope.
+    Lookup(Vec<u32>, Option<Arc<str>>, mpsc::Sender<PrefixMatch>),
+}
+
+/// The cached prefix of a prompt, in memory and in the tiers.
+#[derive(Clone, Debug)]
+pub struct PrefixLookup {
+    /// Tokens whose rows are in the loaded model's pages.
+    pub memory_tokens: usize,
+    /// The token that follows them in memory, if it differs from the prompt's.
+    pub memory_next: Option<u32>,
+    /// What the tiers hold, and the reason for the first miss; none if the model has no tiers.
+    pub tiers: Option<LookupTrace>,
+}
+
+impl Scheduler {
+    /// Runs a cache command. Its sender may have given up; that is not an error.
+    pub(crate) fn run_cache_command(&mut self, command: CacheCommand) {
+        match command {
+            CacheCommand::Clear(done) => {
+                self.cache.clear();
+                let _ = done.send(());
+            }
+            CacheCommand::ForgetOwner(owner, done) => {
+                self.cache.forget_owner(&owner);
+                let _ = done.send(());
+            }
+            CacheCommand::Lookup(tokens, scope, reply) => {
+                let _ = reply.send(self.cache.find_prefix(&tokens, scope.as_deref()));
+            }
+        }
+    }
+}
+
+impl Engine {
+    /// Drops rows from the pages of all loaded models: those that only this owner has, or all. Rows of running sequences stay.
+    /// Blocks until it is done, and until models that were just unloaded have flushed their caches.
+    pub fn clear_caches(&self, owner: Option<&Owner>) {
+        let (done, all_done) = mpsc::channel();
+        let until = Instant::now() + FLUSH_TIMEOUT;
+        while self.flushing().iter().any(|running| running.load(Ordering::Acquire)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        for model in self.models() {
+            let done = done.clone();
+            model.commands.send(Command::Cache(match owner {
+                Some(owner) => CacheCommand::ForgetOwner(owner.clone(), done),
+                None => CacheCommand::Clear(done),
+            }));
+        }
+        drop(done);
+        let until = Instant::now() + TIMEOUT;
+        while all_done.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok() {}
+    }
+}
+
+impl Lease {
+    /// The cached prefix of a prompt in a scope, and the reason why it is not longer. Blocks.
+    pub fn lookup_prefix(&self, tokens: &[u32], scope: Option<Arc<str>>) -> PrefixLookup {
+        let tiers = self.model.tiers.as_ref().map(|tiers| tiers.in_scope(scope.as_deref()));
+        let (reply, found) = mpsc::channel();
+        self.model.commands.send(Command::Cache(CacheCommand::Lookup(tokens.to_vec(), scope, reply)));
+        let found = found.recv_timeout(TIMEOUT).unwrap_or(PrefixMatch { tokens: 0, next: None });
+        let keys = tokens.iter().copied().map(Key::token).collect();
+        PrefixLookup {
+            memory_tokens: found.tokens,
+            memory_next: found.next.and_then(Key::as_token),
+            tiers: tiers.map(|tiers| tiers.tiers.trace(&tiers.prefix(keys))),
+        }
+    }
+
+    /// The fingerprint of this model's chunks; none if the model has no tiers.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.model.tiers.as_ref().map(|tiers| tiers.fingerprint)
+    }
+}

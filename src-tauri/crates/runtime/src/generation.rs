@@ -1,0 +1,217 @@
+//! The channel between a scheduler and the client of a generation.
+//!
+//! The channel is bounded: a sequence pauses while its client is behind. A client that reads or leaves wakes the scheduler, so
+//! the scheduler never polls the channel.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TryRecvError;
+
+use crate::command::{Command, CommandSender};
+use crate::context_full::ContextFull;
+use crate::request::{Delta, Event, GenerateError};
+
+/// Events that a step can send: its text, the text that was held back, and the last event.
+const EVENTS_PER_STEP: usize = 3;
+
+/// A running generation, as its client sees it: a stream of events. Dropping it cancels the generation; computed rows stay cached.
+#[derive(Debug)]
+pub struct Generation {
+    events: mpsc::Receiver<Event>,
+    wake: Option<Wake>,
+}
+
+/// How a client wakes the scheduler.
+#[derive(Clone, Debug)]
+struct Wake {
+    commands: CommandSender,
+    /// Whether the scheduler waits for the client to read.
+    is_awaited: Arc<AtomicBool>,
+}
+
+impl Generation {
+    /// The next event; none after the last one. Cancel safe.
+    pub async fn recv(&mut self) -> Option<Event> {
+        let event = self.events.recv().await;
+        self.wake_if_awaited();
+        event
+    }
+
+    /// The next event, if one is ready.
+    ///
+    /// # Errors
+    /// When no event is ready, or none will come.
+    pub fn try_recv(&mut self) -> Result<Event, TryRecvError> {
+        let event = self.events.try_recv();
+        self.wake_if_awaited();
+        event
+    }
+
+    /// Number of events that are ready.
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether no event is ready.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Whether the generation has ended. Events may still be ready.
+    pub fn is_closed(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    fn wake_if_awaited(&self) {
+        let Some(wake) = &self.wake else { return };
+        // Pairs with the fence in `wait_for_client`: either the scheduler sees the room, or this sees the flag.
+        fence(Ordering::SeqCst);
+        if wake.is_awaited.load(Ordering::Relaxed) && wake.is_awaited.swap(false, Ordering::Relaxed) {
+            wake.commands.send(Command::Wake);
+        }
+    }
+}
+
+/// Events without a scheduler, for tests of code that reads them.
+impl From<mpsc::Receiver<Event>> for Generation {
+    fn from(events: mpsc::Receiver<Event>) -> Self {
+        Self { events, wake: None }
+    }
+}
+
+impl Drop for Generation {
+    fn drop(&mut self) {
+        if !self.events.is_closed() {
+            self.events.close();
+            if let Some(wake) = &self.wake {
+                wake.commands.send(Command::Wake);
+            }
+        }
+    }
+}
+
+/// The scheduler's end of a [`Generation`].
+///
+/// **Invariant:** the last event is [`Event::Finish`] or [`Event::Error`]. A sender that is dropped earlier, because its thread
+/// panicked or ended, sends [`GenerateError::Unloaded`].
+#[derive(Debug)]
+pub(crate) struct EventSender {
+    events: mpsc::Sender<Event>,
+    wake: Wake,
+    has_ended: bool,
+}
+
+impl EventSender {
+    /// A channel for `capacity` events.
+    pub(crate) fn channel(capacity: usize, commands: CommandSender) -> (Self, Generation) {
+        let (events, receiver) = mpsc::channel(capacity);
+        let wake = Wake { commands, is_awaited: Arc::default() };
+        let generation = Generation { events: receiver, wake: Some(wake.clone()) };
+        (Self { events, wake, has_ended: false }, generation)
+    }
+
+    /// Whether the client has dropped its end.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.events.is_closed()
+    }
+
+    /// Whether the client is so far behind that the events of another step might not fit.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.events.capacity() < EVENTS_PER_STEP
+    }
+
+    /// Asks the client to wake the scheduler when it reads. Returns whether the client is still behind.
+    pub(crate) fn wait_for_client(&self) -> bool {
+        self.wake.is_awaited.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        self.is_blocked() && !self.is_cancelled()
+    }
+
+    /// Sends a piece of the answer, unless it is empty.
+    pub(crate) fn delta(&self, delta: Delta) {
+        if !delta.text.is_empty() || !delta.logprobs.is_empty() {
+            // The client may have gone; that is not an error.
+            let _ = self.events.try_send(Event::Delta(delta));
+        }
+    }
+
+    /// Requests a shorter prompt of so many tokens' answer. Returns the receiver of the reply.
+    pub(crate) fn request_prompt(&self, answer_tokens: usize) -> std::sync::mpsc::Receiver<Vec<u32>> {
+        let (request, replies) = ContextFull::new(answer_tokens, self.wake.commands.clone());
+        let _ = self.events.try_send(Event::ContextFull(request));
+        replies
+    }
+
+    /// Sends the last event.
+    pub(crate) fn end(&mut self, event: Event) {
+        self.has_ended = true;
+        let _ = self.events.try_send(event);
+    }
+}
+
+impl Drop for EventSender {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.end(Event::Error(GenerateError::Unloaded));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::Receiver;
+
+    use super::*;
+
+    fn channel(capacity: usize) -> (EventSender, Generation, Receiver<Command>) {
+        let (commands, receiver) = CommandSender::channel();
+        let (sender, generation) = EventSender::channel(capacity, commands);
+        (sender, generation, receiver)
+    }
+
+    fn wakes(commands: &Receiver<Command>) -> usize {
+        commands.try_iter().filter(|command| matches!(command, Command::Wake)).count()
+    }
+
+    #[test]
+    fn sender_dropped_before_last_event_sends_unloaded() {
+        let (sender, mut generation, _commands) = channel(1);
+        drop(sender);
+        let last = generation.try_recv();
+        assert!(matches!(last, Ok(Event::Error(GenerateError::Unloaded))), "as when the thread panics: {last:?}");
+        let (mut sender, mut generation, _commands) = channel(1);
+        sender.end(Event::Error(GenerateError::EmptyPrompt));
+        drop(sender);
+        let last = generation.try_recv();
+        assert!(matches!(last, Ok(Event::Error(GenerateError::EmptyPrompt))), "the error is the last event: {last:?}");
+        assert!(generation.try_recv().is_err(), "no event follows the last one");
+    }
+
+    #[test]
+    fn dropped_generation_wakes_scheduler_once() {
+        let (sender, generation, commands) = channel(4);
+        drop(generation);
+        assert!(sender.is_cancelled(), "the generation is cancelled before the wake-up");
+        assert_eq!(wakes(&commands), 1, "the drop cancels");
+        let (mut sender, generation, commands) = channel(4);
+        sender.end(Event::Error(GenerateError::EmptyPrompt));
+        drop(sender);
+        drop(generation);
+        assert_eq!(wakes(&commands), 0, "a generation that has ended has nothing to cancel");
+    }
+
+    #[test]
+    fn client_wakes_scheduler_only_while_awaited() {
+        let (sender, mut generation, commands) = channel(4);
+        let send = |count: usize| (0..count).for_each(|_| sender.delta(Delta { text: "x".into(), ..Delta::default() }));
+        send(4);
+        assert!(generation.try_recv().is_ok() && wakes(&commands) == 0, "the scheduler does not wait");
+        assert!(sender.wait_for_client(), "one of four places is free");
+        assert!(generation.try_recv().is_ok(), "the second event");
+        assert_eq!(wakes(&commands), 1, "a place became free");
+        assert!(generation.try_recv().is_ok() && wakes(&commands) == 0, "one wake-up for each wait");
+        assert!(!sender.wait_for_client(), "three places are free");
+    }
+}

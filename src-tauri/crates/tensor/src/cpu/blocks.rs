@@ -1,0 +1,67 @@
+//! Blocks of rows for attention, and the memory that their spans take.
+
+use std::ops::Range;
+
+use crate::batch::Row;
+use crate::plan::{Op, Plan};
+
+/// Queries that a task should have: the rows that it reads from a page are then used often enough.
+const QUERIES: usize = 64;
+/// Tasks per thread below which spans are split over threads.
+pub(super) const TASKS_PER_THREAD: usize = 2;
+/// Spans of a full block for which there is memory before they are merged; a block of one row has room for more.
+const SPANS: usize = 8;
+
+/// Consecutive rows of one sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    /// Their sequence.
+    pub(super) seq: u32,
+    /// Rows of the batch.
+    pub(super) rows: Range<usize>,
+    /// Slot of the first row, the lowest.
+    pub(super) slot: u32,
+    /// The greatest `until`.
+    pub(super) until: u32,
+}
+
+impl Block {
+    /// A block of one row.
+    pub(super) fn new(index: usize, row: &Row) -> Self {
+        Self { seq: row.seq, rows: index..index + 1, slot: row.slot, until: row.until }
+    }
+
+    /// Takes the next row in.
+    pub(super) fn extend(&mut self, row: &Row) {
+        self.rows.end += 1;
+        self.until = self.until.max(row.until);
+    }
+}
+
+/// Attention ops of a plan: their state's head width and the query heads of a group.
+pub(super) fn heads(plan: &Plan) -> impl Iterator<Item = (usize, usize)> {
+    plan.ops.iter().filter_map(|op| match op {
+        Op::Attention { state, heads, .. } => {
+            let state = plan.states[state.0 as usize];
+            Some((state.head_dim, heads / state.kv_heads))
+        }
+        _ => None,
+    })
+}
+
+/// Batch rows that make a block.
+pub(super) fn block_rows(plan: &Plan) -> usize {
+    let smallest = heads(plan).map(|(_, group)| group).min().unwrap_or(1);
+    (QUERIES / smallest).max(1)
+}
+
+/// Elements of the softmax state of a block: maxima, sums and values.
+pub(super) fn block_elements(plan: &Plan, block_rows: usize) -> usize {
+    heads(plan).map(|(head_dim, group)| block_rows * group * (head_dim + 2)).max().unwrap_or(0)
+}
+
+/// Elements of memory for spans that wait to be merged.
+pub(super) fn partial_elements(plan: &Plan, block_rows: usize, threads: usize) -> usize {
+    // A thread alone never splits a task.
+    if threads == 1 { 0 } else { TASKS_PER_THREAD * threads * (SPANS + 1) * block_elements(plan, block_rows) }
+}

@@ -1,0 +1,109 @@
+//! A plan with the memory for its batches.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use cairn_kernels::Format;
+
+use super::blocks::{self, Block};
+use super::schedule::{self, Phase};
+use crate::backend::{BackendError, Limits};
+use crate::batch::Batch;
+use crate::plan::{Plan, Rows};
+use crate::team::share::{OutOfMemory, Plain, Shared};
+use crate::weight::Weight;
+
+/// A plan with the memory for its batches.
+#[derive(Debug)]
+pub(super) struct PreparedPlan {
+    pub(super) plan: Plan,
+    pub(super) limits: Limits,
+    pub(super) phases: Vec<Phase>,
+    /// By phase: the next task that no thread has taken, if threads take tasks dynamically.
+    pub(super) next: Vec<AtomicUsize>,
+    /// By buffer: `[rows, width]`.
+    pub(super) buffers: Vec<Shared<f32>>,
+    /// Converted activations of the op in progress, one column after the other.
+    pub(super) columns: Vec<(Format, Shared<u8>)>,
+    /// By rotation: `[rows, cosines then sines]`.
+    pub(super) angles: Vec<Shared<f32>>,
+    /// Softmax over single spans, before they are merged.
+    pub(super) partials: Shared<f32>,
+    /// Batch rows that attention takes together, at most.
+    pub(super) block_rows: usize,
+    /// The current batch, as the phases need it.
+    pub(super) batch_layout: BatchLayout,
+}
+
+/// Rows of a batch as the phases need them.
+#[derive(Debug, Default)]
+pub(super) struct BatchLayout {
+    /// Batch rows whose logits are computed.
+    pub(super) logit_rows: Vec<usize>,
+    /// Rows of one sequence that attention takes together.
+    pub(super) blocks: Vec<Block>,
+}
+
+/// Takes memory for a plan.
+fn buffer<T: Plain>(rows: usize, width: usize, threads: usize) -> Result<Shared<T>, BackendError> {
+    let refused = |OutOfMemory(need_bytes)| BackendError::Memory { what: "activations", need_bytes };
+    Shared::zeroed(rows, width, threads).map_err(refused)
+}
+
+impl PreparedPlan {
+    /// Schedules a checked plan and takes its memory.
+    pub(super) fn new(plan: Plan, limits: Limits, weights: &[Weight], threads: usize) -> Result<Self, BackendError> {
+        let phases = schedule::phases(&plan, weights);
+        let rows = |rows: Rows| match rows {
+            Rows::Batch => limits.rows,
+            Rows::Logits => limits.logit_rows,
+        };
+        let shapes = plan.buffers.iter();
+        let buffers: Result<_, _> = shapes.map(|shape| buffer(rows(shape.rows), shape.width, threads)).collect();
+        // Per format: the most bytes that the columns of any product have.
+        let mut largest: Vec<(Format, usize)> = Vec::new();
+        for op in &plan.ops {
+            let Some((x, projections)) = op.product() else { continue };
+            let (shape, k) = (plan.buffers[x.0 as usize], weights[projections[0].weight.0 as usize].cols);
+            for format in schedule::formats(op, weights) {
+                let bytes = rows(shape.rows).saturating_mul(shape.width / k).saturating_mul(format.column_bytes(k));
+                match largest.iter_mut().find(|(earlier, _)| *earlier == format) {
+                    Some((_, most)) => *most = bytes.max(*most),
+                    None => largest.push((format, bytes)),
+                }
+            }
+        }
+        let columns = largest.into_iter().map(|(format, bytes)| Ok((format, buffer(1, bytes, threads)?)));
+        let columns: Result<_, BackendError> = columns.collect();
+        let ropes = plan.ropes.iter();
+        let angles: Result<_, _> =
+            ropes.map(|rope| buffer(limits.rows, 2 * rope.inverse_frequencies.len(), threads)).collect();
+        let block_rows = blocks::block_rows(&plan);
+        let partials = buffer(1, blocks::partial_elements(&plan, block_rows, threads), threads)?;
+        let next = phases.iter().map(|_| AtomicUsize::new(0)).collect();
+        let batch_layout =
+            BatchLayout { logit_rows: Vec::with_capacity(limits.logit_rows), blocks: Vec::with_capacity(limits.rows) };
+        let (buffers, columns, angles) = (buffers?, columns?, angles?);
+        Ok(Self { plan, limits, phases, next, buffers, columns, angles, partials, block_rows, batch_layout })
+    }
+
+    /// Takes the next of `count` tasks of a phase, or nothing when all are taken.
+    pub(super) fn take(&self, phase: usize, count: usize) -> Option<usize> {
+        let task = self.next[phase].fetch_add(1, Ordering::Relaxed);
+        (task < count).then_some(task)
+    }
+}
+
+impl BatchLayout {
+    /// Reads a batch. Takes no memory for a batch within the limits.
+    pub(super) fn read(&mut self, batch: &Batch, block_rows: usize) {
+        self.logit_rows.clear();
+        self.logit_rows.extend((0..batch.rows.len()).filter(|row| batch.rows[*row].want_logits));
+        self.blocks.clear();
+        for (index, row) in batch.rows.iter().enumerate() {
+            match self.blocks.last_mut() {
+                Some(block) if block.seq == row.seq && block.rows.len() < block_rows => block.extend(row),
+                _ => self.blocks.push(Block::new(index, row)),
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! One run of the oracle, op by op.
+
+use std::ops::Range;
+
+use super::{arithmetic, experts};
+use crate::batch::{Batch, Input, Row};
+use crate::page::{PAGE_TOKENS, PageLayout};
+use crate::plan::{BufferId, Op, Plan, Projection};
+use crate::state::{State, StateId, StateKind};
+use crate::weight::{Weight, WeightId};
+
+/// One run in progress.
+pub(super) struct Step<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) batch: &'a Batch,
+    pub(super) weights: &'a [Weight],
+    pub(super) layout: &'a PageLayout,
+    pub(super) pages: &'a mut [Vec<u8>],
+    pub(super) buffers: &'a mut [Vec<f32>],
+}
+
+impl Step<'_> {
+    pub(super) fn op(&mut self, op: &Op) {
+        match op {
+            Op::Embed { table, out } => self.embed(*table, *out),
+            Op::RmsNorm { x, weight, eps, group, out } => {
+                let weight = self.weight_row(*weight, 0);
+                let mut y = self.copy(*x);
+                y.chunks_mut(*group).for_each(|x| arithmetic::rms_norm(x, &weight, *eps));
+                self.buffers[out.0 as usize] = y;
+            }
+            Op::LayerNorm { x, weight, bias, eps, out } => {
+                let [weight, bias] = [Some(*weight), *bias].map(|id| id.map(|id| self.weight_row(id, 0)));
+                let weight = weight.expect("every norm has a weight");
+                let mut y = self.copy(*x);
+                y.chunks_mut(weight.len()).for_each(|x| arithmetic::layer_norm(x, &weight, bias.as_deref(), *eps));
+                self.buffers[out.0 as usize] = y;
+            }
+            Op::MatMul { x, projections } => {
+                let x = self.copy(*x);
+                projections.iter().for_each(|projection| self.multiply(&x, projection));
+            }
+            Op::Route { logits, used, gating, scale, out } => {
+                let (logits, width) = (self.copy(*logits), self.width(*logits));
+                let routes = logits.chunks(width).flat_map(|row| experts::route(row, *used, *gating, *scale));
+                self.buffers[out.0 as usize] = routes.collect();
+            }
+            Op::MatMulId { x, routes, experts, projections } => {
+                projections.iter().for_each(|projection| self.multiply_experts(*x, *routes, *experts, projection));
+            }
+            Op::Combine { x, routes, out } => {
+                let (parts, widths) = (self.copy(*x), [*x, *routes].map(|id| self.width(id)));
+                let rows = parts.chunks(widths[0]).zip(self.buffers[routes.0 as usize].chunks(widths[1]));
+                self.buffers[out.0 as usize] = rows.flat_map(|(x, routes)| experts::combine(x, routes)).collect();
+            }
+            Op::Rope { x, head_dim, rope } => {
+                let rope = &self.plan.ropes[*rope];
+                let width = self.width(*x);
+                let rows = self.buffers[x.0 as usize].chunks_mut(width);
+                for (x, row) in rows.zip(&self.batch.rows) {
+                    x.chunks_mut(*head_dim).for_each(|head| arithmetic::rotate(head, rope, row.pos[0]));
+                }
+            }
+            Op::StoreKv { state, k, v } => self.store(*state, *k, *v),
+            Op::Attention { state, q, heads, scale, softcap, sinks, out } => {
+                let mut y = self.copy(*out);
+                let head_dim = self.state(*state).head_dim;
+                let (q, width) = (self.copy(*q), heads * head_dim);
+                let sinks = sinks.map(|sinks| self.weight_row(sinks, 0));
+                for (index, row) in self.batch.rows.iter().enumerate() {
+                    let group = heads / self.state(*state).kv_heads;
+                    for kv_head in 0..self.state(*state).kv_heads {
+                        let seen = self.visible(*state, row, kv_head);
+                        for head in kv_head * group..(kv_head + 1) * group {
+                            let at = index * width + head * head_dim;
+                            let (q, y) = (&q[at..at + head_dim], &mut y[at..at + head_dim]);
+                            let sink = sinks.as_ref().map(|sinks| sinks[head]);
+                            arithmetic::attend(q, &seen, *scale, *softcap, sink, y);
+                        }
+                    }
+                }
+                self.buffers[out.0 as usize] = y;
+            }
+            Op::Glu { activation, gate, up, out } => {
+                let pairs = self.copy(*gate).into_iter().zip(self.copy(*up));
+                self.buffers[out.0 as usize] = pairs.map(|(g, u)| arithmetic::glu(*activation, g, u)).collect();
+            }
+            Op::Gelu { x } => self.each(*x, arithmetic::gelu),
+            Op::Scale { x, factor } => self.each(*x, |x| x * f64::from(*factor)),
+            Op::Softcap { x, cap } => self.each(*x, |x| f64::from(*cap) * (x / f64::from(*cap)).tanh()),
+            Op::Add { x, y } => {
+                let y = self.copy(*y);
+                self.buffers[x.0 as usize].iter_mut().zip(y).for_each(|(x, y)| *x += y);
+            }
+            Op::Gather { x, out } => {
+                let width = self.width(*x);
+                let rows = self.batch.rows.iter().zip(self.buffers[x.0 as usize].chunks(width));
+                let wanted = rows.filter(|(row, _)| row.want_logits).flat_map(|(_, x)| x.iter().copied()).collect();
+                self.buffers[out.0 as usize] = wanted;
+            }
+        }
+    }
+
+    /// Replaces each element of a buffer.
+    fn each(&mut self, id: BufferId, formula: impl Fn(f64) -> f64) {
+        self.buffers[id.0 as usize].iter_mut().for_each(|x| *x = formula(f64::from(*x)) as f32);
+    }
+
+    fn copy(&self, id: BufferId) -> Vec<f32> {
+        self.buffers[id.0 as usize].clone()
+    }
+
+    fn width(&self, id: BufferId) -> usize {
+        self.plan.buffers[id.0 as usize].width
+    }
+
+    fn state(&self, id: StateId) -> State {
+        self.plan.states[id.0 as usize]
+    }
+
+    /// One row of a weight as f32, exactly.
+    fn weight_row(&self, id: WeightId, row: usize) -> Vec<f32> {
+        let Weight { dtype, cols, bytes, .. } = &self.weights[id.0 as usize];
+        let row_bytes = dtype.row_bytes(*cols);
+        let mut out = vec![0.0; *cols];
+        dtype.decode(&bytes[row * row_bytes..(row + 1) * row_bytes], &mut out);
+        out
+    }
+
+    fn embed(&mut self, table: WeightId, out: BufferId) {
+        let width = self.width(out);
+        for (index, row) in self.batch.rows.iter().enumerate() {
+            let from = match row.input {
+                Input::Token(token) => self.weight_row(table, token as usize),
+                Input::Embedding(at) => self.batch.embeddings[at as usize * width..][..width].to_vec(),
+            };
+            self.buffers[out.0 as usize][index * width..][..width].copy_from_slice(&from);
+        }
+    }
+
+    fn multiply(&mut self, x: &[f32], projection: &Projection) {
+        let Weight { rows, cols, .. } = self.weights[projection.weight.0 as usize];
+        let bias = projection.bias.map(|bias| self.weight_row(bias, 0));
+        for row in 0..rows {
+            let weight = self.weight_row(projection.weight, row);
+            for (index, x) in x.chunks(cols).enumerate() {
+                let sum = arithmetic::dot(x, &weight) + bias.as_ref().map_or(0.0, |bias| f64::from(bias[row]));
+                self.buffers[projection.out.0 as usize][index * rows + row] = sum as f32;
+            }
+        }
+    }
+
+    /// Where a slot of a sequence keeps its key and value for one head: its page, and the bytes there.
+    fn place(&self, state: StateId, seq: u32, slot: usize, kv_head: usize) -> (usize, [Range<usize>; 2]) {
+        let page = self.batch.tables[seq as usize][slot / PAGE_TOKENS].0 as usize;
+        let row_bytes = self.layout.row_bytes[state.0 as usize];
+        let place = |section: usize| {
+            let at = section + (kv_head * PAGE_TOKENS + slot % PAGE_TOKENS) * row_bytes;
+            at..at + row_bytes
+        };
+        (page, self.layout.sections[state.0 as usize].map(place))
+    }
+
+    fn store(&mut self, state: StateId, k: BufferId, v: BufferId) {
+        let State { kv_heads, head_dim, .. } = self.state(state);
+        for (index, row) in self.batch.rows.iter().enumerate() {
+            for kv_head in 0..kv_heads {
+                let (page, places) = self.place(state, row.seq, row.slot as usize, kv_head);
+                for (buffer, place) in [k, v].into_iter().zip(places) {
+                    let from = &self.buffers[buffer.0 as usize][(index * kv_heads + kv_head) * head_dim..][..head_dim];
+                    let mut row = Vec::new();
+                    self.layout
+                        .dtype
+                        .encode(from, &mut row)
+                        .expect("types of pages have encoders, and heads whole blocks");
+                    self.pages[page][place].copy_from_slice(&row);
+                }
+            }
+        }
+    }
+
+    /// Keys and values that a row may look at, in ascending slots.
+    fn visible(&self, state: StateId, row: &Row, kv_head: usize) -> Vec<[Vec<f32>; 2]> {
+        let first = match self.state(state).kind {
+            StateKind::Full => 0,
+            StateKind::Window(window) => (row.slot + 1).saturating_sub(window),
+        };
+        let at = |slot| {
+            let (page, places) = self.place(state, row.seq, slot, kv_head);
+            places.map(|place| {
+                let mut values = vec![0.0; self.state(state).head_dim];
+                self.layout.dtype.decode(&self.pages[page][place], &mut values);
+                values
+            })
+        };
+        (first as usize..row.until as usize).map(at).collect()
+    }
+
+    /// Multiplies every row with the experts that it has chosen.
+    fn multiply_experts(&mut self, x: BufferId, routes: BufferId, experts: usize, projection: &Projection) {
+        let Weight { rows, cols, .. } = self.weights[projection.weight.0 as usize];
+        let (width, used, parts) = (rows / experts, self.width(routes) / 2, self.width(x) / cols);
+        let (x, routes) = (self.copy(x), self.copy(routes));
+        for expert in 0..experts {
+            let slots: Vec<[usize; 2]> = (0..routes.len() / (2 * used))
+                .flat_map(|row| (0..used).map(move |slot| [row, slot]))
+                .filter(|[row, slot]| routes[row * 2 * used + slot] == expert as f32)
+                .collect();
+            if slots.is_empty() {
+                continue;
+            }
+            let bias = projection.bias.map(|bias| self.weight_row(bias, expert));
+            for element in 0..width {
+                let weight = self.weight_row(projection.weight, expert * width + element);
+                let bias = bias.as_ref().map_or(0.0, |bias| f64::from(bias[element]));
+                for [row, slot] in &slots {
+                    let column = if parts == 1 { *row } else { row * used + slot };
+                    let sum = arithmetic::dot(&x[column * cols..][..cols], &weight) + bias;
+                    self.buffers[projection.out.0 as usize][(row * used + slot) * width + element] = sum as f32;
+                }
+            }
+        }
+    }
+}

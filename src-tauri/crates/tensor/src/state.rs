@@ -1,0 +1,25 @@
+//! Declared per-sequence state: what each attention layer stores in pages.
+
+/// One declared per-sequence state, by its position in [`Plan::states`](crate::Plan::states).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct StateId(pub u32);
+
+/// Kind of the state that a layer has for each sequence between steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateKind {
+    /// Keys and values of all positions.
+    Full,
+    /// Keys and values of the last `w` positions.
+    Window(u32),
+}
+
+/// Per-sequence state of one attention layer: rows of keys and values in pages of [`crate::PAGE_TOKENS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State {
+    /// The positions that are stored.
+    pub kind: StateKind,
+    /// Key/value heads.
+    pub kv_heads: usize,
+    /// Elements of one head, the same for keys and values.
+    pub head_dim: usize,
+}

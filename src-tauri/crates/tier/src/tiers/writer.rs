@@ -1,0 +1,488 @@
+//! The writer thread of a tier below RAM. Only this thread scans, writes and removes chunks there, one operation at a
+//! time, so that the catalog stays consistent with the tier.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::background::BackgroundWorker;
+use super::lower::{Removal, WriteState};
+use super::state::{RETRY_INTERVAL, ShutdownPhase, State, high_mark, low_mark};
+use super::status::RemovalReason;
+use super::{Config, Inner, LowerTier, catch_panic};
+use crate::chunk::{Chunk, ChunkId, Group};
+use crate::index::IndexRow;
+use crate::tier::{ChunkRequest, Miss, StoredChunk, TierError, TierKind};
+
+/// Number of scanned chunks that are added per lock acquisition.
+const BATCH: usize = 256;
+/// Maximum size of a file beyond its sections: header, table, keys, trailer and folders.
+pub(super) const OVERHEAD_BYTES: u64 = 64 << 10;
+/// Alignment of a section.
+const SECTION_BYTES: u64 = 4 << 10;
+/// This many damaged chunks within [`DAMAGE_SPAN`] make a tier read-only.
+const DAMAGE_LIMIT: usize = 3;
+const DAMAGE_SPAN: Duration = Duration::from_secs(600);
+/// While answers are generated, a pause of this many times the write's duration follows each write, because writes use
+/// memory bandwidth and kernel threads.
+const WRITE_PAUSE_FACTOR: u32 = 4;
+/// A write that takes longer may be stuck.
+const STUCK_SAVE: Duration = Duration::from_secs(10);
+
+/// The next operation of the writer thread.
+enum WriterTask {
+    Scan,
+    Remove(Removal),
+    Save(ChunkId, ChunkSource),
+}
+
+/// Source of the rows to write.
+enum ChunkSource {
+    Ram(Chunk),
+    /// To be read from the tier above.
+    Above(Box<ChunkIdentity>),
+}
+
+/// Identity of a chunk that must be read from the tier above.
+struct ChunkIdentity {
+    parent: crate::ChunkHash,
+    first_position: u64,
+    keys: Option<std::sync::Arc<[crate::Key]>>,
+}
+
+/// Runs until the tiers are closed.
+pub(super) fn run(inner: &Inner, tier: TierKind) {
+    let Some(lower) = inner.config.lower(tier) else { return };
+    std::thread::scope(|scope| serve(inner, lower, tier, &BackgroundWorker::start(scope, &format!("tier-{tier}"))));
+}
+
+fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, background: &BackgroundWorker<'env>) {
+    let mut state = inner.lock();
+    loop {
+        if state.closing == Some(ShutdownPhase::Now) {
+            return;
+        }
+        let now = inner.clock.now();
+        let paused = state.closing.is_none() && inner.paused.load(Ordering::Relaxed);
+        let is_urgent = state.closing.is_some() || state.lower(tier).queue.bytes() > inner.config.queue_bytes / 4 * 3;
+        // Before queued chunks are lost, writes may slow down generation.
+        let with_low_priority = !is_urgent && inner.active_generations.load(Ordering::Relaxed) > 0;
+        let is_write_pause = with_low_priority && now < state.lower(tier).pause_writes_until;
+        let Some(task) = state.next_task(&inner.config, tier, now, inner.clock.unix_s(), paused || is_write_pause)
+        else {
+            inner.done.notify_all();
+            if state.closing == Some(ShutdownPhase::Flush) {
+                return;
+            }
+            inner.wait(&mut state);
+            continue;
+        };
+        let budget = state.catalog.tier(tier).budget();
+        drop(state);
+        state = match task {
+            WriterTask::Scan => scan(inner, lower, tier),
+            WriterTask::Remove(removal) => {
+                let id = removal.id;
+                let removed = background
+                    .run(with_low_priority, move || catch_panic(|| lower.tier.remove(&id)))
+                    .unwrap_or_else(panicked);
+                let mut state = inner.lock();
+                state.finish_removal(tier, removal, removed, inner.clock.now());
+                state
+            }
+            WriterTask::Save(id, source) => {
+                inner.write_owners(&id);
+                inner.reserve_daily_write(tier);
+                let write = move || catch_panic(|| save(inner, lower, &id, source, budget)).unwrap_or_else(panicked);
+                let saved = background.run(with_low_priority, write);
+                let (then, unix_s) = (inner.clock.now(), inner.clock.unix_s());
+                let mut state = inner.lock();
+                state.lower_mut(tier).pause_writes_until =
+                    then.saturating_add(WRITE_PAUSE_FACTOR * then.saturating_sub(now));
+                match saved.transpose() {
+                    Some(saved) => state.finish_save(tier, &id, saved, then, unix_s),
+                    None => state.finish_no_room(tier),
+                }
+                state
+            }
+        };
+        inner.done.notify_all();
+        inner.work.notify_all();
+    }
+}
+
+fn panicked<T>() -> Result<T, TierError> {
+    Err(TierError::Failed("the tier panicked".to_owned()))
+}
+
+/// Returns whether other processes have filled the tier, which the catalog notices only at the next scan.
+fn others_filled(lower: &LowerTier, budget: u64, source: &ChunkSource) -> bool {
+    let ChunkSource::Ram(chunk) = source else { return false };
+    let used = lower.used_bytes.as_ref().and_then(|used_bytes| catch_panic(|| used_bytes()).flatten());
+    used.is_some_and(|used| used.saturating_add(most_bytes(chunk)) > budget)
+}
+
+/// Writes a chunk if enough space stays free. Returns `None` if other processes have filled the tier.
+fn save(
+    inner: &Inner,
+    lower: &LowerTier,
+    id: &ChunkId,
+    source: ChunkSource,
+    budget: u64,
+) -> Result<Option<StoredChunk>, TierError> {
+    if others_filled(lower, budget, &source) {
+        return Ok(None);
+    }
+    let chunk = match source {
+        ChunkSource::Ram(chunk) => chunk,
+        ChunkSource::Above(head) => read_above(inner, id, &head)?,
+    };
+    if let Some(floor) = &lower.min_free {
+        let free = (floor.free)().ok_or_else(|| TierError::Failed("the free disk space is unknown".to_owned()))?;
+        if free < floor.bytes.saturating_add(most_bytes(&chunk)) {
+            return Err(TierError::Full(format!("{free} bytes are free, and {} must stay free", floor.bytes)));
+        }
+    }
+    lower.tier.save(&chunk).map(Some)
+}
+
+fn read_above(inner: &Inner, id: &ChunkId, head: &ChunkIdentity) -> Result<Chunk, TierError> {
+    let above = inner.config.ssd.as_ref().ok_or_else(|| TierError::Failed("there is no tier above".to_owned()))?;
+    let requested = ChunkRequest {
+        id: *id,
+        parent: head.parent,
+        first_position: head.first_position,
+        keys: head.keys.as_deref().unwrap_or_default(),
+        class: None,
+        allow_lossy: true,
+    };
+    let loaded = catch_panic(|| above.tier.load(&requested)).unwrap_or_else(|| panicked().map_err(Miss::from));
+    loaded.map_err(|miss| TierError::Unavailable(miss.to_string()))
+}
+
+/// Returns the maximum size of a chunk on disk.
+fn most_bytes(chunk: &Chunk) -> u64 {
+    let sections = chunk.head.sections.len() as u64;
+    chunk.head.payload_bytes() + sections * SECTION_BYTES + OVERHEAD_BYTES
+}
+
+/// Scans a tier and updates the catalog.
+fn scan<'a>(inner: &'a Inner, lower: &LowerTier, tier: TierKind) -> parking_lot::MutexGuard<'a, State> {
+    let mut found = Vec::new();
+    let owns = catch_panic(|| (lower.is_owner)()).unwrap_or(false);
+    let scanned = catch_panic(|| lower.tier.scan(&mut |stored| found.push(stored))).unwrap_or_else(panicked);
+    for batch in found.chunks(BATCH) {
+        let mut state = inner.lock();
+        for stored in batch {
+            if !state.is_cataloged(tier, stored) {
+                state.catalog.insert_lower(tier, stored);
+                if state.lower(tier).purge_on_scan {
+                    state.remove_lower(tier, &stored.id, RemovalReason::Deleted);
+                } else {
+                    state.apply_row(&stored.id);
+                }
+            }
+        }
+    }
+    let mut state = inner.lock();
+    match scanned {
+        Ok(()) => {
+            // Only this thread adds chunks here, so a chunk that was not found is gone.
+            let seen: std::collections::HashSet<ChunkId> = found.iter().map(|stored| stored.id).collect();
+            let missing: Vec<ChunkId> = state.catalog.tier(tier).ids().filter(|id| !seen.contains(id)).collect();
+            missing.iter().for_each(|id| state.drop_missing(tier, id, RemovalReason::Lost));
+            if !owns {
+                state.lower_mut(tier).drop_removals(|id| !seen.contains(id));
+            }
+            if !state.lower(tier).is_scanned {
+                // Apply pins again: the scan found them in arbitrary order.
+                let budget = state.catalog.tier(tier).budget();
+                state.catalog.set_budget(tier, budget);
+            }
+            let lower_state = state.lower_mut(tier);
+            (lower_state.is_scanned, lower_state.purge_on_scan) = (true, false);
+            state.drop_unscanned_rows();
+            state.record_success(tier);
+        }
+        // A tier that cannot be scanned is unavailable.
+        Err(error) => {
+            let now = inner.clock.now();
+            state.lower_mut(tier).unavailable_until = Some(now + RETRY_INTERVAL);
+            state.record_failure(tier, now, &error.to_string());
+        }
+    }
+    let lower_state = state.lower_mut(tier);
+    lower_state.is_owner = owns;
+    lower_state.scanned_at = Some(inner.clock.now());
+    state
+}
+
+impl State {
+    /// Returns whether the catalog has the scanned chunk, or its removal is pending.
+    fn is_cataloged(&self, tier: TierKind, stored: &StoredChunk) -> bool {
+        self.catalog.tier(tier).contains(&stored.id) || self.lower(tier).pending_removals().any(|id| id == stored.id)
+    }
+
+    /// Selects the next operation. Removals come first, since they free space.
+    fn next_task(
+        &mut self,
+        config: &Config,
+        tier: TierKind,
+        now: Duration,
+        unix_s: u64,
+        paused: bool,
+    ) -> Option<WriterTask> {
+        let lower = config.lower(tier)?;
+        let rescan =
+            self.lower(tier).scanned_at.is_none_or(|then| lower.rescan_interval.is_some_and(|span| now >= then + span));
+        if rescan {
+            return Some(WriterTask::Scan);
+        }
+        loop {
+            let lower_state = self.lower_mut(tier);
+            let due = lower_state.removals.iter().position(|removal| removal.not_before <= now);
+            // A guest's deletions are carried out when this process becomes the owner.
+            if let Some(next) = due.filter(|_| lower_state.is_owner) {
+                let removal = lower_state.removals.remove(next)?;
+                lower_state.removing = Some(removal.id);
+                return Some(WriterTask::Remove(removal));
+            }
+            if self.lower(tier).is_owner && self.trim(config, tier, now).removed > 0 {
+                continue;
+            }
+            if paused || !self.lower(tier).is_writable(now) {
+                return None;
+            }
+            let id = self.lower(tier).queue.first()?;
+            let admission = self.admit(lower, tier, &id, unix_s);
+            if let Admission::NoRoom(bytes) = admission {
+                self.lower_mut(tier).requested_bytes = Some(bytes);
+                if self.lower(tier).is_owner {
+                    match self.trim(config, tier, now) {
+                        TrimResult { removed: 1.., .. } => continue,
+                        // Space is freed when the tier below has the evicted chunks.
+                        TrimResult { copied_below: 1.., .. } => return None,
+                        TrimResult { .. } => {}
+                    }
+                }
+                self.counts.dropped.no_room += 1;
+            }
+            self.lower_mut(tier).queue.remove(&id);
+            if let Admission::Save(source, bytes) = admission {
+                let lower_state = self.lower_mut(tier);
+                (lower_state.saving, lower_state.saving_since) = (Some((id, bytes)), now);
+                return Some(WriterTask::Save(id, source));
+            }
+        }
+    }
+
+    /// Decides whether a chunk may be written now.
+    fn admit(&mut self, lower: &LowerTier, tier: TierKind, id: &ChunkId, unix_s: u64) -> Admission {
+        let Some(entry) = self.catalog.get(id) else { return Admission::Rejected };
+        let orphan = entry.first_position > 0
+            && id.group == Group::Full
+            && !self.catalog.tier(tier).contains(&entry.parent_id(id));
+        if orphan {
+            self.counts.dropped.orphaned += 1;
+        }
+        if orphan || self.catalog.tier(tier).contains(id) {
+            return Admission::Rejected;
+        }
+        let (source, bytes) = match &entry.ram {
+            Some(chunk) => (ChunkSource::Ram(chunk.clone()), most_bytes(chunk)),
+            None => {
+                let head = ChunkIdentity {
+                    parent: entry.parent,
+                    first_position: entry.first_position,
+                    keys: entry.keys.clone(),
+                };
+                (ChunkSource::Above(Box::new(head)), entry.payload_bytes + OVERHEAD_BYTES)
+            }
+        };
+        let day = unix_s / (24 * 3600);
+        let lower_state = self.lower_mut(tier);
+        if lower_state.written.0 != day {
+            lower_state.written = (day, 0);
+        }
+        if lower.daily_write_bytes.is_some_and(|cap| lower_state.written.1 + bytes > cap) {
+            self.counts.dropped.daily_cap += 1;
+            return Admission::Rejected;
+        }
+        if self.used_bytes(tier) + bytes > self.catalog.tier(tier).budget() {
+            return Admission::NoRoom(bytes);
+        }
+        Admission::Save(source, bytes)
+    }
+
+    /// Returns the size of a tier, including chunks that are being written or removed.
+    pub(super) fn used_bytes(&self, tier: TierKind) -> u64 {
+        let lower_state = self.lower(tier);
+        self.catalog.tier(tier).bytes()
+            + lower_state.pending_removal_bytes
+            + lower_state.saving.map_or(0, |(_, bytes)| bytes)
+    }
+
+    /// Evicts chunks from a tier that is too full. Chunks that the tier below should get are copied there first.
+    fn trim(&mut self, config: &Config, tier: TierKind, now: Duration) -> TrimResult {
+        let budget = self.catalog.tier(tier).budget();
+        let remaining = self.used_bytes(tier) - self.lower(tier).pending_removal_bytes;
+        let requested = self.lower_mut(tier).requested_bytes.take();
+        if remaining <= high_mark(budget) && requested.is_none() {
+            return TrimResult::default();
+        }
+        let goal = low_mark(budget).min(budget.saturating_sub(requested.unwrap_or(0)));
+        let below = (tier == TierKind::Ssd && self.accepts_writes(TierKind::Remote, now)).then_some(TierKind::Remote);
+        let mut excess = remaining.saturating_sub(goal);
+        let mut trimmed = TrimResult::default();
+        let mut copying = std::collections::HashSet::new();
+        while excess > 0 {
+            let chunks = self.catalog.tier(tier);
+            let can_leave = |id: &ChunkId| {
+                let leased = self.catalog.get(id).is_some_and(|entry| entry.leases > 0);
+                let ram = self.catalog.tier(TierKind::Ram);
+                // Chunks in RAM that continue it would become unreachable.
+                !leased && !copying.contains(id) && (ram.contains(id) || !ram.has_children(id))
+            };
+            let Some(id) = chunks.victims().find(can_leave) else { break };
+            if let Some(below) = below
+                && !self.catalog.tier(below).contains(&id)
+                && self.should_write(&id, below)
+                && self.enqueue(config, below, &id, now)
+            {
+                // It is evicted in a later round, after it was copied.
+                copying.insert(id);
+                trimmed.copied_below += 1;
+                excess = excess.saturating_sub(self.catalog.get(&id).map_or(1, |entry| entry.payload_bytes));
+                continue;
+            }
+            let pending_removal_bytes = self.lower(tier).pending_removal_bytes;
+            self.remove_lower(tier, &id, RemovalReason::Evicted);
+            excess = excess.saturating_sub(self.lower(tier).pending_removal_bytes - pending_removal_bytes);
+            trimmed.removed += 1;
+        }
+        trimmed
+    }
+
+    /// Returns whether a tier currently accepts writes.
+    fn accepts_writes(&self, tier: TierKind, now: Duration) -> bool {
+        let lower_state = self.lower(tier);
+        let stuck = lower_state.saving.is_some() && now >= lower_state.saving_since + STUCK_SAVE;
+        lower_state.is_configured && self.closing.is_none() && !stuck && !self.is_unavailable(tier, now)
+    }
+
+    fn finish_removal(&mut self, tier: TierKind, removal: Removal, removed: Result<(), TierError>, now: Duration) {
+        self.lower_mut(tier).removing = None;
+        match removed {
+            Ok(()) => {
+                self.lower_mut(tier).pending_removal_bytes -= removal.bytes;
+                self.dirty.insert(removal.id);
+                self.record_success(tier);
+            }
+            Err(error) => {
+                self.lower_mut(tier).removals.push_back(Removal { not_before: now + RETRY_INTERVAL, ..removal });
+                self.record_failure(tier, now, &error.to_string());
+            }
+        }
+    }
+
+    fn finish_save(
+        &mut self,
+        tier: TierKind,
+        id: &ChunkId,
+        saved: Result<StoredChunk, TierError>,
+        now: Duration,
+        unix_s: u64,
+    ) {
+        let lower_state = self.lower_mut(tier);
+        lower_state.saving = None;
+        let to_delete = std::mem::take(&mut lower_state.remove_after_save);
+        match saved {
+            Ok(stored) => {
+                lower_state.written.0 = unix_s / (24 * 3600);
+                lower_state.written.1 += stored.bytes;
+                lower_state.writable = WriteState::Ready;
+                self.cancel_removals(tier, id);
+                self.record_success(tier);
+                if to_delete {
+                    let lower_state = self.lower_mut(tier);
+                    lower_state.pending_removal_bytes += stored.bytes;
+                    lower_state.removals.push_back(Removal {
+                        id: *id,
+                        bytes: stored.bytes,
+                        not_before: Duration::ZERO,
+                    });
+                } else {
+                    self.catalog.insert_lower(tier, &stored);
+                    self.dirty.insert(*id);
+                    self.counts.stored(tier, stored.bytes);
+                }
+            }
+            Err(error) => {
+                if to_delete {
+                    // An abandoned call may still finish, even after the removal.
+                    lower_state.removals.push_back(Removal { id: *id, bytes: 0, not_before: Duration::ZERO });
+                    self.unscanned_rows.insert(*id, IndexRow { is_deleted: true, ..IndexRow::default() });
+                    self.dirty.insert(*id);
+                }
+                let lower_state = self.lower_mut(tier);
+                lower_state.writable = WriteState::RetryAt(now + RETRY_INTERVAL);
+                let waiting = lower_state.queue.clear();
+                lower_state.requested_bytes =
+                    matches!(error, TierError::Full(_)).then_some(0).or(lower_state.requested_bytes);
+                self.counts.dropped.failed += 1 + waiting as u64;
+                self.record_failure(tier, now, &error.to_string());
+            }
+        }
+    }
+
+    /// Records that a chunk was not written because other processes have filled the tier. The owner rescans the tier
+    /// to make room.
+    fn finish_no_room(&mut self, tier: TierKind) {
+        let lower_state = self.lower_mut(tier);
+        (lower_state.saving, lower_state.remove_after_save) = (None, false);
+        if lower_state.is_owner {
+            lower_state.scanned_at = None;
+        }
+        self.counts.dropped.no_room += 1;
+    }
+
+    /// Cancels pending removals of a chunk that was written again.
+    fn cancel_removals(&mut self, tier: TierKind, id: &ChunkId) {
+        let lower_state = self.lower_mut(tier);
+        let (same, rest) = lower_state.removals.drain(..).partition::<Vec<_>, _>(|removal| removal.id == *id);
+        lower_state.removals = rest.into();
+        lower_state.pending_removal_bytes -= same.iter().map(|removal| removal.bytes).sum::<u64>();
+    }
+
+    /// Counts a damaged chunk. A tier with several damaged chunks is not written to any more.
+    pub(super) fn record_damage(&mut self, tier: TierKind, now: Duration) {
+        let lower_state = self.lower_mut(tier);
+        lower_state.damaged_at.retain(|&then| now < then + DAMAGE_SPAN);
+        lower_state.damaged_at.push_back(now);
+        if lower_state.damaged_at.len() >= DAMAGE_LIMIT {
+            lower_state.writable = WriteState::Disabled;
+            lower_state.last_error =
+                Some(format!("it returned {DAMAGE_LIMIT} damaged chunks within {} s", DAMAGE_SPAN.as_secs()));
+            let waiting = lower_state.queue.clear();
+            self.counts.dropped.failed += waiting as u64;
+        }
+        self.update_health(now);
+    }
+}
+
+/// Result of trimming a tier.
+#[derive(Clone, Copy, Debug, Default)]
+struct TrimResult {
+    /// Chunks that are being removed.
+    removed: usize,
+    /// Chunks that leave after the tier below has copied them.
+    copied_below: usize,
+}
+
+/// Decision about the first chunk of a write queue.
+enum Admission {
+    Save(ChunkSource, u64),
+    /// There is no space for this many bytes.
+    NoRoom(u64),
+    /// The chunk is stored already, or must not be written.
+    Rejected,
+}

@@ -1,0 +1,234 @@
+//! Errors: their body and their stable names.
+//!
+//! Clients translate an error by its code and parameters; `error` in the body is English text for logs and other clients.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The stable name of an error that a client can see. The documentation of each names its parameters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The request is malformed or contradicts itself. Parameters: reason.
+    InvalidRequest,
+    /// The request has no body.
+    MissingBody,
+    /// The request's body exceeds the limit.
+    BodyTooLarge,
+    /// The daemon token is missing or wrong.
+    Unauthorized,
+    /// The one-time address of the interface was used before or is too old.
+    SessionExpired,
+    /// This client may not do that. Parameters: reason.
+    Forbidden,
+    /// There is no such entry. Parameters: reason.
+    NotFound,
+    /// The daemon failed unexpectedly. Parameters: reason.
+    Internal,
+    /// Too many requests wait already.
+    ServerBusy,
+    /// This version cannot do that. Parameters: feature.
+    Unsupported,
+    /// The engine could not start. Parameters: reason.
+    StartFailed,
+    /// A setting has an invalid value; `wrong` in the body lists all of them. Parameters: reason.
+    SettingInvalid,
+    /// `config.toml` cannot be read. Parameters: path, reason.
+    ConfigUnreadable,
+    /// `config.toml` cannot be written. Parameters: reason.
+    ConfigUnwritable,
+    /// The text is not a model name. Parameters: name.
+    ModelNameInvalid,
+    /// There is no model of that name. Parameters: model.
+    ModelNotFound,
+    /// The model has no GGUF file. Parameters: model.
+    ModelHasNoFile,
+    /// The file cannot be read, or is not a model. Parameters: path, reason.
+    ModelFileUnreadable,
+    /// The model cannot be loaded. Parameters: reason.
+    ModelUnloadable,
+    /// The model needs more memory than is free. Parameters: need_bytes, free_bytes.
+    ModelTooLarge,
+    /// The name belongs to the built-in model. Parameters: model.
+    ModelBuiltIn,
+    /// Another model has that name. Parameters: model.
+    ModelNameTaken,
+    /// A library that Cairn only reads has a model of that name. Parameters: model, path.
+    ModelInOtherLibrary,
+    /// The model is in a library that Cairn only reads. Parameters: model, path.
+    LibraryReadOnly,
+    /// A library cannot be read. Parameters: reason.
+    LibraryUnreadable,
+    /// The library cannot be written. Parameters: reason.
+    LibraryWriteFailed,
+    /// The disk has too little free space. Parameters: need_bytes, free_bytes, path.
+    DiskFull,
+    /// A manifest cannot be read, so nothing was removed. Parameters: path.
+    ManifestUnreadable,
+    /// The text is not a digest. Parameters: reason.
+    DigestInvalid,
+    /// The contents have another digest. Parameters: expected, found.
+    DigestMismatch,
+    /// The blob was not uploaded. Parameters: digest.
+    BlobNotFound,
+    /// The model is a file outside of the library. Parameters: model.
+    FileOutsideLibrary,
+    /// The file is in Cairn's own library. Parameters: path.
+    FileInLibrary,
+    /// The file belongs to a library that Cairn only reads. Parameters: path, library.
+    FileInOtherLibrary,
+    /// The file cannot be linked or moved; a copy is possible. Parameters: reason.
+    ImportRefused,
+    /// The request to create a model is incomplete or contradicts itself. Parameters: reason.
+    CreateRequestInvalid,
+    /// The weights cannot be quantised. Parameters: reason.
+    QuantizationFailed,
+    /// The template is invalid. Parameters: reason.
+    TemplateInvalid,
+    /// The registry has no such model. Parameters: host, model.
+    RegistryModelNotFound,
+    /// The registry would be asked over plain HTTP. Parameters: host.
+    RegistryInsecure,
+    /// The text is not an address of a registry. Parameters: reason.
+    RegistryAddressInvalid,
+    /// The registry refuses access to the model. Parameters: reason.
+    RegistryRefused,
+    /// The registry's certificate is not trusted. Parameters: host, reason.
+    RegistryUntrusted,
+    /// The registry cannot be reached. Parameters: reason.
+    RegistryUnreachable,
+    /// The registry asks to wait. Parameters: host, seconds.
+    RegistryBusy,
+    /// The registry publishes the model in a format that Cairn cannot run. Parameters: model.
+    ModelFormatUnsupported,
+    /// The registry's manifest is not one of a model. Parameters: host, model, reason.
+    ManifestInvalid,
+    /// The name belongs to a model that was made on this machine. Parameters: model.
+    ModelMadeHere,
+    /// The network settings prevent connections. Parameters: reason.
+    ProxyInvalid,
+    /// The contents could not be downloaded. Parameters: reason.
+    DownloadFailed,
+    /// There is no such download. Parameters: download.
+    DownloadNotFound,
+    /// The download is complete. Parameters: model.
+    DownloadComplete,
+    /// The download was cancelled; what was downloaded is kept.
+    DownloadCancelled,
+    /// The daemon is shutting down; the download will resume.
+    DownloadInterrupted,
+    /// The download was discarded.
+    DownloadDiscarded,
+    /// The list of downloads is full. Parameters: limit.
+    TooManyDownloads,
+    /// The registry does not accept pushes from this user. Parameters: host, reason.
+    PushUnauthorized,
+    /// The model could not be pushed. Parameters: reason.
+    PushFailed,
+    /// Another machine may not have this fetched. Parameters: source, reason.
+    RemoteFetchForbidden,
+    /// The search query is too long. Parameters: limit.
+    QueryTooLong,
+    /// The user name is invalid.
+    LoginInvalid,
+    /// The registry refuses the user name or password. Parameters: reason.
+    LoginRefused,
+    /// The host is not a registry. Parameters: host.
+    LoginNotARegistry,
+    /// The registry cannot be reached; nothing was stored. Parameters: reason.
+    LoginUnreachable,
+    /// The password cannot be stored or read. Parameters: reason.
+    LoginStoreFailed,
+    /// The text is not a join code.
+    JoinCodeInvalid,
+    /// The mirror was not joined. Parameters: reason.
+    JoinFailed,
+    /// The text is not a key. Parameters: reason.
+    PeerKeyInvalid,
+    /// The key or the list of trusted peers cannot be used. Parameters: reason.
+    TrustStoreFailed,
+    /// The local network cannot be searched. Parameters: reason.
+    LanFailed,
+    /// The cache is off.
+    CacheOff,
+    /// There is no cached context of that id. Parameters: context.
+    ContextNotFound,
+    /// Several cached contexts have ids with that prefix. Parameters: context.
+    ContextAmbiguous,
+    /// Pinned contexts may take a quarter of a tier.
+    PinQuotaExceeded,
+    /// The environment overrides this limit. Parameters: variable.
+    CacheLimitOverridden,
+    /// The limit is out of range. Parameters: reason.
+    CacheLimitInvalid,
+    /// The folder cannot be used for the cache. Parameters: path, reason.
+    CacheFolderInvalid,
+    /// The cache folder cannot be read. Parameters: reason.
+    CacheFolderUnreadable,
+    /// The model cannot think. Parameters: model.
+    ThinkingUnsupported,
+    /// An option has an invalid value. Parameters: reason.
+    OptionInvalid,
+    /// The prompt does not fit into the context. Parameters: prompt_tokens, context_tokens.
+    PromptTooLong,
+    /// The context is too small for any part of the prompt. Parameters: prompt_tokens, context_tokens, min_tokens.
+    ContextTooSmall,
+    /// The prompt cannot be rendered. Parameters: reason.
+    PromptFailed,
+    /// The model failed while it computed. Parameters: reason.
+    GenerationFailed,
+    /// The engine stopped before the answer was complete.
+    GenerationInterrupted,
+    /// There is no such chat. Parameters: chat.
+    ChatNotFound,
+    /// The chat has no such message. Parameters: message.
+    MessageNotFound,
+    /// There is no such preset. Parameters: preset.
+    PresetNotFound,
+    /// An answer is being computed in this chat.
+    ChatAnswering,
+    /// No answer is being computed in this chat.
+    ChatNotAnswering,
+    /// The chat has no model.
+    ChatWithoutModel,
+    /// The chat is in the trash.
+    ChatInTrash,
+    /// The message is empty.
+    MessageEmpty,
+    /// The message cannot be answered or continued. Parameters: message.
+    MessageNotAnswerable,
+    /// The chats cannot be imported. Parameters: reason.
+    ChatImportFailed,
+    /// The chats cannot be read or written. Parameters: reason.
+    ChatsUnavailable,
+    /// A newer version of Cairn wrote the chats. Parameters: path.
+    ChatsNewerVersion,
+}
+
+/// The body of an error response, and the last line of a stream that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// What went wrong, in English.
+    pub error: String,
+    /// The stable name of the error; absent from other servers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<ErrorCode>,
+    /// The facts of the error by name, as [`ErrorCode`] documents them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub params: BTreeMap<String, String>,
+}
+
+impl ErrorBody {
+    /// A body without a code, as other servers send it.
+    #[must_use]
+    pub fn text(error: impl Into<String>) -> Self {
+        Self { error: error.into(), code: None, params: BTreeMap::new() }
+    }
+}
+
+impl std::fmt::Display for ErrorBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.error)
+    }
+}

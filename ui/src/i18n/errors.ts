@@ -1,0 +1,56 @@
+// Errors in the language of the interface, by their code and parameters.
+import { ApiError } from "../api/client";
+import type { ErrorBody } from "../api/types";
+import { bytes } from "./format";
+import { fill, has, locale, t, template, type Params } from "./locale.svelte";
+
+/** English details among the parameters. They are shown after the translated sentence, or behind Details. */
+const DETAILS = ["reason", "feature"];
+
+function isBody(error: unknown): error is Pick<ErrorBody, "code" | "params"> {
+  return typeof error === "object" && error !== null && "code" in error && typeof error.code === "string";
+}
+
+/** Parameters with units: bytes are scaled, and counts get separators. */
+function shown(params: Record<string, string>): Params {
+  const entries = Object.entries(params).map(([name, value]): [string, string | number] => {
+    const count = Number(value);
+    if (Number.isNaN(count)) return [name, value];
+    if (name.endsWith("_bytes")) return [name, bytes(count)];
+    return [name, /_tokens$|^limit$|^seconds$/.test(name) ? count : value];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** The translated sentence of an error; `undefined` without a code that has one, or without a parameter that it needs. */
+function translated(error: unknown): string | undefined {
+  if (!isBody(error) || !has(`errors.${error.code}`)) return undefined;
+  const text = template(`errors.${error.code}`);
+  const params = shown(error.params ?? {});
+  const missing = [...text.matchAll(/\{(\w+)/g)].some(([, name = ""]) => !(name in params));
+  return missing ? undefined : fill(text, params, locale.current);
+}
+
+/** The sentence of an error: an `ApiError`, an `ErrorBody`, or anything thrown. Without a code, its English text; without an error, "". */
+export function errorText(error: unknown): string {
+  if (error === undefined) return "";
+  if (error instanceof ApiError && error.offline) return t("common.offline");
+  const sentence = translated(error);
+  if (sentence !== undefined) return sentence;
+  if (error instanceof Error) return error.message;
+  if (typeof error === "object" && error !== null && "error" in error) return String(error.error);
+  return String(error);
+}
+
+/** The English details of an error whose sentence is translated. */
+export function errorDetails(error: unknown): string | undefined {
+  if (!isBody(error) || translated(error) === undefined) return undefined;
+  const { params = {} } = error;
+  return DETAILS.map((name) => params[name]).find((value) => value !== undefined && value !== "");
+}
+
+/** The sentence with its details after a colon, for places without Details. */
+export function errorLine(error: unknown): string {
+  const [text, details] = [errorText(error), errorDetails(error)];
+  return details === undefined ? text : t("common.with_details", { text: text.replace(/[.。]$/, ""), details });
+}
