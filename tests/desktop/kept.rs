@@ -47,7 +47,7 @@ fn a_budget_is_obeyed_and_a_long_chat_comes_from_the_disk() {
         assert_eq!(tier("ram", "budget_bytes"), BUDGET.1, "the budget is the same after a restart");
         open_chat(&session, &chat);
         session.write(COMPOSER, &format!("And after that?{ENTER}"));
-        let badge = session.read(".resume.ssd summary, .resume.ram summary", "prompt tokens");
+        let badge = session.read(".resume.ssd summary, .resume.ram summary", "Reused ");
         assert!(badge.contains("from SSD") || badge.contains("from RAM"), "it says where it came from: {badge:?}");
         session.picture("resumed");
     });

@@ -145,7 +145,7 @@ fn a_kill_in_the_middle_loses_neither_an_answer_nor_a_pull() {
         drop(session);
         let session = Session::open(screen, home);
         open_chat(&session, &chat);
-        session.read(".broken", "ended in the middle");
+        session.read(".broken", "Interrupted");
         assert!(last_answer(&session).starts_with(said.trim()), "what was written down is there");
         session.picture("cut");
         until("the model is here", || downloads(home).first().is_some_and(|one| one["state"] == "done"));

@@ -167,7 +167,7 @@ fn a_mirror_that_was_joined_is_believed() {
     assert!(!pulled, "a mirror that was not joined says nothing of names: {said}");
 
     let (joined, said) = run(&home, &["mirror", "join", &address, "AAAAA-BBBBB-CCCCC-DDDDD"]);
-    assert!(!joined && said.contains("does not take the code"), "{said}");
+    assert!(!joined && said.contains("rejected the join code"), "{said}");
     let (_, said) = run(&mirror, &["mirror", "serve", "--json"]);
     let served: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
     let code = served["code"].as_str().expect("there is a code");

@@ -3,10 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use cairn_tier::Waker;
 use parking_lot::Mutex;
-
-/// Callback of a cache: restored chunks have arrived, or another pool has released memory. Must not block.
-pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// Budget in bytes for the page pools of all loaded models, live and cached pages alike. A pool reserves memory as it grows, and
 /// releases it when its model is unloaded.

@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cairn_tensor::{Backend, BackendError, PAGE_TOKENS, PageId, PageLayout};
-use cairn_tier::Key;
+use cairn_tier::{Key, Waker};
 
-use crate::budget::{Budget, Waker};
+use crate::budget::Budget;
 use crate::geometry;
 use crate::pool::Pool;
 use crate::trie::{NodeId, Trie};

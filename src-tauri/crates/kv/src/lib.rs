@@ -19,12 +19,12 @@ mod recomputed;
 mod rotation;
 mod trie;
 
-pub use budget::{Budget, Waker};
+pub use budget::Budget;
 pub use cache::{
     Cache, CacheScope, Error, FLUSH_SLICE_BYTES, PrefixMatch, Restore, RestoreLookup, RestoreOutcome, RestorePoll,
     SeqId, ShiftError, Stats,
 };
-pub use cairn_tier::RestoreEnd;
+pub use cairn_tier::{RestoreEnd, Waker};
 pub use geometry::groups;
 pub use model_tiers::ModelTiers;
 pub use recomputed::{RecomputeReason, RecomputedTokens};

@@ -107,6 +107,6 @@ pub use ssd::{SsdOptions, SsdTier};
 pub use tier::{ChunkRequest, Miss, StoredChunk, Tier, TierError, TierKind};
 pub use tiers::{
     Config, GenerationGuard, LookupTrace, LowerTier, MinFreeSpace, Restore, RestoreEnd, RestorePoll, RestoredChunk,
-    StoreError, StoreOutcome, StoreReason, StoreRequest, Tiers,
+    StoreError, StoreOutcome, StoreReason, StoreRequest, Tiers, Waker,
 };
 pub use weighted_lru::WeightedLru;

@@ -51,15 +51,17 @@ use crate::tier::{Tier, TierKind};
 use crate::weighted_lru::WeightedLru;
 
 pub use self::commands::{Deletion, PinError, StoredPrefix};
-pub use self::restore::{Restore, RestoreEnd, RestorePoll, RestoredChunk};
+pub use self::restore::{Restore, RestoreEnd, RestorePoll, RestoredChunk, Waker};
 use self::state::State;
 pub use self::status::{DroppedWrites, Event, Health, RemovalReason, RestoreCounts, Status, TierCounters, TierStatus};
 pub use self::trace::{LookupTrace, MissReason};
 
 /// Default time limit for writing unsaved chunks at shutdown.
 pub const FLUSH: Duration = Duration::from_secs(2);
-/// How often idle threads check the clock.
-const TICK: Duration = Duration::from_millis(100);
+/// How often an idle thread checks the clock.
+const IDLE_TICK: Duration = Duration::from_secs(1);
+/// How often the writer checks the clock while it has queued work.
+const BUSY_TICK: Duration = Duration::from_millis(100);
 /// Reader threads per tier below RAM. As many as a restore reads ahead, so that the tier stays busy while one of them
 /// allocates memory.
 const READERS_PER_TIER: usize = 4;
@@ -266,10 +268,6 @@ impl Inner {
         self.state.lock()
     }
 
-    /// Waits for work, at most until the next check of the clock.
-    fn wait(&self, state: &mut MutexGuard<'_, State>) {
-        self.work.wait_for(state, TICK);
-    }
 }
 
 /// While this exists, an answer is being generated.

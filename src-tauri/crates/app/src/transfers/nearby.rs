@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use cairn_registry::{Announcement, NearbyPeer, PeerDiscovery};
 use tokio::task::spawn_blocking;
 
-use crate::VERSION;
+use crate::version::VERSION;
 use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
 

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use cairn_tensor::{Backend, PAGE_TOKENS, PageId};
@@ -23,8 +24,8 @@ use crate::recomputed::{RecomputeReason, RecomputedTokens};
 /// Why a restore finds the tiers that it was begun with.
 const HAS_TIERS: &str = "only a cache with tiers begins a restore";
 
-/// Poll interval of a pending restore.
-const POLL: Duration = Duration::from_millis(1);
+/// Maximum time between polls of a pending restore: the clock of the tiers may differ from the system's.
+const MAX_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A restore in progress. Dropping it cancels it.
 pub struct Restore {
@@ -160,7 +161,10 @@ impl Cache {
         let began = model.tiers.clock().now();
         // Rows are restored by whole pages.
         let from = if end > in_memory { in_memory / PAGE_TOKENS * PAGE_TOKENS } else { end };
-        let restoring = model.tiers.restore(&coverage, from..end, choice.timeout);
+        let mut restoring = model.tiers.restore(&coverage, from..end, choice.timeout);
+        if let Some(waker) = &self.waker {
+            restoring.set_waker(Arc::clone(waker));
+        }
         let whole = self.sequence(seq).published * PAGE_TOKENS;
         self.cut(seq, if in_trie.is_some() { whole } else { from.min(have) });
         if self.window_tokens.is_some() {
@@ -177,9 +181,9 @@ impl Cache {
         RestoreLookup { restore: Some(restore), recomputed }
     }
 
-    /// Time until a pending restore must be polled even if no chunk arrives; none if there is no limit.
-    pub fn restore_timeout(&self, _restore: &Restore) -> Option<Duration> {
-        Some(POLL)
+    /// Time until a pending restore must be polled even if no chunk arrives.
+    pub fn restore_timeout(&self, restore: &Restore) -> Duration {
+        restore.restoring.poll_within().min(MAX_POLL_INTERVAL)
     }
 
     /// Summary of a restore that has ended.

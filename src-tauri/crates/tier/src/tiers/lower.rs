@@ -182,6 +182,11 @@ impl LowerTierState {
         self.queue.contains(id) || self.saving.is_some_and(|(saving, _)| saving == *id)
     }
 
+    /// Returns whether chunks wait to be written or removed.
+    pub(super) fn has_work(&self) -> bool {
+        self.queue.len() > 0 || !self.removals.is_empty()
+    }
+
     /// Returns whether a removal is running or due.
     pub(super) fn is_removing(&self) -> bool {
         let due = self.is_owner && self.removals.iter().any(|removal| removal.not_before.is_zero());

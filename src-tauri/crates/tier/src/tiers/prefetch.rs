@@ -42,6 +42,7 @@ impl State {
     pub(super) fn continue_as_prefetch(&mut self, number: u64) {
         if let Some(job) = self.jobs.get_mut(&number) {
             job.is_prefetch = true;
+            job.waker = None;
         }
         self.advance_prefetch(number);
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::Inner;
+use super::{IDLE_TICK, Inner};
 use super::persist::INDEX_WRITE_INTERVAL;
 use super::state::{State, high_mark, low_mark};
 use super::status::RemovalReason;
@@ -40,7 +40,7 @@ pub(super) fn run(inner: &Inner) {
             state = inner.lock();
         }
         if state.to_free.is_empty() {
-            inner.wait(&mut state);
+            inner.work.wait_for(&mut state, IDLE_TICK);
             continue;
         }
         let to_free = std::mem::take(&mut state.to_free);

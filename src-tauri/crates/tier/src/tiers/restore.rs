@@ -21,6 +21,11 @@ const READ_AHEAD: usize = 4;
 const FIRST_CHUNK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Maximum wait for a remote tier's response before the reader computes instead.
 const RESPONSE_TIMEOUT: Duration = Duration::from_millis(60);
+/// Minimum time between two polls that check a deadline.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// Callback that wakes a waiting thread. Must not block.
+pub type Waker = Arc<dyn Fn() + Send + Sync>;
 
 /// A chunk that was compared with its request. Only this comparison creates one.
 #[derive(Clone, Debug)]
@@ -100,7 +105,6 @@ pub(super) enum Slot {
 }
 
 /// A running restore or prefetch.
-#[derive(Debug)]
 pub(super) struct RestoreJob {
     pub(super) requests: Vec<ReadRequest>,
     pub(super) slots: Vec<Slot>,
@@ -117,9 +121,25 @@ pub(super) struct RestoreJob {
     ended: Option<RestoreEnd>,
     /// A prefetch: no reader takes the chunks, which go to RAM.
     pub(super) is_prefetch: bool,
+    /// Wakes the reader.
+    pub(super) waker: Option<Waker>,
 }
 
 impl RestoreJob {
+    /// Wakes the reader: a slot is ready or missed, or the tiers are closing.
+    pub(super) fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker();
+        }
+    }
+
+    /// Until when [`Restore::try_next`] may return [`RestorePoll::Pending`] if no chunk arrives.
+    fn next_deadline(&self) -> Duration {
+        let first_by = if self.taken == 0 { self.first_by } else { Duration::MAX };
+        let response_by = self.response_window().map_or(Duration::MAX, |(_, by)| by);
+        self.deadline.min(first_by).min(response_by)
+    }
+
     /// Removes a deleted chunk, and returns its rows if they were ready.
     pub(super) fn forget(&mut self, id: &ChunkId) -> Option<Chunk> {
         let index = self.requests.iter().position(|request| request.step.id == *id)?;
@@ -128,7 +148,10 @@ impl RestoreJob {
             Slot::Taken => None,
             _ => match std::mem::replace(slot, Slot::Missed(Miss::Absent)) {
                 Slot::Ready(restored) => Some(restored.chunk),
-                _ => None,
+                _ => {
+                    self.wake();
+                    None
+                }
             },
         }
     }
@@ -199,6 +222,19 @@ impl Restore {
         Self { inner: Arc::clone(inner), job, is_detached: false }
     }
 
+    /// Sets a callback for each chunk that arrives or cannot be loaded, and for the end.
+    pub fn set_waker(&mut self, waker: Waker) {
+        if let Some(job) = self.inner.lock().jobs.get_mut(&self.job) {
+            job.waker = Some(waker);
+        }
+    }
+
+    /// Time until a pending restore must be polled even without a wake-up, to check its deadlines.
+    pub fn poll_within(&self) -> Duration {
+        let deadline = self.inner.lock().jobs.get(&self.job).map_or(Duration::ZERO, RestoreJob::next_deadline);
+        deadline.saturating_sub(self.inner.clock.now()).max(MIN_POLL_INTERVAL)
+    }
+
     /// Returns the next chunk if it has arrived. Never blocks. After the end it always returns the same end.
     pub fn try_next(&mut self) -> RestorePoll {
         if self.is_detached {
@@ -243,6 +279,8 @@ impl Restore {
             self.is_detached = true;
             state.counts.restore_ended(&end);
             state.continue_as_prefetch(self.job);
+            drop(state);
+            self.inner.work.notify_all();
             return RestorePoll::Ended(end);
         }
         state.jobs.get_mut(&self.job).expect("the job exists as long as its handle").ended = Some(end.clone());
@@ -290,6 +328,7 @@ impl State {
             ready_since: None,
             ended: None,
             is_prefetch,
+            waker: None,
         };
         job.update_ready_since(now);
         self.jobs.insert(number, job);
@@ -403,6 +442,7 @@ impl State {
         if let Some(job) = self.jobs.get_mut(&job) {
             job.slots[index] = slot;
             job.update_ready_since(now);
+            job.wake();
         }
         self.advance_prefetch(job);
         None
@@ -438,7 +478,7 @@ pub(super) fn run(inner: &Inner, tier: TierKind) {
             if state.closing.is_some() {
                 return;
             }
-            inner.wait(&mut state);
+            inner.work.wait(&mut state);
             continue;
         };
         if state.skip_if_in_ram(number, index) {
@@ -464,6 +504,8 @@ pub(super) fn run(inner: &Inner, tier: TierKind) {
             state.rates.record_read(tier, bytes, took);
         }
         let unclaimed = state.finish_read(number, index, tier, result, now);
+        // A slower tier may have to read the chunk now, and a prefetch may continue.
+        inner.work.notify_all();
         if unclaimed.is_some() {
             drop(state);
             drop(unclaimed);

@@ -379,6 +379,7 @@ impl State {
     /// Rejects new chunks, and queues all chunks that only RAM has, best first.
     pub(super) fn begin_close(&mut self, config: &Config, now: Duration) {
         self.closing = Some(ShutdownPhase::Flush);
+        self.jobs.values().for_each(RestoreJob::wake);
         let Some(tier) = self.first_lower_tier() else { return };
         let worth = self.catalog.worth();
         let mut only_here: Vec<_> = (self.catalog.entries())

@@ -8,7 +8,7 @@ use super::background::BackgroundWorker;
 use super::lower::{Removal, WriteState};
 use super::state::{RETRY_INTERVAL, ShutdownPhase, State, high_mark, low_mark};
 use super::status::RemovalReason;
-use super::{Config, Inner, LowerTier, catch_panic};
+use super::{BUSY_TICK, Config, IDLE_TICK, Inner, LowerTier, catch_panic};
 use crate::chunk::{Chunk, ChunkId, Group};
 use crate::index::IndexRow;
 use crate::tier::{ChunkRequest, Miss, StoredChunk, TierError, TierKind};
@@ -73,7 +73,8 @@ fn serve<'env>(inner: &'env Inner, lower: &'env LowerTier, tier: TierKind, backg
             if state.closing == Some(ShutdownPhase::Flush) {
                 return;
             }
-            inner.wait(&mut state);
+            let has_work = state.lower(tier).has_work();
+            inner.work.wait_for(&mut state, if has_work { BUSY_TICK } else { IDLE_TICK });
             continue;
         };
         let budget = state.catalog.tier(tier).budget();

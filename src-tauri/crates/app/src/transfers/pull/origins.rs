@@ -20,7 +20,7 @@ use cairn_store::ModelRef;
 use tokio::sync::broadcast;
 
 use super::error::PullError;
-use crate::VERSION;
+use crate::version::VERSION;
 use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::transfers::error::Error;
