@@ -177,7 +177,8 @@ impl Scheduler {
         let needs_pages = active.is_empty() && self.waiting.iter().any(|waiting| !waiting.is_blocked());
         let pages = self.short_of_pages_since.filter(|_| needs_pages);
         let pages = pages.map(|since| PAGE_TIMEOUT.saturating_sub(since.elapsed()));
-        let restores = active.iter().filter_map(|sequence| Some(self.cache.restore_timeout(sequence.restore.as_ref()?)));
+        let restores =
+            active.iter().filter_map(|sequence| Some(self.cache.restore_timeout(sequence.restore.as_ref()?)));
         restores.chain(pages).chain(self.cache.next_flush()).min()
     }
 

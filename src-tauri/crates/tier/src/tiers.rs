@@ -267,7 +267,6 @@ impl Inner {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock()
     }
-
 }
 
 /// While this exists, an answer is being generated.
@@ -419,6 +418,12 @@ impl Tiers {
         }
         self.inner.work.notify_all();
         result
+    }
+
+    /// Makes all threads check the clock, which a test has changed.
+    #[cfg(test)]
+    pub(crate) fn check_clock(&self) {
+        self.inner.work.notify_all();
     }
 
     /// Changes a tier's budget. Excess chunks are evicted soon.

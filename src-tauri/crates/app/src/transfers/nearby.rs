@@ -7,9 +7,9 @@ use std::net::SocketAddr;
 use cairn_registry::{Announcement, NearbyPeer, PeerDiscovery};
 use tokio::task::spawn_blocking;
 
-use crate::version::VERSION;
 use crate::transfers::error::Error;
 use crate::transfers::handle::Transfers;
+use crate::version::VERSION;
 
 /// The network being watched, once it is.
 #[derive(Default)]

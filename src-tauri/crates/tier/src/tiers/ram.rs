@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{IDLE_TICK, Inner};
 use super::persist::INDEX_WRITE_INTERVAL;
 use super::state::{State, high_mark, low_mark};
 use super::status::RemovalReason;
+use super::{IDLE_TICK, Inner};
 use crate::catalog::LOWER_TIERS;
 use crate::chunk::ChunkId;
 use crate::tier::TierKind;

@@ -20,11 +20,11 @@ use cairn_store::ModelRef;
 use tokio::sync::broadcast;
 
 use super::error::PullError;
-use crate::version::VERSION;
 use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::transfers::error::Error;
 use crate::transfers::share::DEFAULT_HOST;
+use crate::version::VERSION;
 
 /// How often the manifest is asked for before it is an error.
 const TRIES: u32 = 5;

@@ -174,7 +174,7 @@ impl RemoteEnv {
             assert!(passed < within, "{why}: not recovered after {passed:?}, {:?}", self.health());
             passed += Duration::from_secs(5);
             self.dir.clock.pass(Duration::from_secs(5));
-            // Background threads check the clock at this interval.
+            self.tiers.check_clock();
             std::thread::sleep(Duration::from_millis(150));
         }
     }

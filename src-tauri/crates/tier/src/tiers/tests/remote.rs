@@ -30,6 +30,7 @@ fn ssd_copies_chunks_to_remote_before_eviction() {
         }
         assert!(tiers.wait_idle(SOON), "the chunks are written");
         // Chunks that were copied leave the SSD in the next round.
+        tiers.check_clock();
         std::thread::sleep(Duration::from_millis(120));
     }
     tiers.close(SOON);
