@@ -1,71 +1,72 @@
-//! Waiting that ends: nothing here waits for ever, and what was waited for is told when it did not come.
+//! Waiting with a deadline; a timeout names the expected condition.
 
 use std::io::Read;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// How long things may take on a machine with other work. Starting a web view takes seconds there, and what is written for later while
-/// something is computed takes what time others leave.
+/// Maximum wait on a busy machine. Starting a web view takes seconds there, and chunks are flushed at low priority.
 const WITHIN: Duration = Duration::from_secs(240);
-/// Between two looks.
+/// Polling interval.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Waits until something is so.
-pub(crate) fn until(what: &str, mut so: impl FnMut() -> bool) {
-    until_some(what, || so().then_some(()));
+/// Waits until a condition holds.
+pub(crate) fn until(expected: &str, mut condition: impl FnMut() -> bool) {
+    until_some(expected, || condition().then_some(()));
 }
 
-/// Waits until there is something, and returns it.
-pub(crate) fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+/// Waits until `poll` returns a value, and returns it.
+pub(crate) fn until_some<T>(expected: &str, mut poll: impl FnMut() -> Option<T>) -> T {
     let began = Instant::now();
     loop {
-        if let Some(found) = look() {
+        if let Some(found) = poll() {
             return found;
         }
-        assert!(began.elapsed() < WITHIN, "not within {} s: {what}", WITHIN.as_secs());
+        assert!(began.elapsed() < WITHIN, "timeout after {} s: {expected}", WITHIN.as_secs());
         std::thread::sleep(PAUSE);
     }
 }
 
-/// What a program says that ends soon. One that does not is killed, and what it said until then is told.
+/// Returns the output of a program. After the deadline, kills it and panics with its stderr.
 pub(crate) fn output(command: &mut Command) -> Output {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it is installed");
-    let [stdout, stderr] =
-        [gather(child.stdout.take().expect("it is piped")), gather(child.stderr.take().expect("it is piped"))];
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program is installed");
+    let [stdout, stderr] = [
+        read_all(child.stdout.take().expect("the stream is piped")),
+        read_all(child.stderr.take().expect("the stream is piped")),
+    ];
     let began = Instant::now();
     let status = loop {
-        if let Some(status) = child.try_wait().expect("it is ours") {
+        if let Some(status) = child.try_wait().expect("the child process can be polled") {
             break status;
         }
         if began.elapsed() > WITHIN {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("{command:?} did not end within {} s: {}", WITHIN.as_secs(), all(&stderr));
+            panic!("{command:?} did not exit within {} s: {}", WITHIN.as_secs(), collect(&stderr));
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    Output { status, stdout: all(&stdout).into_bytes(), stderr: all(&stderr).into_bytes() }
+    Output { status, stdout: collect(&stdout).into_bytes(), stderr: collect(&stderr).into_bytes() }
 }
 
-/// Reads on a thread of its own.
-fn gather(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
-    let (into, gathered) = channel();
+/// Reads a stream on a separate thread.
+fn read_all(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
+    let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = from.read(&mut bytes) {
-            if into.send(bytes[..count].to_vec()).is_err() {
+            if sender.send(bytes[..count].to_vec()).is_err() {
                 return;
             }
         }
     });
-    gathered
+    receiver
 }
 
-/// All that was read. A program that has ended may have left one behind that still holds its output open; it is not waited for.
-fn all(gathered: &Receiver<Vec<u8>>) -> String {
+/// Returns all bytes that were read. A child of the program may still hold its output open, so the wait is limited.
+fn collect(receiver: &Receiver<Vec<u8>>) -> String {
     let mut bytes = Vec::new();
-    while let Ok(more) = gathered.recv_timeout(Duration::from_secs(1)) {
+    while let Ok(more) = receiver.recv_timeout(Duration::from_secs(1)) {
         bytes.extend(more);
     }
     String::from_utf8_lossy(&bytes).into_owned()

@@ -1,18 +1,18 @@
-//! Homes of Cairn as a journey finds them.
+//! Cairn homes for the tests.
 
 use crate::cairn::Home;
 
-/// One that nobody has been welcomed to. Its window stays in the tray when it is closed, as if its user had said so.
+/// Returns a home before its first run. Closing the window keeps the app in the tray.
 pub(crate) fn new_home() -> Home {
     home_with("close = \"tray\"")
 }
 
-/// One whose first run is over.
+/// Returns a home after its first run.
 pub(crate) fn home() -> Home {
     home_with("close = \"tray\"\nwelcomed = true")
 }
 
-/// One where this is set about the window.
+/// Returns a home with these lines in the `[ui]` table of its settings.
 pub(crate) fn home_with(ui: &str) -> Home {
     let home = Home::new().with("CAIRN_CHAT_TITLES", "0");
     std::fs::write(home.folder.path().join("config.toml"), format!("[ui]\n{ui}\n")).expect("the home is writable");

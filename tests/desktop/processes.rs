@@ -1,4 +1,4 @@
-//! Processes of a journey, as Linux tells of them. They are known by a variable that all of them inherit.
+//! Processes of a test, from `/proc`, identified by an inherited environment variable.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ pub(crate) struct Process {
     folder: PathBuf,
 }
 
-/// Those that have this among their variables, `NAME=VALUE`.
+/// Returns the processes with this environment variable, `NAME=VALUE`.
 pub(crate) fn with(variable: &str) -> Vec<Process> {
-    let entries = std::fs::read_dir("/proc").expect("Linux has it").flatten();
+    let entries = std::fs::read_dir("/proc").expect("/proc is mounted").flatten();
     let processes = entries
         .filter_map(|entry| Some(Process { pid: entry.file_name().to_str()?.parse().ok()?, folder: entry.path() }));
     processes.filter(|process| process.has(variable)).collect()
@@ -22,13 +22,13 @@ impl Process {
         variables.split(|byte| *byte == 0).any(|pair| pair == variable.as_bytes())
     }
 
-    /// The program that it runs.
+    /// Returns the path of its executable.
     pub(crate) fn program(&self) -> Option<PathBuf> {
         std::fs::read_link(self.folder.join("exe")).ok()
     }
 
-    /// What it is, and what it waits for in the kernel.
-    pub(crate) fn say(&self) -> String {
+    /// Returns a line with its id, state, kernel wait channel and command line.
+    pub(crate) fn describe(&self) -> String {
         let read = |name| std::fs::read_to_string(self.folder.join(name)).unwrap_or_default();
         let line = read("cmdline").replace('\0', " ");
         let state = read("stat");

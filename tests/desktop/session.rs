@@ -1,5 +1,4 @@
-//! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>) as its user would: what is clicked must be
-//! there to be clicked.
+//! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>). Clicks require a visible element.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -14,21 +13,21 @@ use crate::cairn::{Home, kill, send};
 use crate::deadline::{until, until_some};
 use crate::screen::{Screen, app_program};
 
-/// How long a script of a journey may take, in milliseconds.
+/// Timeout of a script, in milliseconds.
 const SCRIPT_TIMEOUT_MS: u64 = 30_000;
-/// How long the driver may take to answer anything; starting the app is the longest.
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
-/// What a reference to an element is called in JSON.
+/// Timeout of a driver request; starting the app takes the longest.
+const DRIVER_TIMEOUT: Duration = Duration::from_secs(60);
+/// JSON key of an element reference.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
-/// The end of what was said, in bytes.
-const TOLD_BYTES: usize = 4000;
+/// Size of the printed end of the log, in bytes.
+const LOG_TAIL_BYTES: usize = 4000;
 
-/// Where messages are written.
+/// Selector of the message field.
 pub(crate) const COMPOSER: &str = ".composer textarea";
-/// The key that sends.
+/// The Enter key.
 pub(crate) const ENTER: &str = "\u{e007}";
 
-/// An app whose window is driven; both end with this.
+/// A driven app; the app and the driver are killed when dropped.
 pub(crate) struct Session<'a> {
     driver: Child,
     port: u16,
@@ -38,7 +37,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts the app, and waits for its window.
+    /// Starts the app and waits for its window.
     pub(crate) fn start(screen: &'a Screen, home: &'a Home) -> Self {
         let port = TcpListener::bind("127.0.0.1:0")
             .and_then(|free| free.local_addr())
@@ -47,7 +46,7 @@ impl<'a> Session<'a> {
         let mut driver = screen.at_home("WebKitWebDriver", home);
         driver.arg(format!("--port={port}")).env("TAURI_WEBVIEW_AUTOMATION", "true");
         let log = std::fs::File::create(home.folder.path().join("desktop.log")).expect("the home is writable");
-        let driver = driver.stdout(Stdio::null()).stderr(log).spawn().expect("it is installed");
+        let driver = driver.stdout(Stdio::null()).stderr(log).spawn().expect("the driver is installed");
         let mut session = Self { driver, port, id: String::new(), screen, home };
         until("the driver answers", || exchange(port, "GET", "/status", "").is_some());
         let wanted = json!({"capabilities": {"alwaysMatch": {
@@ -59,24 +58,24 @@ impl<'a> Session<'a> {
         session
     }
 
-    /// Starts the app in a home whose first run is over, and waits until its user can write.
+    /// Starts the app in a home after its first run and waits for the message field.
     pub(crate) fn open(screen: &'a Screen, home: &'a Home) -> Self {
         let session = Self::start(screen, home);
         session.see(COMPOSER);
         session
     }
 
-    /// What a script returns.
+    /// Runs a script and returns its value.
     pub(crate) fn run(&self, script: &str) -> Value {
         self.must("execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// What a script calls its last argument with.
+    /// Runs a script and returns the value that it passes to its callback, the last argument.
     pub(crate) fn run_async(&self, script: &str, args: &Value) -> Value {
         self.must("execute/async", &json!({"script": script, "args": args}))
     }
 
-    /// What a command of the window answers the page.
+    /// Invokes a command of the window.
     pub(crate) fn invoke(&self, command: &str, args: &Value) -> Result<Value, String> {
         let answer = self.run_async(
             "const [command, args, done] = arguments;
@@ -90,66 +89,66 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Waits until the page has this, by its selector.
+    /// Waits until a selector matches.
     pub(crate) fn see(&self, css: &str) {
         until(css, || !self.texts(css).is_empty());
     }
 
-    /// The texts of all that a selector finds, from top to bottom.
+    /// Returns the texts of all matching elements, in document order.
     pub(crate) fn texts(&self, css: &str) -> Vec<String> {
         let css = Value::from(css);
         let found = self.run(&format!(
-            "return [...document.querySelectorAll({css})].map((one) => one.value || one.textContent.trim())"
+            "return [...document.querySelectorAll({css})].map((node) => node.value || node.textContent.trim())"
         ));
         found.as_array().into_iter().flatten().filter_map(|text| Some(text.as_str()?.to_owned())).collect()
     }
 
-    /// Waits until one of the texts that a selector finds has this in it, and returns that text.
+    /// Waits until the text of a matching element contains `part`, and returns the text.
     pub(crate) fn read(&self, css: &str, part: &str) -> String {
         until_some(&format!("{part:?} in {css}"), || self.texts(css).into_iter().find(|text| text.contains(part)))
     }
 
-    /// Clicks what a selector finds, as soon as that can be done.
+    /// Clicks the matching element as soon as it is clickable.
     pub(crate) fn click(&self, css: &str) {
         self.click_on("css selector", css);
     }
 
-    /// Clicks the button or the link that says so.
+    /// Clicks the button or link that contains these words.
     pub(crate) fn choose(&self, words: &str) {
         self.click_on("xpath", &format!("//*[self::button or self::a][contains(normalize-space(.), '{words}')]"));
     }
 
-    fn click_on(&self, using: &str, what: &str) {
-        let mut said = String::new();
+    fn click_on(&self, using: &str, selector: &str) {
+        let mut last_error = String::new();
         let began = Instant::now();
-        while began.elapsed() < ANSWER_WITHIN {
+        while began.elapsed() < DRIVER_TIMEOUT {
             let clicked =
-                self.element(using, what).and_then(|id| self.post(&format!("element/{id}/click"), &json!({})));
+                self.element(using, selector).and_then(|id| self.post(&format!("element/{id}/click"), &json!({})));
             match clicked {
                 Ok(_) => return,
-                // It may still move, or lie under something that goes away.
-                Err(error) => said = error,
+                // The element may still move, or be covered.
+                Err(error) => last_error = error,
             }
             std::thread::sleep(Duration::from_millis(100));
         }
-        panic!("{what} could not be clicked: {said}");
+        panic!("cannot click {selector}: {last_error}");
     }
 
-    /// Types into what a selector finds, in place of what was there.
+    /// Replaces the text of the matching field by typing.
     pub(crate) fn write(&self, css: &str, text: &str) {
         self.see(css);
         let id = self.element("css selector", css).unwrap_or_else(|error| panic!("{css}: {error}"));
-        // What WebDriver has for this counts as a change of its own, of which the page would write down that nothing is set.
+        // WebDriver's clear command fires a change event, which would save an empty value.
         self.run(&format!("document.querySelector({}).value = ''", Value::from(css)));
         self.must(&format!("element/{id}/value"), &json!({ "text": text }));
     }
 
-    fn element(&self, using: &str, what: &str) -> Result<String, String> {
-        let found = self.post("element", &json!({"using": using, "value": what}))?;
+    fn element(&self, using: &str, selector: &str) -> Result<String, String> {
+        let found = self.post("element", &json!({"using": using, "value": selector}))?;
         Ok(found[ELEMENT].as_str().expect("an element has an id").to_owned())
     }
 
-    /// Presses keys one after the other, and lets go of them in reverse. Keys without a letter have codes of WebDriver's.
+    /// Presses keys in order and releases them in reverse. Special keys have WebDriver codes.
     pub(crate) fn press(&self, keys: &[&str]) {
         let key = |kind: &'static str| move |key: &&str| json!({"type": kind, "value": key});
         let down = keys.iter().map(key("keyDown"));
@@ -157,15 +156,15 @@ impl<'a> Session<'a> {
         self.must("actions", &json!({"actions": [{"type": "key", "id": "keyboard", "actions": actions}]}));
     }
 
-    /// Leaves a picture of the page for people to look at, in the folder that cargo has for what tests make.
+    /// Saves a screenshot of the page in cargo's temporary folder for tests.
     pub(crate) fn picture(&self, name: &str) {
         let path = format!("/session/{}/screenshot", self.id);
         let picture = self.ask("GET", &path, &Value::Null).unwrap_or_else(|error| panic!("no picture: {error}"));
         let picture = picture.as_str().and_then(|text| base64::prelude::BASE64_STANDARD.decode(text).ok());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("window");
-        std::fs::create_dir_all(&folder).expect("cargo's folder can be written");
+        std::fs::create_dir_all(&folder).expect("the folder is writable");
         std::fs::write(folder.join(format!("{name}.png")), picture.expect("a picture is in base64"))
-            .expect("cargo's folder can be written");
+            .expect("the folder is writable");
     }
 
     fn must(&self, path: &str, body: &Value) -> Value {
@@ -179,29 +178,29 @@ impl<'a> Session<'a> {
     fn ask(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let began = Instant::now();
-        let (status, said) = exchange(self.port, method, path, &body).ok_or_else(|| {
+        let (status, response) = exchange(self.port, method, path, &body).ok_or_else(|| {
             let seconds = began.elapsed().as_secs();
             format!(
-                "the driver said nothing for {seconds} s. Running:\n{}\nSaid:\n{}",
+                "no response of the driver for {seconds} s. Processes:\n{}\nLog:\n{}",
                 self.screen.processes(),
                 self.log()
             )
         })?;
-        let answer: Value = serde_json::from_str(&said).map_err(|error| format!("{error}: {said:?}"))?;
-        if status == 200 { Ok(answer["value"].clone()) } else { Err(format!("{status} {said}")) }
+        let answer: Value = serde_json::from_str(&response).map_err(|error| format!("{error}: {response:?}"))?;
+        if status == 200 { Ok(answer["value"].clone()) } else { Err(format!("{status} {response}")) }
     }
 
-    /// The end of what the app and the driver have said.
+    /// Returns the end of the log of the app and the driver.
     fn log(&self) -> String {
         let log = std::fs::read(self.home.folder.path().join("desktop.log")).unwrap_or_default();
-        String::from_utf8_lossy(&log[log.len().saturating_sub(TOLD_BYTES)..]).into_owned()
+        String::from_utf8_lossy(&log[log.len().saturating_sub(LOG_TAIL_BYTES)..]).into_owned()
     }
 }
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("what the app said: {}", self.log());
+            eprintln!("log of the app: {}", self.log());
         }
         for app in self.screen.apps(self.home) {
             kill(app, "-KILL");
@@ -211,11 +210,11 @@ impl Drop for Session<'_> {
     }
 }
 
-/// A request's status and body. Its length is counted, because the app holds the connection over which it was asked for open.
+/// Sends a request and returns the status and body. Reads by content length, because the app keeps the connection open.
 fn exchange(port: u16, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
     let headers = [("Content-Type", "application/json; charset=utf-8")];
     let stream = send(port, method, path, &headers, body)?;
-    stream.set_read_timeout(Some(ANSWER_WITHIN)).ok()?;
+    stream.set_read_timeout(Some(DRIVER_TIMEOUT)).ok()?;
     let mut answer = BufReader::new(stream);
     let (mut status, mut length, mut line) = (None, 0, String::new());
     while answer.read_line(&mut line).ok()? > 2 {

@@ -1,4 +1,4 @@
-//! The window itself: what it reaches and what not, starting it twice, and how it and the daemon end.
+//! The window: its network access, second starts, settings, and how it and the daemon end.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use crate::deadline::{output, until};
 use crate::homes::{home, home_with};
 use crate::screen::Screen;
 use crate::session::{COMPOSER, ENTER, Session};
-use crate::{app, journey, quit, second_start, tray};
+use crate::{app, quit, second_start, tray, with_app};
 
 #[test]
-fn the_window_reaches_the_daemon_and_nothing_else() {
-    journey(home(), |_, home, session| {
-        assert_eq!(session.run("return location.origin"), "tauri://localhost", "the page is the program's own");
+fn window_connects_only_to_the_daemon() {
+    with_app(home(), |_, home, session| {
+        assert_eq!(session.run("return location.origin"), "tauri://localhost", "the page is embedded in the program");
         let server = session.invoke("server", &json!({})).expect("the daemon is started");
-        assert_eq!(server["address"], format!("http://127.0.0.1:{}", home.port), "where it was told to listen");
+        assert_eq!(server["address"], format!("http://127.0.0.1:{}", home.port), "the configured address");
         let status = session.run_async(
             "const [server, done] = arguments;
          fetch(server.address + '/app/status', { headers: { Authorization: 'Bearer ' + server.token } })
              .then((answer) => answer.json()).then((status) => done(status.version), (error) => done(String(error)));",
             &json!([server]),
         );
-        assert_eq!(status, env!("CARGO_PKG_VERSION"), "the page speaks to the daemon by itself");
+        assert_eq!(status, env!("CARGO_PKG_VERSION"), "the page can reach the daemon");
 
-        let beyond = session.run_async(
+        let directive = session.run_async(
             "const [done] = arguments;
          addEventListener('securitypolicyviolation', (event) => done(event.effectiveDirective), { once: true });
-         fetch('http://192.0.2.1/').then(() => done('it was asked'), () => {});",
+         fetch('http://192.0.2.1/').then(() => done('request sent'), () => {});",
             &json!([]),
         );
-        assert_eq!(beyond, "connect-src", "no other machine is asked");
+        assert_eq!(directive, "connect-src", "requests to other machines are blocked");
         let ran = session.run(
             "const script = document.createElement('script'); script.textContent = 'window.ran = true';
          document.body.append(script); return window.ran === true",
         );
-        assert_eq!(ran, false, "what gets into the page as text is not run");
+        assert_eq!(ran, false, "injected scripts do not run");
 
         let check = |command: &str, args: &Value, expected: &str| match session.invoke(command, args) {
             Ok(answer) => panic!("{command} answered {answer}"),
@@ -50,56 +50,58 @@ fn the_window_reaches_the_daemon_and_nothing_else() {
 }
 
 #[test]
-fn the_page_is_not_loaded_anew_by_a_key() {
-    journey(home(), |_, _, session| {
+fn reload_keys_do_not_reload_the_page() {
+    with_app(home(), |_, _, session| {
         session.run("window.typed = 'a draft'");
         for keys in [&["\u{e035}"][..], &["\u{e009}", "r"]] {
             session.press(keys);
             std::thread::sleep(Duration::from_millis(500));
-            assert_eq!(session.run("return window.typed"), "a draft", "{keys:?} must not load it anew");
+            assert_eq!(session.run("return window.typed"), "a draft", "{keys:?} must not reload the page");
         }
         assert_eq!(session.run("location.href = 'https://example.org/'; return true"), true, "the script runs");
         std::thread::sleep(Duration::from_millis(500));
         assert_eq!(
             session.run("return [location.origin, window.typed]"),
             json!(["tauri://localhost", "a draft"]),
-            "it stays"
+            "the page does not navigate"
         );
     });
 }
 
 #[test]
-fn a_second_start_joins_the_first() {
-    journey(home(), |screen, home, session| {
+fn second_start_joins_the_first() {
+    with_app(home(), |screen, home, session| {
         let daemon = home.daemon_pid();
         let output = second_start(screen, home, &["cairn://models/downloads"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         until("the link opens its screen", || session.run("return location.hash") == "#/models/downloads");
         let windows = screen.windows();
-        assert_eq!(windows.len(), 1, "there is one window: {windows:?}");
-        assert_eq!(home.daemon_pid(), daemon, "and one daemon");
+        assert_eq!(windows.len(), 1, "one window: {windows:?}");
+        assert_eq!(home.daemon_pid(), daemon, "one daemon");
     });
 }
 
 #[test]
-fn a_second_start_takes_the_place_of_a_first_that_dies() {
-    journey(home(), |screen, home, _session| {
+fn second_start_takes_over_when_the_first_is_killed() {
+    with_app(home(), |screen, home, _session| {
         let first = screen.apps(home)[0];
         kill(first, "-STOP");
-        let mut second = screen.app(home).spawn().expect("it starts");
+        let mut second = screen.app(home).spawn().expect("the command starts");
         until("both run", || screen.apps(home).len() == 2);
-        // By now it waits for the first one's answer.
+        // The second process now waits for the first one's answer.
         std::thread::sleep(Duration::from_secs(3));
         kill(first, "-KILL");
-        until("it has the window", || screen.windows().len() == 1 && screen.apps(home) == [second.id()]);
+        until("the second process has the window", || {
+            screen.windows().len() == 1 && screen.apps(home) == [second.id()]
+        });
         quit(screen, home);
-        assert!(second.wait().expect("it is ours").success(), "and ends well");
+        assert!(second.wait().expect("the process exits").success(), "the exit code is 0");
     });
 }
 
 #[test]
-fn what_was_set_is_so_after_a_restart() {
-    journey(home(), |screen, home, session| {
+fn settings_survive_an_app_restart() {
+    with_app(home(), |screen, home, session| {
         session.run("location.hash = '#/settings/engine'");
         session.choose("Dark");
         let keep = "input[aria-label='Keep models loaded for']";
@@ -110,52 +112,52 @@ fn what_was_set_is_so_after_a_restart() {
         drop(session);
 
         let session = Session::open(screen, home);
-        assert_eq!(session.run("return document.documentElement.dataset.theme"), "dark", "the window looks as it did");
+        assert_eq!(session.run("return document.documentElement.dataset.theme"), "dark", "the theme is restored");
         session.run("location.hash = '#/settings/engine'");
         session.read(keep, "17m");
     });
 }
 
 #[test]
-fn the_window_asks_once_what_closing_it_does() {
-    journey(home_with("welcomed = true"), |screen, home, _session| {
-        assert_eq!(closing(home), "ask", "nothing was chosen");
+fn window_asks_once_about_closing() {
+    with_app(home_with("welcomed = true"), |screen, home, _session| {
+        assert_eq!(close_action(home), "ask", "no choice yet");
         screen.close_window("Cairn");
-        until("it asks", || screen.windows().len() == 2);
-        // Who closes the question has not chosen to end anything.
+        until("the question is shown", || screen.windows().len() == 2);
+        // Closing the question keeps the app running.
         screen.close_window("Keep Cairn running?");
         until("the window is hidden", || screen.windows().is_empty());
         assert_eq!(screen.apps(home).len(), 1, "the app runs");
-        until("the answer is among the settings", || closing(home) == "tray");
-        assert!(second_start(screen, home, &[]).status.success(), "it ends well");
+        until("the answer is stored in the settings", || close_action(home) == "tray");
+        assert!(second_start(screen, home, &[]).status.success(), "the exit code is 0");
         until("a second start shows the window", || screen.windows().len() == 1);
         screen.close_window("Cairn");
-        until("the window is hidden, unasked", || screen.windows().is_empty());
+        until("the window is hidden without a question", || screen.windows().is_empty());
     });
 }
 
-/// The panel, the tray and the close question are three ways to one setting of the daemon.
+/// The panel, the tray and the close question change the same setting of the daemon.
 #[test]
-fn what_closing_does_is_a_setting_of_the_daemon() {
-    journey(home(), |screen, home, session| {
-        let close = |until_what: &str, windows: usize| {
+fn close_action_is_a_daemon_setting() {
+    with_app(home(), |screen, home, session| {
+        let close = |expected: &str, windows: usize| {
             screen.close_window("Cairn");
-            until(until_what, || screen.windows().len() == windows);
+            until(expected, || screen.windows().len() == windows);
         };
         let show = || {
-            assert!(second_start(screen, home, &[]).status.success(), "it ends well");
+            assert!(second_start(screen, home, &[]).status.success(), "the exit code is 0");
             until("a second start shows the window", || screen.windows().len() == 1);
         };
-        let daemon = home.daemon_pid().expect("it wrote its file");
-        assert!(kill(daemon, "-STOP"), "it was there");
-        close("what was known last holds while the daemon does not answer", 0);
-        assert!(kill(daemon, "-CONT"), "it was there");
+        let daemon = home.daemon_pid().expect("the daemon wrote its file");
+        assert!(kill(daemon, "-STOP"), "the process exists");
+        close("the last value applies while the daemon does not answer", 0);
+        assert!(kill(daemon, "-CONT"), "the process exists");
         show();
 
         let row = "Closing the window keeps Cairn running";
         until("the tray is ready", || tray::labels(screen).iter().any(|label| label == row));
         tray::click(screen, row);
-        until("the tray's choice is among the settings", || closing(home) == "quit");
+        until("the tray's choice is stored in the settings", || close_action(home) == "quit");
         session.run("location.hash = '#/settings/window'");
         let choice = "select[aria-label='Closing the window']";
         session.read(choice, "quit");
@@ -163,59 +165,59 @@ fn what_closing_does_is_a_setting_of_the_daemon() {
             "const choice = document.querySelector(\"{choice}\"); choice.value = 'ask';
              choice.dispatchEvent(new Event('change', {{ bubbles: true }}));"
         ));
-        until("the panel's choice is among the settings", || closing(home) == "ask");
+        until("the panel's choice is stored in the settings", || close_action(home) == "ask");
         session.picture("settings-window");
-        close("it asks at once", 2);
+        close("the question is shown", 2);
         screen.close_window("Keep Cairn running?");
         until("the window is hidden", || screen.windows().is_empty());
-        until("the answer is among the settings", || closing(home) == "tray");
+        until("the answer is stored in the settings", || close_action(home) == "tray");
 
         show();
         app(home, "PATCH", "/app/settings", &json!({"ui.close": "quit"}));
         screen.close_window("Cairn");
         until("closing ends the app", || screen.apps(home).is_empty());
-        until("and the daemon", || !kill(daemon, "-0"));
+        until("the daemon exited", || !kill(daemon, "-0"));
     });
 }
 
 #[test]
-fn the_tray_puts_the_servers_address_on_the_clipboard() {
-    journey(home(), |screen, home, session| {
+fn tray_copies_the_server_address() {
+    with_app(home(), |screen, home, session| {
         let row = "Copy address";
         until("the tray is ready", || tray::labels(screen).iter().any(|label| label == row));
         tray::click(screen, row);
         session.click(COMPOSER);
         let address = format!("http://127.0.0.1:{}", home.port);
-        until("it can be pasted", || {
+        until("the address can be pasted", || {
             session.press(&["\u{e009}", "v"]);
             session.texts(COMPOSER).iter().any(|text| text.contains(&address))
         });
     });
 }
 
-/// What closing the window does, as the daemon has it.
-fn closing(home: &Home) -> Value {
+/// Returns the daemon's setting of the close action.
+fn close_action(home: &Home) -> Value {
     let table = app(home, "GET", "/app/settings", &Value::Null);
     let settings = table["settings"].as_array();
     let setting = settings.and_then(|all| all.iter().find(|setting| setting["key"] == "ui.close"));
-    setting.expect("the table has it")["value"].clone()
+    setting.expect("the setting exists")["value"].clone()
 }
 
 #[test]
-fn a_daemon_outlives_an_app_that_is_killed() {
+fn daemon_outlives_a_killed_app() {
     let Some(screen) = Screen::new() else { return };
     let home = home();
     let session = Session::start(&screen, &home);
     session.invoke("server", &json!({})).expect("the daemon is started");
-    let (daemon, apps) = (home.daemon_pid().expect("it wrote its file"), screen.apps(&home));
+    let (daemon, apps) = (home.daemon_pid().expect("the daemon wrote its file"), screen.apps(&home));
     assert_eq!(apps.len(), 1, "the app runs once: {apps:?}");
-    assert!(kill(apps[0], "-KILL"), "it was there");
-    until("the app is gone", || screen.apps(&home).is_empty());
-    assert_eq!(app(&home, "GET", "/app/status", &Value::Null)["pid"], daemon, "the same daemon answers");
+    assert!(kill(apps[0], "-KILL"), "the process exists");
+    until("the app exited", || screen.apps(&home).is_empty());
+    assert_eq!(app(&home, "GET", "/app/status", &Value::Null)["pid"], daemon, "the daemon is the same");
 }
 
 #[test]
-fn without_a_screen_the_daemon_runs_and_the_app_says_why_it_does_not() {
+fn app_without_display_starts_the_daemon_and_explains() {
     let Some(screen) = Screen::new() else { return };
     let check = |display: Option<&str>, expected: &str| {
         let home = home();
@@ -225,9 +227,9 @@ fn without_a_screen_the_daemon_runs_and_the_app_says_why_it_does_not() {
             None => command.env_remove("DISPLAY"),
         };
         let output = output(&mut command);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "there is no window: {said}");
-        assert!(said.contains(expected) && said.contains("cairn ui"), "{expected:?} is not in {said:?}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "the app fails without a display: {stderr}");
+        assert!(stderr.contains(expected) && stderr.contains("cairn ui"), "{expected:?} is not in {stderr:?}");
         until("the daemon answers", || home.daemon_pid().is_some());
         app(&home, "GET", "/app/status", &Value::Null);
     };

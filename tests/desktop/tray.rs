@@ -10,19 +10,19 @@ const INTERFACE: &str = "com.canonical.dbusmenu";
 
 /// A menu on the bus.
 struct Menu {
-    /// Who has it.
+    /// Bus name of its process.
     owner: String,
     path: String,
 }
 
-/// The labels of all rows, from top to bottom; none where there is no tray icon.
+/// Returns the labels of all rows in order; empty without a tray icon.
 pub(crate) fn labels(screen: &Screen) -> Vec<String> {
     rows(screen).into_iter().map(|(_, label)| label).collect()
 }
 
-/// Clicks the row that says so.
+/// Clicks the row with this label.
 pub(crate) fn click(screen: &Screen, label: &str) {
-    let menu = find(screen).expect("there is a tray icon");
+    let menu = find(screen).expect("a tray icon exists");
     let rows = rows(screen);
     let (id, _) =
         rows.iter().find(|(_, found)| found == label).unwrap_or_else(|| panic!("{label:?} is not in {rows:?}"));
@@ -31,16 +31,16 @@ pub(crate) fn click(screen: &Screen, label: &str) {
     succeeded(&output(&mut call));
 }
 
-/// Each row's id and label. A row is printed as a structure that begins with its id, and its label is one of its properties.
+/// Returns the id and label of each row. A row is printed as a structure with its id first and its label as a property.
 fn rows(screen: &Screen) -> Vec<(i32, String)> {
     let Some(menu) = find(screen) else { return Vec::new() };
     let mut call = send(screen, &menu.owner, &menu.path, &format!("{INTERFACE}.GetLayout"));
-    // From the root, to any depth, and all properties: an empty list of names cannot be written, and one that none has means none.
+    // From the root, to any depth, with the property `label`.
     call.args(["int32:0", "int32:-1", "array:string:label"]);
-    let said = text(&output(&mut call).stdout);
+    let stdout = text(&output(&mut call).stdout);
     let mut rows = Vec::new();
     let (mut id, mut is_label, mut in_row) = (0, false, false);
-    for line in said.lines().map(str::trim) {
+    for line in stdout.lines().map(str::trim) {
         if line.ends_with("struct {") {
             in_row = true;
         } else if let Some(number) = line.strip_prefix("int32 ").filter(|_| in_row) {
@@ -50,7 +50,7 @@ fn rows(screen: &Screen) -> Vec<(i32, String)> {
             is_label = true;
         } else if let Some(label) = line.strip_prefix("variant ").map(str::trim).filter(|_| is_label) {
             let label = label.strip_prefix("string \"").and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
-            // A letter behind an underscore would be a shortcut; two are one that is seen.
+            // An underscore marks a shortcut; two are a literal underscore.
             rows.push((id, label.replace("__", "_")));
             is_label = false;
         }
@@ -58,7 +58,7 @@ fn rows(screen: &Screen) -> Vec<(i32, String)> {
     rows
 }
 
-/// Where the app's menu is: on some connection to the bus, below a path that the library for tray icons has chosen.
+/// Finds the app's menu: on any connection to the bus, below a path that the tray icon library chooses.
 fn find(screen: &Screen) -> Option<Menu> {
     let names = output(&mut send(screen, "org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames"));
     let names = text(&names.stdout);
@@ -75,11 +75,11 @@ fn find(screen: &Screen) -> Option<Menu> {
     None
 }
 
-/// The first object below a path.
+/// Returns the name of the first object below a path.
 fn child(screen: &Screen, owner: &str, path: &str) -> Option<String> {
     let mut call = send(screen, owner, path, "org.freedesktop.DBus.Introspectable.Introspect");
-    let said = text(&output(&mut call).stdout);
-    let (_, rest) = said.split_once("<node name=\"")?;
+    let stdout = text(&output(&mut call).stdout);
+    let (_, rest) = stdout.split_once("<node name=\"")?;
     Some(rest.split_once('"')?.0.to_owned())
 }
 

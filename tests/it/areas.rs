@@ -1,6 +1,6 @@
-//! The areas of `app` use only areas that come before them, and each is reached through its facade.
+//! Checks that each area of `app` imports only earlier areas.
 //!
-//! Crates are held apart by Cargo ([`crate::layers`]); modules of one crate are not, so this reads their imports.
+//! Cargo separates crates ([`crate::layers`]) but not modules of one crate, so this test reads their imports.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const AREAS: &[&str] = &["settings", "library", "transfers", "cache", "inference
 /// Files beside the areas that every area may use.
 const BASE: &[&str] = &["clock", "version"];
 
-/// A line for each import of `text`, a file of `area`, that names an area behind its own or something that composes areas.
+/// Returns a line for each import in `text`, a file of `area`, of a later area or of a module that composes areas.
 fn breaches(area: &str, text: &str) -> Vec<String> {
     let own = AREAS.iter().position(|name| *name == area);
     let code = text.split("#[cfg(test)]").next().unwrap_or_default();

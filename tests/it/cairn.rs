@@ -1,4 +1,4 @@
-//! The real program under test: finds it, runs its verbs, and keeps a daemon of its own for each test.
+//! Runs the `cairn` program under test: its subcommands, and one daemon per test.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// The folder of the programs, where it is not the one in which this test was built.
+/// Overrides the folder of the programs; by default the one in which this test was built.
 pub(crate) static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
 
-/// The `cairn` program that was built beside this test.
+/// Returns the path of `cairn`, built beside this test.
 pub(crate) fn program() -> PathBuf {
     let beside = || {
-        let test = std::env::current_exe().expect("a running test knows its own file");
+        let test = std::env::current_exe().expect("the test executable has a path");
         test.parent().and_then(Path::parent).expect("tests are built into target/<profile>/deps").to_owned()
     };
     let program = PROGRAMS.get_or_init(beside).join("cairn");
@@ -23,31 +23,31 @@ pub(crate) fn program() -> PathBuf {
     program
 }
 
-/// What a program wrote, as text.
+/// Decodes the output of a program, lossily.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a command said that must have succeeded.
+/// Asserts that a command succeeded and returns its stdout.
 pub(crate) fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{}: {}", output.status, text(&output.stderr));
     text(&output.stdout)
 }
 
-/// What a command said that must have been refused, with `part` among the words.
+/// Asserts that a command failed with exit code 1 and `part` in its stderr, and returns its stderr.
 pub(crate) fn refused(output: &Output, part: &str) -> String {
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "it must be refused: {}", text(&output.stdout));
-    assert!(said.contains(part), "{part:?} is missing from {said:?}");
-    said
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "the command must fail: {}", text(&output.stdout));
+    assert!(stderr.contains(part), "{part:?} is missing from {stderr:?}");
+    stderr
 }
 
-/// A home of its own, with a port that was free a moment ago; daemons in it end with it.
+/// A temporary Cairn home with a port that was free at creation. Dropping it kills its daemon.
 pub(crate) struct Home {
     pub(crate) folder: TempDir,
     pub(crate) port: u16,
     env: Vec<(&'static str, String)>,
-    /// A program that runs `cairn`, with its own words; none where it is run as it is.
+    /// A wrapper program with its arguments that runs `cairn`; empty to run `cairn` directly.
     through: Vec<String>,
 }
 
@@ -63,20 +63,20 @@ impl Home {
         }
     }
 
-    /// Sets an environment variable for everything run in this home.
+    /// Sets an environment variable for all commands of this home.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.env.push((name, value.into()));
         self
     }
 
-    /// Runs everything in this home by another program, which replaces itself by `cairn`.
+    /// Runs all commands of this home through a wrapper that replaces itself by `cairn`.
     #[cfg(target_os = "linux")]
     pub(crate) fn through(mut self, words: Vec<String>) -> Self {
         self.through = words;
         self
     }
 
-    /// `cairn` with these words.
+    /// Returns a command that runs `cairn` with these arguments.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = match self.through.split_first() {
             Some((first, more)) => {
@@ -91,10 +91,10 @@ impl Home {
             .env("CAIRN_HOME", self.folder.path())
             .env("OLLAMA_HOST", format!("127.0.0.1:{}", self.port))
             .env_remove("OLLAMA_MODELS")
-            // However full the disk of the machine is that tests.
+            // The disk of the test machine may be nearly full.
             .env("CAIRN_KV_RESERVE", "1M")
             .stdin(Stdio::null());
-        // Only the journeys that are about it leave computed prefixes on the disk.
+        // Only tests of the tiers store KV chunks on the disk.
         if !self.env.iter().any(|(name, _)| name.starts_with("OLLAMA_KV_TIER")) {
             command.env("OLLAMA_KV_TIERING", "0");
         }
@@ -104,7 +104,7 @@ impl Home {
         command
     }
 
-    /// Runs `cairn` to its end.
+    /// Runs `cairn` and waits for its output.
     pub(crate) fn run(&self, words: &[&str]) -> Output {
         self.command(words).output().expect("cairn starts")
     }
@@ -118,7 +118,7 @@ impl Home {
             .stderr(Stdio::piped())
             .spawn()
             .expect("cairn starts");
-        child.stdin.take().expect("it is piped").write_all(input.as_bytes()).expect("cairn reads its input");
+        child.stdin.take().expect("the stream is piped").write_all(input.as_bytes()).expect("cairn reads its input");
         child.wait_with_output().expect("cairn ends")
     }
 
@@ -129,19 +129,19 @@ impl Home {
         let mut daemon = Daemon { child, home: self };
         let deadline = Instant::now() + Duration::from_secs(20);
         while daemon.get("/").is_none() {
-            let ended = daemon.child.try_wait().expect("the child can be asked");
+            let ended = daemon.child.try_wait().expect("the child process can be polled");
             assert!(ended.is_none() && Instant::now() < deadline, "serve does not answer: {}", daemon.log());
             std::thread::sleep(Duration::from_millis(30));
         }
         daemon
     }
 
-    /// The process that listens here, by the file that the daemon writes.
+    /// Returns the daemon's process id from `daemon.json`.
     pub(crate) fn daemon_pid(&self) -> Option<u32> {
         u32::try_from(self.daemon_file()?["pid"].as_u64()?).ok()
     }
 
-    /// What our own clients say in `Authorization`.
+    /// Returns the `Authorization` header with the daemon token.
     pub(crate) fn bearer(&self) -> Option<String> {
         Some(format!("Bearer {}", self.daemon_file()?["token"].as_str()?))
     }
@@ -167,8 +167,8 @@ fn find(folder: &Path, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// Sends a signal, and says whether there was a process to take it. The shell's own `kill`, because the program of that
-/// name is not on every machine.
+/// Sends a signal and returns whether the process existed. Uses the shell's built-in `kill`, because not every machine
+/// has the program.
 pub(crate) fn kill(pid: u32, signal: &str) -> bool {
     let words = ["-c", "kill \"$0\" \"$1\"", signal, &pid.to_string()];
     Command::new("sh").args(words).stderr(Stdio::null()).status().expect("a shell starts").success()
@@ -181,27 +181,27 @@ pub(crate) struct Daemon<'a> {
 }
 
 impl Daemon<'_> {
-    /// A GET's body.
+    /// Returns the body of a GET response.
     pub(crate) fn get(&self, path: &str) -> Option<String> {
         request(self.home.port, "GET", path, "")
     }
 
-    /// A POST's body.
+    /// Returns the body of a POST response.
     pub(crate) fn post(&self, path: &str, body: &serde_json::Value) -> Option<String> {
         request(self.home.port, "POST", path, &body.to_string())
     }
 
-    /// A DELETE's body.
+    /// Returns the body of a DELETE response.
     pub(crate) fn delete(&self, path: &str, body: &serde_json::Value) -> Option<String> {
         request(self.home.port, "DELETE", path, &body.to_string())
     }
 
-    /// An open connection on which a POST was sent, for reading the answer as it comes.
+    /// Sends a POST and returns the connection, to read a streamed response.
     pub(crate) fn post_streaming(&self, path: &str, body: &serde_json::Value) -> TcpStream {
-        send(self.home.port, "POST", path, &[], &body.to_string()).expect("the daemon takes connections")
+        send(self.home.port, "POST", path, &[], &body.to_string()).expect("the daemon accepts connections")
     }
 
-    /// What it has logged.
+    /// Returns the daemon's log.
     pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.home.folder.path().join("serve.log")).unwrap_or_default()
     }
@@ -214,7 +214,7 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// Sends a request, for reading the answer as it comes.
+/// Sends a request and returns the connection, to read a streamed response.
 pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Option<TcpStream> {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(120))).ok()?;
@@ -225,7 +225,7 @@ pub(crate) fn send(port: u16, method: &str, path: &str, headers: &[(&str, &str)]
     Some(stream)
 }
 
-/// A request's status, and what comes after its headers.
+/// Sends a request and returns the status and body of the response.
 pub(crate) fn exchange(
     port: u16,
     method: &str,
@@ -245,7 +245,7 @@ fn request(port: u16, method: &str, path: &str, body: &str) -> Option<String> {
     exchange(port, method, path, &[], body).map(|(_, body)| body)
 }
 
-/// The body without the sizes of its chunks (RFC 9112, section 7.1).
+/// Decodes a chunked body (RFC 9112, section 7.1).
 fn unchunk(mut body: &str) -> String {
     let mut whole = String::new();
     while let Some((size, rest)) = body.split_once("\r\n") {

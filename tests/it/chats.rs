@@ -1,4 +1,4 @@
-//! Chats through the real daemon: what is said is there after a restart, and after a kill in the middle of an answer.
+//! Chats of a real daemon survive a restart, a kill during an answer, and a shutdown.
 
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 
 use crate::cairn::{Home, exchange, kill, send, succeeded};
 
-/// A client of `/app`.
+/// Client of the `/app` API.
 struct Client<'a> {
     home: &'a Home,
 }
 
 impl Client<'_> {
     fn bearer(&self) -> String {
-        self.home.bearer().expect("a running daemon says its token")
+        self.home.bearer().expect("a running daemon writes its token")
     }
 
-    /// Asks, and returns what is answered with a status of success.
+    /// Sends a request that must succeed and returns the response.
     fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
         let text = self.text(method, path, body);
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).expect("an answer is JSON") }
@@ -27,7 +27,7 @@ impl Client<'_> {
         let bearer = self.bearer();
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, text) = exchange(self.home.port, method, path, &[("Authorization", &bearer)], &body)
-            .unwrap_or_else(|| panic!("{method} {path} is answered"));
+            .unwrap_or_else(|| panic!("{method} {path}: no response"));
         assert!((200..300).contains(&status), "{method} {path}: {status} {text}");
         text
     }
@@ -36,7 +36,7 @@ impl Client<'_> {
         self.ask("GET", path, &Value::Null)
     }
 
-    /// Asks for an answer that streams, and returns its lines as they come.
+    /// Sends a POST and returns the JSON lines of the streamed response.
     fn lines(&self, path: &str, body: &Value) -> impl Iterator<Item = Value> + use<> {
         let bearer = self.bearer();
         let stream = send(self.home.port, "POST", path, &[("Authorization", &bearer)], &body.to_string());
@@ -60,34 +60,38 @@ fn text(message: &Value) -> &str {
 }
 
 #[test]
-fn what_pebble_says_is_there_after_a_restart() {
+fn answer_survives_a_daemon_restart() {
     let home = Home::new().with("CAIRN_CHAT_TITLES", "0");
     let client = Client { home: &home };
     let daemon = home.serve();
     let chat = client.create("pebble");
     let send = json!({"content": "How do I pull a model?", "options": {"temperature": 0}});
     let lines: Vec<Value> = client.lines(&format!("/app/chats/{chat}/messages"), &send).collect();
-    assert_eq!(text(&lines[0]["user"]), "How do I pull a model?", "first what was asked: {lines:?}");
-    assert_eq!(lines[1]["answer"]["state"], "answering", "then the answer, which has begun");
+    assert_eq!(text(&lines[0]["user"]), "How do I pull a model?", "first event: the user's message: {lines:?}");
+    assert_eq!(lines[1]["answer"]["state"], "answering", "second event: the started answer");
     let streamed: String = lines.iter().filter_map(|line| line["text"].as_str()).collect();
     let done = &lines.last().expect("lines")["done"];
-    assert_eq!((text(done), &done["state"]), (streamed.as_str(), &json!("complete")), "it is what was streamed");
-    assert!(done["stats"]["answer_tokens"].as_u64() > Some(0), "with what it cost: {done}");
-    assert_eq!(client.get("/app/chats")["chats"][0]["title"], "How do I pull a model?", "named by its first words");
+    assert_eq!(
+        (text(done), &done["state"]),
+        (streamed.as_str(), &json!("complete")),
+        "the stored text is the streamed text"
+    );
+    assert!(done["stats"]["answer_tokens"].as_u64() > Some(0), "with usage: {done}");
+    assert_eq!(client.get("/app/chats")["chats"][0]["title"], "How do I pull a model?", "titled by the first message");
     drop(daemon);
 
     let _daemon = home.serve();
     let messages = client.messages(&chat);
-    assert_eq!(messages.len(), 2, "both are there: {messages:?}");
-    assert_eq!(text(&messages[1]), streamed, "as they were");
+    assert_eq!(messages.len(), 2, "both messages are stored: {messages:?}");
+    assert_eq!(text(&messages[1]), streamed, "unchanged");
     let found = client.get("/app/chats/search?q=pull");
-    assert_eq!(found["hits"][0]["chat"], json!(chat), "and found: {found}");
+    assert_eq!(found["hits"][0]["chat"], json!(chat), "search finds the chat: {found}");
     let text = client.text("GET", &format!("/app/chats/{chat}/export?format=md"), &Value::Null);
     assert!(text.starts_with("# How do I pull a model?") && text.contains(streamed.trim()), "{text}");
 }
 
 #[test]
-fn a_kill_in_the_middle_leaves_what_was_said_and_it_goes_on() {
+fn interrupted_answer_survives_a_kill_and_continues() {
     let home = Home::new().with("CAIRN_CHAT_TITLES", "0");
     let client = Client { home: &home };
     let path = home.folder.path().join("slow.gguf");
@@ -97,36 +101,36 @@ fn a_kill_in_the_middle_leaves_what_was_said_and_it_goes_on() {
     let chat = client.create("slow");
     let options = json!({"temperature": 0, "num_predict": 100_000});
     let send = json!({"content": "Tell me everything.", "options": options});
-    // The client reads the beginning and leaves.
-    let begun = client.lines(&format!("/app/chats/{chat}/messages"), &send).any(|line| line["text"].is_string());
-    assert!(begun, "the answer begins");
+    // The client reads the first delta and disconnects.
+    let started = client.lines(&format!("/app/chats/{chat}/messages"), &send).any(|line| line["text"].is_string());
+    assert!(started, "the answer starts");
     let until = Instant::now() + Duration::from_secs(30);
     while text(&client.messages(&chat)[1]).is_empty() {
-        assert!(Instant::now() < until, "nothing is written down");
+        assert!(Instant::now() < until, "the partial answer is not stored");
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert!(client.get("/app/chats")["chats"][0]["answering"] == json!(true), "nobody watches, and it goes on");
+    assert!(client.get("/app/chats")["chats"][0]["answering"] == json!(true), "generation continues without a client");
     let on_disk = text(&client.messages(&chat)[1]).to_owned();
-    assert!(kill(daemon.child.id(), "-KILL"), "it is still answering");
+    assert!(kill(daemon.child.id(), "-KILL"), "the daemon runs");
     drop(daemon);
 
     let _daemon = home.serve();
-    let cut = client.messages(&chat).pop().expect("the answer is there");
-    assert_eq!(cut["state"], "cut", "it is marked: {cut}");
-    let said = text(&cut).to_owned();
-    assert!(said.starts_with(&on_disk), "nothing that was on the disk is lost: {said:?} {on_disk:?}");
-    let go_on = json!({"continue": cut["id"], "options": {"temperature": 0, "num_predict": 5}});
-    let lines: Vec<Value> = client.lines(&format!("/app/chats/{chat}/answer"), &go_on).collect();
-    assert_eq!(text(&lines[0]["answer"]), said, "it goes on from there: {lines:?}");
+    let cut = client.messages(&chat).pop().expect("the answer is stored");
+    assert_eq!(cut["state"], "cut", "the answer is marked as interrupted: {cut}");
+    let content = text(&cut).to_owned();
+    assert!(content.starts_with(&on_disk), "no stored text is lost: {content:?} {on_disk:?}");
+    let request = json!({"continue": cut["id"], "options": {"temperature": 0, "num_predict": 5}});
+    let lines: Vec<Value> = client.lines(&format!("/app/chats/{chat}/answer"), &request).collect();
+    assert_eq!(text(&lines[0]["answer"]), content, "it continues the stored text: {lines:?}");
     let done = &lines.last().expect("lines")["done"];
-    assert_eq!((&done["id"], &done["state"]), (&cut["id"], &json!("complete")), "to its end: {done}");
-    let more = text(done).strip_prefix(said.as_str()).expect("what was there stays");
-    assert!(!more.is_empty(), "and more came");
-    assert_eq!(client.messages(&chat).len(), 2, "it is the same answer");
+    assert_eq!((&done["id"], &done["state"]), (&cut["id"], &json!("complete")), "it completes: {done}");
+    let more = text(done).strip_prefix(content.as_str()).expect("the stored text is a prefix");
+    assert!(!more.is_empty(), "text was added");
+    assert_eq!(client.messages(&chat).len(), 2, "no message was added");
 }
 
 #[test]
-fn a_daemon_that_is_asked_to_end_writes_down_what_there_is() {
+fn daemon_shutdown_saves_the_partial_answer() {
     let home = Home::new().with("CAIRN_CHAT_TITLES", "0");
     let client = Client { home: &home };
     let path = home.folder.path().join("slow.gguf");
@@ -136,12 +140,12 @@ fn a_daemon_that_is_asked_to_end_writes_down_what_there_is() {
     let chat = client.create("slow");
     let send = json!({"content": "Tell me everything.", "options": {"num_predict": 100_000}});
     let mut lines = client.lines(&format!("/app/chats/{chat}/messages"), &send);
-    let seen = lines.by_ref().find_map(|line| line["text"].as_str().map(str::to_owned)).expect("the answer begins");
-    assert!(kill(daemon.child.id(), "-TERM"), "it is answering");
-    daemon.child.wait().expect("it ends");
+    let seen = lines.by_ref().find_map(|line| line["text"].as_str().map(str::to_owned)).expect("the answer starts");
+    assert!(kill(daemon.child.id(), "-TERM"), "the daemon runs");
+    daemon.child.wait().expect("the process exits");
     drop(daemon);
     let _daemon = home.serve();
-    let cut = client.messages(&chat).pop().expect("the answer is there");
-    assert_eq!(cut["state"], "cut", "it is marked: {cut}");
-    assert!(text(&cut).starts_with(&seen), "all that a client has seen is there: {cut} {seen:?}");
+    let cut = client.messages(&chat).pop().expect("the answer is stored");
+    assert_eq!(cut["state"], "cut", "the answer is marked as interrupted: {cut}");
+    assert!(text(&cut).starts_with(&seen), "all streamed text is stored: {cut} {seen:?}");
 }

@@ -14,7 +14,7 @@ fn python() -> PathBuf {
     client("bin/python")
 }
 
-/// Something in the folder of client libraries.
+/// Returns a path in the folder of client libraries.
 fn client(path: &str) -> PathBuf {
     let folder = crate::cairn::program();
     let target = folder.parent().and_then(Path::parent).expect("the program is in target/<profile>");
@@ -23,15 +23,15 @@ fn client(path: &str) -> PathBuf {
     found
 }
 
-/// How many conversations: a few in continuous integration, a hundred in `cargo xtask prove chats`.
-#[expect(clippy::disallowed_methods, reason = "the scale of a proof is chosen by whoever runs it")]
+/// Number of conversations: 20 in CI, 100 in `cargo xtask prove chats`.
+#[expect(clippy::disallowed_methods, reason = "`cargo xtask prove` sets the scale")]
 fn conversations() -> usize {
     std::env::var("CAIRN_PROVE_CHATS").ok().and_then(|count| count.parse().ok()).unwrap_or(20)
 }
 
 #[test]
-fn conversations_at_once_through_the_ollama_package_are_never_mixed_up() {
-    // A small budget for KV pages, so that the run is long enough to fill it and to evict.
+fn concurrent_conversations_through_the_ollama_package_are_never_mixed_up() {
+    // A small budget for KV pages, so that pages are evicted.
     let home = Home::new()
         .with("CAIRN_KV_BUDGET", (24 << 20).to_string())
         .with("CAIRN_KV_RAM", "8M")
@@ -48,13 +48,13 @@ fn conversations_at_once_through_the_ollama_package_are_never_mixed_up() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
     println!("{report}");
     assert_eq!(report["errors"], serde_json::json!([]), "{report}");
-    assert_eq!(report["mixed_up"], serde_json::json!([]), "answers differ from those given alone: {report}");
+    assert_eq!(report["mixed_up"], serde_json::json!([]), "answers differ from sequential ones: {report}");
     let bytes = |key: &str| report[key].as_u64().expect("a number of bytes");
     assert!(bytes("rss_late") <= bytes("rss_early") + (32 << 20), "the daemon grows: {report}");
 }
 
 #[test]
-fn logprobs_through_the_ollama_package() {
+fn logprobs_through_the_ollama_package_match_the_text() {
     let home = Home::new();
     let _daemon = home.serve();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients/logprobs.py");
@@ -66,14 +66,17 @@ fn logprobs_through_the_ollama_package() {
     for way in ["chat", "chat_streamed", "generate"] {
         let report = &report[way];
         assert_eq!(report["text"], report["text_of_tokens"], "{way}: tokens and text are aligned: {report}");
-        assert_eq!(report["tokens"], report["eval_count"], "{way}: every token but the end's is told of: {report}");
-        assert_eq!(report["tops"], serde_json::json!([4]), "{way}: as many as were asked for: {report}");
-        // Greedy answers take the likeliest token each time.
+        assert_eq!(
+            report["tokens"], report["eval_count"],
+            "{way}: every token except the end token is reported: {report}"
+        );
+        assert_eq!(report["tops"], serde_json::json!([4]), "{way}: the requested number of alternatives: {report}");
+        // Greedy sampling takes the likeliest token.
         assert_eq!(report["greedy"], true, "{way}: {report}");
     }
 }
 
-/// Runs one of our scripts with a client library, and returns the JSON object that it prints.
+/// Runs a script of `clients/` and returns the JSON object that it prints.
 pub(crate) fn script(name: &str, words: &[&str]) -> serde_json::Value {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("it/clients").join(name);
     let mut runs = match name.ends_with(".cjs") {
@@ -105,25 +108,25 @@ fn models_are_copied_and_deleted_through_the_ollama_package() {
         assert_eq!(report[key], "success", "{key}: {report}");
     }
     assert_eq!(names("before"), ["pebble:latest"], "{report}");
-    assert_eq!(names("copied"), ["Guide:latest", "pebble:latest"], "spelled as it was given: {report}");
+    assert_eq!(names("copied"), ["Guide:latest", "pebble:latest"], "the spelling is preserved: {report}");
     let twice = &report["twice"];
-    assert_eq!(twice["Guide:latest"], twice["hf.co/Me/Guide-GGUF:Q8_0"], "one identity: {report}");
+    assert_eq!(twice["Guide:latest"], twice["hf.co/Me/Guide-GGUF:Q8_0"], "the same digest: {report}");
     assert_eq!(report["answer"], true, "{report}");
     assert_eq!(report["running"], serde_json::json!(["mine:latest"]), "{report}");
     assert_eq!(report["shown"], "llama", "{report}");
     let refusals = serde_json::json!({
-        "copy of nothing": [404, "model \"nobody\" not found"],
+        "copy of nothing": [404, "model \"missing\" not found"],
         "copy of no name": [400, "source \"a b\" is invalid"],
         "copy to no name": [400, "destination \"../x\" is invalid"],
-        "delete nothing": [404, "model 'nobody' not found"],
+        "delete nothing": [404, "model 'missing' not found"],
         "delete no name": [400, "name \"../x\" is invalid"],
     });
-    assert_eq!(report["refusals"], refusals, "in the words that clients know");
+    assert_eq!(report["refusals"], refusals, "texts of Ollama");
     assert_eq!(names("after"), ["pebble:latest"], "{report}");
 }
 
 #[test]
-fn models_are_made_through_the_ollama_package() {
+fn models_are_created_through_the_ollama_package() {
     let home = Home::new();
     let _daemon = home.serve();
     let file = home.folder.path().join("m.gguf");
@@ -135,7 +138,7 @@ fn models_are_made_through_the_ollama_package() {
     let output = Command::new(python()).arg(script).arg(address).arg(file).output().expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("the script prints JSON");
-    assert_eq!(report["again"], true, "what is there need not be sent: {report}");
+    assert_eq!(report["again"], true, "an existing blob is not sent again: {report}");
     let steps: Vec<&str> = report["steps"].as_array().expect("a list").iter().flat_map(|step| step.as_str()).collect();
     assert_eq!((steps.first(), steps.last()), (Some(&"parsing GGUF"), Some(&"success")), "{report}");
     assert_eq!(report["shown"][0], "F16", "{report}");
@@ -150,17 +153,17 @@ fn models_are_made_through_the_ollama_package() {
         "nothing": [400, "neither 'from' or 'files' was specified"],
         "adapters": [400, "only one adapter is currently supported"],
     });
-    assert_eq!(report["refusals"], refusals, "in the words that clients know");
+    assert_eq!(report["refusals"], refusals, "texts of Ollama");
 }
 
 #[test]
-fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
+fn npm_ollama_package_manages_models() {
     let home = Home::new();
     let registry =
         FakeRegistry::start(1, Faults { redirect: true, bytes_per_second: Some(2 << 20), ..Faults::default() })
             .expect("loopback has free ports");
     let model = crate::pulls::tiny(&registry, "tiny", 81);
-    // Where there is no such registry, all else is shown all the same.
+    // Without this registry, the rest of the test still runs.
     let distribution = Distribution::start(Access::Open);
     let pushed =
         distribution.as_ref().map(|running| format!("{}/library/js:latest", running.host())).unwrap_or_default();
@@ -173,14 +176,14 @@ fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
     let steps = json!(["pulling manifest", "verifying sha256 digest", "writing manifest", "success"]);
     assert_eq!(report["pull"]["statuses"], steps, "{report}");
     let progress = report["pull"]["progress"].as_object().expect("digests");
-    assert_eq!(progress.len(), 3, "every one of its contents is told of: {report}");
-    for told in progress.values() {
-        let pairs: Vec<[u64; 2]> = serde_json::from_value(told.clone()).expect("numbers");
+    assert_eq!(progress.len(), 3, "progress of each blob: {report}");
+    for pairs in progress.values() {
+        let pairs: Vec<[u64; 2]> = serde_json::from_value(pairs.clone()).expect("numbers");
         assert!(pairs.is_sorted() && pairs.last().is_some_and(|[completed, total]| completed == total), "{pairs:?}");
     }
     assert!(
-        progress.values().any(|told| told.as_array().is_some_and(|pairs| pairs.len() > 3)),
-        "as it comes: {report}"
+        progress.values().any(|pairs| pairs.as_array().is_some_and(|pairs| pairs.len() > 3)),
+        "more than three progress events: {report}"
     );
     for whole in ["pullWhole", "createWhole", "copy"] {
         assert_eq!(report[whole], json!({"status": "success"}), "{whole}: {report}");
@@ -190,12 +193,12 @@ fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
     assert_eq!((&report["missing"][0], &report["missing"][1]), (&json!("ResponseError"), &json!(500)), "{report}");
     assert!(begins(&report["missing"][2]) && begins(&report["missingStreamed"][2]), "{report}");
 
-    assert_eq!(report["blob"], json!([201, 200]), "sent, and there: {report}");
+    assert_eq!(report["blob"], json!([201, 200]), "created, then found: {report}");
     let made = report["create"]["statuses"].as_array().expect("a list");
     assert_eq!((made.first(), made.last()), (Some(&json!("parsing GGUF")), Some(&json!("success"))), "{report}");
     assert_eq!(report["shown"], json!(["llama", "Be brief.", "{{ .Prompt }}", ["completion"], "object"]), "{report}");
     assert_eq!((&report["answer"], &report["answerStreamed"]), (&json!(true), &json!(true)), "{report}");
-    assert_eq!(report["copied"]["derived:latest"], report["copied"]["Second:latest"], "one identity: {report}");
+    assert_eq!(report["copied"]["derived:latest"], report["copied"]["Second:latest"], "the same digest: {report}");
     if distribution.is_some() {
         let steps = json!(["retrieving manifest", "pushing manifest", "success"]);
         assert_eq!(report["push"]["statuses"], steps, "{report}");
@@ -204,16 +207,16 @@ fn all_that_happens_to_models_through_the_ollama_package_of_npm() {
     }
     let refused = |status: u16, text: &str| json!(["ResponseError", status, text]);
     let refusals = json!({
-        "show": refused(404, "model 'nobody' not found"),
-        "copy": refused(404, "model \"nobody\" not found"),
-        "delete": refused(404, "model 'nobody' not found"),
+        "show": refused(404, "model 'missing' not found"),
+        "copy": refused(404, "model \"missing\" not found"),
+        "delete": refused(404, "model 'missing' not found"),
         "create": refused(400, "neither 'from' or 'files' was specified"),
-        "push": refused(404, "model 'nobody/nothing' not found"),
-        "chat": refused(404, "model 'nobody' not found"),
-        "chatStreamed": refused(404, "model 'nobody' not found"),
+        "push": refused(404, "model 'missing/nothing' not found"),
+        "chat": refused(404, "model 'missing' not found"),
+        "chatStreamed": refused(404, "model 'missing' not found"),
     });
-    assert_eq!(report["refusals"], refusals, "the package's own class, with a status and the words that it knows");
-    assert_eq!(report["after"], report["before"], "all of it is gone");
+    assert_eq!(report["refusals"], refusals, "the package's error class, with Ollama's status and text");
+    assert_eq!(report["after"], report["before"], "all models are deleted");
 }
 
 #[test]
@@ -228,19 +231,19 @@ fn models_are_pushed_through_the_ollama_package() {
     let report = script("pushes.py", &[&address, &file.to_string_lossy(), &name]);
     let steps = json!(["retrieving manifest", "pushing manifest", "success"]);
     assert_eq!(report["statuses"], steps, "{report}");
-    for told in report["progress"].as_object().expect("digests").values() {
-        let pairs: Vec<[u64; 2]> = serde_json::from_value(told.clone()).expect("numbers");
+    for pairs in report["progress"].as_object().expect("digests").values() {
+        let pairs: Vec<[u64; 2]> = serde_json::from_value(pairs.clone()).expect("numbers");
         assert!(pairs.is_sorted() && pairs.last().is_some_and(|[completed, total]| completed == total), "{pairs:?}");
     }
     assert_eq!((&report["again"], &report["back"]), (&json!("success"), &json!("success")), "{report}");
-    assert_eq!(report["digests"][0], report["digests"][1], "what comes back is the same model: {report}");
+    assert_eq!(report["digests"][0], report["digests"][1], "the pulled model is the pushed one: {report}");
     let refusals = json!({
-        "push nothing": [404, "model 'nobody/nothing' not found"],
-        "show nothing": [404, "model 'nobody' not found"],
-        "chat with nothing": [404, "model 'nobody' not found"],
-        "chat with nothing, streamed": [404, "model 'nobody' not found"],
-        "generate with nothing": [404, "model 'nobody' not found"],
+        "push nothing": [404, "model 'missing/nothing' not found"],
+        "show nothing": [404, "model 'missing' not found"],
+        "chat with nothing": [404, "model 'missing' not found"],
+        "chat with nothing, streamed": [404, "model 'missing' not found"],
+        "generate with nothing": [404, "model 'missing' not found"],
         "pull no name": [400, "invalid model name"],
     });
-    assert_eq!(report["refusals"], refusals, "in the words that clients know");
+    assert_eq!(report["refusals"], refusals, "texts of Ollama");
 }

@@ -1,4 +1,4 @@
-//! What must survive: a daemon killed in the middle of an answer, a model file cut under it, a client that leaves.
+//! A daemon killed during an answer, a model file truncated during an answer, and clients that disconnect.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cairn::{Daemon, Home, kill};
 
-/// Reads until the answer has begun.
+/// Reads until the first delta.
 fn await_text(stream: &mut impl Read) -> String {
     let mut seen = String::new();
     let mut buffer = [0; 256];
@@ -27,14 +27,14 @@ fn ask(model: &str, tokens: u32) -> serde_json::Value {
     })
 }
 
-/// A model file large enough that an answer of it takes a while.
+/// Writes a model file that generates slowly.
 fn model_file(home: &Home) -> PathBuf {
     let path = home.folder.path().join("model.gguf");
     cairn_testkit::write_file(&cairn_testkit::slow_llama(), &path).expect("the home is writable");
     path
 }
 
-/// Opens a file as `cairn run ./file.gguf` does, and returns the name it got.
+/// Loads a file with `cairn run` and returns the model's name.
 fn open(home: &Home, path: &std::path::Path) -> String {
     let output = home.run(&["run", &path.to_string_lossy(), ""]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -44,19 +44,19 @@ fn open(home: &Home, path: &std::path::Path) -> String {
 }
 
 fn answers(daemon: &Daemon<'_>) {
-    let answer = daemon.post("/api/chat", &ask("pebble", 20)).expect("the daemon lives");
+    let answer = daemon.post("/api/chat", &ask("pebble", 20)).expect("the daemon answers");
     assert!(answer.contains("\"done\":true"), "{answer}");
 }
 
 #[test]
-fn a_killed_daemon_leaves_nothing_behind_that_hinders_the_next() {
+fn daemon_restarts_after_a_kill_during_an_answer() {
     let home = Home::new();
     let path = model_file(&home);
     for _ in 0..3 {
         let daemon = home.serve();
         let name = open(&home, &path);
         await_text(&mut daemon.post_streaming("/api/chat", &ask(&name, 100_000)));
-        assert!(kill(daemon.child.id(), "-KILL"), "it is still answering");
+        assert!(kill(daemon.child.id(), "-KILL"), "the daemon runs");
     }
     let daemon = home.serve();
     open(&home, &path);
@@ -64,7 +64,7 @@ fn a_killed_daemon_leaves_nothing_behind_that_hinders_the_next() {
 }
 
 #[test]
-fn a_client_that_leaves_frees_its_place() {
+fn disconnected_client_frees_its_slot() {
     let home = Home::new().with("OLLAMA_NUM_PARALLEL", "1");
     let path = model_file(&home);
     let daemon = home.serve();
@@ -77,15 +77,22 @@ fn a_client_that_leaves_frees_its_place() {
 }
 
 #[test]
-fn a_model_file_cut_in_the_middle_of_an_answer_fails_that_answer_only() {
+fn truncated_model_file_fails_only_the_running_answer() {
     let home = Home::new();
     let path = model_file(&home);
     let daemon = home.serve();
     let name = open(&home, &path);
     let mut stream = daemon.post_streaming("/api/chat", &ask(&name, 100_000));
-    let mut said = await_text(&mut stream);
-    std::fs::OpenOptions::new().write(true).open(&path).and_then(|f| f.set_len(4096)).expect("the file can be cut");
-    stream.read_to_string(&mut said).expect("the answer ends");
-    assert!(said.contains("\"error\"") && said.contains("changed or vanished"), "the reason is missing: {said}");
+    let mut content = await_text(&mut stream);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(&path)
+        .and_then(|f| f.set_len(4096))
+        .expect("the file can be truncated");
+    stream.read_to_string(&mut content).expect("the answer ends");
+    assert!(
+        content.contains("\"error\"") && content.contains("changed or vanished"),
+        "the error names the reason: {content}"
+    );
     answers(&daemon);
 }

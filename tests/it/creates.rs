@@ -1,4 +1,4 @@
-//! Models made from Modelfiles and from files that clients send.
+//! Models created from Modelfiles and from uploaded files.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;
@@ -14,7 +14,7 @@ use crate::pulls::published::Published;
 
 fn put(home: &Home, name: &str, contents: impl AsRef<[u8]>) -> PathBuf {
     let path = home.folder.path().join(name);
-    std::fs::create_dir_all(path.parent().expect("it is in the home")).expect("the home is writable");
+    std::fs::create_dir_all(path.parent().expect("the path has a folder")).expect("the home is writable");
     std::fs::write(&path, contents).expect("the home is writable");
     path
 }
@@ -29,14 +29,14 @@ fn create(home: &Home, name: &str, modelfile: &Path, more: &[&str]) -> Output {
     home.run(&words)
 }
 
-/// The identity of a model.
+/// Returns the digest of a model.
 fn digest(home: &Home, name: &str) -> String {
-    let listed: Value = serde_json::from_str(&succeeded(&home.run(&["list", name, "--json"]))).expect("it is JSON");
+    let listed: Value = serde_json::from_str(&succeeded(&home.run(&["list", name, "--json"]))).expect("valid JSON");
     listed["models"][0]["digest"].as_str().unwrap_or_else(|| panic!("{name} is not in {listed}")).to_owned()
 }
 
 #[test]
-fn a_modelfile_that_is_shown_makes_the_same_model() {
+fn shown_modelfile_creates_the_same_model() {
     let home = Home::new();
     put(&home, "in/m.gguf", model());
     let modelfile = "# mine\nfrom ./m.gguf\nTEMPLATE \"\"\"{{ .System }} {{ .Prompt }}\n{{ .Response }}\"\"\"\n\
@@ -46,9 +46,9 @@ fn a_modelfile_that_is_shown_makes_the_same_model() {
                      PARAMETER low_vram true\nREQUIRES v0.14.0\n";
     let output = create(&home, "first", &put(&home, "in/Modelfile", modelfile), &[]);
     succeeded(&output);
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     for part in ["warning: parameter low_vram is deprecated", "copying file sha256:", "parsing GGUF", "success"] {
-        assert!(said.contains(part), "{part:?} is missing from {said:?}");
+        assert!(stderr.contains(part), "{part:?} is missing from {stderr:?}");
     }
     let shown = succeeded(&home.run(&["show", "--modelfile", "first"]));
     for part in ["# FROM first:latest\n", "SYSTEM \"\"\"You say \"hi\"\n", "PARAMETER stop \" b \"\n", "LICENSE MIT\n"]
@@ -56,44 +56,51 @@ fn a_modelfile_that_is_shown_makes_the_same_model() {
         assert!(shown.contains(part), "{part:?} is missing from {shown}");
     }
     succeeded(&create(&home, "second", &put(&home, "again", &shown), &[]));
-    assert_eq!(digest(&home, "first"), digest(&home, "second"), "the same model, to the byte: {shown}");
+    assert_eq!(digest(&home, "first"), digest(&home, "second"), "the same digest: {shown}");
     let words = succeeded(&home.run(&["show", "--modelfile", "second"]));
-    assert_eq!(words.replace("second:latest", "first:latest"), shown, "and the same words");
+    assert_eq!(words.replace("second:latest", "first:latest"), shown, "the same Modelfile");
     succeeded(&create(&home, "third", &put(&home, "third", "FROM second\nSYSTEM Other words.\n"), &[]));
-    assert_eq!(succeeded(&home.run(&["show", "--system", "third"])), "Other words.\n", "of a model");
-    assert!(succeeded(&home.run(&["show", "--license", "third"])).starts_with("MIT\nBSD"), "what is not named stays");
+    assert_eq!(
+        succeeded(&home.run(&["show", "--system", "third"])),
+        "Other words.\n",
+        "the base model's system message is replaced"
+    );
+    assert!(
+        succeeded(&home.run(&["show", "--license", "third"])).starts_with("MIT\nBSD"),
+        "other layers are inherited"
+    );
     succeeded(&home.run(&["run", "third", "hello"]));
 }
 
 #[test]
-fn weights_become_smaller_and_run() {
+fn quantised_model_is_smaller_and_runs() {
     let home = Home::new();
     put(&home, "folder/m.gguf", model());
     put(&home, "folder/config.json", "{}");
     let modelfile = put(&home, "Modelfile", "FROM ./folder\n");
     succeeded(&create(&home, "large", &modelfile, &[]));
     let lines = succeeded(&create(&home, "small", &modelfile, &["-q", "q4_K_M", "--json"]));
-    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("valid JSON")).collect();
     let quantising = |line: &&Value| line["status"] == "quantizing F16 model to Q4_K_M";
     let last = lines.iter().rfind(quantising).unwrap_or_else(|| panic!("no progress in {lines:?}"));
-    assert_eq!(last["completed"], last["total"], "it ends: {last}");
-    assert_eq!(last["digest"], "0000000000000000000", "as Ollama has it");
-    let listed: Value = serde_json::from_str(&succeeded(&home.run(&["list", "--json"]))).expect("it is JSON");
+    assert_eq!(last["completed"], last["total"], "progress reaches the total: {last}");
+    assert_eq!(last["digest"], "0000000000000000000", "Ollama's placeholder digest");
+    let listed: Value = serde_json::from_str(&succeeded(&home.run(&["list", "--json"]))).expect("valid JSON");
     let models = listed["models"].as_array().expect("a list");
-    let of = |name: &str| models.iter().find(|model| model["name"] == name).expect("it is listed");
+    let of = |name: &str| models.iter().find(|model| model["name"] == name).expect("the row exists");
     let (small, large) = (of("small:latest"), of("large:latest"));
     assert_eq!(small["details"]["quantization_level"], "Q4_K_M", "{small}");
     assert!(small["size"].as_u64() < large["size"].as_u64(), "{small} {large}");
-    let said = succeeded(&home.run(&["run", "small", "hello"]));
-    assert!(!said.trim().is_empty(), "it says something");
+    let stdout = succeeded(&home.run(&["run", "small", "hello"]));
+    assert!(!stdout.trim().is_empty(), "the answer is not empty");
     refused(&create(&home, "x", &modelfile, &["-q", "q9"]), "unsupported quantization type Q9");
     let again = put(&home, "again", "FROM small\n");
     refused(&create(&home, "x", &again, &["-q", "q8_0"]), "only supported for F16, BF16 and F32 models");
-    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "nothing of that name");
+    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "no such model is listed");
 }
 
 #[test]
-fn what_makes_no_model_is_refused_with_its_line() {
+fn invalid_modelfile_is_refused_with_its_line() {
     let home = Home::new();
     let check = |modelfile: &str, part: &str| {
         refused(&create(&home, "x", &put(&home, "Modelfile", modelfile), &[]), part);
@@ -116,86 +123,86 @@ fn what_makes_no_model_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_model_that_is_not_here_is_pulled_first() {
+fn missing_base_model_is_pulled_first() {
     let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
     let model = Published::tiny(&registry, "base", 1);
     let home = Home::new().with("CAIRN_STALL", "1s");
     let daemon = home.serve();
-    // This machine itself may be asked over plain http.
+    // Plain HTTP is allowed for loopback registries.
     let modelfile = put(&home, "Modelfile", format!("FROM http://{}\nSYSTEM Be brief.\n", model.name));
     let output = create(&home, "mine", &modelfile, &[]);
     succeeded(&output);
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     let hex = model.large().digest.hex();
-    let told =
+    let expected =
         ["pulling manifest\n", &format!("pulling {} (", &hex[..12]), "using existing layer sha256:", "success\n"];
     let places: Vec<_> =
-        told.iter().map(|part| said.find(part).unwrap_or_else(|| panic!("{part:?}: {said}"))).collect();
-    assert!(places.is_sorted() && said.matches("success\n").count() == 1, "one stream, in this order: {said}");
+        expected.iter().map(|part| stderr.find(part).unwrap_or_else(|| panic!("{part:?}: {stderr}"))).collect();
+    assert!(places.is_sorted() && stderr.matches("success\n").count() == 1, "one stream, in this order: {stderr}");
     model.assert_is_in(&home);
-    assert_eq!(succeeded(&home.run(&["show", "--system", "mine"])), "Be brief.\n", "it is made");
+    assert_eq!(succeeded(&home.run(&["show", "--system", "mine"])), "Be brief.\n", "the model is created");
 
     let sent = registry.sent_bytes(&model.large().digest.to_string());
     succeeded(&create(&home, "again", &modelfile, &[]));
-    assert_eq!(registry.sent_bytes(&model.large().digest.to_string()), sent, "what is here is not fetched");
+    assert_eq!(registry.sent_bytes(&model.large().digest.to_string()), sent, "existing blobs are not downloaded");
 
-    // As clients of the interface hear of it.
+    // The same over `/api/create`.
     let other = Published::tiny(&registry, "other", 2);
     let body = json!({"model": "theirs", "from": format!("http://{}", other.name)});
-    let heard = daemon.post("/api/create", &body).expect("it answers");
-    let lines: Vec<Value> = heard.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let response = daemon.post("/api/create", &body).expect("the daemon answers");
+    let lines: Vec<Value> = response.lines().map(|line| serde_json::from_str(line).expect("valid JSON")).collect();
     let statuses: Vec<&str> = lines.iter().filter_map(|line| line["status"].as_str()).collect();
-    assert_eq!((statuses.first(), statuses.last()), (Some(&"pulling manifest"), Some(&"success")), "{heard}");
+    assert_eq!((statuses.first(), statuses.last()), (Some(&"pulling manifest"), Some(&"success")), "{response}");
     assert_eq!(
         statuses.iter().filter(|status| **status == "success").count(),
         1,
-        "clients stop reading there: {heard}"
+        "clients stop reading at the first success: {response}"
     );
     let progress = lines.iter().rfind(|line| line["digest"] == other.large().digest.to_string());
-    assert!(progress.is_some_and(|line| line["completed"] == line["total"]), "with its progress: {heard}");
+    assert!(progress.is_some_and(|line| line["completed"] == line["total"]), "with its progress: {response}");
 
     let absent = format!("http://{}/library/absent", registry.host());
     let body = json!({"model": "x", "from": absent, "stream": false});
-    let heard = daemon.post("/api/create", &body).expect("it answers");
-    assert!(heard.contains("pull model manifest: file does not exist"), "{heard}");
+    let response = daemon.post("/api/create", &body).expect("the daemon answers");
+    assert!(response.contains("pull model manifest: file does not exist"), "{response}");
     let output = create(&home, "x", &put(&home, "absent", format!("FROM {absent}\n")), &[]);
     refused(&output, "pull model manifest: file does not exist");
-    // A file that was mistyped, most likely. Nobody listens at the registry that it names.
+    // The reference looks like a mistyped file name, and its registry refuses connections.
     let output = create(&home, "x", &put(&home, "typo", "FROM 127.0.0.1:9/library/m.gguf\n"), &[]);
     refused(&output, "there is no file 127.0.0.1:9/library/m.gguf, and no such model was found");
-    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "nothing of that name");
+    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "no such model is listed");
 }
 
 #[test]
 #[cfg(unix)]
-fn one_who_goes_away_stops_the_pull_of_the_base() {
+fn client_disconnect_stops_the_pull_of_the_base_model() {
     let slow = Faults { bytes_per_second: Some(200 << 10), ..Faults::default() };
     let registry = FakeRegistry::start(1, slow).expect("loopback has free ports");
     let model = Published::of_noise(&registry, "base", 3, 4 << 20);
     let home = Home::new().with("CAIRN_STALL", "1s");
     let _daemon = home.serve();
     let downloads =
-        || -> Value { serde_json::from_str(&succeeded(&home.run(&["downloads", "--json"]))).expect("it is JSON") };
-    let until = |what: &str, so: &dyn Fn(&Value) -> bool| {
+        || -> Value { serde_json::from_str(&succeeded(&home.run(&["downloads", "--json"]))).expect("valid JSON") };
+    let until = |expected: &str, condition: &dyn Fn(&Value) -> bool| {
         for _ in 0..500 {
-            if so(&downloads()["downloads"][0]) {
+            if condition(&downloads()["downloads"][0]) {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        panic!("never: {what}: {}", downloads());
+        panic!("timeout: {expected}: {}", downloads());
     };
     let modelfile = put(&home, "Modelfile", format!("FROM http://{}\n", model.name));
     let words = ["create", "mine", "-f", &modelfile.to_string_lossy()];
-    let mut child = home.command(&words).stderr(std::process::Stdio::null()).spawn().expect("it starts");
-    until("some of it came", &|row| row["held_bytes"].as_u64().is_some_and(|held| held > 300_000));
-    child.kill().and_then(|()| child.wait()).expect("it is our child");
-    until("nobody wants it any more", &|row| row["state"] == "stopped");
-    assert!(downloads()["downloads"][0]["held_bytes"].as_u64() > Some(300_000), "what came is kept");
+    let mut child = home.command(&words).stderr(std::process::Stdio::null()).spawn().expect("the command starts");
+    until("the download has progress", &|row| row["held_bytes"].as_u64().is_some_and(|held| held > 300_000));
+    child.kill().and_then(|()| child.wait()).expect("the command runs");
+    until("the download is stopped", &|row| row["state"] == "stopped");
+    assert!(downloads()["downloads"][0]["held_bytes"].as_u64() > Some(300_000), "downloaded bytes are kept");
 }
 
 #[test]
-fn a_modelfile_and_a_request_make_the_same_model() {
+fn modelfile_and_request_create_the_same_model() {
     let home = Home::new();
     let daemon = home.serve();
     let file = put(&home, "m.gguf", model());
@@ -203,7 +210,7 @@ fn a_modelfile_and_a_request_make_the_same_model() {
                      PARAMETER top_p 0.9\nPARAMETER num_ctx 512\nPARAMETER stop a\nPARAMETER stop b\nLICENSE MIT\n\
                      LICENSE BSD\nMESSAGE user hi\nMESSAGE assistant hello\nRENDERER r\nPARSER p\nREQUIRES 0.14.0\n";
     succeeded(&create(&home, "command", &put(&home, "Modelfile", modelfile), &["-q", "q8_0"]));
-    let sent = sha256(&std::fs::read(file).expect("it is there"));
+    let sent = sha256(&std::fs::read(file).expect("the file exists"));
     let body = json!({
         "model": "request", "files": {"m.gguf": sent}, "template": "{{ .Prompt }}", "system": "Be brief.",
         "parameters": {"temperature": 1, "top_p": 0.9, "num_ctx": 512, "stop": ["a", "b"]}, "license": ["MIT", "BSD"],
@@ -211,26 +218,26 @@ fn a_modelfile_and_a_request_make_the_same_model() {
         "renderer": "r", "parser": "p", "requires": "0.14.0", "quantize": "Q8_0", "stream": false,
         "info": {}, "draft_files": {}, "remote_host": "", "adapters": {},
     });
-    assert_eq!(daemon.post("/api/create", &body).as_deref(), Some(r#"{"status":"success"}"#), "it is made");
+    assert_eq!(daemon.post("/api/create", &body).as_deref(), Some(r#"{"status":"success"}"#), "the model is created");
     assert_eq!(digest(&home, "command"), digest(&home, "request"), "one identity");
-    // The same of a model that is there.
+    // The same from an existing model.
     let more = put(&home, "more", "FROM command\nPARAMETER temperature 0.5\nMESSAGE user ho\n");
     succeeded(&create(&home, "command2", &more, &[]));
     let body = json!({
         "name": "request2", "from": "request", "parameters": {"temperature": 0.5},
         "messages": [{"role": "user", "content": "ho"}], "stream": false,
     });
-    daemon.post("/api/create", &body).expect("it answers");
+    daemon.post("/api/create", &body).expect("the daemon answers");
     assert_eq!(digest(&home, "command2"), digest(&home, "request2"), "one identity");
 }
 
 #[test]
-fn plain_http_has_to_be_asked_for() {
+fn plain_http_requires_the_insecure_flag() {
     let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
     let model = Published::tiny(&registry, "base", 1);
     let home = Home::new().with("CAIRN_STALL", "1s");
     let modelfile = put(&home, "Modelfile", format!("FROM {}\n", model.name));
-    // This one goes away at the first word of TLS.
+    // This registry closes the connection at a TLS handshake.
     refused(&create(&home, "mine", &modelfile, &[]), "pull model manifest");
     succeeded(&create(&home, "mine", &modelfile, &["--insecure"]));
     model.assert_is_in(&home);
@@ -241,19 +248,19 @@ fn sha256(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn what_cannot_be_made_is_refused_with_what_to_do() {
+fn unsupported_create_request_is_refused_with_advice() {
     let home = Home::new();
     let daemon = home.serve();
     let digest = sha256(b"{}");
-    daemon.post(&format!("/api/blobs/{digest}"), &json!({})).expect("it answers");
+    daemon.post(&format!("/api/blobs/{digest}"), &json!({})).expect("the daemon answers");
     let check = |body: Value, parts: &[&str]| {
         let mut body = body;
         body["model"] = "x".into();
-        let heard = daemon.post("/api/create", &body).expect("it answers");
-        let error: Value = serde_json::from_str(&heard).expect("one line");
-        let said = error["error"].as_str().unwrap_or_else(|| panic!("it was taken: {heard}"));
+        let response = daemon.post("/api/create", &body).expect("the daemon answers");
+        let error: Value = serde_json::from_str(&response).expect("one JSON object");
+        let message = error["error"].as_str().unwrap_or_else(|| panic!("the request succeeded: {response}"));
         for part in parts {
-            assert!(said.contains(part), "{part:?} is missing from {said:?}");
+            assert!(message.contains(part), "{part:?} is missing from {message:?}");
         }
     };
     let pebble = "pebble";
@@ -266,9 +273,9 @@ fn what_cannot_be_made_is_refused_with_what_to_do() {
     check(json!({"files": {"m.bin": digest}}), &["unknown type"]);
     check(json!({"from": pebble, "messages": [{"role": "user", "images": ["aGk="]}]}), &["images"]);
     let folder = put(&home, "folder/model.safetensors", "{}");
-    let folder = folder.parent().expect("it is in a folder").to_string_lossy().into_owned();
+    let folder = folder.parent().expect("the path has a folder").to_string_lossy().into_owned();
     let modelfile = put(&home, "Modelfile", format!("FROM {folder}\n"));
     refused(&create(&home, "x", &modelfile, &[]), "convert_hf_to_gguf.py");
     refused(&create(&home, "x", &put(&home, "Modelfile", "FROM pebble\nDRAFT d.gguf\n"), &[]), "leave the line out");
-    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "nothing of that name");
+    assert!(!succeeded(&home.run(&["list"])).contains("x:latest"), "no such model is listed");
 }

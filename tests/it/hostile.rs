@@ -1,5 +1,4 @@
-//! Names of people who mean harm, over every interface that takes one: refused, and nothing is written where it should not
-//! be.
+//! Hostile names are refused by every interface that accepts a name, and nothing is written outside the library.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +8,14 @@ use serde_json::json;
 
 use crate::cairn::Home;
 
-/// Folders of a home that the daemon writes to by itself.
+/// Entries of a home that the daemon writes in normal operation.
 const OWN: [&str; 4] = ["state", "run", "cache", "serve.log"];
 
-/// Everything below a folder, with its contents; what the daemon writes by itself is left out.
+/// Collects all files below a folder with their contents, except [`OWN`] and the library.
 fn tree(folder: &Path, at: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
     for entry in std::fs::read_dir(at).expect("the home can be read").flatten() {
         let path = entry.path();
-        let name = path.strip_prefix(folder).expect("it is below").to_string_lossy().into_owned();
+        let name = path.strip_prefix(folder).expect("the entry is below the folder").to_string_lossy().into_owned();
         if OWN.contains(&name.as_str()) || name == "models" {
             continue;
         }
@@ -29,7 +28,7 @@ fn tree(folder: &Path, at: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
     }
 }
 
-/// What is outside of the library, and the names of all models in it.
+/// Returns the files outside the library, and the names of all files in it.
 fn state(home: &Home) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
     let mut files = BTreeMap::new();
     tree(home.folder.path(), home.folder.path(), &mut files);
@@ -41,7 +40,12 @@ fn state(home: &Home) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
             match entry.path().is_dir() {
                 true => waiting.push(entry.path()),
                 false => {
-                    let name = entry.path().strip_prefix(&models).expect("it is below").to_string_lossy().into_owned();
+                    let name = entry
+                        .path()
+                        .strip_prefix(&models)
+                        .expect("the entry is below the folder")
+                        .to_string_lossy()
+                        .into_owned();
                     manifests.insert(name, ());
                 }
             }
@@ -51,18 +55,18 @@ fn state(home: &Home) -> (BTreeMap<String, Vec<u8>>, Vec<String>) {
 }
 
 #[test]
-fn hostile_names_lead_nowhere() {
+fn hostile_names_change_no_files() {
     let home = Home::new();
-    // A file where names that lead upwards would lead.
+    // Names with `..` would resolve to this file.
     std::fs::write(home.folder.path().join("x"), "canary").expect("the home is writable");
     let daemon = home.serve();
     let copied = daemon.post("/api/copy", &json!({"source": "pebble", "destination": "good"}));
-    assert_eq!(copied.as_deref(), Some(""), "a good name is taken");
+    assert_eq!(copied.as_deref(), Some(""), "a valid name is accepted");
     let before = state(&home);
 
     let long = long_names();
     let names: Vec<&str> = INVALID_NAMES.iter().copied().chain(long.iter().map(String::as_str)).collect();
-    let mut asked = 0;
+    let mut requests_sent = 0;
     for name in &names {
         let short = name.get(..80).unwrap_or(name);
         let requests = [
@@ -84,13 +88,13 @@ fn hostile_names_lead_nowhere() {
             let answer = answer.unwrap_or_else(|| panic!("{path} does not answer to {short:?}"));
             let error = serde_json::from_str::<serde_json::Value>(&answer).ok();
             let refused = error.is_some_and(|answer| answer["error"].is_string());
-            assert!(refused, "{method} {path} took {short:?}: {answer}");
-            asked += 1;
+            assert!(refused, "{method} {path} accepted {short:?}: {answer}");
+            requests_sent += 1;
         }
     }
     for digest in INVALID_DIGESTS {
         for path in [format!("/api/blobs/{digest}"), format!("/v2/library/good/blobs/{digest}")] {
-            // A request line cannot hold these as they are: they come as whoever wants to be decoded sends them.
+            // A request line cannot contain these bytes, so they are percent-encoded.
             let encoded: String = path
                 .bytes()
                 .map(|byte| match byte {
@@ -100,35 +104,35 @@ fn hostile_names_lead_nowhere() {
                 .collect();
             let answer = daemon.post(&encoded, &json!({})).unwrap_or_default();
             assert!(!answer.contains("root:"), "{encoded}: {answer}");
-            asked += 1;
+            requests_sent += 1;
         }
     }
-    assert!(asked > 1_000, "every name over every interface: {asked}");
+    assert!(requests_sent > 1_000, "every name over every interface: {requests_sent}");
     let after = state(&home);
-    assert_eq!(after.0, before.0, "nothing outside of the library has changed");
-    assert_eq!(after.1, before.1, "nor has the library");
+    assert_eq!(after.0, before.0, "no file outside the library changed");
+    assert_eq!(after.1, before.1, "no file of the library changed");
     for name in UNUSUAL_VALID_NAMES {
         let copied = daemon.post("/api/copy", &json!({"source": "good", "destination": name}));
-        assert_eq!(copied.as_deref(), Some(""), "{name:?} is odd, and a name");
+        assert_eq!(copied.as_deref(), Some(""), "{name:?} is unusual but valid");
     }
-    assert_eq!(state(&home).0, before.0, "and stays inside");
+    assert_eq!(state(&home).0, before.0, "no file outside the library changed");
 }
 
 #[test]
-fn hostile_names_on_the_command_line_lead_nowhere() {
+fn hostile_cli_names_change_no_files() {
     let home = Home::new();
     std::fs::write(home.folder.path().join("x"), "canary").expect("the home is writable");
     let _daemon = home.serve();
-    assert!(home.run(&["cp", "pebble", "good"]).status.success(), "a good name is taken");
+    assert!(home.run(&["cp", "pebble", "good"]).status.success(), "a valid name is accepted");
     let before = state(&home);
-    // No system passes a zero byte, and few pass a megabyte.
+    // Arguments cannot contain a zero byte.
     for name in INVALID_NAMES.iter().filter(|name| !name.contains('\0')) {
         for words in [&["cp", "good", "--", name][..], &["cp", "--", name, "stolen"], &["rm", "--", name]] {
             let output = home.run(words);
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             assert!(!output.status.success(), "{words:?} succeeded");
-            assert!(said.starts_with("Error: ") && !said.contains("panicked"), "{words:?}: {said}");
+            assert!(stderr.starts_with("Error: ") && !stderr.contains("panicked"), "{words:?}: {stderr}");
         }
     }
-    assert_eq!(state(&home), before, "nothing has changed");
+    assert_eq!(state(&home), before, "no file changed");
 }

@@ -1,9 +1,9 @@
-//! The rules of the house hold, so that `cargo test` alone finds a breach.
+//! Runs the repository checks, so that `cargo test` alone finds a breach.
 
 use cairn_xtask::{Repo, tidy, verbs::generate};
 
 #[test]
-fn the_rules_hold() {
+fn repository_rules_are_kept() {
     let breaches = tidy::breaches(&Repo::here()).expect("the files and dependencies can be listed");
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }

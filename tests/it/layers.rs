@@ -1,16 +1,16 @@
-//! Arrows point down: a crate uses only crates of a lower layer.
+//! Checks that each crate depends only on crates of lower layers.
 //!
-//! `src-tauri/ARCHITECTURE.md` draws the layers. Only what a crate uses when it runs counts; tests may use anything.
+//! `src-tauri/ARCHITECTURE.md` describes the layers. Dev-dependencies are exempt.
 
 use cairn_xtask::{
     Repo,
     workspace::{self, Member},
 };
 
-/// The workshop and the tests: they may use every crate, and no crate may use them.
-const WORKSHOP: u8 = u8::MAX;
+/// Layer of tools and tests: they may use every crate, and no crate may use them.
+const TOOLS: u8 = u8::MAX;
 
-/// Each package with its layer, those planned among them.
+/// Layer of each package, including planned ones.
 const LAYERS: &[(&str, u8)] = &[
     ("gguf", 0),
     ("hardware", 0),
@@ -34,13 +34,13 @@ const LAYERS: &[(&str, u8)] = &[
     ("http", 7),
     ("cli", 8),
     ("desktop", 8),
-    ("fuzz", WORKSHOP),
-    ("testkit", WORKSHOP),
-    ("xtask", WORKSHOP),
-    ("it", WORKSHOP),
+    ("fuzz", TOOLS),
+    ("testkit", TOOLS),
+    ("xtask", TOOLS),
+    ("it", TOOLS),
 ];
 
-/// What the desktop shell is: a client of the daemon, which it reaches over HTTP.
+/// Crates that the desktop app may use: it is an HTTP client of the daemon.
 const DESKTOP_USES: &[&str] = &["disk", "wire"];
 
 fn short(name: &str) -> &str {
@@ -48,10 +48,10 @@ fn short(name: &str) -> &str {
 }
 
 fn layer(name: &str) -> Option<u8> {
-    LAYERS.iter().find(|(known, _)| *known == name).map(|(_, layer)| *layer)
+    LAYERS.iter().find(|(package, _)| *package == name).map(|(_, layer)| *layer)
 }
 
-/// A line for each arrow that does not point down, and each package without a layer.
+/// Returns a line for each dependency that does not point to a lower layer, and for each package without a layer.
 fn breaches(members: &[Member]) -> Vec<String> {
     let mut breaches = Vec::new();
     for member in members {
@@ -63,7 +63,7 @@ fn breaches(members: &[Member]) -> Vec<String> {
         for used in members.iter().filter(|other| member.uses.contains(&other.name)) {
             let used = short(&used.name);
             let Some(to) = layer(used) else { continue };
-            let down = from > to || (from == WORKSHOP && to == WORKSHOP);
+            let down = from > to || (from == TOOLS && to == TOOLS);
             if !down || (name == "desktop" && !DESKTOP_USES.contains(&used)) {
                 breaches.push(format!("{name} must not depend on {used}"));
             }
@@ -73,14 +73,14 @@ fn breaches(members: &[Member]) -> Vec<String> {
 }
 
 #[test]
-fn arrows_point_down() {
-    let members = workspace::members(&Repo::here()).expect("cargo tells the members");
-    assert!(members.len() >= 4, "these are not all members: {members:?}");
+fn dependencies_point_to_lower_layers() {
+    let members = workspace::members(&Repo::here()).expect("cargo lists the members");
+    assert!(members.len() >= 4, "members are missing: {members:?}");
     let breaches = breaches(&members);
     assert!(breaches.is_empty(), "{}", breaches.join("\n"));
 }
 
-/// Checks a made-up workspace, given as packages with what they use.
+/// Checks an artificial workspace: packages with their dependencies.
 fn check(graph: &[(&str, &[&str])], expected: &[&str]) {
     let full = |name: &str| if name == "it" { name.to_owned() } else { format!("cairn-{name}") };
     let member = |(name, uses): &(&str, &[&str])| Member {
@@ -92,7 +92,7 @@ fn check(graph: &[(&str, &[&str])], expected: &[&str]) {
 }
 
 #[test]
-fn arrows_up_sideways_and_out_of_the_workshop_are_found() {
+fn dependencies_that_break_the_layers_are_found() {
     check(&[("kernels", &["gguf", "hardware"]), ("gguf", &[]), ("hardware", &[])], &[]);
     check(&[("kernels", &["tensor"]), ("tensor", &["kernels"])], &["kernels must not depend on tensor"]);
     check(&[("prompt", &["store"]), ("store", &[])], &["prompt must not depend on store"]);
@@ -102,7 +102,7 @@ fn arrows_up_sideways_and_out_of_the_workshop_are_found() {
 }
 
 #[test]
-fn a_package_without_a_layer_is_found() {
+fn package_without_a_layer_is_found() {
     check(
         &[("gguf", &["sugar"]), ("sugar", &[])],
         &["sugar has no layer: give it a row in tests/it/layers.rs and in ARCHITECTURE.md"],

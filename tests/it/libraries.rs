@@ -1,5 +1,5 @@
-//! Several libraries, and what keeps them in order: copies, deletions, garbage, usage, verification; two daemons that share
-//! one library.
+//! Libraries: linked ones, copies, deletions, garbage collection, disk usage, verification, and two daemons that share one
+//! library.
 
 use std::path::{Path, PathBuf};
 
@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::cairn::{Home, refused, succeeded, text};
 
 fn json(home: &Home, words: &[&str]) -> Value {
-    let said = succeeded(&home.run(words));
-    assert_eq!(said.lines().count(), 1, "one line for scripts: {said}");
-    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error}: {said}"))
+    let stdout = succeeded(&home.run(words));
+    assert_eq!(stdout.lines().count(), 1, "one line of JSON: {stdout}");
+    serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {stdout}"))
 }
 
 fn model_file(folder: &Path, seed: u64) -> PathBuf {
@@ -20,7 +20,7 @@ fn model_file(folder: &Path, seed: u64) -> PathBuf {
     path
 }
 
-/// A home whose models are in that library.
+/// Returns a home that uses this library.
 fn home_with(library: &Path) -> Home {
     Home::new().with("OLLAMA_MODELS", library.to_string_lossy())
 }
@@ -30,7 +30,7 @@ fn path(home: &Home, name: &str) -> PathBuf {
 }
 
 #[test]
-fn linked_libraries_are_read_and_an_absent_one_is_told() {
+fn linked_libraries_are_read_and_absent_ones_reported() {
     let other = Home::new();
     succeeded(&other.run(&["import", &model_file(other.folder.path(), 1).to_string_lossy(), "Far"]));
     let (linked, gone) = (path(&other, "models"), path(&other, "unmounted/models"));
@@ -38,9 +38,9 @@ fn linked_libraries_are_read_and_an_absent_one_is_told() {
     let home = Home::new().with("CAIRN_LIBRARIES", list.to_string_lossy());
 
     let output = home.run(&["ls"]);
-    assert!(succeeded(&output).contains("Far:latest"), "what is linked is listed");
+    assert!(succeeded(&output).contains("Far:latest"), "models of linked libraries are listed");
     let absent = format!("The library {} is absent: there is no such folder.\n", gone.display());
-    assert_eq!(text(&output.stderr), absent, "what is not there is told, and our own empty one is no news");
+    assert_eq!(text(&output.stderr), absent, "only the missing linked library is reported");
     let listed = json(&home, &["ls", "--json"]);
     assert_eq!(listed["models"][0]["name"], "Far:latest", "{listed}");
     let states: Vec<&str> =
@@ -49,56 +49,61 @@ fn linked_libraries_are_read_and_an_absent_one_is_told() {
 
     succeeded(&home.run(&["run", "far", "hello"]));
     refused(&home.run(&["rm", "far"]), "which Cairn only reads");
-    assert_eq!(succeeded(&home.run(&["cp", "far", "Near"])), "copied 'far' to 'Near'\n", "as Ollama says it");
+    assert_eq!(succeeded(&home.run(&["cp", "far", "Near"])), "copied 'far' to 'Near'\n", "Ollama's text");
     let digest = |model: &Value| model["digest"].as_str().expect("a text").to_owned();
     let listed = json(&home, &["ls", "--json"]);
-    assert_eq!(digest(&listed["models"][0]), digest(&listed["models"][1]), "one identity: {listed}");
-    std::fs::rename(&linked, path(&other, "away")).expect("it is ours");
+    assert_eq!(digest(&listed["models"][0]), digest(&listed["models"][1]), "the same digest: {listed}");
+    std::fs::rename(&linked, path(&other, "away")).expect("the folder is writable");
     succeeded(&home.run(&["run", "near", "hello"]));
     let output = home.run(&["ls", "n"]);
-    assert!(succeeded(&output).contains("Near:latest"), "the copy needs nobody");
-    assert_eq!(text(&output.stderr).matches("absent").count(), 2, "another disk is gone: {}", text(&output.stderr));
+    assert!(succeeded(&output).contains("Near:latest"), "the copy does not need the linked library");
+    assert_eq!(
+        text(&output.stderr).matches("absent").count(),
+        2,
+        "both linked libraries are reported: {}",
+        text(&output.stderr)
+    );
 }
 
 #[test]
-fn a_library_that_was_named_and_is_not_there_is_told() {
+fn missing_configured_library_is_reported() {
     let home = Home::new();
     let home = home_with(&path(&home, "unmounted"));
     let output = home.run(&["ls"]);
     succeeded(&output);
     assert!(text(&output.stderr).contains("unmounted is absent"), "{}", text(&output.stderr));
-    assert!(text(&home.run(&["du"]).stderr).contains("unmounted is absent"), "here too");
+    assert!(text(&home.run(&["du"]).stderr).contains("unmounted is absent"), "du reports it too");
     succeeded(&home.run(&["gc"]));
     succeeded(&home.run(&["verify"]));
 }
 
 #[test]
-fn a_deletion_says_what_it_frees_and_leaves_what_others_have() {
+fn deletion_reports_freed_bytes_and_keeps_shared_blobs() {
     let home = Home::new();
     succeeded(&home.run(&["import", &model_file(home.folder.path(), 1).to_string_lossy(), "a"]));
     let copied = json(&home, &["cp", "a", "me/b:v1", "--json"]);
     assert_eq!(copied, serde_json::json!({"source": "a", "destination": "me/b:v1", "copied_bytes": 0}), "stable");
     let du = json(&home, &["du", "--json"]);
     let rows = du["libraries"][0]["models"].as_array().expect("a list");
-    assert!(rows.len() == 2 && rows.iter().all(|row| row["own_bytes"] == 0), "both have all of it: {du}");
+    assert!(rows.len() == 2 && rows.iter().all(|row| row["own_bytes"] == 0), "all bytes are shared: {du}");
     let bytes = du["total_bytes"].as_u64().expect("a number");
-    assert!(bytes > 5_000_000 && rows[0]["shared_bytes"] == bytes, "and it is counted once: {du}");
+    assert!(bytes > 5_000_000 && rows[0]["shared_bytes"] == bytes, "shared bytes are counted once: {du}");
 
     let output = home.run(&["rm", "a"]);
-    assert_eq!(succeeded(&output), "deleted 'a'\n", "as Ollama says it");
-    assert_eq!(text(&output.stderr), "freed 0 B\n", "nothing yet");
+    assert_eq!(succeeded(&output), "deleted 'a'\n", "Ollama's text");
+    assert_eq!(text(&output.stderr), "freed 0 B\n", "the copy still uses the blobs");
     succeeded(&home.run(&["run", "me/b:v1", "hello"]));
     let du = succeeded(&home.run(&["du"]));
     assert!(du.contains("me/b:v1") && du.contains("5.8 MB") && du.contains("free on its disk"), "{du}");
     let deleted = json(&home, &["rm", "ME/B:v1", "--json"]);
     assert_eq!(deleted["model"], "me/b:v1", "{deleted}");
-    assert_eq!(deleted["freed_bytes"], bytes, "everything: {deleted}");
+    assert_eq!(deleted["freed_bytes"], bytes, "all bytes are freed: {deleted}");
     refused(&home.run(&["cp", "a", "c"]), "model \"a\" not found");
     refused(&home.run(&["cp", "pebble", "a b"]), "destination \"a b\" is invalid");
 }
 
 #[test]
-fn garbage_is_told_and_removed() {
+fn garbage_is_listed_and_removed() {
     let home = Home::new();
     succeeded(&home.run(&["import", &model_file(home.folder.path(), 1).to_string_lossy(), "a"]));
     let blobs = path(&home, "models/blobs");
@@ -109,71 +114,76 @@ fn garbage_is_told_and_removed() {
     }
     std::fs::create_dir_all(path(&home, "models/.cairn/partials")).expect("the library is writable");
     std::fs::write(path(&home, "models/.cairn/partials/x"), "x").expect("the library is writable");
-    let count = || std::fs::read_dir(&blobs).expect("it is there").count();
-    let said = succeeded(&home.run(&["gc", "--dry-run"]));
+    let count = || std::fs::read_dir(&blobs).expect("the file exists").count();
+    let stdout = succeeded(&home.run(&["gc", "--dry-run"]));
     assert!(
-        said.contains("would remove") && said.contains(&unnamed) && said.contains("--partials removes it"),
-        "{said}"
+        stdout.contains("would remove") && stdout.contains(&unnamed) && stdout.contains("--partials removes it"),
+        "{stdout}"
     );
-    assert_eq!(count(), 5, "it was only told");
+    assert_eq!(count(), 5, "a dry run removes nothing");
     let collected = json(&home, &["gc", "--json"]);
     assert_eq!(collected["removed"].as_array().map(Vec::len), Some(1), "{collected}");
     assert_eq!(collected["kept"].as_array().map(Vec::len), Some(2), "{collected}");
-    assert_eq!(count(), 4, "what nobody names is gone");
-    assert!(succeeded(&home.run(&["gc", "--partials"])).contains("2 files removed"), "they were asked for");
-    assert!(path(&home, "models/.cairn/partials/x").exists(), "downloads of our own were not");
-    assert_eq!(count(), 2, "a model and its config");
+    assert_eq!(count(), 4, "the unreferenced blob is removed");
+    assert!(
+        succeeded(&home.run(&["gc", "--partials"])).contains("2 files removed"),
+        "--partials removes partial files"
+    );
+    assert!(path(&home, "models/.cairn/partials/x").exists(), "Cairn's own downloads are not touched");
+    assert_eq!(count(), 2, "the model and its config are left");
     succeeded(&home.run(&["run", "a", "hello"]));
 
     let broken = path(&home, "models/manifests/registry.ollama.ai/library/broken");
-    std::fs::create_dir_all(&broken).and_then(|()| std::fs::write(broken.join("latest"), "{")).expect("it is ours");
+    std::fs::create_dir_all(&broken)
+        .and_then(|()| std::fs::write(broken.join("latest"), "{"))
+        .expect("the folder is writable");
     refused(&home.run(&["gc"]), "nothing was removed");
     succeeded(&home.run(&["rm", "broken"]));
-    assert_eq!(succeeded(&home.run(&["gc"])), "nothing to remove\n", "and now it knows");
+    assert_eq!(succeeded(&home.run(&["gc"])), "nothing to remove\n", "gc works again");
 }
 
 #[test]
-fn damage_is_found_and_what_to_do_is_said() {
+fn damage_is_found_and_reported_with_advice() {
     let home = Home::new();
     succeeded(&home.run(&["import", &model_file(home.folder.path(), 1).to_string_lossy(), "a"]));
     succeeded(&home.run(&["import", &model_file(home.folder.path(), 2).to_string_lossy(), "b"]));
-    let said = succeeded(&home.run(&["verify"]));
-    assert!(said.starts_with("2 models, ") && said.ends_with("every one is what its name says\n"), "{said}");
-    let largest = std::fs::read_dir(path(&home, "models/blobs")).expect("it is there").flatten().map(|e| e.path());
+    let stdout = succeeded(&home.run(&["verify"]));
+    assert!(stdout.starts_with("2 models, ") && stdout.ends_with("every one is what its name says\n"), "{stdout}");
+    let largest = std::fs::read_dir(path(&home, "models/blobs")).expect("the file exists").flatten().map(|e| e.path());
     let largest = largest.max_by_key(|path| path.metadata().map_or(0, |found| found.len())).expect("there are some");
-    let mut bytes = std::fs::read(&largest).expect("it is ours");
+    let mut bytes = std::fs::read(&largest).expect("the folder is writable");
     bytes[1_000_000] ^= 0x10;
-    std::fs::write(&largest, bytes).expect("it is ours");
+    std::fs::write(&largest, bytes).expect("the folder is writable");
 
     let output = home.run(&["verify"]);
     refused(&output, "cairn pull");
     refused(&output, "cairn verify --discard");
     assert!(text(&output.stdout).contains("is damaged: its bytes have the digest"), "{}", text(&output.stdout));
     let output = home.run(&["verify", "a", "b", "--json"]);
-    assert_eq!(output.status.code(), Some(1), "scripts are told too");
+    assert_eq!(output.status.code(), Some(1), "exit code 1");
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!(report["flawed"].as_array().map(Vec::len), Some(1), "{report}");
     let damaged = report["flawed"][0]["models"][0].as_str().expect("a name").to_owned();
     let sound = if damaged == "a:latest" { "b" } else { "a" };
     succeeded(&home.run(&["verify", sound, "pebble"]));
     refused(&home.run(&["verify", &damaged, "--discard"]), "cairn pull");
-    assert!(!largest.exists(), "so that a pull fetches it");
+    assert!(!largest.exists(), "the damaged blob is deleted");
     refused(&home.run(&["verify", &damaged]), "cairn pull");
-    assert!(succeeded(&home.run(&["du"])).contains("incomplete: pull it again"), "du says so too");
-    refused(&home.run(&["verify", "nobody"]), "model 'nobody' not found");
+    assert!(succeeded(&home.run(&["du"])).contains("incomplete: pull it again"), "du reports it too");
+    refused(&home.run(&["verify", "missing"]), "model 'missing' not found");
 }
 
 #[test]
-fn lists_are_told_to_scripts() {
+fn list_commands_print_json_for_scripts() {
     let home = Home::new();
     succeeded(&home.run(&["run", "pebble", ""]));
-    assert_eq!(json(&home, &["ps", "--json"])["models"][0]["name"], "pebble:latest", "what is in memory");
-    assert_eq!(json(&home, &["ps", "x", "--json"])["models"], serde_json::json!([]), "nothing of that name");
-    assert_eq!(json(&home, &["show", "pebble", "--json"])["details"]["format"], "gguf", "what it is");
-    assert_eq!(json(&home, &["ls", "PEB", "--json"])["models"][0]["name"], "pebble:latest", "what there is");
+    assert_eq!(json(&home, &["ps", "--json"])["models"][0]["name"], "pebble:latest", "loaded models");
+    assert_eq!(json(&home, &["ps", "x", "--json"])["models"], serde_json::json!([]), "no loaded model of that name");
+    assert_eq!(json(&home, &["show", "pebble", "--json"])["details"]["format"], "gguf", "details");
+    assert_eq!(json(&home, &["ls", "PEB", "--json"])["models"][0]["name"], "pebble:latest", "stored models");
 }
 
-/// Two daemons, each of its own home, change one library at once.
+/// Two daemons with separate homes change one library concurrently.
 #[test]
 fn two_daemons_share_a_library() {
     let shared = Home::new();
@@ -183,19 +193,19 @@ fn two_daemons_share_a_library() {
     succeeded(&homes[0].run(&["import", &model_file(shared.folder.path(), 1).to_string_lossy(), "a"]));
     succeeded(&homes[1].run(&["import", &model_file(shared.folder.path(), 2).to_string_lossy(), "b"]));
     std::thread::scope(|scope| {
-        for (who, home) in homes.iter().enumerate() {
+        for (index, home) in homes.iter().enumerate() {
             scope.spawn(move || {
-                let base = ["a", "b"][who];
+                let base = ["a", "b"][index];
                 for turn in 0..12 {
-                    let mine = format!("own{who}:{}", turn % 3);
+                    let mine = format!("own{index}:{}", turn % 3);
                     succeeded(&home.run(&["cp", base, &mine]));
-                    // Both give and take this name; whether there is anything to take is a matter of luck.
+                    // Both daemons create and delete this name, so the deletion may fail.
                     succeeded(&home.run(&["cp", base, "common"]));
                     let _ = home.run(&["rm", "common"]);
                     if turn % 3 == 2 {
                         succeeded(&home.run(&["rm", &mine]));
                     }
-                    if turn % 4 == who {
+                    if turn % 4 == index {
                         succeeded(&home.run(&["gc"]));
                     }
                 }
@@ -210,7 +220,8 @@ fn two_daemons_share_a_library() {
         }
     }
     drop(daemons);
-    let names = std::fs::read_dir(library.join("blobs")).expect("it is there").flatten().map(|entry| entry.file_name());
+    let names =
+        std::fs::read_dir(library.join("blobs")).expect("the file exists").flatten().map(|entry| entry.file_name());
     let odd: Vec<_> = names.filter(|name| !name.to_string_lossy().starts_with("sha256-")).collect();
-    assert!(odd.is_empty(), "nothing half-written stays: {odd:?}");
+    assert!(odd.is_empty(), "no temporary files are left: {odd:?}");
 }

@@ -1,4 +1,4 @@
-//! Journeys, one module each, in one binary: they link once and share what they start.
+//! End-to-end tests of the `cairn` program, in one binary so that they link once.
 #![forbid(unsafe_code)]
 
 mod areas;

@@ -1,5 +1,5 @@
-//! Machines of one network, by the real program over real multicast: they find each other once their users share models,
-//! and supply contents and nothing else. Where this machine has no network, what needs one is passed over, and says so.
+//! Peers on the local network, over real multicast: daemons that share models discover each other and exchange blobs only.
+//! Tests that need a network are skipped with a message on machines without one.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cairn::{Daemon, Home, succeeded, text};
 
-/// This machine's address in its network; none where there is none. Nothing is sent to find it out.
+/// Returns this machine's address in its network, if any. No packet is sent.
 pub(crate) fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("198.51.100.1:9").ok()?;
@@ -20,17 +20,17 @@ pub(crate) fn own_address() -> Option<IpAddr> {
     (!ip.is_loopback() && !ip.is_unspecified()).then_some(ip)
 }
 
-/// A home whose daemon shares models with the network.
+/// Returns a home whose daemon shares models with the network.
 fn sharing() -> Home {
     let home = Home::new().with("CAIRN_SHARE", "1");
     let listens = format!("0.0.0.0:{}", home.port);
     home.with("OLLAMA_HOST", listens)
 }
 
-/// What the models of these tests say that they are.
+/// Config blob of the test models.
 const CONFIG: &[u8] = br#"{"model_format":"gguf"}"#;
 
-/// Gives a registry a model of these contents, and returns its digest.
+/// Publishes a model with these weights; returns their digest.
 fn publish(registry: &FakeRegistry, model: &str, contents: Vec<u8>) -> Digest {
     let (digest, size) = (Digest::of(&contents), contents.len());
     let config = CONFIG;
@@ -52,10 +52,10 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     noise
 }
 
-/// What a daemon says of the machine at a port, once it has found it.
+/// Returns the daemon's row for the peer at a port, if it was discovered.
 fn found(home: &Home, port: u16) -> Option<Value> {
-    let peers: Value = serde_json::from_str(&succeeded(&home.run(&["mirror", "peers", "--json"]))).expect("it is JSON");
-    let nearby = peers["nearby"].as_array().expect("there is a list");
+    let peers: Value = serde_json::from_str(&succeeded(&home.run(&["mirror", "peers", "--json"]))).expect("valid JSON");
+    let nearby = peers["nearby"].as_array().expect("an array");
     let ends = format!(":{port}");
     nearby.iter().find(|found| found["address"].as_str().is_some_and(|address| address.ends_with(&ends))).cloned()
 }
@@ -66,16 +66,16 @@ fn wait_for(home: &Home, daemon: &Daemon<'_>, port: u16) -> Value {
         if let Some(found) = found(home, port) {
             return found;
         }
-        assert!(Instant::now() < deadline, "the other one is not found: {}", daemon.log());
+        assert!(Instant::now() < deadline, "timeout: the peer is not discovered: {}", daemon.log());
         std::thread::sleep(Duration::from_millis(200));
     }
 }
 
-/// UDP ports that a process has open, by Linux's own tables.
+/// Returns the open UDP ports of a process, from `/proc`.
 #[cfg(target_os = "linux")]
 fn udp_ports(pid: u32) -> Vec<u16> {
     let sockets: Vec<String> = std::fs::read_dir(format!("/proc/{pid}/fd"))
-        .expect("the process is ours")
+        .expect("the process can be inspected")
         .flatten()
         .filter_map(|entry| std::fs::read_link(entry.path()).ok()?.to_str().map(str::to_owned))
         .collect();
@@ -92,9 +92,9 @@ fn udp_ports(pid: u32) -> Vec<u16> {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn the_network_hears_nothing_before_its_user_shares_models() {
+fn daemon_opens_no_udp_socket_before_sharing_is_enabled() {
     const MDNS: u16 = 5353;
-    // All that a daemon does by itself, with a mirror joined or not, and a pull: none of it looks around.
+    // Neither the daemon's background work, nor a pull, nor the mirror may open an mDNS socket.
     let registry = FakeRegistry::start(1, Faults::default()).expect("loopback has free ports");
     publish(&registry, "m", noise(1, 1000));
     let home = Home::new().with("CAIRN_MIRROR", "1");
@@ -102,18 +102,18 @@ fn the_network_hears_nothing_before_its_user_shares_models() {
     let name = format!("{}/library/m", registry.host());
     succeeded(&home.run(&["pull", &name, "--insecure"]));
     succeeded(&home.run(&["mirror", "serve"]));
-    assert_eq!(udp_ports(daemon.child.id()), [0; 0], "no socket that could send anything");
+    assert_eq!(udp_ports(daemon.child.id()), [0; 0], "no UDP socket");
     let home = sharing();
     let daemon = home.serve();
     let deadline = Instant::now() + Duration::from_secs(10);
     while !udp_ports(daemon.child.id()).contains(&MDNS) {
-        assert!(Instant::now() < deadline, "with the option open there is one: {}", daemon.log());
+        assert!(Instant::now() < deadline, "timeout: no mDNS socket with sharing: {}", daemon.log());
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 #[test]
-fn contents_come_from_a_machine_that_was_found() {
+fn blobs_are_downloaded_from_a_discovered_peer() {
     if own_address().is_none() {
         return eprintln!("skipped: this machine is on no network");
     }
@@ -125,7 +125,7 @@ fn contents_come_from_a_machine_that_was_found() {
     let _near = near.serve();
     succeeded(&near.run(&["pull", &name, "--insecure"]));
     let before = registry.sent_bytes(&digest.to_string());
-    // From now on a line on which the model would take a minute. And the origin has a new manifest, which decides.
+    // From here on the origin would need a minute for the model. Its new manifest takes precedence.
     registry.set_faults(Faults { bytes_per_second: Some(100_000), ..Faults::default() });
     let newer = json!({
         "schemaVersion": 2, "newer": true,
@@ -135,21 +135,21 @@ fn contents_come_from_a_machine_that_was_found() {
     registry.put_manifest("library/m", "latest", newer.to_string().as_bytes());
     let daemon = home.serve();
     let seen = wait_for(&home, &daemon, near.port);
-    assert_eq!((&seen["joined"], &seen["dropped"]), (&json!(false), &json!(false)), "a stranger: {seen}");
-    let said = succeeded(&home.run(&["pull", &name, "--insecure"]));
+    assert_eq!((&seen["joined"], &seen["dropped"]), (&json!(false), &json!(false)), "an unknown peer: {seen}");
+    let stdout = succeeded(&home.run(&["pull", &name, "--insecure"]));
     let origin = registry.sent_bytes(&digest.to_string()) - before;
-    assert!(origin < BYTES as u64 / 4, "the origin sent {origin} of {BYTES} bytes: {said}");
-    let got = found(&home, near.port).expect("it is still there");
-    assert!(got["got_bytes"].as_u64() > Some(BYTES as u64 * 3 / 4), "they came from near: {got}");
+    assert!(origin < BYTES as u64 / 4, "the origin sent {origin} of {BYTES} bytes: {stdout}");
+    let got = found(&home, near.port).expect("the peer is listed");
+    assert!(got["got_bytes"].as_u64() > Some(BYTES as u64 * 3 / 4), "the peer sent the rest: {got}");
     let manifest = format!("models/manifests/{}/library/m/latest", registry.host());
-    let stored = std::fs::read_to_string(home.folder.path().join(manifest)).expect("the model is there");
-    assert_eq!(stored, newer.to_string(), "what the name means the origin said");
+    let stored = std::fs::read_to_string(home.folder.path().join(manifest)).expect("the manifest exists");
+    assert_eq!(stored, newer.to_string(), "the manifest is from the origin");
     let shown = succeeded(&home.run(&["mirror", "peers"]));
     assert!(shown.contains("blobs only") && shown.contains(&format!(":{}", near.port)), "{shown}");
 }
 
 #[test]
-fn wrong_contents_are_noticed_said_and_not_asked_for_again() {
+fn peer_with_wrong_bytes_is_reported_and_dropped() {
     if own_address().is_none() {
         return eprintln!("skipped: this machine is on no network");
     }
@@ -162,29 +162,30 @@ fn wrong_contents_are_noticed_said_and_not_asked_for_again() {
     let _near = near.serve();
     succeeded(&near.run(&["pull", &name("m"), &name("other"), "--insecure"]));
     let blob = near.folder.path().join("models/blobs").join(digest.file_name());
-    std::fs::write(&blob, noise(5, BYTES)).expect("the file is ours");
+    std::fs::write(&blob, noise(5, BYTES)).expect("the blob is writable");
     registry.set_faults(Faults { bytes_per_second: Some(1_000_000), ..Faults::default() });
     let daemon = home.serve();
     wait_for(&home, &daemon, near.port);
     let output = home.run(&["pull", &name("m"), "--insecure"]);
-    let said = [text(&output.stdout), text(&output.stderr)].concat();
-    assert!(output.status.success(), "the origin has it right: {said}");
-    assert!(said.contains(&format!(":{} sent wrong bytes", near.port)), "who was wrong is said: {said}");
-    let stored = std::fs::read(home.folder.path().join("models/blobs").join(digest.file_name())).expect("it is there");
-    assert_eq!(Digest::of(&stored), digest, "what is kept is right");
-    let dropped = found(&home, near.port).expect("it is still there");
+    let output_text = [text(&output.stdout), text(&output.stderr)].concat();
+    assert!(output.status.success(), "the pull completes from the origin: {output_text}");
+    assert!(output_text.contains(&format!(":{} sent wrong bytes", near.port)), "the peer is named: {output_text}");
+    let stored =
+        std::fs::read(home.folder.path().join("models/blobs").join(digest.file_name())).expect("the file exists");
+    assert_eq!(Digest::of(&stored), digest, "the stored blob is correct");
+    let dropped = found(&home, near.port).expect("the peer is listed");
     assert_eq!(dropped["dropped"], json!(true), "{dropped}");
     succeeded(&home.run(&["pull", &name("other"), "--insecure"]));
-    let again = found(&home, near.port).expect("it is still there");
-    assert_eq!(again["got_bytes"], dropped["got_bytes"], "it was not asked again");
+    let again = found(&home, near.port).expect("the peer is listed");
+    assert_eq!(again["got_bytes"], dropped["got_bytes"], "the peer gets no more requests");
     let sent = registry.sent_bytes(&other.to_string());
-    assert!(sent >= 2 * BYTES as u64, "the origin sent it to both: {sent}");
+    assert!(sent >= 2 * BYTES as u64, "the origin sent it twice: {sent}");
     let shown = succeeded(&home.run(&["mirror", "peers"]));
     assert!(shown.contains("dropped: it sent wrong bytes"), "{shown}");
 }
 
 #[test]
-fn beyond_this_machine_a_stock_client_needs_a_key_that_is_let_in() {
+fn remote_stock_client_requires_an_allowed_key() {
     let Some(ip) = own_address() else {
         return eprintln!("skipped: this machine is on no network");
     };
@@ -194,26 +195,24 @@ fn beyond_this_machine_a_stock_client_needs_a_key_that_is_let_in() {
     let home =
         sharing().with("CAIRN_MIRROR", "1").with("CAIRN_MIRROR_ORIGINS", format!("http://{}/library", registry.host()));
     let daemon = home.serve();
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the daemon under test goes by the real clock, and so must signatures"
-    )]
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("it is after 1970").as_secs();
+    #[expect(clippy::disallowed_methods, reason = "the daemon under test uses the real clock, and so must signatures")]
+    let now =
+        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("the clock is after 1970").as_secs();
     let (key, host) = (ClientKey::from_number(9, now), format!("{ip}:{}", home.port));
     let pull = |key: Option<&ClientKey>, model: &str, store: &str| {
         let store = home.folder.path().join(store);
         ollama_client::pull_with_key(key, &host, &format!("library/{model}"), "latest", &store).map(|()| store)
     };
-    let refused = pull(Some(&key), "first", "refused").expect_err("nobody let it in");
-    assert!(pull(None, "first", "refused").is_err(), "nor one without a key");
-    assert_eq!(registry.requests().len(), 0, "nothing was fetched for it: {refused}");
+    let refused = pull(Some(&key), "first", "refused").expect_err("the key is not allowed");
+    assert!(pull(None, "first", "refused").is_err(), "a client without a key is refused");
+    assert_eq!(registry.requests().len(), 0, "no request to the origin: {refused}");
     succeeded(&home.run(&["mirror", "allow", &format!("{} laptop", key.public_line())]));
     let store = pull(Some(&key), "first", "let-in").unwrap_or_else(|error| panic!("{error}: {}", daemon.log()));
-    assert!(store.join("blobs").join(first.file_name()).exists(), "it came, and its digest is right");
+    assert!(store.join("blobs").join(first.file_name()).exists(), "the blob is stored");
     let shown = succeeded(&home.run(&["mirror", "stats"]));
-    assert!(shown.contains(&ip.to_string()), "who took it is shown: {shown}");
+    assert!(shown.contains(&ip.to_string()), "the client's address is shown: {shown}");
     succeeded(&home.run(&["mirror", "forget", "laptop"]));
-    let asked = registry.requests().len();
-    pull(Some(&key), "second", "forgotten").expect_err("it was forgotten");
-    assert_eq!(registry.requests().len(), asked, "and nothing is fetched for it any more");
+    let requests = registry.requests().len();
+    pull(Some(&key), "second", "forgotten").expect_err("the key was removed");
+    assert_eq!(registry.requests().len(), requests, "no request to the origin");
 }

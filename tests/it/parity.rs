@@ -1,8 +1,7 @@
-//! The engine's logits against recorded ones of llama.cpp, for every kernel variant that this machine can run.
+//! Compares the engine's logits with recorded ones of llama.cpp, for every kernel variant that this machine can run.
 //!
-//! `cargo xtask parity --record` has measured how far llama.cpp is from the exact result and kept some of its logits; here the
-//! same models are written again from their seeds. That ours are as near to the exact result as llama.cpp's bounds how far the
-//! two can be apart.
+//! `cargo xtask parity --record` measures llama.cpp's distance from the exact result and records some of its logits. The
+//! models are written again from their seeds. If both are equally near to the exact result, their distance is bounded.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +10,11 @@ use it::cases::{self, Case};
 use it::evaluate::{self, Evaluator, likeliest};
 use it::fixture::{self, Fixture};
 
-/// Distance from llama.cpp's logits, in units of their own distance from the exact ones. Two independent errors, of which
-/// ours may be a tenth larger, are sqrt(1 + 1.1^2) = 1.49 apart; the rest is room for so few positions.
+/// Maximum distance from llama.cpp's logits, in units of llama.cpp's distance from the exact ones. Two independent errors,
+/// one of which may be 10 % larger, are sqrt(1 + 1.1^2) = 1.49 apart. The rest is a margin for the few positions.
 const MAX_DISTANCE: f64 = 1.6;
 
-/// Holds every variant against the recording of one case; a line for each breach.
+/// Compares every variant with the recording of one case; returns a line for each breach.
 fn breaches(case: &Case, folder: &std::path::Path) -> anyhow::Result<Vec<String>> {
     let path = folder.join(format!("{}.gguf", case.file_stem()));
     cairn_testkit::write_file(&case.spec, &path)?;
@@ -25,10 +24,10 @@ fn breaches(case: &Case, folder: &std::path::Path) -> anyhow::Result<Vec<String>
     for variant in cairn_kernels::usable(&cairn_hardware::Machine::probe().cpu.features) {
         let mut evaluator = Evaluator::new(&file, evaluate::cpu(variant, 2)?)?;
         let ours = evaluator.recorded(&recorded.facts.prompts)?;
-        assert_eq!(ours.len(), recorded.logits.len(), "{}: as many logits as were recorded", case.name);
+        assert_eq!(ours.len(), recorded.logits.len(), "{}: the number of recorded logits", case.name);
         let squares = ours.iter().zip(&recorded.logits).map(|(a, b)| f64::from(a - b).powi(2));
         let distance = (squares.sum::<f64>() / ours.len() as f64).sqrt() / recorded.facts.rmse;
-        // Not a number is a breach too.
+        // NaN is a breach too.
         if distance.is_nan() || distance > MAX_DISTANCE {
             breaches.push(format!("{} on {}: a distance of {distance:.2}", case.name, variant.name));
         }
@@ -57,30 +56,36 @@ fn every_family_agrees_with_llama_cpp() {
 }
 
 #[test]
-fn recordings_are_those_of_the_cases_and_mostly_clear() {
+fn recordings_match_the_cases_and_are_mostly_clear() {
     let names = |case: &Case| [format!("{}.f32", case.file_stem()), format!("{}.json", case.file_stem())];
     let cases: Vec<Case> = cases::all().into_iter().filter(|case| case.recorded).collect();
     let expected: BTreeSet<String> = cases.iter().flat_map(names).collect();
-    let entries = std::fs::read_dir(fixture::folder()).expect("the recordings are there");
+    let entries = std::fs::read_dir(fixture::folder()).expect("the recordings exist");
     let name = |entry: std::io::Result<std::fs::DirEntry>| entry.map(|entry| entry.file_name().into_string());
-    let found: Result<BTreeSet<String>, _> = entries.map(|entry| name(entry).expect("it can be listed")).collect();
+    let found: Result<BTreeSet<String>, _> =
+        entries.map(|entry| name(entry).expect("the folder can be listed")).collect();
     assert_eq!(found, Ok(expected), "`cargo xtask parity --record` writes two files to a case");
-    let (mut all_kept, mut all_clear) = (0, 0);
+    let (mut all_positions, mut all_clear) = (0, 0);
     for case in cases {
-        let Fixture { facts, logits } = Fixture::read(&fixture::folder(), &case).expect("it is read");
-        let kept = fixture::positions(&facts.prompts).len();
-        assert_eq!(facts.greedy.len(), kept, "{}: an entry for each kept position", case.name);
-        assert_eq!(logits.len() as u64, kept as u64 * case.spec.vocab, "{}: and a row of logits", case.name);
+        let Fixture { facts, logits } = Fixture::read(&fixture::folder(), &case).expect("the recording can be read");
+        let positions = fixture::positions(&facts.prompts).len();
+        assert_eq!(facts.greedy.len(), positions, "{}: an entry for each recorded position", case.name);
+        assert_eq!(
+            logits.len() as u64,
+            positions as u64 * case.spec.vocab,
+            "{}: a row of logits for each position",
+            case.name
+        );
         let clear = facts.greedy.iter().flatten().count();
-        assert!(clear * 2 >= kept, "{}: only {clear} of {kept} positions are clear", case.name);
-        (all_kept, all_clear) = (all_kept + kept, all_clear + clear);
+        assert!(clear * 2 >= positions, "{}: only {clear} of {positions} positions are clear", case.name);
+        (all_positions, all_clear) = (all_positions + positions, all_clear + clear);
     }
-    assert!(all_clear * 10 >= all_kept * 9, "only {all_clear} of all {all_kept} positions are clear");
+    assert!(all_clear * 10 >= all_positions * 9, "only {all_clear} of all {all_positions} positions are clear");
 }
 
 #[test]
-fn kept_positions_are_the_last_and_every_64th() {
+fn recorded_positions_are_the_last_and_every_64th() {
     let prompts = [vec![0; 1], vec![0; 7], vec![0; 64], vec![0; 130]];
-    // Counted through all prompts, the third begins at 8 and the fourth at 72.
+    // Counted over all prompts, the third begins at 8 and the fourth at 72.
     assert_eq!(fixture::positions(&prompts), [0, 7, 71, 135, 199, 201], "ends of prompts and of pages");
 }

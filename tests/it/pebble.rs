@@ -1,4 +1,4 @@
-//! Pebble's own test, asked through the daemon: what it knows, what it declines, and that the terms prove something.
+//! Pebble's test through the daemon: correct answers, declined questions, and a check that the expected terms discriminate.
 
 use serde_json::{Value, json};
 
@@ -6,11 +6,11 @@ use crate::cairn::{Daemon, Home};
 
 const TEST: &str = include_str!("../../src-tauri/crates/app/pebble/test.json");
 
-/// Three quarters of the questions about Cairn.
+/// Minimum of correct answers, of sixty questions about Cairn.
 const RIGHT: usize = 45;
-/// Of thirty questions about something else.
+/// Minimum of declined questions, of thirty about something else.
 const HONEST: usize = 27;
-/// The share of other questions' answers that may pass as an answer.
+/// Maximum share of answers to other questions that pass.
 const CROSSED: f64 = 0.1;
 
 fn answer(daemon: &Daemon<'_>, question: &Value) -> String {
@@ -25,7 +25,7 @@ fn answer(daemon: &Daemon<'_>, question: &Value) -> String {
     body["message"]["content"].as_str().expect("an answer has a text").to_lowercase()
 }
 
-/// Whether a text holds one term of each list.
+/// Returns whether a text contains one term of each list.
 fn passes(need: &Value, answer: &str) -> bool {
     let lists = need.as_array().expect("needs are lists");
     lists.iter().all(|any_of| terms(any_of).any(|term| answer.contains(&term)))
@@ -36,7 +36,7 @@ fn terms(list: &Value) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn pebble_knows_cairn_and_says_when_it_does_not_know() {
+fn pebble_answers_about_cairn_and_declines_other_questions() {
     let test: Value = serde_json::from_str(TEST).expect("the test is JSON");
     let home = Home::new();
     let daemon = home.serve();
@@ -62,5 +62,5 @@ fn pebble_knows_cairn_and_says_when_it_does_not_know() {
     assert!((questions.len(), off_topic.len()) == (60, 30), "the test has its full length");
     assert!(right >= RIGHT, "{right} of {} are right", questions.len());
     assert!(honest >= HONEST, "{honest} of {} are declined", off_topic.len());
-    assert!(crossed <= CROSSED, "the terms pass for {crossed:.3} of other questions' answers, so they prove nothing");
+    assert!(crossed <= CROSSED, "the terms accept {crossed:.3} of the answers to other questions");
 }

@@ -1,9 +1,9 @@
-//! Quantised models against what llama.cpp makes of the same weights, which `cargo xtask quantise --record` has recorded.
+//! Compares quantised models with llama.cpp's, recorded by `cargo xtask quantise --record`.
 
 use cairn_convert::FileType;
 use it::quantised::{self, Record, Source};
 
-/// What differs from the recording of one source; nothing where all is equal.
+/// Returns the differences from the recording of one source.
 fn differences(source: &Source, folder: &std::path::Path, recorded: &[Record]) -> anyhow::Result<Vec<String>> {
     let path = folder.join(source.name);
     source.write(&path)?;
@@ -25,11 +25,11 @@ fn differences(source: &Source, folder: &std::path::Path, recorded: &[Record]) -
 }
 
 #[test]
-fn every_file_type_equals_llama_cpps_byte_for_byte() {
+fn every_file_type_equals_llama_cpp_byte_for_byte() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let recorded = quantised::recorded().expect("the recording is there");
+    let recorded = quantised::recorded().expect("the recording exists");
     let sources = quantised::sources();
-    assert_eq!(recorded.len(), sources.len() * FileType::all().count(), "nothing more is recorded, and nothing less");
+    assert_eq!(recorded.len(), sources.len() * FileType::all().count(), "one record per source and target");
     for source in sources {
         let differences = differences(&source, folder.path(), &recorded);
         let differences = differences.unwrap_or_else(|error| vec![format!("{}: {error:#}", source.name)]);

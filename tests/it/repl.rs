@@ -1,9 +1,9 @@
-//! The chat as a person at a terminal has it: typed into a pseudo-terminal, read from its screen.
+//! The interactive chat of `cairn run`, in a pseudo-terminal.
 
 use crate::cairn::Home;
 use crate::terminal::Terminal;
 
-/// A chat in a terminal of its own.
+/// An interactive chat in a pseudo-terminal.
 struct Chat(Terminal);
 
 impl Chat {
@@ -13,15 +13,15 @@ impl Chat {
         Self(terminal)
     }
 
-    /// Types a line, and returns what was answered.
-    fn say(&mut self, line: &str) -> String {
+    /// Types a line and returns the output up to the next prompt.
+    fn send_line(&mut self, line: &str) -> String {
         self.0.type_in(format!("{line}\n"));
         self.0.wait_for(">>> ")
     }
 
     fn check(&mut self, line: &str, part: &str) {
-        let answer = self.say(line);
-        assert!(answer.contains(part), "{line:?} should be answered by {part:?}: {answer:?}");
+        let answer = self.send_line(line);
+        assert!(answer.contains(part), "{line:?}: {part:?} is missing from {answer:?}");
     }
 
     fn leave(mut self) {
@@ -32,7 +32,7 @@ impl Chat {
 }
 
 #[test]
-fn commands_of_the_chat() {
+fn chat_commands_give_expected_replies() {
     let home = Home::new();
     let mut chat = Chat::begin(&home, &["run", "pebble"]);
     chat.check("/?", "/save NAME");
@@ -52,7 +52,7 @@ fn commands_of_the_chat() {
     }
     chat.check("How do I pull a model?", "eval count:           3 token(s)");
     chat.check("/set quiet", "Set 'quiet' mode.");
-    assert!(!chat.say("Tell me more.").contains("eval count"), "quiet");
+    assert!(!chat.send_line("Tell me more.").contains("eval count"), "quiet");
     chat.check("/clear", "Cleared session context.");
     chat.check("/show info", "architecture");
     chat.check("/show license", "license");
@@ -60,13 +60,13 @@ fn commands_of_the_chat() {
     chat.check("/show template", "message");
     chat.check("/show system", "No system message");
     chat.check("/list", "pebble:latest");
-    chat.check("/load nobody", "model 'nobody' not found");
+    chat.check("/load missing", "model 'missing' not found");
     chat.check("/load pebble", "Loaded 'pebble'.");
     chat.leave();
 }
 
 #[test]
-fn bytes_that_are_no_text_do_not_end_the_chat() {
+fn invalid_utf8_input_does_not_end_the_chat() {
     let home = Home::new();
     let mut chat = Chat::begin(&home, &["run", "pebble"]);
     chat.check("/set parameter num_predict 3", "Set parameter");
@@ -78,7 +78,7 @@ fn bytes_that_are_no_text_do_not_end_the_chat() {
 }
 
 #[test]
-fn a_session_is_saved_as_a_model() {
+fn session_is_saved_as_a_model() {
     let home = Home::new();
     let mut chat = Chat::begin(&home, &["run", "pebble"]);
     chat.0.type_in(b"/set system \"\"\"Be\n");
@@ -86,7 +86,7 @@ fn a_session_is_saved_as_a_model() {
     chat.check("brief.\"\"\"", "Set system message.");
     chat.check("/show system", "Be\r\nbrief.");
     chat.check("/set parameter num_predict 4", "Set parameter");
-    chat.say("Hello");
+    chat.send_line("Hello");
     chat.check("/save pebble", "neither replaced nor deleted");
     chat.check("/save guide", "Created new model 'guide'.");
     chat.check("/load guide", "Loaded 'guide'.");
@@ -97,7 +97,7 @@ fn a_session_is_saved_as_a_model() {
     for part in ["SYSTEM \"Be\nbrief.\"", "PARAMETER num_predict 4", "MESSAGE user Hello"] {
         assert!(modelfile.contains(part), "{part:?} is missing from {modelfile}");
     }
-    assert!(modelfile.contains("MESSAGE assistant"), "the answer too: {modelfile}");
+    assert!(modelfile.contains("MESSAGE assistant"), "the answer is saved: {modelfile}");
     let answer = home.run(&["run", "guide", "Hi"]);
-    assert!(answer.status.success(), "it answers: {}", String::from_utf8_lossy(&answer.stderr));
+    assert!(answer.status.success(), "the saved model answers: {}", String::from_utf8_lossy(&answer.stderr));
 }

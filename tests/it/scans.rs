@@ -1,5 +1,4 @@
-//! Models that other apps keep: found where those apps keep them, told for what they are, and taken in by the line that a
-//! scan ends with. And what a daemon clears up when it starts.
+//! `cairn scan` finds models of other apps and suggests an import command. A starting daemon collects garbage.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -8,7 +7,7 @@ use serde_json::Value;
 
 use crate::cairn::{Home, refused, succeeded, text};
 
-/// A home whose user has other apps too.
+/// Returns a home with a separate user folder for other apps.
 fn home() -> Home {
     let home = Home::new();
     let user = user(&home).to_string_lossy().into_owned();
@@ -28,18 +27,18 @@ fn user(home: &Home) -> PathBuf {
 }
 
 fn model_file(path: &Path, seed: u64) {
-    std::fs::create_dir_all(path.parent().expect("it is in a folder")).expect("the home is writable");
+    std::fs::create_dir_all(path.parent().expect("the path has a folder")).expect("the home is writable");
     let spec = cairn_testkit::ModelSpec { seed, ..cairn_testkit::tiny_llama() };
     cairn_testkit::write_file(&spec, path).expect("the home is writable");
 }
 
 fn json(home: &Home, words: &[&str]) -> Value {
-    let said = succeeded(&home.run(words));
-    assert_eq!(said.lines().count(), 1, "one line for scripts: {said}");
-    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{words:?}: {error}: {said}"))
+    let stdout = succeeded(&home.run(words));
+    assert_eq!(stdout.lines().count(), 1, "one line of JSON: {stdout}");
+    serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{words:?}: {error}: {stdout}"))
 }
 
-/// The state of what was found by that file name, and the app that keeps it.
+/// Returns the state and the app of a model in a scan result, by its file name.
 fn found(scanned: &Value, file: &str) -> (String, String) {
     let models = scanned["models"].as_array().expect("a list");
     let ends = |model: &&Value| model["path"].as_str().is_some_and(|path| path.ends_with(file));
@@ -50,7 +49,7 @@ fn found(scanned: &Value, file: &str) -> (String, String) {
 
 #[cfg(unix)]
 #[test]
-fn models_of_other_apps_are_found_and_taken_in() {
+fn models_of_other_apps_are_found_and_imported() {
     let home = home();
     let user = user(&home);
     let at = |path: &str| user.join(path);
@@ -58,17 +57,17 @@ fn models_of_other_apps_are_found_and_taken_in() {
     std::fs::write(at(".lmstudio/models/me/Tiny-GGUF/cut.gguf"), "GGUF").expect("the home is writable");
     model_file(&at(".local/share/Jan/data/llamacpp/models/own/model.gguf"), 2);
     model_file(&at(".local/share/nomic.ai/GPT4All/gpt.gguf"), 3);
-    // As the hub's cache has it: links to contents that are called by their digests.
+    // The layout of the Hugging Face cache: links to files named by digest.
     let hub = at(".cache/huggingface/hub/models--me--tiny");
     model_file(&hub.join("file"), 4);
-    let bytes = std::fs::read(hub.join("file")).expect("it was written");
+    let bytes = std::fs::read(hub.join("file")).expect("the file exists");
     let digest = cairn_store::Digest::of(&bytes).hex();
     std::fs::create_dir_all(hub.join("blobs")).expect("the home is writable");
     std::fs::create_dir_all(hub.join("snapshots/0a1b")).expect("the home is writable");
-    std::fs::rename(hub.join("file"), hub.join("blobs").join(&digest)).expect("it is ours");
+    std::fs::rename(hub.join("file"), hub.join("blobs").join(&digest)).expect("the folder is writable");
     let link = hub.join("snapshots/0a1b/hub.gguf");
     std::os::unix::fs::symlink(format!("../../blobs/{digest}"), &link).expect("the home is writable");
-    // Parts of one model, and a link that leads round and round.
+    // A split model, and a link cycle.
     let whole = cairn_testkit::write(&cairn_testkit::ModelSpec { seed: 5, ..cairn_testkit::tiny_llama() });
     std::fs::create_dir_all(at(".cache/llama.cpp")).expect("the home is writable");
     for (number, part) in (1..).zip(cairn_testkit::split(&whole, 2)) {
@@ -87,56 +86,61 @@ fn models_of_other_apps_are_found_and_taken_in() {
     check("gpt.gguf", "new", "GPT4All");
     check("hub.gguf", "new", "Hugging Face");
     check("m-00001-of-00002.gguf", "new", "llama.cpp");
-    assert_eq!(scanned["models"].as_array().map(Vec::len), Some(6), "each once: {scanned}");
+    assert_eq!(scanned["models"].as_array().map(Vec::len), Some(6), "each model once: {scanned}");
 
     let output = home.run(&["scan"]);
-    let said = succeeded(&output);
-    let (table, last) = said.trim_end().rsplit_once('\n').expect("a table and a line");
+    let stdout = succeeded(&output);
+    let (table, last) = stdout.trim_end().rsplit_once('\n').expect("a table and a line");
     for part in ["NAME", "FROM", "STATE", "new, split in 2 files", "broken: ", "Hugging Face", "5.8 MB"] {
         assert!(table.contains(part), "{part:?} is missing from {table}");
     }
-    let words =
-        last.strip_prefix("To import one: cairn ").and_then(|rest| rest.split_once("  (")).expect("what to type");
-    let words: Vec<String> = words.0.split(' ').map(|word| word.replacen('~', &user.to_string_lossy(), 1)).collect();
+    let command = last
+        .strip_prefix("To import one: cairn ")
+        .and_then(|rest| rest.split_once("  ("))
+        .expect("the suggested command");
+    let words: Vec<String> = command.0.split(' ').map(|word| word.replacen('~', &user.to_string_lossy(), 1)).collect();
     succeeded(&home.run(&words.iter().map(String::as_str).collect::<Vec<_>>()));
 
     succeeded(&home.run(&["import", &link.to_string_lossy(), "hub"]));
     refused(&home.run(&["import", "--move", &link.to_string_lossy(), "other"]), "is a link to");
     let scanned = json(&home, &["scan", "--json"]);
-    assert_eq!(found(&scanned, "hub.gguf").0, "here", "its name is its digest: {scanned}");
-    assert_eq!(found(&scanned, "own/model.gguf").0, "maybe_here", "as long as another: {scanned}");
+    assert_eq!(found(&scanned, "hub.gguf").0, "here", "identified by its digest: {scanned}");
+    assert_eq!(found(&scanned, "own/model.gguf").0, "maybe_here", "the same size as a stored blob: {scanned}");
     let scanned = json(&home, &["scan", "--digests", "--json"]);
     let states = ["tiny.Q8_0.gguf", "own/model.gguf", "gpt.gguf"].map(|file| found(&scanned, file).0);
     let here = states.iter().filter(|state| *state == "here").count();
-    assert!(here <= 1 && states.iter().all(|state| state == "here" || state == "new"), "no doubt is left: {states:?}");
+    assert!(
+        here <= 1 && states.iter().all(|state| state == "here" || state == "new"),
+        "digests resolve every state: {states:?}"
+    );
 }
 
 #[test]
-fn folders_that_are_named_are_looked_through_too() {
+fn named_folders_are_scanned_too() {
     let home = home();
     let folder = home.folder.path().join("elsewhere");
     model_file(&folder.join("a/b/model.gguf"), 1);
     let absent = home.folder.path().join("absent");
     let output = home.run(&["scan", &folder.to_string_lossy(), &absent.to_string_lossy()]);
     refused(&output, "could not be looked through: ");
-    let said = text(&output.stdout);
-    assert!(said.contains("a/b/model.gguf") && said.contains("tiny-llama:latest"), "{said}");
-    assert!(text(&output.stderr).contains("absent ("), "which: {}", text(&output.stderr));
+    let stdout = text(&output.stdout);
+    assert!(stdout.contains("a/b/model.gguf") && stdout.contains("tiny-llama:latest"), "{stdout}");
+    assert!(text(&output.stderr).contains("absent ("), "the error names the folder: {}", text(&output.stderr));
     refused(&home.run(&["scan", &absent.to_string_lossy(), "--json"]), "absent (");
     let nothing = succeeded(&home.run(&["scan"]));
     assert!(nothing.starts_with("No models of other apps were found"), "{nothing}");
 
-    // A library in Ollama's layout is told by its models, and is read where it is.
+    // A library in Ollama's layout is listed by model names, with the setting that links it.
     let theirs = Home::new();
     model_file(&theirs.folder.path().join("a.gguf"), 1);
     succeeded(&theirs.run(&["import", &theirs.folder.path().join("a.gguf").to_string_lossy(), "Them"]));
     let library = theirs.folder.path().join("models");
-    let said = succeeded(&home.run(&["scan", &library.to_string_lossy()]));
-    assert!(said.contains("Them:latest") && said.contains("CAIRN_LIBRARIES="), "{said}");
+    let stdout = succeeded(&home.run(&["scan", &library.to_string_lossy()]));
+    assert!(stdout.contains("Them:latest") && stdout.contains("CAIRN_LIBRARIES="), "{stdout}");
 }
 
-/// Puts contents into a library that no model has, as old as files get.
-fn forgotten(home: &Home, digit: &str) -> PathBuf {
+/// Writes an unreferenced blob with the oldest possible modification time.
+fn unreferenced_blob(home: &Home, digit: &str) -> PathBuf {
     let blobs = home.folder.path().join("models/blobs");
     std::fs::create_dir_all(&blobs).expect("the home is writable");
     let path = blobs.join(format!("sha256-{}", digit.repeat(64)));
@@ -146,17 +150,17 @@ fn forgotten(home: &Home, digit: &str) -> PathBuf {
 }
 
 #[test]
-fn a_daemon_that_starts_clears_up_what_no_model_needs() {
+fn daemon_start_collects_garbage() {
     let home = Home::new();
     model_file(&home.folder.path().join("a.gguf"), 1);
     succeeded(&home.run(&["import", &home.folder.path().join("a.gguf").to_string_lossy(), "a"]));
     succeeded(&home.run(&["stop", "--daemon"]));
     let partial = home.folder.path().join("models/.cairn/partials/sha256-x");
-    std::fs::create_dir_all(partial.parent().expect("it is in a folder")).expect("the home is writable");
+    std::fs::create_dir_all(partial.parent().expect("the path has a folder")).expect("the home is writable");
     std::fs::write(&partial, "x").expect("the home is writable");
 
-    // As long as Ollama fetches something, nobody knows what it needs.
-    let old = forgotten(&home, "0");
+    // While Ollama downloads, blobs without a manifest may belong to the download.
+    let old = unreferenced_blob(&home, "0");
     let theirs = home.folder.path().join("models/blobs/sha256-1-partial");
     std::fs::write(&theirs, "x").expect("the home is writable");
     let daemon = home.serve();
@@ -165,24 +169,24 @@ fn a_daemon_that_starts_clears_up_what_no_model_needs() {
     assert!(old.exists() && !daemon.log().contains("removed what"), "{}", daemon.log());
     drop(daemon);
 
-    let theirs = std::fs::File::options().write(true).open(&theirs).expect("it is there");
+    let theirs = std::fs::File::options().write(true).open(&theirs).expect("the file exists");
     theirs.set_modified(UNIX_EPOCH).expect("a file's time can be set");
     let daemon = home.serve();
     let since = Instant::now();
     while old.exists() {
-        assert!(since.elapsed() < Duration::from_secs(20), "it stays: {}", daemon.log());
+        assert!(since.elapsed() < Duration::from_secs(20), "timeout: the blob is not removed: {}", daemon.log());
         std::thread::sleep(Duration::from_millis(10));
     }
     while !daemon.log().contains("removed what no model needs") {
-        assert!(since.elapsed() < Duration::from_secs(20), "nothing is said: {}", daemon.log());
+        assert!(since.elapsed() < Duration::from_secs(20), "timeout: no log line: {}", daemon.log());
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(daemon.log().matches("freed_bytes").count(), 1, "in one line: {}", daemon.log());
+    assert_eq!(daemon.log().matches("freed_bytes").count(), 1, "one log line: {}", daemon.log());
     assert!(partial.exists(), "a download of our own is not touched");
     succeeded(&home.run(&["run", "a", "hello"]));
 
-    // While a daemon is there, another one of the same library leaves it alone.
-    let old = forgotten(&home, "2");
+    // A second daemon of the same library collects nothing.
+    let old = unreferenced_blob(&home, "2");
     let second = Home::new().with("OLLAMA_MODELS", home.folder.path().join("models").to_string_lossy());
     let other = second.serve();
     std::thread::sleep(Duration::from_millis(500));
@@ -192,5 +196,5 @@ fn a_daemon_that_starts_clears_up_what_no_model_needs() {
     let home = home.with("OLLAMA_NOPRUNE", "1");
     let daemon = home.serve();
     std::thread::sleep(Duration::from_millis(500));
-    assert!(old.exists(), "nor where the user says so: {}", daemon.log());
+    assert!(old.exists(), "OLLAMA_NOPRUNE disables the collection: {}", daemon.log());
 }

@@ -1,4 +1,4 @@
-//! What scripts rely on: exit codes, closed pipes, a daemon that is gone when the command that ended it returns.
+//! Behaviour that scripts depend on: exit codes, closed pipes, and `stop --daemon` returning after the daemon ended.
 
 use std::io::Read;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::cairn::{Home, kill, text};
 
 #[test]
-fn a_reader_that_leaves_is_no_error() {
+fn closed_stdout_is_not_an_error() {
     let home = Home::new();
     let _daemon = home.serve();
     for words in [&["list"][..], &["ps"], &["show", "pebble", "-v"], &["--version"], &["run", "pebble", "Hi"], &[]] {
@@ -20,7 +20,7 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
-fn an_empty_prompt_loads_and_says_nothing() {
+fn empty_prompt_loads_the_model_silently() {
     let home = Home::new();
     let daemon = home.serve();
     let loaded = || daemon.get("/api/ps").expect("the daemon answers").contains("pebble");
@@ -29,12 +29,12 @@ fn an_empty_prompt_loads_and_says_nothing() {
         assert!(output.status.success() && output.stdout.is_empty(), "{words:?}: {}", text(&output.stderr));
         assert!(loaded(), "{words:?} leaves the model in memory");
         let output = home.run(&["run", "pebble", "", "--keepalive", "0"]);
-        assert!(output.status.success() && !loaded(), "nothing is to be kept: {}", text(&output.stderr));
+        assert!(output.status.success() && !loaded(), "keepalive 0 unloads the model: {}", text(&output.stderr));
     }
 }
 
 #[test]
-fn a_stopped_daemon_is_gone() {
+fn stop_returns_after_the_daemon_ended() {
     let home = Home::new();
     for _ in 0..3 {
         let _daemon = home.serve();
@@ -44,34 +44,40 @@ fn a_stopped_daemon_is_gone() {
 }
 
 #[test]
-fn a_relative_home_is_one_folder_for_all() {
+fn relative_home_resolves_to_one_folder() {
     let home = Home::new();
     for words in [&["list"][..], &["stop", "--daemon"]] {
         let mut command = home.command(words);
         let output = command.current_dir(home.folder.path()).env("CAIRN_HOME", "here").output().expect("cairn starts");
         assert!(output.status.success(), "{words:?}: {}", text(&output.stderr));
     }
-    assert!(home.folder.path().join("here/state/logs").is_dir(), "the daemon, in another folder, keeps its log there");
+    assert!(
+        home.folder.path().join("here/state/logs").is_dir(),
+        "the daemon, in another working directory, uses the same home"
+    );
 }
 
 #[test]
-fn ctrl_c_ends_a_question_and_its_answer() {
+fn ctrl_c_cancels_the_running_answer() {
     let home = Home::new();
     let path = home.folder.path().join("slow.gguf");
     cairn_testkit::write_file(&cairn_testkit::slow_llama(), &path).expect("the home is writable");
     let daemon = home.serve();
     let words = ["run", "--nowordwrap", &path.to_string_lossy(), "hello"];
     let mut child = home.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("cairn starts");
-    child.stdout.as_mut().expect("it is piped").read_exact(&mut [0]).expect("the answer begins");
-    assert!(kill(child.id(), "-INT"), "it is still answering");
+    child.stdout.as_mut().expect("the stream is piped").read_exact(&mut [0]).expect("the answer starts");
+    assert!(kill(child.id(), "-INT"), "the daemon runs");
     let output = child.wait_with_output().expect("cairn ends");
-    assert_eq!(output.status.code(), Some(1), "an answer that was cut short is no success");
-    assert_eq!(text(&output.stderr), "Error: interrupted\n", "it says why");
+    assert_eq!(output.status.code(), Some(1), "an interrupted answer is an error");
+    assert_eq!(text(&output.stderr), "Error: interrupted\n", "the reason");
     let since = Instant::now();
-    // With nothing to keep, the model leaves memory as soon as nobody computes with it.
-    assert!(home.run(&["run", &path.to_string_lossy(), "", "--keepalive", "0"]).status.success(), "it unloads");
+    // With keepalive 0, the model unloads when its last sequence ends.
+    assert!(
+        home.run(&["run", &path.to_string_lossy(), "", "--keepalive", "0"]).status.success(),
+        "the command succeeds"
+    );
     while daemon.get("/api/ps").is_some_and(|ps| ps.contains("slow")) {
-        assert!(since.elapsed() < Duration::from_secs(10), "the answer goes on without its client");
+        assert!(since.elapsed() < Duration::from_secs(10), "timeout: the answer continues without its client");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

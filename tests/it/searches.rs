@@ -1,4 +1,4 @@
-//! Searches for models to pull, by command.
+//! `cairn search`.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -15,7 +15,7 @@ fn home(hub: &str) -> Home {
     Home::new().with("CAIRN_HUB", hub).with("CAIRN_STALL", "2s")
 }
 
-/// The cells of a table's row that begins with a name.
+/// Returns the cells of the table row that begins with a name.
 fn row(table: &str, name: &str) -> Vec<String> {
     let line = table.lines().find(|line| line.starts_with(&format!("{name} ")));
     let line = line.unwrap_or_else(|| panic!("{name} is not in {table}"));
@@ -32,67 +32,67 @@ fn catalogue_lists_only_architectures_of_the_engine() {
 }
 
 #[test]
-fn what_can_be_pulled_is_found() {
+fn search_finds_models_that_can_be_pulled() {
     let hub = FakeHub::with_one_model().expect("loopback has free ports");
     let home = home(&hub.url());
     let output = home.run(&["search", "tiny"]);
     let table = succeeded(&output);
-    assert_eq!(text(&output.stderr), "", "nothing went wrong, and no person looks on");
+    assert_eq!(text(&output.stderr), "", "no errors, and no progress without a terminal");
     assert!(table.starts_with("NAME "), "{table}");
     let own = row(&table, "tinyllama:1.1b");
-    assert_eq!(own[1..], ["≈638 MB", "1.1B, Q4_0, chat", "Ollama's library"], "of the catalogue");
+    assert_eq!(own[1..], ["≈638 MB", "1.1B, Q4_0, chat", "Ollama's library"], "a row of the catalogue");
     let far = row(&table, "hf.co/me/Tiny-GGUF:Q4_K_M");
-    assert_eq!(far[1..], ["1 MB", "Q4_K_M, also Q8_0", "Hugging Face"], "of the index");
-    assert!(table.contains("`cairn pull NAME`"), "what to do with a name: {table}");
+    assert_eq!(far[1..], ["1 MB", "Q4_K_M, also Q8_0", "Hugging Face"], "a row of the index");
+    assert!(table.contains("`cairn pull NAME`"), "the pull command is shown: {table}");
 
     succeeded(&home.run(&["cp", "pebble", "hf.co/me/tiny-gguf:q4_k_m"]));
     let table = succeeded(&home.run(&["search", "TINY"]));
-    assert_eq!(row(&table, "hf.co/me/Tiny-GGUF:Q4_K_M")[3], "Hugging Face, here", "no need to pull it");
-    let found: Value = serde_json::from_str(&succeeded(&home.run(&["search", "tiny", "--json"]))).expect("it is JSON");
+    assert_eq!(row(&table, "hf.co/me/Tiny-GGUF:Q4_K_M")[3], "Hugging Face, here", "the model is already here");
+    let found: Value = serde_json::from_str(&succeeded(&home.run(&["search", "tiny", "--json"]))).expect("valid JSON");
     let models = found["models"].as_array().expect("a list");
     let of = |from: &str| models.iter().find(|model| model["from"] == from).unwrap_or_else(|| panic!("{found}"));
     assert_eq!((&of("library")["here"], &of("hugging_face")["here"]), (&Value::from(false), &Value::from(true)));
-    assert_eq!(of("hugging_face")["variants"][1]["name"], "hf.co/me/Tiny-GGUF:Q8_0", "all that can be pulled");
+    assert_eq!(of("hugging_face")["variants"][1]["name"], "hf.co/me/Tiny-GGUF:Q8_0", "all variants");
     let first: Value =
-        serde_json::from_str(&succeeded(&home.run(&["search", "tiny", "--limit", "1", "--json"]))).expect("it is JSON");
-    assert_eq!(first["models"].as_array().map(Vec::len), Some(1), "as many as are wanted");
+        serde_json::from_str(&succeeded(&home.run(&["search", "tiny", "--limit", "1", "--json"]))).expect("valid JSON");
+    assert_eq!(first["models"].as_array().map(Vec::len), Some(1), "the limit applies");
 }
 
 #[test]
-fn without_the_index_the_catalogue_answers_and_says_so() {
-    // Nobody listens there.
+fn search_without_the_index_uses_the_catalogue_with_a_note() {
+    // Connections to this port are refused.
     let home = home("http://127.0.0.1:9");
     let output = home.run(&["search", "qwen", "code"]);
     let table = succeeded(&output);
     assert!(table.contains("qwen2.5-coder:7b"), "{table}");
-    let said = text(&output.stderr);
-    assert_eq!(said.lines().count(), 1, "one line: {said}");
-    assert!(said.starts_with("Note: only the catalogue") && said.contains("127.0.0.1:9"), "{said}");
-    let found: Value = serde_json::from_str(&succeeded(&home.run(&["search", "qwen", "--json"]))).expect("it is JSON");
+    let stderr = text(&output.stderr);
+    assert_eq!(stderr.lines().count(), 1, "one line: {stderr}");
+    assert!(stderr.starts_with("Note: only the catalogue") && stderr.contains("127.0.0.1:9"), "{stderr}");
+    let found: Value = serde_json::from_str(&succeeded(&home.run(&["search", "qwen", "--json"]))).expect("valid JSON");
     assert!(
         found["trouble"].as_str().is_some_and(|line| line.contains("127.0.0.1:9")),
-        "scripts are told too: {found}"
+        "the JSON has the error: {found}"
     );
 }
 
 #[test]
-fn what_is_not_found_and_what_to_do_then() {
+fn search_without_results_suggests_next_steps() {
     let hub = FakeHub::with_one_model().expect("loopback has free ports");
     let home = home(&hub.url());
-    let said = succeeded(&home.run(&["search", "no", "such", "model"]));
+    let stdout = succeeded(&home.run(&["search", "no", "such", "model"]));
     for part in ["nothing is called so: no such model\n", "fewer or other words", "cairn pull NAME"] {
-        assert!(said.contains(part), "{part:?} is missing from {said:?}");
+        assert!(stdout.contains(part), "{part:?} is missing from {stdout:?}");
     }
     let quiet = home.run(&["search", "no-such-model", "--json"]);
-    assert_eq!(succeeded(&quiet).trim(), r#"{"models":[]}"#, "scripts read an empty list");
+    assert_eq!(succeeded(&quiet).trim(), r#"{"models":[]}"#, "an empty list");
     let long = home.run(&["search", &"x".repeat(300)]);
     assert!(!long.status.success() && text(&long.stderr).contains("at most 200 characters"), "{}", text(&long.stderr));
-    assert!(!home.run(&["search"]).status.success(), "for what?");
+    assert!(!home.run(&["search"]).status.success(), "words are required");
 }
 
-/// A person at a terminal sees that something is done, and nothing of it stays.
+/// The line is shown in a terminal and erased at the end.
 #[test]
-fn a_search_that_takes_its_time_says_so() {
+fn slow_search_shows_a_progress_line() {
     let hub = FakeHub::start(|_| {
         std::thread::sleep(Duration::from_millis(2_500));
         (200, b"[]".to_vec())
@@ -102,21 +102,21 @@ fn a_search_that_takes_its_time_says_so() {
     let _daemon = home.serve();
     let mut screen = File::from({
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("the system has pseudo-terminals");
-        grantpt(&master).and_then(|()| unlockpt(&master)).expect("it is ours");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("the pseudo-terminal can be unlocked");
         master
     });
-    let name = ptsname(&screen, Vec::new()).expect("it has a name");
-    let side = OpenOptions::new().read(true).write(true).open(name.to_str().expect("names are plain text"));
+    let name = ptsname(&screen, Vec::new()).expect("a pseudo-terminal has a name");
+    let side = OpenOptions::new().read(true).write(true).open(name.to_str().expect("the name is UTF-8"));
     let mut command = home.command(&["search", "tinyllama"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::from(side.expect("its other side opens"))).spawn();
-    let output = child.expect("cairn starts").wait_with_output().expect("it ends");
-    assert!(succeeded(&output).contains("tinyllama:1.1b"), "it is found");
-    // When nobody has the other side any more, reading ends, with an error.
+    let output = child.expect("cairn starts").wait_with_output().expect("the command ends");
+    assert!(succeeded(&output).contains("tinyllama:1.1b"), "the model is listed");
+    // When the other side is closed, reading ends with an error.
     drop(command);
     let mut seen = Vec::new();
-    let mut piece = [0; 100];
-    while let Ok(count @ 1..) = screen.read(&mut piece) {
-        seen.extend_from_slice(&piece[..count]);
+    let mut buffer = [0; 100];
+    while let Ok(count @ 1..) = screen.read(&mut buffer) {
+        seen.extend_from_slice(&buffer[..count]);
     }
-    assert_eq!(text(&seen), "searching...\r\x1b[K", "a word, and its end");
+    assert_eq!(text(&seen), "searching...\r\x1b[K", "the line, and the sequence that erases it");
 }

@@ -1,7 +1,7 @@
-//! Models with a template of their own: what is said to them becomes the prompt that the template writes.
+//! Models with templates: messages become the prompt that the template renders.
 //!
-//! Nobody sees a prompt from outside. But an answer without chance depends on it alone, so a chat must be answered as the same
-//! prompt is that goes in as it is.
+//! The API does not return prompts. But a greedy answer depends only on the prompt, so a chat and the same raw prompt must
+//! have equal answers.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::cairn::{Daemon, Home};
 const TEMPLATE: &str =
     "{{ if .System }}<s>{{ .System }}\n{{ end }}{{ if .Prompt }}<u>{{ .Prompt }}\n{{ end }}<a>{{ .Response }}\n";
 
-/// A home with a tiny model that has a Jinja template in its file.
+/// Returns a home with a tiny model that has a Jinja template in its file.
 fn home() -> Home {
     let home = Home::new();
     let path = home.folder.path().join("tiny.gguf");
@@ -30,11 +30,11 @@ fn post(daemon: &Daemon<'_>, path: &str, mut body: Value) -> Value {
 
 fn create(daemon: &Daemon<'_>, name: &str, more: Value) -> Value {
     let mut body = json!({"model": name, "from": "tiny"});
-    body.as_object_mut().expect("it is one").extend(more.as_object().expect("an object").clone());
+    body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
     post(daemon, "/api/create", body)
 }
 
-/// Asks the model both ways, and checks that it heard the same.
+/// Checks that a chat and a raw prompt have equal answers.
 fn check(daemon: &Daemon<'_>, model: &str, talk: &[(&str, &str)], prompt: &str) {
     let options = json!({"temperature": 0, "num_predict": 12});
     let messages: Vec<Value> = talk.iter().map(|(role, text)| json!({"role": role, "content": text})).collect();
@@ -43,11 +43,11 @@ fn check(daemon: &Daemon<'_>, model: &str, talk: &[(&str, &str)], prompt: &str) 
         post(daemon, "/api/generate", json!({"model": "tiny", "prompt": prompt, "raw": true, "options": options}));
     assert_eq!(chat["prompt_eval_count"], raw["prompt_eval_count"], "{model}, {prompt:?}: {chat} {raw}");
     assert_eq!(chat["message"]["content"], raw["response"], "{model}, {prompt:?}");
-    assert!(raw["response"].as_str().is_some_and(|text| !text.is_empty()), "an answer: {raw}");
+    assert!(raw["response"].as_str().is_some_and(|text| !text.is_empty()), "the answer is not empty: {raw}");
 }
 
 #[test]
-fn a_models_layer_writes_its_prompts() {
+fn template_layer_renders_the_prompt() {
     let home = home();
     let daemon = home.serve();
     let made = create(&daemon, "go", json!({"template": TEMPLATE, "system": "Be brief."}));
@@ -64,15 +64,15 @@ fn a_models_layer_writes_its_prompts() {
 
     let shown = post(&daemon, "/api/show", json!({"model": "go"}));
     assert_eq!(shown["template"], TEMPLATE, "the layer is shown");
-    assert_eq!(shown["template_reason"], "Go: the library's layer", "and why it is the one");
-    assert!(daemon.log().contains("Go: the library's layer"), "the log says so too: {}", daemon.log());
+    assert_eq!(shown["template_reason"], "Go: the library's layer", "the reason");
+    assert!(daemon.log().contains("Go: the library's layer"), "the log names the template: {}", daemon.log());
     let refused = create(&daemon, "bad", json!({"template": "{{ if .Prompt }}\n{{ nothing }}{{ end }}"}));
-    let said = refused["error"].as_str().unwrap_or_default();
-    assert!(said.starts_with("template error: ") && said.contains("line 2: there is no function"), "{refused}");
+    let message = refused["error"].as_str().unwrap_or_default();
+    assert!(message.starts_with("template error: ") && message.contains("line 2: there is no function"), "{refused}");
 }
 
 #[test]
-fn a_setting_has_the_file_go_first() {
+fn disabled_go_templates_prefer_the_file_template() {
     let home = home().with("OLLAMA_GO_TEMPLATE", "false");
     let daemon = home.serve();
     create(&daemon, "go", json!({"template": TEMPLATE}));
@@ -82,21 +82,21 @@ fn a_setting_has_the_file_go_first() {
 }
 
 #[test]
-fn a_models_options_go_under_the_requests() {
+fn request_options_override_model_parameters() {
     let home = home();
     let daemon = home.serve();
     create(&daemon, "short", json!({"template": TEMPLATE, "parameters": {"num_predict": 3, "temperature": 0}}));
-    let asked = |options: Value| {
+    let chat = |options: Value| {
         let messages = json!([{"role": "user", "content": "Hi"}]);
         post(&daemon, "/api/chat", json!({"model": "short", "messages": messages, "options": options}))
     };
-    let three = asked(json!({}));
-    assert_eq!(three["eval_count"], 3, "the model's: {three}");
-    assert_eq!(asked(json!({"num_predict": 2}))["eval_count"], 2, "the request's");
+    let three = chat(json!({}));
+    assert_eq!(three["eval_count"], 3, "the model's parameter: {three}");
+    assert_eq!(chat(json!({"num_predict": 2}))["eval_count"], 2, "the request's option");
 
-    // A stop text of the layer ends an answer, and is no part of it.
+    // A stop text of the model ends the answer and is not part of it.
     let text = three["message"]["content"].as_str().expect("an answer");
-    let last = text.chars().last().expect("it is not empty").to_string();
+    let last = text.chars().last().expect("the answer is not empty").to_string();
     create(&daemon, "stopped", json!({"template": TEMPLATE, "parameters": {"temperature": 0, "stop": [last]}}));
     let messages = json!([{"role": "user", "content": "Hi"}]);
     let stopped = post(&daemon, "/api/chat", json!({"model": "stopped", "messages": messages}));

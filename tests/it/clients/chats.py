@@ -1,8 +1,8 @@
-"""Chats through the real `ollama` package: many conversations of five turns, several at once.
+"""Chats through the `ollama` package: many conversations of five turns, several at a time.
 
-Arguments: host, pid of the daemon, conversations, at once. Each conversation is answered greedily; a first pass of some of
-them, one at a time, says what they must answer. Prints one JSON object: the counts, the mismatches, and the daemon's
-resident memory after a fifth of the conversations and after all.
+Arguments: host, pid of the daemon, number of conversations, concurrency. Sampling is greedy. A first, sequential pass over
+some conversations gives the expected answers. Prints one JSON object: the counts, the mismatches, and the daemon's resident
+memory after a fifth of the conversations and after all.
 """
 
 import concurrent.futures
@@ -18,7 +18,7 @@ TURNS = ["Tell me more.", "Why?", "How do I stop a model?", "Which kernel runs h
 
 
 def questions(number):
-    """Five questions that no other conversation asks in this order."""
+    """Return five questions; each conversation has another sequence."""
     opener = f"{OPENERS[number % len(OPENERS)]} I am user number {number}."
     return [opener] + [TURNS[(number // len(TURNS) ** turn) % len(TURNS)] for turn in range(4)]
 
@@ -34,7 +34,7 @@ def converse(number):
     for turn, question in enumerate(questions(number)):
         messages.append({"role": "user", "content": question})
         text, last = "", None
-        # Turns differ in how they are fetched, so that both ways are used.
+        # Odd turns stream.
         if turn % 2:
             for part in client.chat("pebble", messages, stream=True, options={"temperature": 0, "num_predict": 40}):
                 text += part.message.content or ""
@@ -61,7 +61,7 @@ with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
             answers, _ = future.result()
             if number in expected and answers != expected[number]:
                 mixed_up.append(number)
-        except Exception as error:  # every failure is reported, whatever it is
+        except Exception as error:  # report every failure
             errors.append(f"conversation {number}: {error!r}")
         if done == max(1, conversations // 5):
             rss_early = resident_bytes()

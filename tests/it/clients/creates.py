@@ -1,6 +1,6 @@
-"""Models made through the real `ollama` package: of another model, and of a file that is sent.
+"""Models created through the `ollama` package: from another model, and from an uploaded file.
 
-Arguments: host, path of a GGUF file in F16. Prints one JSON object: what was told and what came of it.
+Arguments: host, path of a GGUF file in F16. Prints one JSON object: statuses and results.
 """
 
 import json

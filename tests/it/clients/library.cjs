@@ -1,7 +1,7 @@
-// Models pulled, made, copied, listed, shown, pushed and deleted through the real `ollama` package of npm.
+// Models pulled, created, copied, listed, shown, pushed and deleted through the npm package `ollama`.
 //
 // Arguments: host, name of a model at a registry, path of a GGUF file, name to push as ("" for none). Prints one JSON object:
-// what was told at each step, and the class, status and text of each refusal.
+// the statuses of each step, and the class, status and text of each error.
 
 const { createHash } = require("node:crypto");
 const { readFileSync } = require("node:fs");
@@ -10,8 +10,8 @@ const { Ollama } = require("ollama");
 const [host, name, path, pushed] = process.argv.slice(2);
 const client = new Ollama({ host });
 
-// What a stream tells, in order: statuses once each, and how far each digest is.
-async function told(stream) {
+// Returns the statuses of a stream without repetition, and the progress of each digest.
+async function collect(stream) {
   const statuses = [];
   const progress = {};
   for await (const part of await stream) {
@@ -37,19 +37,19 @@ async function listed() {
 
 async function main() {
   const report = { before: await listed() };
-  report.pull = await told(client.pull({ model: name, insecure: true, stream: true }));
+  report.pull = await collect(client.pull({ model: name, insecure: true, stream: true }));
   report.pullWhole = await client.pull({ model: name, insecure: true });
   const missing = { model: name + "-missing", insecure: true };
   report.missing = await refusal(() => client.pull(missing));
-  report.missingStreamed = await refusal(() => told(client.pull({ ...missing, stream: true })));
+  report.missingStreamed = await refusal(() => collect(client.pull({ ...missing, stream: true })));
 
   const bytes = readFileSync(path);
   const digest = "sha256:" + createHash("sha256").update(bytes).digest("hex");
-  // The package itself sends no files.
+  // The package cannot upload files.
   const sent = await fetch(`${host}/api/blobs/${digest}`, { method: "POST", body: bytes });
   report.blob = [sent.status, (await fetch(`${host}/api/blobs/${digest}`, { method: "HEAD" })).status];
   const made = { model: "made", files: { "m.gguf": digest }, system: "Be brief.", parameters: { temperature: 0.5 } };
-  report.create = await told(client.create({ ...made, stream: true }));
+  report.create = await collect(client.create({ ...made, stream: true }));
   report.createWhole = await client.create({ model: "derived", from: "made", template: "{{ .Prompt }}" });
   const shown = await client.show({ model: "derived" });
   report.shown = [shown.details.family, shown.system, shown.template, shown.capabilities, typeof shown.model_info];
@@ -61,18 +61,18 @@ async function main() {
   report.copied = await listed();
   if (pushed) {
     await client.copy({ source: "derived", destination: pushed });
-    report.push = await told(client.push({ model: pushed, insecure: true, stream: true }));
+    report.push = await collect(client.push({ model: pushed, insecure: true, stream: true }));
     report.pushWhole = await client.push({ model: pushed, insecure: true });
     await client.delete({ model: pushed });
   }
   report.refusals = {
-    show: await refusal(() => client.show({ model: "nobody" })),
-    copy: await refusal(() => client.copy({ source: "nobody", destination: "x" })),
-    delete: await refusal(() => client.delete({ model: "nobody" })),
+    show: await refusal(() => client.show({ model: "missing" })),
+    copy: await refusal(() => client.copy({ source: "missing", destination: "x" })),
+    delete: await refusal(() => client.delete({ model: "missing" })),
     create: await refusal(() => client.create({ model: "x" })),
-    push: await refusal(() => client.push({ model: "nobody/nothing" })),
-    chat: await refusal(() => client.chat({ ...chat, model: "nobody" })),
-    chatStreamed: await refusal(() => client.chat({ ...chat, model: "nobody", stream: true })),
+    push: await refusal(() => client.push({ model: "missing/nothing" })),
+    chat: await refusal(() => client.chat({ ...chat, model: "missing" })),
+    chatStreamed: await refusal(() => client.chat({ ...chat, model: "missing", stream: true })),
   };
   for (const model of ["SECOND", "derived", "made", name]) await client.delete({ model });
   report.after = await listed();

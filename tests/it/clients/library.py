@@ -1,6 +1,6 @@
-"""Models listed, copied, made and deleted through the real `ollama` package.
+"""Models listed, copied, created and deleted through the `ollama` package.
 
-Argument: host. Prints one JSON object: the names and digests after each step, and the status and text of each refusal.
+Argument: host. Prints one JSON object: the names and digests after each step, and the status and text of each error.
 """
 
 import json
@@ -33,10 +33,10 @@ report["answer"] = client.chat("mine", [{"role": "user", "content": "Who are you
 report["running"] = [model.model for model in client.ps().models]
 report["shown"] = client.show("guide").details.family
 report["refusals"] = {
-    "copy of nothing": refusal(lambda: client.copy("nobody", "x")),
+    "copy of nothing": refusal(lambda: client.copy("missing", "x")),
     "copy of no name": refusal(lambda: client.copy("a b", "x")),
     "copy to no name": refusal(lambda: client.copy("guide", "../x")),
-    "delete nothing": refusal(lambda: client.delete("nobody")),
+    "delete nothing": refusal(lambda: client.delete("missing")),
     "delete no name": refusal(lambda: client.delete("../x")),
 }
 for name in ["GUIDE", "hf.co/me/guide-gguf:q8_0", "mine"]:

@@ -1,7 +1,7 @@
-"""Logprobs through the real `ollama` package, in three ways.
+"""Logprobs through the `ollama` package: chat, streamed chat and generate.
 
-Argument: host. Prints one JSON object: for each way the text, the text of the tokens that were told of, their number, the
-lengths of their lists of alternatives, and whether each token is the likeliest of its list.
+Argument: host. Prints one JSON object: for each method the text, the concatenated tokens, their number, the lengths of the
+lists of alternatives, and whether each token is the likeliest of its list.
 """
 
 import json

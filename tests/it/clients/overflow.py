@@ -1,8 +1,8 @@
-"""Chats that outgrow their context, through the real `ollama` package.
+"""Chats longer than their context, through the `ollama` package.
 
-Argument: host. Prints one JSON object: how a request that must stay whole was refused, how an answer that may not go on
-ended, the turns at which a streamed answer differs from a whole one, how many turns went in all, the fewest tokens that were
-found computed once turns went, and how many answers told of it.
+Argument: host. Prints one JSON object: the error of a request with `truncate: false`, the finish reason with `shift: false`,
+the turns at which a streamed answer differs from an unstreamed one, the number of dropped turns, the fewest cached tokens
+after truncation, and the number of answers that reported it.
 """
 
 import json
@@ -19,7 +19,7 @@ QUESTIONS = ["How do I pull a model?", "What is a cache tier?", "Where are my mo
 
 
 def raw(messages, **more):
-    """The same request without the package, which does not know our fields."""
+    """Send the request without the package, which lacks Cairn's fields."""
     body = {"model": "pebble", "messages": messages, "stream": False, "options": OPTIONS, **more}
     request = urllib.request.Request(host + "/api/chat", json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request) as answer:
@@ -27,7 +27,7 @@ def raw(messages, **more):
 
 
 messages = [{"role": "system", "content": SYSTEM}]
-seams, dropped, cached, told = [], 0, [], 0
+seams, dropped, cached, reported = [], 0, [], 0
 for turn in range(14):
     messages.append({"role": "user", "content": f"{QUESTIONS[turn % 4]} This is question {turn}."})
     whole = client.chat("pebble", messages, options=OPTIONS).message.content
@@ -38,7 +38,7 @@ for turn in range(14):
     if truncated := last.get("truncated"):
         dropped += truncated["turns"]
         cached.append(last.get("cached_tokens", 0))
-        told += 3
+        reported += 3
     messages.append({"role": "assistant", "content": whole})
 
 messages.append({"role": "user", "content": QUESTIONS[0]})
@@ -55,4 +55,4 @@ endless = {**OPTIONS, "num_predict": -1, "num_ctx": prompt_tokens + 4}
 ended = raw(few, shift=False, options=endless)["done_reason"]
 
 report = {"refused": refused, "ended": ended, "seams": seams, "dropped": dropped, "least_cached": min(cached, default=None)}
-print(json.dumps({**report, "told": told}))
+print(json.dumps({**report, "reported": reported}))

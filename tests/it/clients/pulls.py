@@ -1,4 +1,4 @@
-"""Pulls through the real `ollama` package. Arguments: host, name of a model. Prints one JSON object: what was told."""
+"""Pulls through the `ollama` package. Arguments: host, name of a model. Prints one JSON object: statuses and progress."""
 
 import json
 import sys

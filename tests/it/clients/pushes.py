@@ -1,6 +1,6 @@
-"""A model pushed and pulled back through the real `ollama` package, and refusals of what is not there.
+"""A model pushed and pulled back through the `ollama` package, and errors for missing models.
 
-Arguments: host, path of a GGUF file, name at a registry. Prints one JSON object: what was told and what came of it.
+Arguments: host, path of a GGUF file, name at a registry. Prints one JSON object: statuses and results.
 """
 
 import json
@@ -36,7 +36,7 @@ again = client.push(name, insecure=True).status
 client.delete(name)
 back = client.pull(name, insecure=True).status
 digests.append(digest_of(name))
-chat = {"model": "nobody", "messages": [{"role": "user", "content": "hi"}]}
+chat = {"model": "missing", "messages": [{"role": "user", "content": "hi"}]}
 print(json.dumps({
     "statuses": statuses,
     "progress": progress,
@@ -44,11 +44,11 @@ print(json.dumps({
     "back": back,
     "digests": digests,
     "refusals": {
-        "push nothing": refusal(lambda: client.push("nobody/nothing")),
-        "show nothing": refusal(lambda: client.show("nobody")),
+        "push nothing": refusal(lambda: client.push("missing/nothing")),
+        "show nothing": refusal(lambda: client.show("missing")),
         "chat with nothing": refusal(lambda: client.chat(**chat)),
         "chat with nothing, streamed": refusal(lambda: list(client.chat(**chat, stream=True))),
-        "generate with nothing": refusal(lambda: client.generate("nobody", "hi")),
+        "generate with nothing": refusal(lambda: client.generate("missing", "hi")),
         "pull no name": refusal(lambda: client.pull("a b")),
     },
 }))

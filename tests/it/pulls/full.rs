@@ -1,7 +1,7 @@
-//! A disk that becomes full in the middle: a real one, small enough to be filled.
+//! Pulls, imports and creates on a disk that becomes full.
 //!
-//! It is a file system in memory that only this test sees, mounted in a namespace of its own, for which no rights are needed on
-//! most systems. Where even that is not allowed, these tests say so and end.
+//! The disk is a small tmpfs in a separate mount namespace, which most systems allow without privileges. On other systems
+//! these tests are skipped with a message.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -15,16 +15,16 @@ use super::published::{Published, walk};
 use super::{downloads, registry, until};
 use crate::cairn::{Home, kill, refused, succeeded, text};
 
-/// A mounted file system, gone when it is dropped.
+/// A mounted tmpfs, unmounted when dropped.
 struct SmallDisk {
-    /// A program that keeps the namespace.
+    /// Process that keeps the namespace alive.
     holder: Child,
-    /// The mount point, as those in the namespace see it.
+    /// Mount point inside the namespace.
     folder: PathBuf,
 }
 
 impl SmallDisk {
-    /// Mounts one, and puts a home's library on it; everything that is run in that home sees it. `None` where that is not
+    /// Mounts a tmpfs and places the home's library on it; all commands of the home see it. `None` if mounting is not
     /// allowed.
     fn under(home: Home, size_bytes: u64) -> Option<(Self, Home)> {
         let folder = home.folder.path().join("small");
@@ -33,11 +33,11 @@ impl SmallDisk {
         let mut unshare = Command::new("unshare");
         unshare.args(["--map-root-user", "--mount", "sh", "-c", &script]).arg(&folder);
         let spawned = unshare.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut said = String::new();
+        let mut line = String::new();
         let Ok(mut holder) = spawned else { return skipped() };
-        BufReader::new(holder.stdout.take().expect("it is piped")).read_line(&mut said).expect("it is text");
+        BufReader::new(holder.stdout.take().expect("the stream is piped")).read_line(&mut line).expect("UTF-8");
         let disk = Self { holder, folder };
-        if said.trim() != "mounted" {
+        if line.trim() != "mounted" {
             return skipped();
         }
         let words = ["nsenter", "--preserve-credentials", "--user", "--mount", "--target"];
@@ -47,26 +47,26 @@ impl SmallDisk {
         Some((disk, home))
     }
 
-    /// A path on it, as this test sees it from outside.
+    /// Returns a path on the disk, as seen from outside the namespace.
     fn outside(&self, path: &str) -> PathBuf {
         let root = PathBuf::from(format!("/proc/{}/root", self.holder.id()));
-        root.join(self.folder.strip_prefix("/").expect("it is a whole path")).join(path)
+        root.join(self.folder.strip_prefix("/").expect("the path is absolute")).join(path)
     }
 
-    /// Fills it, but for so many bytes.
-    fn fill(&self, but_bytes: u64) {
+    /// Fills the disk except for this many bytes.
+    fn fill(&self, free_bytes: u64) {
         let path = self.outside("filler");
-        let mut filler = File::create(&path).expect("there is room for a name");
+        let mut filler = File::create(&path).expect("the disk has space for a directory entry");
         while filler.write_all(&[1; 1 << 16]).is_ok() {}
-        let length = filler.metadata().expect("it is there").len();
-        filler.set_len(length.saturating_sub(but_bytes)).expect("less is always possible");
+        let length = filler.metadata().expect("the file exists").len();
+        filler.set_len(length.saturating_sub(free_bytes)).expect("a file can shrink");
     }
 
-    fn make_room(&self) {
-        std::fs::remove_file(self.outside("filler")).expect("it was filled");
+    fn free_space(&self) {
+        std::fs::remove_file(self.outside("filler")).expect("the filler exists");
     }
 
-    /// Files in the library that are neither contents nor manifests, nor tell where a manifest came from.
+    /// Returns the files in `.cairn`, except the records of manifest sources.
     fn leftovers(&self) -> Vec<String> {
         let mut left = Vec::new();
         walk(&self.outside("models/.cairn"), &mut left);
@@ -74,7 +74,7 @@ impl SmallDisk {
         left
     }
 
-    /// How many contents there are.
+    /// Returns the number of blobs.
     fn blobs(&self) -> usize {
         std::fs::read_dir(self.outside("models/blobs")).map_or(0, Iterator::count)
     }
@@ -82,7 +82,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited already.
         let _ = self.holder.kill();
         let _ = self.holder.wait();
     }
@@ -96,7 +96,7 @@ fn skipped<T>() -> Option<T> {
 }
 
 #[test]
-fn a_pull_survives_a_full_disk() {
+fn pull_resumes_after_a_full_disk() {
     const LAYER: usize = 40 << 20;
     let registry = registry(Faults { bytes_per_second: Some(1 << 20), ..Faults::default() });
     let Some((disk, home)) = SmallDisk::under(super::home(), 56 << 20) else { return };
@@ -109,46 +109,46 @@ fn a_pull_survives_a_full_disk() {
     registry.set_faults(Faults { bytes_per_second: Some(1 << 20), ..Faults::default() });
 
     let mut pull = home.command(&["pull", &model.name, "--insecure"]);
-    let pull = pull.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
-    until("a good part of it came", || registry.sent_bytes(&digest) > LAYER as u64 / 2);
+    let pull = pull.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the command starts");
+    until("half of the bytes were sent", || registry.sent_bytes(&digest) > LAYER as u64 / 2);
     disk.fill(0);
-    let output = pull.wait_with_output().expect("it ends");
-    let said = refused(&output, "What came is kept. Make room");
-    assert!(said.contains("free") && !said.contains("panicked"), "{said}");
+    let output = pull.wait_with_output().expect("the command ends");
+    let stderr = refused(&output, "What came is kept. Make room");
+    assert!(stderr.contains("free") && !stderr.contains("panicked"), "{stderr}");
     let rows = downloads(&home);
-    let row = rows.iter().find(|row| row["model"] == model.name).expect("it is listed");
+    let row = rows.iter().find(|row| row["model"] == model.name).expect("the row exists");
     assert_eq!(row["state"], "failed", "{row}");
-    assert!(row["held_bytes"].as_u64() > Some(LAYER as u64 / 4), "what came is kept: {row}");
+    assert!(row["held_bytes"].as_u64() > Some(LAYER as u64 / 4), "downloaded bytes are kept: {row}");
 
-    // Nothing of it is a model, and what was a model is one, also for a daemon that starts with the disk full.
-    assert!(kill(daemon.child.id(), "-KILL"), "it is at work");
-    daemon.child.wait().expect("it is our child");
+    // A daemon that starts on the full disk lists the complete model only.
+    assert!(kill(daemon.child.id(), "-KILL"), "the daemon runs");
+    daemon.child.wait().expect("the process exits");
     let _daemon = home.serve();
     let listed = succeeded(&home.run(&["list"]));
     assert!(listed.contains(&kept.name) && !listed.contains(&model.name), "{listed}");
     succeeded(&home.run(&["verify"]));
-    assert_eq!(disk.blobs(), kept.blobs.len(), "no contents that are not whole");
+    assert_eq!(disk.blobs(), kept.blobs.len(), "no incomplete blobs");
     let sent = registry.sent_bytes(&digest);
-    let asked = || registry.requests().iter().filter(|seen| seen.request.target.ends_with(&digest)).count();
-    let before = asked();
+    let requests = || registry.requests().iter().filter(|seen| seen.request.target.ends_with(&digest)).count();
+    let before = requests();
     refused(&home.run(&["pull", &model.name, "--insecure"]), "Make room");
-    assert_eq!(asked(), before, "nothing is asked for while there is no room for it");
+    assert_eq!(requests(), before, "no requests while the disk is full");
 
-    disk.make_room();
+    disk.free_space();
     registry.set_faults(Faults::default());
     succeeded(&home.run(&["pull", &model.name, "--insecure"]));
     let whole = std::fs::read(disk.outside(&format!("models/blobs/{}", model.large().digest.file_name())));
-    assert!(whole.expect("it is there")[..] == model.large().bytes[..], "byte for byte");
+    assert!(whole.expect("the file exists")[..] == model.large().bytes[..], "the blob is correct");
     succeeded(&home.run(&["verify"]));
-    assert_eq!(disk.leftovers(), [""; 0], "nothing stays beside it");
+    assert_eq!(disk.leftovers(), [""; 0], "no leftovers");
     let twice = registry.sent_bytes(&digest).saturating_sub(LAYER as u64);
     println!("{sent} bytes were sent before the disk was full, {twice} of all twice");
-    // What was written since the journal last knew of it, and what was in the sockets.
-    assert!(twice <= 16 << 20, "only the rest is fetched: {twice} bytes came twice");
+    // Bytes written since the last journal sync, and bytes in socket buffers.
+    assert!(twice <= 16 << 20, "only the rest is downloaded: {twice} bytes twice");
 }
 
 #[test]
-fn files_that_do_not_fit_leave_nothing() {
+fn files_larger_than_free_space_leave_no_leftovers() {
     let Some((disk, home)) = SmallDisk::under(super::home(), 80 << 20) else { return };
     let file = home.folder.path().join("m.gguf");
     let spec = ModelSpec { types: Types::All(cairn_gguf::DType::F16), layers: 16, ..tiny_llama() };
@@ -164,20 +164,23 @@ fn files_that_do_not_fit_leave_nothing() {
     std::fs::write(&file, cairn_testkit::write(&ModelSpec { seed: 7, ..spec })).expect("the home is writable");
     let check = |words: &[&str]| {
         let output = home.run(words);
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
-        assert!(said.contains("free") || said.contains("No space left"), "{words:?} does not say why: {said}");
-        assert_eq!((disk.blobs(), disk.leftovers()), (blobs, vec![]), "{words:?} leaves something");
-        println!("{}", said.lines().last().unwrap_or_default());
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {stderr}");
+        assert!(
+            stderr.contains("free") || stderr.contains("No space left"),
+            "{words:?}: the reason is missing: {stderr}"
+        );
+        assert_eq!((disk.blobs(), disk.leftovers()), (blobs, vec![]), "{words:?}: leftovers");
+        println!("{}", stderr.lines().last().unwrap_or_default());
     };
     check(&["import", &path, "other"]);
     check(&["create", "other", "-f", &modelfile]);
-    // It cannot be known before how large the result is.
+    // The size of the result is unknown in advance.
     std::fs::write(&*modelfile, "FROM mine\n").expect("the home is writable");
     check(&["create", "small", "-f", &modelfile, "-q", "q8_0"]);
-    assert!(!succeeded(&home.run(&["list"])).contains("small"), "it is no model");
+    assert!(!succeeded(&home.run(&["list"])).contains("small"), "the model is not listed");
     succeeded(&home.run(&["verify"]));
-    disk.make_room();
+    disk.free_space();
     succeeded(&home.run(&["create", "small", "-f", &modelfile, "-q", "q8_0"]));
     succeeded(&home.run(&["verify"]));
 }

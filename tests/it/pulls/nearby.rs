@@ -1,4 +1,4 @@
-//! Contents that a linked library has: a pull takes them from there, once they are checked.
+//! A pull copies verified blobs from linked libraries instead of downloading them.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::registry;
 use crate::cairn::{Home, succeeded, text};
 
 #[test]
-fn what_a_linked_library_has_is_not_fetched() {
+fn blobs_of_a_linked_library_are_not_downloaded() {
     let registry = registry(Faults::default());
     let model = Published::tiny(&registry, "tiny", 1);
     let digest = model.large().digest.to_string();
@@ -22,24 +22,24 @@ fn what_a_linked_library_has_is_not_fetched() {
     let first = home();
     let output = first.run(&["pull", &model.name, "--insecure"]);
     succeeded(&output);
-    let said = text(&output.stderr);
+    let stderr = text(&output.stderr);
     let line = format!("{} has 3 of 3 missing files: taken from there, not fetched", linked.display());
-    assert_eq!(said.matches(&line).count(), 1, "one line says so: {said}");
-    assert_eq!(registry.sent_bytes(&digest), sent, "not a byte of it was fetched");
+    assert_eq!(stderr.matches(&line).count(), 1, "one note: {stderr}");
+    assert_eq!(registry.sent_bytes(&digest), sent, "no byte was downloaded");
     model.assert_is_in(&first);
-    assert_eq!(leftovers(&first), [""; 0], "nothing stays beside it");
+    assert_eq!(leftovers(&first), [""; 0], "no leftovers");
     succeeded(&first.run(&["run", &model.name, "hello"]));
 
-    // What is damaged there is fetched.
+    // Damaged blobs are downloaded.
     let blob = linked.join("blobs").join(model.large().digest.file_name());
-    let mut bytes = fs::read(&blob).expect("it is there");
+    let mut bytes = fs::read(&blob).expect("the file exists");
     bytes[1_000_000] ^= 0x10;
-    fs::write(&blob, bytes).expect("it is ours");
+    fs::write(&blob, bytes).expect("the folder is writable");
     let second = home();
     let output = second.run(&["pull", &model.name, "--insecure"]);
     succeeded(&output);
     assert!(text(&output.stderr).contains("cannot be used, and is fetched"), "{}", text(&output.stderr));
-    assert!(registry.sent_bytes(&digest) > sent, "from the registry");
+    assert!(registry.sent_bytes(&digest) > sent, "downloaded from the registry");
     model.assert_is_in(&second);
-    assert_eq!(leftovers(&second), [""; 0], "nothing stays beside it");
+    assert_eq!(leftovers(&second), [""; 0], "no leftovers");
 }

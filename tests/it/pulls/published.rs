@@ -1,4 +1,4 @@
-//! A model at a registry that a test runs, and what must be on the disk when it has come.
+//! Models published at a test registry, and checks of their files after a pull.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,19 +10,19 @@ use serde_json::json;
 
 use crate::cairn::Home;
 
-/// One of a model's contents.
+/// A blob of a published model.
 pub(crate) struct Blob {
     pub(crate) digest: Digest,
     pub(crate) bytes: Arc<[u8]>,
     media_type: &'static str,
 }
 
-/// A model that a registry has.
+/// A model published at a registry.
 pub(crate) struct Published {
     /// `127.0.0.1:PORT/library/m:latest`.
     pub(crate) name: String,
     pub(crate) manifest: Vec<u8>,
-    /// The model's own contents, the largest first.
+    /// The model's blobs, the largest first, the config last.
     pub(crate) blobs: Vec<Blob>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn blob(media_type: &'static str, bytes: impl Into<Arc<[u8]>>) -> Blo
     Blob { digest: Digest::of(&bytes), bytes, media_type }
 }
 
-/// So many bytes that nobody has seen.
+/// Returns `len` pseudo-random bytes.
 pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     Random::new(seed).fill(&mut bytes);
@@ -39,7 +39,7 @@ pub(crate) fn noise(seed: u64, len: usize) -> Vec<u8> {
 }
 
 impl Published {
-    /// Puts a model of these contents up at a registry, the last of them as its config.
+    /// Publishes a model with these blobs; the last one is the config.
     pub(crate) fn at(registry: &FakeRegistry, model: &str, blobs: Vec<Blob>) -> Self {
         let layer = |blob: &Blob| {
             let kind = match blob.media_type {
@@ -48,15 +48,15 @@ impl Published {
             };
             json!({"mediaType": kind, "digest": blob.digest.to_string(), "size": blob.bytes.len()})
         };
-        let (config, layers) = blobs.split_last().expect("there is a config");
+        let (config, layers) = blobs.split_last().expect("the last blob is the config");
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
             "config": layer(config),
             "layers": layers.iter().map(layer).collect::<Vec<_>>(),
         });
-        // Spelled as nobody would write it, because it must be kept byte for byte.
-        let manifest = serde_json::to_vec_pretty(&manifest).expect("it is JSON");
+        // Unusual formatting, because a manifest must be stored byte for byte.
+        let manifest = serde_json::to_vec_pretty(&manifest).expect("valid JSON");
         for blob in &blobs {
             registry.put_blob(&blob.digest.to_string(), Arc::clone(&blob.bytes));
         }
@@ -64,7 +64,7 @@ impl Published {
         Self { name: format!("{}/library/{model}:latest", registry.host()), manifest, blobs }
     }
 
-    /// A model that can be run, and is small.
+    /// Publishes a small model that can be run.
     pub(crate) fn tiny(registry: &FakeRegistry, model: &str, seed: u64) -> Self {
         let spec = cairn_testkit::ModelSpec { seed, ..cairn_testkit::tiny_llama() };
         let config = br#"{"model_format":"gguf","model_family":"llama","requires":"0.99.0"}"#;
@@ -76,7 +76,7 @@ impl Published {
         Self::at(registry, model, blobs)
     }
 
-    /// A model of noise: one large layer of so many bytes and three small ones.
+    /// Publishes a model of random bytes: one layer of `bytes` bytes and three small ones.
     pub(crate) fn of_noise(registry: &FakeRegistry, model: &str, seed: u64, bytes: usize) -> Self {
         let blobs = vec![
             blob("model", noise(seed, bytes)),
@@ -91,7 +91,7 @@ impl Published {
         &self.blobs[0]
     }
 
-    /// Everything is there, byte for byte.
+    /// Asserts that the manifest and all blobs are stored correctly.
     pub(crate) fn assert_is_in(&self, home: &Home) {
         let (host, rest) = self.name.split_once('/').expect("a name has a host");
         let rest = rest.replace(':', "/");
@@ -101,21 +101,22 @@ impl Published {
         for blob in &self.blobs {
             let path = models(home).join("blobs").join(blob.digest.file_name());
             let found = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            assert!(found[..] == blob.bytes[..], "{} is not what its name says", path.display());
+            assert!(found[..] == blob.bytes[..], "{} does not match its digest", path.display());
         }
     }
 }
 
-/// The library of a home.
+/// Returns the library folder of a home.
 pub(crate) fn models(home: &Home) -> PathBuf {
     home.folder.path().join("models")
 }
 
-/// Every file in the library's own folder, and every file in `blobs` that is no blob: nothing, when all is done.
+/// Returns all files in `.cairn` except the records of manifest sources, and all files in `blobs` that are not blobs. Empty
+/// after a complete pull.
 pub(crate) fn leftovers(home: &Home) -> Vec<String> {
     let mut left = Vec::new();
     walk(&models(home).join(".cairn"), &mut left);
-    // What came from its registry is remembered for as long as the model is there: one file for each, and no half-written one.
+    // `.cairn/brought` has one file per stored model with its registry; temporary files there are leftovers.
     left.retain(|path| !path.contains("/.cairn/brought/") || path.contains("/brought/."));
     let blobs = std::fs::read_dir(models(home).join("blobs")).into_iter().flatten().flatten();
     let names = blobs.map(|entry| entry.file_name().to_string_lossy().into_owned());
@@ -123,7 +124,7 @@ pub(crate) fn leftovers(home: &Home) -> Vec<String> {
     left
 }
 
-/// Every file below a folder.
+/// Collects the paths of all files below a folder.
 pub(super) fn walk(folder: &Path, into: &mut Vec<String>) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();

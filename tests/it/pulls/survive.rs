@@ -1,5 +1,5 @@
-//! Pulls through everything that can go wrong at once, from seeds: answers that are cut, stall, lie or are refused, and
-//! daemons that are killed in the middle. A run ends in the whole model or in a clear error.
+//! Pulls with random faults from a seed: responses are truncated, stalled, corrupted or refused, and daemons are killed.
+//! Each run ends with the complete model or a clear error.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,16 +11,15 @@ use super::published::{Published, leftovers, models, walk};
 use super::{listed, text};
 use crate::cairn::{Daemon, Home, kill};
 
-/// The largest layer, and which runs: small ones in continuous integration, a thousand large ones in
-/// `cargo xtask prove pull`, which can make them in slices.
+/// Number and size of the runs: few and small in CI, a thousand large ones in `cargo xtask prove pull`, which can split them.
 struct Scale {
-    /// The seed of the first run.
+    /// Seed of the first run.
     from: u64,
     runs: u64,
     layer_bytes: usize,
 }
 
-#[expect(clippy::disallowed_methods, reason = "the scale of a proof is chosen by whoever runs it")]
+#[expect(clippy::disallowed_methods, reason = "`cargo xtask prove` sets the scale")]
 fn scale() -> Scale {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Scale {
@@ -30,14 +29,14 @@ fn scale() -> Scale {
     }
 }
 
-/// Pulls of one model after which it must have come: every fault happens a limited number of times.
+/// Maximum pulls until a model is complete; faults have a limited budget.
 const PULLS: usize = 12;
-/// How many runs pass between two lines about them.
-const TELL_EVERY: u64 = 50;
-/// No pull may take longer.
-const LONGEST: Duration = Duration::from_secs(120);
+/// Runs between two progress lines.
+const REPORT_EVERY: u64 = 50;
+/// Maximum duration of a pull.
+const PULL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a failed pull may say. Nothing else is a clear error.
+/// Parts of accepted error messages.
 const CLEAR: [&str; 8] = [
     "Nothing is lost",
     "nothing was lost",
@@ -50,7 +49,7 @@ const CLEAR: [&str; 8] = [
 ];
 
 #[test]
-fn survives_anything() {
+fn pull_survives_injected_faults_and_kills() {
     let Scale { from, runs, layer_bytes } = scale();
     let temporary = tempfile::tempdir().expect("a temporary folder can be made");
     let home = Home::new()
@@ -68,14 +67,14 @@ fn survives_anything() {
         );
     };
     for seed in from..from + runs {
-        let _says = SaysHowToRepeat { seed, layer_bytes };
+        let _hint = RepeatHint { seed, layer_bytes };
         let mut random = Random::from_name(seed, "survive");
         let faults = faults(&mut random);
         let harmless = faults.per_1000.is_empty();
         let registry = FakeRegistry::start(seed, faults).expect("loopback has free ports");
         let model = Published::of_noise(&registry, "m", seed * 10, layer_bytes);
         if seed % 3 == 0 {
-            // When so much of it was sent.
+            // The kill happens after this many bytes.
             let at = random.below(layer_bytes as u64);
             kill_in_the_middle(&home, &mut daemon, &registry, &model, at);
             kills += 1;
@@ -84,51 +83,51 @@ fn survives_anything() {
                 finish(&home, &model, seed);
                 let digest = model.large().digest.to_string();
                 let again = registry.sent_bytes(&digest).saturating_sub(layer_bytes as u64);
-                // What is on its way at that moment comes on top.
-                assert!(again <= (16 << 20) + (4 << 20), "run {seed}: {again} bytes were fetched twice");
+                // Bytes in flight at the kill are sent twice, too.
+                assert!(again <= (16 << 20) + (4 << 20), "run {seed}: {again} bytes were downloaded twice");
                 twice = twice.max(again);
                 measured += 1;
             }
         }
         failures += finish(&home, &model, seed);
         model.assert_is_in(&home);
-        assert_eq!(leftovers(&home), [""; 0], "run {seed}: something stays");
+        assert_eq!(leftovers(&home), [""; 0], "run {seed}: leftovers");
         let removed = home.run(&["rm", &model.name]);
         assert!(removed.status.success(), "run {seed}: {}", text(&removed.stderr));
         let deadline = Instant::now() + Duration::from_secs(2);
-        // A daemon at work may be writing just now.
+        // The daemon may still be writing.
         while !strays(&home, temporary.path()).is_empty() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
-        assert_eq!(strays(&home, temporary.path()), [""; 0], "run {seed}: temporary files or folders stay");
+        assert_eq!(strays(&home, temporary.path()), [""; 0], "run {seed}: temporary files or folders are left");
         let done = seed + 1 - from;
-        if done % TELL_EVERY == 0 && done < runs {
+        if done % REPORT_EVERY == 0 && done < runs {
             summary(done, kills, measured, failures, twice);
         }
     }
     summary(runs, kills, measured, failures, twice);
 }
 
-/// Prints which run failed, and how to have it again: a run is decided by its seed, as far as time lets it.
-struct SaysHowToRepeat {
+/// Prints how to repeat a failed run. Its seed determines all faults, but not the timing.
+struct RepeatHint {
     seed: u64,
     layer_bytes: usize,
 }
 
-impl Drop for SaysHowToRepeat {
+impl Drop for RepeatHint {
     fn drop(&mut self) {
         let Self { seed, layer_bytes } = self;
         if std::thread::panicking() {
             eprintln!(
-                "run {seed} failed; again: CAIRN_PROVE_FROM={seed} CAIRN_PROVE_PULLS=1 CAIRN_PROVE_PULL_BYTES={layer_bytes} \
+                "run {seed} failed; to repeat it: CAIRN_PROVE_FROM={seed} CAIRN_PROVE_PULLS=1 CAIRN_PROVE_PULL_BYTES={layer_bytes} \
                  with this test, or `cargo xtask prove pull --from {seed} --runs 1`"
             );
         }
     }
 }
 
-/// What is left of temporary things when a model has come and gone: anything in the system's temporary folder, half-written
-/// files, and folders of registries that have no model any more.
+/// Returns leftovers after a model was pulled and deleted: files in the system's temporary folder, temporary files, and
+/// folders of registries without models.
 fn strays(home: &Home, temporary: &Path) -> Vec<String> {
     let mut files = Vec::new();
     walk(home.folder.path(), &mut files);
@@ -139,7 +138,7 @@ fn strays(home: &Home, temporary: &Path) -> Vec<String> {
     files
 }
 
-/// A choice of what goes wrong, none of it without end.
+/// Returns random faults with a limited budget.
 fn faults(random: &mut Random) -> Faults {
     let all = [
         Fault::Drop,
@@ -158,7 +157,7 @@ fn faults(random: &mut Random) -> Faults {
         Fault::Expire,
     ];
     let mut per_1000 = Vec::new();
-    // A quarter of the runs have no other trouble than a kill, so that what is fetched twice can be told.
+    // A quarter of the runs have no faults besides kills, to measure the bytes that are downloaded twice.
     if random.below(4) > 0 {
         for _ in 0..1 + random.below(4) {
             per_1000.push((all[random.below(all.len() as u64) as usize], 50 + random.below(250) as u32));
@@ -168,27 +167,27 @@ fn faults(random: &mut Random) -> Faults {
         budget: Some(8),
         sign_in: random.below(2) == 0,
         redirect: random.below(2) == 0,
-        // Then it is slow enough that little of what is sent waits in sockets.
+        // Without other faults, slow enough that socket buffers hold few bytes.
         bytes_per_second: per_1000.is_empty().then_some(6 << 20),
         per_1000,
     }
 }
 
-/// Begins a pull and kills the daemon once so many bytes of the large layer were sent.
+/// Starts a pull and kills the daemon after `at` bytes of the large layer were sent.
 fn kill_in_the_middle(home: &Home, daemon: &mut Daemon<'_>, registry: &FakeRegistry, model: &Published, at: u64) {
-    let begun = home.run(&["pull", &model.name, "--insecure", "--detach"]);
-    assert!(begun.status.success(), "{}", text(&begun.stderr));
+    let started = home.run(&["pull", &model.name, "--insecure", "--detach"]);
+    assert!(started.status.success(), "{}", text(&started.stderr));
     let digest = model.large().digest.to_string();
     let deadline = Instant::now() + Duration::from_secs(20);
-    // A pull that failed or ended meanwhile is killed at rest, which must be as harmless.
+    // The pull may have finished or failed; then the kill hits an idle daemon.
     while registry.sent_bytes(&digest) < at && Instant::now() < deadline && !listed_quickly(home, model) {
         std::thread::sleep(Duration::from_millis(2));
     }
-    assert!(kill(daemon.child.id(), "-KILL"), "it runs");
-    daemon.child.wait().expect("it is our child");
+    assert!(kill(daemon.child.id(), "-KILL"), "the daemon runs");
+    daemon.child.wait().expect("the process exits");
 }
 
-/// Is the model there? Asked of the disk, because asking the daemon takes longer than a pull.
+/// Returns whether the manifest exists. Reads the disk, because a request to the daemon takes longer than a pull.
 fn listed_quickly(home: &Home, model: &Published) -> bool {
     let (host, rest) = model.name.split_once('/').expect("a name has a host");
     models(home).join("manifests").join(host).join(rest.replace(':', "/")).exists()
@@ -199,14 +198,14 @@ fn finish(home: &Home, model: &Published, seed: u64) -> u64 {
     for failures in 0..PULLS {
         let began = Instant::now();
         let output = home.run(&["pull", &model.name, "--insecure"]);
-        let said = text(&output.stderr);
-        assert!(began.elapsed() < LONGEST, "run {seed}: it took {:?}: {said}", began.elapsed());
+        let stderr = text(&output.stderr);
+        assert!(began.elapsed() < PULL_TIMEOUT, "run {seed}: the pull took {:?}: {stderr}", began.elapsed());
         if output.status.success() {
             return failures as u64;
         }
-        let error = said.lines().find(|line| line.starts_with("Error: ")).unwrap_or_default();
-        assert!(CLEAR.iter().any(|part| error.contains(part)), "run {seed}: unclear: {said}");
-        assert!(!listed(home).contains(&model.name), "run {seed}: part of a model is listed: {said}");
+        let error = stderr.lines().find(|line| line.starts_with("Error: ")).unwrap_or_default();
+        assert!(CLEAR.iter().any(|part| error.contains(part)), "run {seed}: unclear: {stderr}");
+        assert!(!listed(home).contains(&model.name), "run {seed}: part of a model is listed: {stderr}");
     }
-    panic!("run {seed}: {} did not come in {PULLS} pulls", model.name);
+    panic!("run {seed}: {} is incomplete after {PULLS} pulls", model.name);
 }

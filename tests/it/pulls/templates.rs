@@ -1,7 +1,7 @@
-//! Templates and parameters of four families, published as their publishers do: pulled, shown, and used.
+//! Templates and parameters of four families, in the layers of their publishers: pulled, shown, and applied.
 //!
-//! The templates are our own, and lay conversations out as the families' own do (`cairn-prompt` tests them by themselves); the
-//! parameters are those facts of the published layers that matter to prompts.
+//! The templates were written for these tests and render the families' formats (`cairn-prompt` tests them separately). The
+//! parameters are the published ones that affect prompts.
 
 use serde_json::{Value, json};
 
@@ -11,15 +11,15 @@ use crate::cairn::{Daemon, Home, succeeded};
 use cairn_testkit::registry::Faults;
 use cairn_testkit::{ModelSpec, families};
 
-/// A family's layers, and the prompts that come of them.
+/// A family's layers, and the prompts that they render.
 struct Case {
     name: &'static str,
     family: &'static families::Family,
     template: &'static str,
     params: Value,
-    /// Of the model's system message, `Hi`, the answer `Hello!`, and `Bye`.
+    /// Prompt of the model's system message, `Hi`, the answer `Hello!`, and `Bye`.
     talk: &'static str,
-    /// Of the model's system message and `Hi`.
+    /// Prompt of the model's system message and `Hi`.
     question: &'static str,
 }
 
@@ -77,7 +77,7 @@ fn post(daemon: &Daemon<'_>, path: &str, mut body: Value, name: &str) -> Value {
     serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
 }
 
-/// What the published params say, in the lines that clients print.
+/// Returns the published parameters as the lines that clients print.
 fn lines(params: &Value) -> Vec<String> {
     let params = params.as_object().expect("an object").iter();
     let line = |name: &str, value: &Value| format!("{name:<30} {value}");
@@ -89,28 +89,24 @@ fn lines(params: &Value) -> Vec<String> {
         .collect()
 }
 
-fn is_shown(home: &Home, daemon: &Daemon<'_>, case: &Case, name: &str) {
+fn check_shown(home: &Home, daemon: &Daemon<'_>, case: &Case, name: &str) {
     let shown = post(daemon, "/api/show", json!({}), name);
-    assert_eq!(shown["template"], case.template, "{name}: the layer, to the byte");
-    assert_eq!(shown["template_reason"], "Go: the library's layer", "{name}: and why it is the one");
+    assert_eq!(shown["template"], case.template, "{name}: the unchanged layer");
+    assert_eq!(shown["template_reason"], "Go: the library's layer", "{name}: the reason");
     assert_eq!(shown["system"], "Be brief.", "{name}");
     let parameters: Vec<&str> = shown["parameters"].as_str().unwrap_or_default().lines().collect();
-    assert_eq!(parameters, lines(&case.params), "{name}: all that its publisher set");
-    assert_eq!(
-        shown["capabilities"],
-        json!(["completion"]),
-        "{name}: tools are not supported, whatever the template has"
-    );
+    assert_eq!(parameters, lines(&case.params), "{name}: all published parameters");
+    assert_eq!(shown["capabilities"], json!(["completion"]), "{name}: no tools, regardless of the template");
 
-    let said = succeeded(&home.run(&["show", name]));
-    assert!(said.contains("Go: the library's layer"), "{name}: for people too: {said}");
+    let stdout = succeeded(&home.run(&["show", name]));
+    assert!(stdout.contains("Go: the library's layer"), "{name}: also in the text output: {stdout}");
     assert_eq!(succeeded(&home.run(&["show", "--template", name])), format!("{}\n", case.template), "{name}");
     let parameters = succeeded(&home.run(&["show", "--parameters", name]));
     assert_eq!(parameters.lines().collect::<Vec<_>>(), lines(&case.params), "{name}");
 }
 
-/// The model reads what the layout says: the debug view has it, and the prompt that goes in as it is is answered alike.
-fn is_used(daemon: &Daemon<'_>, case: &Case, name: &str) {
+/// Checks the rendered prompt in the debug view, and that a chat and the same raw prompt have equal answers.
+fn check_applied(daemon: &Daemon<'_>, case: &Case, name: &str) {
     let messages = json!([
         {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello!"}, {"role": "user", "content": "Bye"},
     ]);
@@ -120,7 +116,7 @@ fn is_used(daemon: &Daemon<'_>, case: &Case, name: &str) {
     };
     assert_eq!(rendered("/api/chat", json!({"messages": messages})), case.talk, "{name}");
     assert_eq!(rendered("/api/generate", json!({"prompt": "Hi"})), case.question, "{name}");
-    assert_eq!(rendered("/api/generate", json!({"prompt": "Hi", "raw": true})), "Hi", "{name}: as it is");
+    assert_eq!(rendered("/api/generate", json!({"prompt": "Hi", "raw": true})), "Hi", "{name}: unchanged");
     let options = json!({"temperature": 0, "num_predict": 8});
     let chat = post(daemon, "/api/chat", json!({"messages": messages, "options": options}), name);
     let raw = post(daemon, "/api/generate", json!({"prompt": case.talk, "raw": true, "options": options}), name);
@@ -146,16 +142,16 @@ fn published_templates_and_parameters_are_shown_and_used() {
         ];
         let name = Published::at(&registry, case.name, blobs).name;
         succeeded(&home.run(&["pull", &name, "--insecure"]));
-        is_shown(&home, &daemon, &case, &name);
-        is_used(&daemon, &case, &name);
+        check_shown(&home, &daemon, &case, &name);
+        check_applied(&daemon, &case, &name);
         let log = daemon.log();
-        let told = log.lines().any(|line| line.contains(&name) && line.contains("Go: the library's layer"));
-        assert!(told, "{name}: the log says which template it is and why: {log}");
+        let logged = log.lines().any(|line| line.contains(&name) && line.contains("Go: the library's layer"));
+        assert!(logged, "{name}: the log names the template and the reason: {log}");
     }
 }
 
 #[test]
-fn a_published_stop_text_ends_answers() {
+fn published_stop_text_ends_answers() {
     let home = home();
     let registry = registry(Faults::default());
     let daemon = home.serve();
@@ -170,15 +166,15 @@ fn a_published_stop_text_ends_answers() {
         succeeded(&home.run(&["pull", &name, "--insecure"]));
         name
     };
-    let said = |name: &str| {
+    let generate = |name: &str| {
         let answer = post(&daemon, "/api/generate", json!({"prompt": "Hi", "options": {"num_predict": 8}}), name);
         (answer["response"].as_str().expect("a text").to_owned(), answer["done_reason"].clone())
     };
-    // An answer without chance, of which the next model's parameters name the last letter.
-    let (free, reason) = said(&publish("free", json!({"temperature": 0})));
-    assert_eq!(reason, "length", "nothing stops it: {free:?}");
-    let last = free.chars().last().expect("it says something").to_string();
-    let (stopped, reason) = said(&publish("stopped", json!({"temperature": 0, "stop": ["<|never|>", last]})));
+    // A greedy answer; its last letter is a stop text of the next model.
+    let (free, reason) = generate(&publish("free", json!({"temperature": 0})));
+    assert_eq!(reason, "length", "no stop text: {free:?}");
+    let last = free.chars().last().expect("the answer is not empty").to_string();
+    let (stopped, reason) = generate(&publish("stopped", json!({"temperature": 0, "stop": ["<|never|>", last]})));
     assert_eq!(reason, "stop", "{stopped:?} of {free:?}");
     assert!(free.starts_with(&stopped) && !stopped.contains(&last), "{stopped:?} is {free:?} up to {last:?}");
 }
