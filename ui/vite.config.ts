@@ -1,7 +1,7 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 
-// `CAIRN_SERVER` names the daemon that `npm run dev` forwards to; what is built talks to the server it came from.
+// `CAIRN_SERVER` is the daemon that `npm run dev` forwards requests to. The built page uses the server that it was loaded from.
 const server = process.env.CAIRN_SERVER ?? "http://127.0.0.1:11434";
 const forward = {
   target: server,

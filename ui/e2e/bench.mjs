@@ -46,7 +46,7 @@ await run("stream", () => streamed(browser, daemon, { seconds: 60, rounds: 3 }))
 if (["list", "search", "scroll"].some(wants)) {
   const start = performance.now();
   await fill(daemon, CHATS, MESSAGES);
-  console.log(`${CHATS} chats with ${CHATS * MESSAGES} messages brought in ${Math.round((performance.now() - start) / 1000)} s`);
+  console.log(`${CHATS} chats with ${CHATS * MESSAGES} messages imported in ${Math.round((performance.now() - start) / 1000)} s`);
   await run("search", () => searches(daemon));
   await run("list", async () => {
     const { first, again } = await lists(browser, daemon, 5);

@@ -1,4 +1,4 @@
-// Settings of the interface: stored by the daemon, followed by all windows, and known at the first paint.
+// Settings of the interface: stored by the daemon, applied in all windows, and applied at the first paint.
 import { check, choose, open } from "./browser.mjs";
 
 const looks = (page) => page.evaluate(() => ({ theme: document.documentElement.dataset.theme, language: document.documentElement.lang }));
@@ -13,7 +13,7 @@ export async function choices(browser, daemon) {
   await page.click("button[role=radio]:has-text('Dark')");
   check((await looks(page)).theme === "dark", "a theme applies at once");
   await page.waitForFunction(() => JSON.parse(localStorage.getItem("cairn.ui")).unsent.theme === undefined);
-  check((await setting("ui.theme")) === "dark", "and is written");
+  check((await setting("ui.theme")) === "dark", "the setting is stored");
   await page.focus("button[role=radio][aria-checked=true]");
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.documentElement.dataset.theme === "contrast");
@@ -31,7 +31,7 @@ export async function choices(browser, daemon) {
   check((await page.inputValue(".composer textarea")) === "One\n", "Enter adds a new line if Ctrl+Enter sends");
   await page.keyboard.press("Control+Enter");
   await page.waitForSelector("article.assistant");
-  check(true, "and Ctrl+Enter sends");
+  check(true, "Ctrl+Enter sends");
 
   await page.goto(`${daemon.address}/ui/#/settings/shortcuts`);
   const keys = page.locator("button.keys[aria-label^='New chat:']");
@@ -46,7 +46,7 @@ export async function choices(browser, daemon) {
   await page.keyboard.press("Control+e");
   await page.waitForSelector(".new-chat");
   check(true, "a shortcut can be changed");
-  check((await setting("ui.shortcuts")) === "new_chat=mod+e", "and is written");
+  check((await setting("ui.shortcuts")) === "new_chat=mod+e", "the setting is stored");
 
   // A window that was opened elsewhere, and one whose scripts have not loaded yet.
   await choose(daemon, { theme: "dark", language: "zh-CN" });
@@ -75,7 +75,7 @@ export async function choices(browser, daemon) {
   await page.goto(daemon.ticket());
   await page.waitForSelector(".composer textarea");
   for (let tries = 0; (await setting("ui.language")) !== "en" && tries < 50; tries += 1) await page.waitForTimeout(100);
-  check((await setting("ui.language")) === "en", "and is sent to the next one");
+  check((await setting("ui.language")) === "en", "the change is sent to the next server");
   const errors = noted.errors.filter((one) => !/ERR_|Failed to load|Failed to fetch|40\d/.test(one));
   check(errors.length === 0, `no error in the console ${errors.join(" | ").slice(0, 300)}`);
   await context.close();

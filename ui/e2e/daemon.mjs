@@ -57,9 +57,9 @@ export class Daemon {
 
   /** A one-time address that opens the interface. */
   ticket() {
-    const said = spawnSync(program(), ["ui", "--no-open"], { env: this.env, encoding: "utf8" });
-    const url = said.stdout.trim();
-    if (!url.includes("/ui/#t=")) throw new Error(`cairn ui said: ${said.stdout}${said.stderr}`);
+    const output = spawnSync(program(), ["ui", "--no-open"], { env: this.env, encoding: "utf8" });
+    const url = output.stdout.trim();
+    if (!url.includes("/ui/#t=")) throw new Error(`cairn ui printed no address: ${output.stdout}${output.stderr}`);
     return url;
   }
 

@@ -1,4 +1,4 @@
-// The chat as a user meets it, with Pebble: ask, read, regenerate, edit, stop, pin, search, delete, undo, restart.
+// A chat with Pebble: ask, read, regenerate, edit, stop, pin, search, delete, undo, restart.
 import { check, open } from "./browser.mjs";
 
 const STREAMED = "article.assistant[aria-busy='false'] .msg-foot";
@@ -14,7 +14,7 @@ async function ask(page, text) {
 export async function journey(browser, daemon) {
   console.log("a chat with Pebble");
   let { page, noted, context } = await open(browser, daemon);
-  check(!(await page.evaluate(() => location.hash)).includes("t="), "the ticket left the address");
+  check(!(await page.evaluate(() => location.hash)).includes("t="), "the ticket is removed from the address");
   await page.waitForFunction(() => document.querySelector(".model-picker")?.textContent?.includes("pebble"));
   check(true, "Pebble is selected by default");
 
@@ -23,7 +23,7 @@ export async function journey(browser, daemon) {
   const answer = await page.textContent("article.assistant .prose");
   check(answer.trim().length > 20, `an answer arrived: ${answer.trim().slice(0, 60)}`);
   check(/#\/chat\/.+/.test(await page.evaluate(() => location.hash)), "the chat has an address");
-  check(/tok\/s/.test(await page.textContent(".msg-foot")), "its foot shows the speed");
+  check(/tok\/s/.test(await page.textContent(".msg-foot")), "the answer's footer shows the speed");
   await ask(page, "And if my laptop goes to sleep halfway?");
   check((await page.locator("article.message").count()) === 4, "four messages");
   check((await page.locator(".chat-item[aria-current]").count()) === 1, "the chat is in the list");
@@ -46,15 +46,15 @@ export async function journey(browser, daemon) {
 
   console.log("the list");
   const title = (await page.textContent(".title-button")).trim();
-  check(title.length > 0, `it has a title: ${title}`);
+  check(title.length > 0, `the chat has a title: ${title}`);
   await page.hover(".chat-row");
   await page.click(".chat-row .chat-more");
   await page.click("text=Pin");
   await page.waitForSelector("h2:has-text('Pinned')");
-  check(true, "it can be pinned");
+  check(true, "the chat can be pinned");
   await page.fill(".sidebar input[type=search]", "laptop");
   await page.waitForSelector(".hit mark");
-  check(true, "a search finds words in it");
+  check(true, "search finds words of the chat");
   await page.click(".hit");
   await page.fill(".sidebar input[type=search]", "");
   await page.waitForSelector(".chat-row");
@@ -84,7 +84,7 @@ export async function journey(browser, daemon) {
   await page.waitForFunction(() => location.hash.startsWith("#/hardware"));
   await page.keyboard.press("Control+1");
   await page.waitForSelector(".composer textarea");
-  check(true, "the palette goes to screens, and Ctrl+1 back");
+  check(true, "the palette opens screens, and Ctrl+1 returns to the chat");
 
   console.log("a restart");
   await page.goto(`${daemon.address}/ui/#/chat`);

@@ -6,7 +6,7 @@ import { check, open } from "./browser.mjs";
 const OUT = join(import.meta.dirname, "out");
 
 export async function leaving(browser, daemon) {
-  console.log("asking and leaving");
+  console.log("navigation while sending");
   mkdirSync(OUT, { recursive: true });
   const { page, context } = await open(browser, daemon);
   const chat = await daemon.app("POST", "/app/chats", { model: "pebble" });
@@ -30,7 +30,7 @@ export async function leaving(browser, daemon) {
     check((await messages()).length === asked, `question ${asked} is stored after ${wait} ms`);
     await page.goto(`${daemon.address}/ui/${away[2]}`);
     await page.waitForSelector("article.user");
-    check((await page.inputValue(".composer textarea")) === "", "it is not sent twice");
+    check((await page.inputValue(".composer textarea")) === "", "the message is not sent twice");
     for (let tries = 0; (await daemon.app("GET", `/app/chats/${chat.id}`)).answering && tries < 200; tries += 1) await new Promise((resume) => setTimeout(resume, 50));
   }
   check(new Set(await messages()).size === asked, "each message was sent once");

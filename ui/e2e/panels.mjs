@@ -30,7 +30,7 @@ async function fill(daemon) {
         headers: { "content-type": "application/json", "x-cairn-owner": owner },
         body: JSON.stringify({ model: "pebble", stream: false, messages: [{ role: "user", content: `${at}: ${story}${turn}` }], options: { num_predict: 8 } }),
       });
-      if (!response.ok) throw new Error(`Pebble said ${response.status}: ${await response.text()}`);
+      if (!response.ok) throw new Error(`Pebble failed: ${response.status}: ${await response.text()}`);
     }
   }
   // A prefix is stored in the tiers when its model unloads.

@@ -1,5 +1,5 @@
-// What a hostile model could write. Each would set `window.owned`, open a dialog, or ask a host called `evil.test` for
-// something, if the page let it.
+// Hostile model output. If the page allowed it, each payload would set `window.owned`, open a dialog, or send a request to the
+// host `evil.test`.
 const RUN = "window.owned=1";
 const HOST = "http://evil.test";
 

@@ -46,14 +46,14 @@ function chat(title, text) {
   return { format: "cairn-chats", version: 1, exported_at: at, chats: [{ id: title, title, pinned: false, created_at: at, updated_at: at, head: "a", messages }] };
 }
 
-async function brought(daemon, title, text) {
+async function importChat(daemon, title, text) {
   await daemon.app("POST", "/app/chats/import", { export: chat(title, text) });
   const { chats } = await daemon.app("GET", "/app/chats");
   return chats.find((one) => one.title === title).id;
 }
 
 async function astray(browser, daemon) {
-  const id = await brought(daemon, "Astray", ASTRAY);
+  const id = await importChat(daemon, "Astray", ASTRAY);
   const { page, context } = await open(browser, daemon);
   const start = performance.now();
   await page.goto(`${daemon.address}/ui/#/chat/${id}`);
@@ -81,7 +81,7 @@ const near = (a, b, px = 3) => Math.abs(a - b) <= px;
 export async function prose(browser, daemon) {
   console.log("prose");
   mkdirSync(OUT, { recursive: true });
-  const id = await brought(daemon, "Formulas", TEXT);
+  const id = await importChat(daemon, "Formulas", TEXT);
   for (const theme of ["light", "dark"]) {
     const { page, noted, context } = await open(browser, daemon, { theme, height: 1400 });
     await page.goto(`${daemon.address}/ui/#/chat/${id}`);

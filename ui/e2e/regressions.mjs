@@ -1,4 +1,4 @@
-// Faults of the first interface review, each as a user meets it.
+// Regression tests for faults found in review.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { check, open } from "./browser.mjs";
@@ -18,7 +18,7 @@ export async function firstDownload(browser, daemon) {
   const notice = page.locator(".download-failed");
   await notice.waitFor({ timeout: 30_000 });
   check(/qwen3:0\.6b/.test(await notice.textContent()), "a failed first download is reported in the chat");
-  check(/Can't reach the registry/.test(await notice.textContent()), "and the report says why");
+  check(/Can't reach the registry/.test(await notice.textContent()), "the report has the cause");
   await page.screenshot({ path: join(OUT, "first-download-failed.png") });
   await page.setViewportSize({ width: 480, height: 800 });
   await page.screenshot({ path: join(OUT, "first-download-failed-480.png") });
@@ -27,7 +27,7 @@ export async function firstDownload(browser, daemon) {
   await notice.waitFor({ timeout: 30_000 });
   check(true, "the download can be retried there");
   await notice.locator("button[aria-label='Close']").click();
-  check((await notice.count()) === 0, "and the report can be closed");
+  check((await notice.count()) === 0, "the report can be closed");
   await context.close();
 }
 
@@ -75,7 +75,7 @@ export async function regressions(browser, daemon) {
   const warning = page.locator(".too-long");
   await warning.waitFor({ timeout: 20_000 });
   check(/1,024/.test(await warning.textContent()), `a message that is too long is reported before it is sent: ${await warning.textContent()}`);
-  check((await page.locator("article").count()) === 0, "and it is not sent");
+  check((await page.locator("article").count()) === 0, "the long message is not sent");
   await page.screenshot({ path: join(OUT, "too-long.png") });
   await page.setViewportSize({ width: 480, height: 800 });
   await page.screenshot({ path: join(OUT, "too-long-480.png") });
@@ -85,6 +85,6 @@ export async function regressions(browser, daemon) {
   const notice = page.locator("article.assistant .notice");
   await notice.waitFor({ timeout: 60_000 });
   const text = await notice.textContent();
-  check(/message is longer than the context/.test(text) && !/ 0 older/.test(text), `the answer's notice says what was left out: ${text}`);
+  check(/message is longer than the context/.test(text) && !/ 0 older/.test(text), `the notice names the dropped tokens: ${text}`);
   await context.close();
 }

@@ -58,9 +58,9 @@ export class Replay {
     const headers = { ...asked.headers, host: new URL(this.daemon.address).host };
     if (headers.origin) headers.origin = this.daemon.address;
     if (headers.referer) headers.referer = headers.referer.replace(this.address, this.daemon.address);
-    const onward = request(this.daemon.address + asked.url, { method: asked.method, headers }, (said) => {
-      answer.writeHead(said.statusCode, said.headers);
-      said.pipe(answer);
+    const onward = request(this.daemon.address + asked.url, { method: asked.method, headers }, (response) => {
+      answer.writeHead(response.statusCode, response.headers);
+      response.pipe(answer);
     });
     onward.on("error", () => answer.destroy());
     answer.on("close", () => onward.destroy());

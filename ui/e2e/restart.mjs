@@ -9,7 +9,7 @@ function own(daemon) {
 }
 
 export async function restart(browser, daemon) {
-  console.log("a daemon that is started anew");
+  console.log("restarted daemon");
   const context = await browser.newContext();
   await context.exposeFunction("shellServer", () => own(daemon));
   await context.addInitScript(() => {

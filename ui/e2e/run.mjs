@@ -1,4 +1,4 @@
-// All journeys in a real browser against a real daemon: `npm run e2e`, or some of them: `npm run e2e -- xss looks`.
+// Runs all end-to-end tests in a real browser against a real daemon: `npm run e2e`, or some of them: `npm run e2e -- xss looks`.
 import { attach } from "./attach.mjs";
 import { launch } from "./browser.mjs";
 import { choices } from "./choices.mjs";
@@ -18,9 +18,9 @@ import { windows } from "./windows.mjs";
 import { xss } from "./xss.mjs";
 
 const ALL = { journey, choices, attach, leaving, prose, xss, scale, stream, looks, sights, first, firstDownload, panels, regressions, errors, windows, restart };
-/** Journeys that begin with the first run. */
+/** Tests that begin with the first run. */
 const FRESH = ["first", "firstDownload"];
-/** Environment variables of a journey's daemon. */
+/** Environment variables of a test's daemon. */
 const ENV = { firstDownload: NO_REGISTRY };
 const wanted = process.argv.slice(2);
 const browser = await launch();

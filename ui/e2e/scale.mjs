@@ -14,7 +14,7 @@ function* chats(count, messages) {
   };
   for (let at = 0; at < count; at += 1) {
     const time = new Date(Date.UTC(2026, 0, 1) + at * 60_000).toISOString();
-    const said = Array.from({ length: messages }, (_, n) => ({
+    const branch = Array.from({ length: messages }, (_, n) => ({
       id: `m${n}`,
       ...(n > 0 ? { parent: `m${n - 1}` } : {}),
       role: n % 2 === 0 ? "user" : "assistant",
@@ -22,7 +22,7 @@ function* chats(count, messages) {
       created_at: time,
       state: "complete",
     }));
-    yield { id: `c${at}`, title: `Chat number ${at}`, pinned: false, created_at: time, updated_at: time, head: `m${messages - 1}`, messages: said };
+    yield { id: `c${at}`, title: `Chat number ${at}`, pinned: false, created_at: time, updated_at: time, head: `m${messages - 1}`, messages: branch };
   }
 }
 
@@ -60,7 +60,7 @@ async function frames(page, act) {
   return { count: all.length, p99: Math.round(all[Math.floor(all.length * 0.99)]), max: Math.round(all.at(-1)) };
 }
 
-async function bring(daemon, chats) {
+async function importChats(daemon, chats) {
   await daemon.app("POST", "/app/chats/import", { export: { format: "cairn-chats", version: 1, exported_at: new Date().toISOString(), chats } });
 }
 
@@ -68,9 +68,9 @@ export async function fill(daemon, count, messages) {
   let some = [];
   for (const chat of chats(count, messages)) {
     some.push(chat);
-    if (some.length === 500) await bring(daemon, some.splice(0));
+    if (some.length === 500) await importChats(daemon, some.splice(0));
   }
-  await bring(daemon, [...some, long(10_000)]);
+  await importChats(daemon, [...some, long(10_000)]);
 }
 
 /** Time from navigation to the frame that shows a window full of chats, in milliseconds. */

@@ -6,7 +6,7 @@ import type { ErrorBody } from "../api/types";
 import { Conversation } from "./conversation.svelte";
 import { Find, holding } from "./find.svelte";
 
-// The daemon is simulated line by line; the journeys in `e2e` use a real one.
+// The daemon is simulated line by line; the tests in `e2e` use a real one.
 vi.mock("../api/chats", () => ({
   getChat: vi.fn(),
   getMessages: vi.fn(),

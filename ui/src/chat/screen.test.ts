@@ -5,7 +5,7 @@ import { ApiError } from "../api/client";
 import { models, type TagsModel } from "../api/models.svelte";
 import { ChatScreen } from "./screen.svelte";
 
-// The daemon is simulated; the journeys in `e2e` use a real one.
+// The daemon is simulated; the tests in `e2e` use a real one.
 vi.mock("../api/chats", () => ({ getChat: vi.fn(), getMessages: vi.fn(), sendMessage: vi.fn(), createChat: vi.fn(), changeChat: vi.fn(), prefetchChat: vi.fn() }));
 
 const chat = { id: "c", title: "", pinned: false, created_at: "", updated_at: "1", messages: 0, warmth: "cold" as const, answering: false, temporary: false, options: {} };
@@ -135,7 +135,7 @@ describe("message sent before the data has loaded", () => {
 });
 
 describe("navigation while a message is sent", () => {
-  it("is not delayed up, and the message goes where it was written", async () => {
+  it("is not delayed, and the message is sent in its own chat", async () => {
     const open = delayed(vi.mocked(api.getChat), chat);
     const screen = new ChatScreen();
     screen.open("c");
@@ -148,7 +148,7 @@ describe("navigation while a message is sent", () => {
     expect(sent()).toEqual([["c", "pebble:latest"]]);
   });
 
-  it("is not pulled back, and what is written there stays there", async () => {
+  it("is not reverted, and text written there stays there", async () => {
     const go = delayed(vi.mocked(models.refresh), undefined);
     const [screen, created] = [new ChatScreen(), vi.fn()];
     write(screen, "first");

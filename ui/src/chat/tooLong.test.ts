@@ -6,7 +6,7 @@ const words = (bytes: number): string => "x".repeat(bytes);
 it("short message fits without counting tokens", async () => {
   const count = vi.fn(async () => 9999);
   expect(await checkLength(words(4000), 4096, 8192, count)).toBe("fits");
-  expect(await checkLength(words(90_000), undefined, undefined, count), "nothing is known of the context").toBe("fits");
+  expect(await checkLength(words(90_000), undefined, undefined, count), "unknown context size").toBe("fits");
   expect(count).not.toHaveBeenCalled();
 });
 

@@ -107,7 +107,7 @@ describe("reference links", () => {
   it("use earlier definitions at once, and all definitions at the end", () => {
     const growing = new IncrementalMarkdown();
     for (let at = 0; at < source.length; at += 1) growing.blocks(source.slice(0, at));
-    expect(JSON.stringify(growing.blocks(source)), "known since it came").toMatch(/a\.example[^<]*">one again/);
+    expect(JSON.stringify(growing.blocks(source)), "earlier definitions apply").toMatch(/a\.example[^<]*">one again/);
     expect(growing.finish(source)).toEqual(whole(source));
   });
 });

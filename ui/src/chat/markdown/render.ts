@@ -90,10 +90,10 @@ const MOST_INLINE_CHARS = 10_000;
 /** Definitions of reference links. */
 export type Links = TokensList["links"];
 
-/** Parses a text into tokens, including inline tokens; `known` are definitions that precede it. */
-export function lex(source: string, known: Links = {}): TokensList {
+/** Parses a text into tokens, including inline tokens; `earlier` are definitions that precede it. */
+export function lex(source: string, earlier: Links = {}): TokensList {
   const lexer = new marked.Lexer(marked.defaults);
-  Object.assign(lexer.tokens.links, known);
+  Object.assign(lexer.tokens.links, earlier);
   bound(lexer);
   return lexer.lex(source);
 }

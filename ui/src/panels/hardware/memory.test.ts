@@ -22,7 +22,7 @@ it("Cairn's parts never exceed the used memory", () => {
   check({ total_bytes: 100, available_bytes: 95, ours_bytes: 50, ours_mapped_bytes: 10, kept_bytes: 40 }, ["weights 10", "kept 5", "free 85"]);
 });
 
-it("used share of a disk is known only with its size", () => {
+it("used share of a disk needs its size", () => {
   expect(diskParts({ holds: "cache", path: "/", total_bytes: 10, free_bytes: 4 })).toEqual({ usedBytes: 6, totalBytes: 10 });
   expect(diskParts({ holds: "cache", path: "/", free_bytes: 4 })).toBeUndefined();
 });

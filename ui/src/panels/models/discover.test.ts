@@ -70,7 +70,7 @@ it("default variant is at most 8 GB without a GPU", async () => {
   const { discover: search } = discover([model("sizes", [5e9, 8e9, 20e9]), model("only-big", [43e9])]);
   await search.catalogue();
   const chosen = () => search.cards.map((card) => card.chosen?.size);
-  expect(chosen(), "before the memory is known").toEqual([8e9, 43e9]);
+  expect(chosen(), "before the memory size has loaded").toEqual([8e9, 43e9]);
   search.room = { totalBytes: 512e9, availableBytes: 400e9, hasGpu: false };
   expect(chosen(), "an only variant stays").toEqual([8e9, 43e9]);
   search.room = { totalBytes: 512e9, availableBytes: 400e9, hasGpu: true };
