@@ -1,9 +1,9 @@
-//! Benchmark of the desktop app: time from start to interactive, idle memory of the app and the daemon, and package size.
-//! `cargo xtask bench desktop` runs it.
+//! Benchmark of the desktop app: time from start to interactive, idle memory of the app and the daemon, and package
+//! size. `cargo xtask bench desktop` runs it.
 //!
-//! A start ends when the page has the message field. It is measured from the creation of the app's process, in hundredths of a
-//! second, and includes the work of WebKitWebDriver. Cold means that no daemon runs and the app starts one. After the first
-//! round, files are in the page cache in both cases.
+//! A start ends when the page has the message field. It is measured from the creation of the app's process, in
+//! hundredths of a second, and includes the work of WebKitWebDriver. Cold means that no daemon runs and the app starts
+//! one. After the first round, files are in the page cache in both cases.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(target_os = "linux"), expect(unused, reason = "the virtual display requires Linux"))]
@@ -112,8 +112,8 @@ fn start<'a>(screen: &'a Screen, home: &'a Home) -> anyhow::Result<(Session<'a>,
     let now: f64 = now.split(' ').next().unwrap_or_default().parse().context("invalid /proc/uptime")?;
     let app = *screen.apps(home).first().context("the app does not run")?;
     let stat = std::fs::read_to_string(format!("/proc/{app}/stat"))?;
-    // The program's name is in brackets and may contain spaces. The start time is the 22nd field, the 20th after the name
-    // (proc_pid_stat(5)).
+    // The program's name is in brackets and may contain spaces. The start time is the 22nd field, the 20th after the
+    // name (proc_pid_stat(5)).
     let (_, fields) = stat.rsplit_once(") ").context("invalid /proc/PID/stat")?;
     let began: f64 =
         fields.split(' ').nth(19).unwrap_or_default().parse().context("invalid start time in /proc/PID/stat")?;

@@ -1,7 +1,7 @@
 //! End-to-end tests of the desktop app's window on a virtual display (Xvfb), driven by WebKitWebDriver.
 //!
-//! `cargo xtask test` builds the page and the app, and installs the required programs. Without them, each test is skipped with
-//! a message. Tests run one at a time, because web views need much memory and processor time.
+//! `cargo xtask test` builds the page and the app, and installs the required programs. Without them, each test is
+//! skipped with a message. Tests run one at a time, because web views need much memory and processor time.
 #![forbid(unsafe_code)]
 #![cfg(target_os = "linux")]
 

@@ -15,8 +15,8 @@ use crate::{app, import_chat, import_model, last_answer, open_chat, second_start
 /// Size of a model that downloads slowly, in bytes.
 const MODEL_BYTES: usize = 8_000_000;
 
-/// Starts a registry with a model that downloads in about twenty seconds over several connections; returns both, and the
-/// model's name with `http://`.
+/// Starts a registry with a model that downloads in about twenty seconds over several connections; returns both, and
+/// the model's name with `http://`.
 fn registry() -> (FakeRegistry, Published, String) {
     let faults = Faults { bytes_per_second: Some(100_000), ..Faults::default() };
     let registry = FakeRegistry::start(1, faults).expect("loopback has free ports");

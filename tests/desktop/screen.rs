@@ -22,8 +22,8 @@ const PROGRAMS: &[&[&str]] = &[
     &["WebKitWebDriver", "--version"],
 ];
 
-/// Configuration of a bus that starts no services. A distribution's bus starts installed services with the environment of the
-/// test process and no display, and the web view waits for them.
+/// Configuration of a bus that starts no services. A distribution's bus starts installed services with the environment
+/// of the test process and no display, and the web view waits for them.
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>

@@ -1,4 +1,5 @@
-//! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>). Clicks require a visible element.
+//! The app, started and driven by WebKitWebDriver (<https://www.w3.org/TR/webdriver2/>). Clicks require a visible
+//! element.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;

@@ -1,5 +1,5 @@
-//! Libraries: linked ones, copies, deletions, garbage collection, disk usage, verification, and two daemons that share one
-//! library.
+//! Libraries: linked ones, copies, deletions, garbage collection, disk usage, verification, and two daemons that share
+//! one library.
 
 use std::path::{Path, PathBuf};
 

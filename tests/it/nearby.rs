@@ -1,5 +1,5 @@
-//! Peers on the local network, over real multicast: daemons that share models discover each other and exchange blobs only.
-//! Tests that need a network are skipped with a message on machines without one.
+//! Peers on the local network, over real multicast: daemons that share models discover each other and exchange blobs
+//! only. Tests that need a network are skipped with a message on machines without one.
 
 use std::net::{IpAddr, UdpSocket};
 use std::sync::Arc;

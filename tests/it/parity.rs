@@ -1,7 +1,8 @@
 //! Compares the engine's logits with recorded ones of llama.cpp, for every kernel variant that this machine can run.
 //!
-//! `cargo xtask parity --record` measures llama.cpp's distance from the exact result and records some of its logits. The
-//! models are written again from their seeds. If both are equally near to the exact result, their distance is bounded.
+//! `cargo xtask parity --record` measures llama.cpp's distance from the exact result and records some of its logits.
+//! The models are written again from their seeds. If both are equally near to the exact result, their distance is
+//! bounded.
 
 use std::collections::BTreeSet;
 
@@ -10,8 +11,9 @@ use it::cases::{self, Case};
 use it::evaluate::{self, Evaluator, likeliest};
 use it::fixture::{self, Fixture};
 
-/// Maximum distance from llama.cpp's logits, in units of llama.cpp's distance from the exact ones. Two independent errors,
-/// one of which may be 10 % larger, are sqrt(1 + 1.1^2) = 1.49 apart. The rest is a margin for the few positions.
+/// Maximum distance from llama.cpp's logits, in units of llama.cpp's distance from the exact ones. Two independent
+/// errors, one of which may be 10 % larger, are sqrt(1 + 1.1^2) = 1.49 apart. The rest is a margin for the few
+/// positions.
 const MAX_DISTANCE: f64 = 1.6;
 
 /// Compares every variant with the recording of one case; returns a line for each breach.

@@ -1,4 +1,5 @@
-//! Pebble's test through the daemon: correct answers, declined questions, and a check that the expected terms discriminate.
+//! Pebble's test through the daemon: correct answers, declined questions, and a check that the expected terms
+//! discriminate.
 
 use serde_json::{Value, json};
 

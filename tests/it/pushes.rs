@@ -1,5 +1,5 @@
-//! Models pushed to a registry and pulled back. The registry is Debian's `docker-registry`, which is Docker's Distribution;
-//! these tests are skipped with a message without it.
+//! Models pushed to a registry and pulled back. The registry is Debian's `docker-registry`, which is Docker's
+//! Distribution; these tests are skipped with a message without it.
 
 use cairn_store::Digest;
 use cairn_testkit::distribution::{Access, Distribution};

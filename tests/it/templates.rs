@@ -1,7 +1,7 @@
 //! Models with templates: messages become the prompt that the template renders.
 //!
-//! The API does not return prompts. But a greedy answer depends only on the prompt, so a chat and the same raw prompt must
-//! have equal answers.
+//! The API does not return prompts. But a greedy answer depends only on the prompt, so a chat and the same raw prompt
+//! must have equal answers.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 """Chats through the `ollama` package: many conversations of five turns, several at a time.
 
-Arguments: host, pid of the daemon, number of conversations, concurrency. Sampling is greedy. A first, sequential pass over
-some conversations gives the expected answers. Prints one JSON object: the counts, the mismatches, and the daemon's resident
-memory after a fifth of the conversations and after all.
+Arguments: host, pid of the daemon, number of conversations, concurrency. Sampling is greedy. A first, sequential pass
+over some conversations gives the expected answers. Prints one JSON object: the counts, the mismatches, and the daemon's
+resident memory after a fifth of the conversations and after all.
 """
 
 import concurrent.futures

@@ -1,7 +1,7 @@
 // Models pulled, created, copied, listed, shown, pushed and deleted through the npm package `ollama`.
 //
-// Arguments: host, name of a model at a registry, path of a GGUF file, name to push as ("" for none). Prints one JSON object:
-// the statuses of each step, and the class, status and text of each error.
+// Arguments: host, name of a model at a registry, path of a GGUF file, name to push as ("" for none). Prints one JSON
+// object: the statuses of each step, and the class, status and text of each error.
 
 const { createHash } = require("node:crypto");
 const { readFileSync } = require("node:fs");

@@ -1,7 +1,7 @@
 """Logprobs through the `ollama` package: chat, streamed chat and generate.
 
-Argument: host. Prints one JSON object: for each method the text, the concatenated tokens, their number, the lengths of the
-lists of alternatives, and whether each token is the likeliest of its list.
+Argument: host. Prints one JSON object: for each method the text, the concatenated tokens, their number, the lengths of
+the lists of alternatives, and whether each token is the likeliest of its list.
 """
 
 import json

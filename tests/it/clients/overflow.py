@@ -1,8 +1,8 @@
 """Chats longer than their context, through the `ollama` package.
 
-Argument: host. Prints one JSON object: the error of a request with `truncate: false`, the finish reason with `shift: false`,
-the turns at which a streamed answer differs from an unstreamed one, the number of dropped turns, the fewest cached tokens
-after truncation, and the number of answers that reported it.
+Argument: host. Prints one JSON object: the error of a request with `truncate: false`, the finish reason with `shift:
+false`, the turns at which a streamed answer differs from an unstreamed one, the number of dropped turns, the fewest
+cached tokens after truncation, and the number of answers that reported it.
 """
 
 import json

@@ -1,7 +1,7 @@
 //! Pulls, imports and creates on a disk that becomes full.
 //!
-//! The disk is a small tmpfs in a separate mount namespace, which most systems allow without privileges. On other systems
-//! these tests are skipped with a message.
+//! The disk is a small tmpfs in a separate mount namespace, which most systems allow without privileges. On other
+//! systems these tests are skipped with a message.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};

@@ -111,8 +111,8 @@ pub(crate) fn models(home: &Home) -> PathBuf {
     home.folder.path().join("models")
 }
 
-/// Returns all files in `.cairn` except the records of manifest sources, and all files in `blobs` that are not blobs. Empty
-/// after a complete pull.
+/// Returns all files in `.cairn` except the records of manifest sources, and all files in `blobs` that are not blobs.
+/// Empty after a complete pull.
 pub(crate) fn leftovers(home: &Home) -> Vec<String> {
     let mut left = Vec::new();
     walk(&models(home).join(".cairn"), &mut left);

@@ -1,5 +1,5 @@
-//! Pulls with random faults from a seed: responses are truncated, stalled, corrupted or refused, and daemons are killed.
-//! Each run ends with the complete model or a clear error.
+//! Pulls with random faults from a seed: responses are truncated, stalled, corrupted or refused, and daemons are
+//! killed. Each run ends with the complete model or a clear error.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ use super::published::{Published, leftovers, models, walk};
 use super::{listed, text};
 use crate::cairn::{Daemon, Home, kill};
 
-/// Number and size of the runs: few and small in CI, a thousand large ones in `cargo xtask prove pull`, which can split them.
+/// Number and size of the runs: few and small in CI, a thousand large ones in `cargo xtask prove pull`, which can split
+/// them.
 struct Scale {
     /// Seed of the first run.
     from: u64,

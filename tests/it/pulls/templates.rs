@@ -1,7 +1,7 @@
 //! Templates and parameters of four families, in the layers of their publishers: pulled, shown, and applied.
 //!
-//! The templates were written for these tests and render the families' formats (`cairn-prompt` tests them separately). The
-//! parameters are the published ones that affect prompts.
+//! The templates were written for these tests and render the families' formats (`cairn-prompt` tests them separately).
+//! The parameters are the published ones that affect prompts.
 
 use serde_json::{Value, json};
 
