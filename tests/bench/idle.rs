@@ -52,8 +52,9 @@ pub(crate) fn run(folder: &Path, cairn: &Path) -> anyhow::Result<()> {
     std::thread::sleep(MEASURE);
     let after = wake_ups(daemon.0.id())?;
     let mut total = 0.0;
+    // The count of a name falls when one of its threads ends.
     for (thread, count) in &after {
-        let rate = (count - before.get(thread).unwrap_or(&0)) as f64 / MEASURE.as_secs_f64();
+        let rate = count.saturating_sub(*before.get(thread).unwrap_or(&0)) as f64 / MEASURE.as_secs_f64();
         println!("{thread:<20} {rate:>7.2} wake-ups/s");
         total += rate;
     }
