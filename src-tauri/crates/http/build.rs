@@ -1,7 +1,7 @@
 //! Embeds the built interface, `ui/dist`, as a table of paths and bytes for `src/ui.rs`.
 //!
-//! Without a built interface it embeds a page that explains how to build it, so that Rust and a C compiler are enough to build
-//! the daemon.
+//! Without a built interface it embeds a page that explains how to build it, so that Rust and a C compiler are enough
+//! to build the daemon.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,7 +18,7 @@ const NOT_BUILT: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let dist = Path::new(DIST);
-    // Watching a missing path would run this script in every build.
+    // cargo reruns this script in every build if a watched path is missing.
     if let Some(watched) = [DIST, SOURCE].into_iter().find(|folder| Path::new(folder).exists()) {
         println!("cargo::rerun-if-changed={watched}");
     }
@@ -30,21 +30,22 @@ fn main() {
     let mut table = String::from("&[\n");
     if built {
         for file in &files {
-            let path = file.strip_prefix(dist).expect("found below it").to_string_lossy().replace('\\', "/");
-            let file = fs::canonicalize(file).expect("found below it");
-            writeln!(table, "    ({path:?}, include_bytes!({file:?}).as_slice()),").expect("a String grows");
+            let path = file.strip_prefix(dist).expect("a path below ui/dist").to_string_lossy().replace('\\', "/");
+            let file = fs::canonicalize(file).expect("the file exists");
+            writeln!(table, "    ({path:?}, include_bytes!({file:?}).as_slice()),")
+                .expect("writing to a String cannot fail");
         }
     } else {
         if variable("PROFILE").is_some_and(|profile| profile == "release") {
             println!("cargo::warning=ui/dist has no index.html: no interface in this build");
         }
-        writeln!(table, "    (\"index.html\", {NOT_BUILT:?}.as_bytes()),").expect("a String grows");
+        writeln!(table, "    (\"index.html\", {NOT_BUILT:?}.as_bytes()),").expect("writing to a String cannot fail");
     }
     table.push_str("]\n");
     fs::write(out.join("ui.rs"), table).expect("OUT_DIR is writable");
 }
 
-/// Adds all files below a folder. A missing folder has none.
+/// Adds the paths of all files below a folder. Ignores a missing folder.
 fn list(folder: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

@@ -1,9 +1,11 @@
-//! Who may ask: rules about the `Host` and `Origin` of a request, so that no web page talks to the daemon unasked.
+//! Access control by token, client address and the `Host` and `Origin` headers. It blocks foreign web pages.
 //!
-//! `/api` has Ollama's rules, which let local pages, editors and extensions in. `/app` and `/metrics` let in only our own clients: from
-//! this machine, with the daemon's token or a session's ([`crate::session`]), to a host that means this machine and our port;
-//! `/ui` asks for no token and for all else of it. `/v2` is open to programs of
-//! this machine, to others only when its user shares models, and to no web page.
+//! - `/api` follows Ollama's rules: local pages, editors and browser extensions have access.
+//! - `/app` and `/metrics` require a client on this machine, the daemon's token or a session token
+//!   ([`crate::session`]), and a `Host` header with a loopback name and the daemon's port.
+//! - `/ui` has the same rules without the token.
+//! - `/v2` is open to programs on this machine, and to other machines only if models are shared. Web pages have no
+//!   access.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,12 +15,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::Server;
-use crate::asker::Asker;
+use crate::client::ClientInfo;
 use crate::error::ApiError;
-use crate::v2::Refusal;
+use crate::v2::RegistryError;
 use cairn_wire::ErrorCode;
 
-/// Origins that are always let in to `/api`; `*` stands for anything.
+/// Origins that always have access to `/api`. `*` matches any text.
 const LOCAL_ORIGINS: [&str; 20] = [
     "http://localhost",
     "https://localhost",
@@ -42,10 +44,10 @@ const LOCAL_ORIGINS: [&str; 20] = [
     "safari-web-extension://*",
 ];
 
-/// Origins of our own window, besides the page that the daemon itself serves.
+/// Origins of the desktop window, in addition to the page that the daemon serves.
 const WINDOW_ORIGINS: [&str; 2] = ["tauri://localhost", "http://tauri.localhost"];
 
-/// Headers that pages of allowed origins may send.
+/// Request headers that pages of allowed origins may send.
 const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Requested-With,OpenAI-Beta,\
                                X-Cairn-Owner,X-Cairn-Incognito,\
                                x-stainless-lang,x-stainless-package-version,x-stainless-os,x-stainless-arch,\
@@ -53,29 +55,29 @@ const ALLOWED_HEADERS: &str = "Authorization,Content-Type,User-Agent,Accept,X-Re
                                x-stainless-async,x-stainless-helper-method,x-stainless-poll-helper,\
                                x-stainless-custom-poll-interval,x-stainless-timeout";
 
-/// Lets a request through, or answers in its place.
+/// Middleware that passes an allowed request on, or rejects it.
 pub(crate) async fn check(State(server): State<Server>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     if path.starts_with("/app/") || path == crate::metrics::PATH {
-        return own(&server, request, next).await;
+        return check_app(&server, request, next).await;
     }
     if path == crate::ui::PATH || path.starts_with("/ui/") {
-        return match check_here(&server, &request) {
+        return match check_local(&server, &request) {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
         };
     }
-    let mut through_proxy = false;
+    let mut is_proxied = false;
     if request.uri().path().starts_with("/v2") {
-        match check_share(&server, &request) {
-            Ok(asker) => through_proxy = asker.is_some_and(|asker| asker.through_proxy),
-            Err(refusal) => return refusal.into_response(),
+        match check_registry(&server, &request) {
+            Ok(client) => is_proxied = client.is_some_and(|client| client.is_proxied),
+            Err(error) => return error.into_response(),
         }
     }
-    let loopback = server.addresses().iter().all(|address| address.ip().is_loopback());
+    let is_loopback_only = server.addresses().iter().all(|address| address.ip().is_loopback());
     let host = text(request.headers(), header::HOST).unwrap_or_default().to_owned();
-    // A proxy is known by names of its own, and no page reaches this machine through it unseen.
-    if loopback && !through_proxy && !is_local_host(&host, server.addresses(), server.host_name()) {
+    // Clients reach a trusted proxy under its own host names.
+    if is_loopback_only && !is_proxied && !is_local_host(&host, server.addresses(), server.host_name()) {
         return StatusCode::FORBIDDEN.into_response();
     }
     let Some(origin) = text(request.headers(), header::ORIGIN).map(str::to_owned) else {
@@ -88,37 +90,37 @@ pub(crate) async fn check(State(server): State<Server>, request: Request, next: 
         return next.run(request).await;
     }
     let configured = &server.app().settings().at_start().server.origins;
-    let everyone = configured.iter().any(|pattern| pattern == "*");
+    let any_origin = configured.iter().any(|pattern| pattern == "*");
     let patterns = LOCAL_ORIGINS.into_iter().chain(WINDOW_ORIGINS).chain(configured.iter().map(String::as_str));
-    if !everyone && !patterns.into_iter().any(|pattern| matches(pattern, &origin)) {
+    if !any_origin && !patterns.into_iter().any(|pattern| matches(pattern, &origin)) {
         return StatusCode::FORBIDDEN.into_response();
     }
     let response = match *request.method() {
         Method::OPTIONS => preflight(),
         _ => next.run(request).await,
     };
-    readable_by(if everyone { "*" } else { &origin }, response)
+    allow_origin(if any_origin { "*" } else { &origin }, response)
 }
 
-/// `/app`: our own clients, of which the window is a page of another origin.
-async fn own(server: &Server, request: Request, next: Next) -> Response {
+/// Middleware for `/app` and `/metrics`. The desktop window needs CORS headers: its page has another origin.
+async fn check_app(server: &Server, request: Request, next: Next) -> Response {
     let origin = text(request.headers(), header::ORIGIN).unwrap_or_default();
-    let window = WINDOW_ORIGINS.into_iter().find(|own| *own == origin);
+    let window = WINDOW_ORIGINS.into_iter().find(|window| *window == origin);
     let response = match window {
-        // A browser asks without the token whether it may send it.
+        // Preflight requests never carry the token.
         Some(_) if request.method() == Method::OPTIONS => preflight(),
-        _ => match check_own(server, &request) {
+        _ => match check_token(server, &request) {
             Ok(()) => next.run(request).await,
             Err(error) => error.into_response(),
         },
     };
     match window {
-        Some(window) => readable_by(window, response),
+        Some(window) => allow_origin(window, response),
         None => response,
     }
 }
 
-/// The answer to a browser that asks what a page may send.
+/// Response to a CORS preflight request.
 fn preflight() -> Response {
     let headers = [
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET,POST,PUT,PATCH,DELETE,HEAD,OPTIONS"),
@@ -128,8 +130,8 @@ fn preflight() -> Response {
     (StatusCode::NO_CONTENT, headers).into_response()
 }
 
-/// Lets pages of an origin read the answer.
-fn readable_by(origin: &str, mut response: Response) -> Response {
+/// Adds the CORS headers that let pages of `origin` read the response.
+fn allow_origin(origin: &str, mut response: Response) -> Response {
     if let Ok(origin) = HeaderValue::from_str(origin) {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
         response.headers_mut().append(header::VARY, HeaderValue::from_static("Origin"));
@@ -137,15 +139,15 @@ fn readable_by(origin: &str, mut response: Response) -> Response {
     response
 }
 
-/// The rules of `/app`: those of [`check_here`], and a token. A page that has none yet brings a ticket in its place.
-fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
-    check_here(server, request)?;
+/// Checks the rules of [`check_local`] and the token. Creating a session needs no token: the body has a ticket instead.
+fn check_token(server: &Server, request: &Request) -> Result<(), ApiError> {
+    check_local(server, request)?;
     if request.uri().path() == crate::session::PATH {
         return Ok(());
     }
     let bearer = text(request.headers(), header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
     match bearer {
-        Some(token) if server.is_own(token) => Ok(()),
+        Some(token) if server.is_authorized(token) => Ok(()),
         _ => Err(ApiError::new(
             StatusCode::UNAUTHORIZED,
             ErrorCode::Unauthorized,
@@ -154,51 +156,51 @@ fn check_own(server: &Server, request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// Lets in programs of this machine, and of pages only our own.
-fn check_here(server: &Server, request: &Request) -> Result<(), ApiError> {
+/// Checks that the client runs on this machine and, if it is a web page, that the page is part of Cairn.
+fn check_local(server: &Server, request: &Request) -> Result<(), ApiError> {
     let forbidden = |text: &str| Err(ApiError::new(StatusCode::FORBIDDEN, ErrorCode::Forbidden, text));
-    if !peer_is_here(request) {
-        return forbidden("only clients on this machine may ask this");
+    if !is_peer_local(request) {
+        return forbidden("forbidden: this path is open to clients on the daemon's machine only");
     }
     let headers = request.headers();
     let host = text(headers, header::HOST).unwrap_or_default();
-    let ours = server.addresses().iter().any(|address| {
+    let is_own_host = server.addresses().iter().any(|address| {
         let port = address.port();
         ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| host == format!("{name}:{port}"))
     });
-    if !ours {
-        return forbidden("the Host header names another server");
+    if !is_own_host {
+        return forbidden("forbidden: the Host header names another server");
     }
     if let Some(origin) = text(headers, header::ORIGIN)
         && !WINDOW_ORIGINS.contains(&origin)
         && !is_same_origin(origin, host)
     {
-        return forbidden("the Origin header names a foreign page");
+        return forbidden("forbidden: the Origin header names a foreign page");
     }
     Ok(())
 }
 
-/// The rules of `/v2`, beside those that hold everywhere.
-fn check_share(server: &Server, request: &Request) -> Result<Option<Asker>, Refusal> {
+/// Checks the additional rules of `/v2`. Returns the client, or `None` if its address is unknown.
+fn check_registry(server: &Server, request: &Request) -> Result<Option<ClientInfo>, RegistryError> {
     if text(request.headers(), header::ORIGIN).is_some() {
-        return Err(Refusal::denied("web pages cannot pull models"));
+        return Err(RegistryError::denied("web pages cannot pull models"));
     }
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-    let asker = peer.map(|peer| Asker::of(server, peer, request.headers()));
-    if asker.as_ref().is_some_and(|asker| asker.is_here) || server.app().settings().at_start().sharing.share {
-        return Ok(asker);
+    let client = peer.map(|peer| ClientInfo::new(server, peer, request.headers()));
+    if client.as_ref().is_some_and(|client| client.is_local) || server.app().settings().at_start().sharing.share {
+        return Ok(client);
     }
-    Err(Refusal::denied("this machine does not share its models; CAIRN_SHARE=1 there switches it on"))
+    Err(RegistryError::denied("this machine does not share its models; set CAIRN_SHARE=1 on it to share them"))
 }
 
-/// Does the request come from this machine?
-fn peer_is_here(request: &Request) -> bool {
+/// Returns whether the connection comes from this machine.
+fn is_peer_local(request: &Request) -> bool {
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|info| info.0.ip());
     peer.is_some_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// A header's text. One that is there and cannot be read, or is there twice, must not pass for one that is missing: it
-/// reads as a text that no rule lets in.
+/// Returns the text of a header. An unreadable or repeated header must not count as missing: it returns a text that no
+/// rule allows.
 fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     const UNREADABLE: &str = "?";
     let mut values = headers.get_all(name).iter();
@@ -211,24 +213,24 @@ fn is_same_origin(origin: &str, host: &str) -> bool {
     !host.is_empty() && after_scheme == Some(host)
 }
 
-/// Does the `Host` of a request mean a machine that its sender can trust to be here? A name that anybody can register
-/// does not: a page of that name could be pointed at this machine.
+/// Returns whether a `Host` header is safe from DNS rebinding. A public DNS name is not: its owner could serve a page
+/// under that name and then point the name at this machine.
 fn is_local_host(host: &str, addresses: &[SocketAddr], own_name: Option<&str>) -> bool {
-    let name = match host.strip_prefix('[').and_then(|inside| inside.split_once(']')) {
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
         None if host.matches(':').count() == 1 => host.split_once(':').map_or(host, |(name, _)| name),
         None => host,
     };
     if let Ok(ip) = name.parse::<IpAddr>().map(|ip| ip.to_canonical()) {
-        let own = addresses.iter().any(|address| address.ip() == ip);
-        return own || ip.is_loopback() || ip.is_unspecified() || is_private(ip);
+        let is_own = addresses.iter().any(|address| address.ip() == ip);
+        return is_own || ip.is_loopback() || ip.is_unspecified() || is_private(ip);
     }
     if own_name.is_some_and(|own| own.eq_ignore_ascii_case(name)) {
         return true;
     }
     let name = name.to_ascii_lowercase();
-    let local_endings = [".localhost", ".local", ".internal"];
-    name.is_empty() || name == "localhost" || local_endings.iter().any(|ending| name.ends_with(ending))
+    let local_suffixes = [".localhost", ".local", ".internal"];
+    name.is_empty() || name == "localhost" || local_suffixes.iter().any(|suffix| name.ends_with(suffix))
 }
 
 fn is_private(ip: IpAddr) -> bool {
@@ -238,7 +240,7 @@ fn is_private(ip: IpAddr) -> bool {
     }
 }
 
-/// Does an origin match a pattern, in which one `*` stands for anything?
+/// Returns whether an origin matches a pattern. The first `*` of the pattern matches any text.
 fn matches(pattern: &str, origin: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == origin,
@@ -253,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hosts_that_mean_this_machine() {
+    fn local_hosts_are_recognized() {
         let check = |host: &str, expected: bool| {
             assert_eq!(is_local_host(host, &[], Some("Workstation")), expected, "{host:?}");
         };
@@ -279,10 +281,10 @@ mod tests {
     }
 
     #[test]
-    fn origin_patterns() {
+    fn origin_pattern_matches_one_star() {
         assert!(matches("http://localhost:*", "http://localhost:3000"), "any port");
         assert!(!matches("http://localhost:*", "http://localhost.evil.com"), "another host");
-        assert!(!matches("http://localhost", "http://localhost:3000"), "no star, no port");
+        assert!(!matches("http://localhost", "http://localhost:3000"), "a pattern without a star allows no port");
         assert!(matches("https://*.example.org", "https://a.example.org"), "a star inside");
         assert!(!matches("http://a*a", "http://a"), "start and end do not overlap");
     }

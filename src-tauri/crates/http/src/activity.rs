@@ -1,9 +1,9 @@
-//! Whether anybody uses the daemon, so that it can end when nobody does.
+//! Count of active requests, for the shutdown of an idle daemon.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Counts requests in progress and remembers when the last one ended. Clones share everything.
+/// Counter of requests in progress, with the time of the last end. Clones share one counter.
 #[derive(Debug, Clone)]
 pub struct Activity(Arc<Mutex<Count>>);
 
@@ -13,31 +13,31 @@ struct Count {
     last_end: Instant,
 }
 
-/// A request in progress; it ends when this is dropped.
+/// Guard of one request in progress. Dropping it ends the request.
 #[derive(Debug)]
-pub struct Busy(Activity);
+pub struct ActivityGuard(Activity);
 
 impl Activity {
-    /// Nobody yet; the time without requests counts from `now`.
+    /// A counter at zero. The idle time starts at `now`.
     #[must_use]
     pub fn new(now: Instant) -> Self {
         Self(Arc::new(Mutex::new(Count { in_progress: 0, last_end: now })))
     }
 
-    /// A request begins.
+    /// Counts a request until the guard is dropped.
     #[must_use]
-    pub fn begin(&self) -> Busy {
+    pub fn begin(&self) -> ActivityGuard {
         self.with(|count| count.in_progress += 1);
-        Busy(self.clone())
+        ActivityGuard(self.clone())
     }
 
-    /// Requests in progress.
+    /// Number of requests in progress.
     #[must_use]
     pub fn in_progress(&self) -> u64 {
         self.with(|count| count.in_progress)
     }
 
-    /// For how long there has been no request at `now`; zero while there is one.
+    /// Time since the last request ended, at `now`. Zero while a request is in progress.
     #[must_use]
     pub fn idle(&self, now: Instant) -> Duration {
         self.with(|count| match count.in_progress {
@@ -46,12 +46,12 @@ impl Activity {
         })
     }
 
-    fn with<T>(&self, look: impl FnOnce(&mut Count) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with<T>(&self, access: impl FnOnce(&mut Count) -> T) -> T {
+        access(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Drop for Busy {
+impl Drop for ActivityGuard {
     fn drop(&mut self) {
         self.0.with(|count| {
             count.in_progress -= 1;
@@ -65,16 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_time_counts_from_the_last_end() {
+    fn idle_time_starts_at_the_last_request_end() {
         let start = Instant::now();
         let activity = Activity::new(start);
         let later = start + Duration::from_secs(100);
-        assert_eq!(activity.idle(later), Duration::from_secs(100), "nobody came");
+        assert_eq!(activity.idle(later), Duration::from_secs(100), "no request yet");
         let (first, second) = (activity.begin(), activity.begin());
         drop(first);
-        assert_eq!(activity.idle(later), Duration::ZERO, "one is still there");
+        assert_eq!(activity.idle(later), Duration::ZERO, "one request is in progress");
         drop(second);
         let idle = activity.idle(later);
-        assert!(idle > Duration::from_secs(90) && idle < Duration::from_secs(100), "{idle:?} since the last left");
+        assert!(
+            idle > Duration::from_secs(90) && idle < Duration::from_secs(100),
+            "{idle:?} since the last request ended"
+        );
     }
 }

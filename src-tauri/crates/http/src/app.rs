@@ -1,4 +1,5 @@
-//! `/app`: what only our own clients ask. Every route needs the daemon's token or a session's; see [`crate::access`].
+//! `/app`: the API of Cairn's own clients. Every route needs the daemon's token or a session token; see
+//! [`crate::access`].
 
 mod attend;
 pub(crate) mod cache;

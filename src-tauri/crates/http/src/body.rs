@@ -1,4 +1,4 @@
-//! Request bodies: JSON whatever the content type says, as Ollama reads them.
+//! JSON request bodies. As in Ollama, the content type is ignored.
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Request};
@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
-/// A request's body, read as JSON. Unknown fields are passed over.
+/// Extractor of a JSON body. Unknown fields are ignored.
 pub(crate) struct Body<T>(pub(crate) T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
@@ -19,7 +19,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
             let status = rejection.status();
             let (code, text) = match status {
                 StatusCode::PAYLOAD_TOO_LARGE => (ErrorCode::BodyTooLarge, "request body too large"),
-                _ => (ErrorCode::InvalidRequest, "unreadable request body"),
+                _ => (ErrorCode::InvalidRequest, "cannot read the request body"),
             };
             ApiError::new(status, code, text)
         })?;

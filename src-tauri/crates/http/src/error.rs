@@ -17,12 +17,13 @@ use classify::{Class, classify};
 pub(crate) struct ApiError {
     class: Class,
     text: String,
-    /// Whether the text repeats what the client sent, which may be a prompt: it is sent to the client and never logged.
+    /// Whether the text quotes the request body, which may be a prompt. The text is sent to the client but never
+    /// logged.
     quotes_request: bool,
 }
 
 impl ApiError {
-    /// An error of the transport. Its only parameter is its text, where the code documents a reason.
+    /// An error with the parameter `reason` for the codes that document it. Its value is the text.
     pub(crate) fn new(status: StatusCode, code: ErrorCode, text: impl Into<String>) -> Self {
         use ErrorCode::{BodyTooLarge, MissingBody, SessionExpired, Unauthorized};
         let (class, text) = (Class::new(status, code), text.into());
@@ -33,7 +34,7 @@ impl ApiError {
         Self { class, text, quotes_request: false }
     }
 
-    /// A body that cannot be decoded, with the decoder's error.
+    /// A body that is not valid JSON for its type.
     pub(crate) fn malformed(error: &serde_json::Error) -> Self {
         Self { quotes_request: true, ..Self::bad_request(error.to_string()) }
     }
@@ -53,7 +54,7 @@ impl<E: Into<Error>> From<E> for ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let status = self.class.status;
-        let error = if self.quotes_request { "the body cannot be read" } else { &self.text };
+        let error = if self.quotes_request { "cannot decode the request body" } else { &self.text };
         if status.is_server_error() {
             tracing::error!(status = status.as_u16(), error, "request failed");
         } else {
@@ -67,28 +68,28 @@ fn body(class: Class, text: String) -> ErrorBody {
     ErrorBody { error: text, code: Some(class.code), params: class.params }
 }
 
-/// The last line of a stream that failed.
+/// Returns the last line of a failed stream.
 pub(crate) fn last_line(error: &Error) -> ErrorBody {
     body(classify(error), error.to_string())
 }
 
-/// Why a download failed, as rows of the list carry it.
+/// Returns the error of a failed download.
 pub(crate) fn pull_error(error: &PullError) -> ErrorBody {
     body(classify::of_pull(error), error.to_string())
 }
 
-/// Why an answer of a chat failed.
+/// Returns the error of a failed answer in a chat.
 pub(crate) fn chat_error(error: &chats::Error) -> ErrorBody {
     body(classify::of_chats(error), error.to_string())
 }
 
-/// A JSON response, with the content type that Ollama's clients expect.
+/// Returns a JSON response with the content type that Ollama's clients expect.
 pub(crate) fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
     let bytes = serde_json::to_vec(body).expect("wire types have string keys and finite numbers");
     (status, [(header::CONTENT_TYPE, "application/json; charset=utf-8")], bytes).into_response()
 }
 
-/// Runs work that waits for disks on a thread for blocking work.
+/// Runs blocking work, such as disk access, on a thread for it. Returns an internal error if the work panics.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, ApiError> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| {

@@ -1,5 +1,5 @@
-//! `GET /metrics`: the daemon's numbers for Prometheus, in its text format, version 0.0.4
-//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). Asked like `/app`, with the daemon's token.
+//! `GET /metrics`: metrics in the Prometheus text format, version 0.0.4
+//! (<https://prometheus.io/docs/instrumenting/exposition_formats/>). It needs the daemon's token, like `/app`.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use cairn_app::system::{Family, FamilyKind};
 
 use crate::Server;
 
-/// The path, which [`crate::access`] guards.
+/// Path that [`crate::access`] protects.
 pub(crate) const PATH: &str = "/metrics";
 const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -25,7 +25,7 @@ async fn metrics(State(server): State<Server>) -> Response {
 }
 
 fn text(families: &[Family]) -> String {
-    const FITS: &str = "a String grows";
+    const INFALLIBLE: &str = "writing to a String cannot fail";
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
         let kind = match family.kind {
@@ -34,23 +34,23 @@ fn text(families: &[Family]) -> String {
             FamilyKind::Histogram => "histogram",
         };
         let about = family.about.replace('\\', r"\\").replace('\n', r"\n");
-        writeln!(text, "# HELP {0} {about}\n# TYPE {0} {kind}", family.name).expect(FITS);
+        writeln!(text, "# HELP {0} {about}\n# TYPE {0} {kind}", family.name).expect(INFALLIBLE);
         for sample in &family.samples {
             text.push_str(family.name);
             text.push_str(sample.suffix);
             let labels: Vec<String> =
-                sample.labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escaped(value))).collect();
+                sample.labels.iter().map(|(name, value)| format!("{name}=\"{}\"", escape(value))).collect();
             if !labels.is_empty() {
-                write!(text, "{{{}}}", labels.join(",")).expect(FITS);
+                write!(text, "{{{}}}", labels.join(",")).expect(INFALLIBLE);
             }
-            writeln!(text, " {}", sample.value).expect(FITS);
+            writeln!(text, " {}", sample.value).expect(INFALLIBLE);
         }
     }
     text
 }
 
-/// A label's value, which may be anything: a model's name for instance.
-fn escaped(value: &str) -> String {
+/// Escapes a label value, which may contain any character: a model's name for example.
+fn escape(value: &str) -> String {
     value.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
 }
 
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn families_are_written_as_prometheus_reads_them() {
+    fn text_escapes_values_and_skips_empty_families() {
         let sample = |labels: &[(&'static str, &str)], value| Sample {
             suffix: "",
             labels: labels.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
@@ -85,6 +85,6 @@ h_sum 1.5
 b 0.5
 b{m="é"} 1000000000000000
 "#;
-        assert_eq!(text(&families), expected, "escaped, and nothing of a family without numbers");
+        assert_eq!(text(&families), expected, "escaped values, and no family without samples");
     }
 }

@@ -1,7 +1,7 @@
-//! Answers that stream: one JSON object per line, sent as soon as it is there.
+//! Streamed responses: one JSON object per line, each sent as soon as it is ready.
 //!
-//! The answer is read by a task that ends when the client goes away, even while no line is ready: dropping the answer is
-//! what stops the work for it.
+//! A task reads the events. It ends when the client disconnects, even while it waits for an event. Dropping the events
+//! cancels their work.
 
 use std::convert::Infallible;
 
@@ -14,17 +14,17 @@ use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use crate::Busy;
+use crate::ActivityGuard;
 use crate::error::{ApiError, last_line};
 
-/// Lines that may wait for a slow client before the computation waits too.
-const WAITING_LINES: usize = 16;
+/// Capacity of the channel to the client in lines. A full channel blocks the producer.
+const QUEUED_LINES: usize = 16;
 
-/// Something whose outcome comes in pieces.
+/// Asynchronous source of events.
 pub(crate) trait Events: Send + 'static {
     type Event: Send + 'static;
 
-    /// The next piece; `None` after the last one.
+    /// Waits for the next event. Returns `None` after the last.
     fn next(&mut self) -> impl Future<Output = Option<Self::Event>> + Send;
 }
 
@@ -44,38 +44,38 @@ impl<T: Send + 'static> Events for mpsc::Receiver<T> {
     }
 }
 
-/// Streams events, each as the line that `line` makes of it; one that failed before its first line is refused with a
-/// status that says so.
-pub(crate) async fn stream_or_refuse<E: Events, T: Serialize>(
+/// Streams events, each as the line that `line` makes of it. If the first event is an error, the response has the
+/// error's status instead.
+pub(crate) async fn stream_or_error<E: Events, T: Serialize>(
     mut events: E,
-    busy: Busy,
+    guard: ActivityGuard,
     line: impl Fn(E::Event) -> Result<T, cairn_app::Error> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let first = match events.next().await {
         Some(event) => Some(bytes(&line(event)?)),
         None => None,
     };
-    Ok(respond(first, events, busy, line))
+    Ok(respond(first, events, guard, line))
 }
 
-/// Streams events, each as the line that `line` makes of it.
+/// Streams events, each as the line that `line` makes of it. An error becomes the last line.
 pub(crate) fn stream<E: Events, T: Serialize>(
     events: E,
-    busy: Busy,
+    guard: ActivityGuard,
     line: impl Fn(E::Event) -> Result<T, cairn_app::Error> + Send + 'static,
 ) -> Response {
-    respond(None, events, busy, line)
+    respond(None, events, guard, line)
 }
 
 fn respond<E: Events, T: Serialize>(
     first: Option<Bytes>,
     mut events: E,
-    busy: Busy,
+    guard: ActivityGuard,
     line: impl Fn(E::Event) -> Result<T, cairn_app::Error> + Send + 'static,
 ) -> Response {
-    let (sender, receiver) = mpsc::channel(WAITING_LINES);
+    let (sender, receiver) = mpsc::channel(QUEUED_LINES);
     tokio::spawn(async move {
-        let _busy = busy;
+        let _guard = guard;
         if let Some(first) = first
             && sender.send(first).await.is_err()
         {
@@ -90,7 +90,7 @@ fn respond<E: Events, T: Serialize>(
             let bytes = match line(event) {
                 Ok(chunk) => bytes(&chunk),
                 Err(error) => {
-                    tracing::error!(%error, "the stream failed");
+                    tracing::error!(%error, "cannot complete a streamed response");
                     bytes(&last_line(&error))
                 }
             };
@@ -104,7 +104,7 @@ fn respond<E: Events, T: Serialize>(
 }
 
 fn bytes<T: Serialize>(chunk: &T) -> Bytes {
-    let mut line = serde_json::to_vec(chunk).expect("our own types have string keys and finite numbers");
+    let mut line = serde_json::to_vec(chunk).expect("wire types have string keys and finite numbers");
     line.push(b'\n');
     line.into()
 }

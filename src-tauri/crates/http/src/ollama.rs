@@ -1,4 +1,4 @@
-//! `/api`: Ollama's interface. One file per endpoint; what several of them say about a model is here.
+//! `/api`: Ollama's API. One file per endpoint; this module has the conversions that several endpoints share.
 
 mod blobs;
 mod chat;
@@ -9,10 +9,10 @@ mod generate;
 mod ps;
 mod pull;
 mod push;
-mod refused;
 mod root;
 mod show;
 mod tags;
+mod unsupported;
 mod version;
 
 use axum::Router;
@@ -53,27 +53,27 @@ fn details(details: &Details) -> wire::Details {
     }
 }
 
-/// An answer that is told as one, because the client wants no stream.
-struct Whole {
+/// Complete answer, for a response without streaming.
+struct FullAnswer {
     text: String,
     thinking: String,
-    /// How it ended, with the logprobs of all tokens.
+    /// Finish reason and usage, with the logprobs of all tokens.
     done: Done,
 }
 
-impl Whole {
-    /// Waits for the end of an answer.
-    async fn of(mut answer: Answer) -> Result<Self, Error> {
+impl FullAnswer {
+    /// Collects the events of an answer until its end. Returns an error if the answer fails.
+    async fn collect(mut answer: Answer) -> Result<Self, Error> {
         let (mut text, mut thinking, mut logprobs) = (String::new(), String::new(), Vec::new());
         loop {
             match answer.next().await {
-                Some(Event::Text(said)) => {
-                    text += &said.text;
-                    logprobs.extend(said.logprobs);
+                Some(Event::Text(delta)) => {
+                    text += &delta.text;
+                    logprobs.extend(delta.logprobs);
                 }
-                Some(Event::Thinking(said)) => {
-                    thinking += &said.text;
-                    logprobs.extend(said.logprobs);
+                Some(Event::Thinking(delta)) => {
+                    thinking += &delta.text;
+                    logprobs.extend(delta.logprobs);
                 }
                 Some(Event::Done(mut done)) => {
                     logprobs.append(&mut done.logprobs);
@@ -121,10 +121,10 @@ fn truncated(truncated: Truncated) -> wire::Truncated {
 }
 
 fn logprobs(logprobs: Vec<Logprob>) -> Vec<wire::Logprob> {
-    let token = |likely: TokenLogprob| wire::TokenLogprob {
-        token: String::from_utf8_lossy(&likely.bytes).into_owned(),
-        logprob: likely.logprob,
-        bytes: likely.bytes,
+    let token = |token: TokenLogprob| wire::TokenLogprob {
+        token: String::from_utf8_lossy(&token.bytes).into_owned(),
+        logprob: token.logprob,
+        bytes: token.bytes,
     };
     let logprob = |logprob: Logprob| wire::Logprob {
         token: token(logprob.chosen),
@@ -133,8 +133,8 @@ fn logprobs(logprobs: Vec<Logprob>) -> Vec<wire::Logprob> {
     logprobs.into_iter().map(logprob).collect()
 }
 
-/// What a request's two fields ask for: nothing, or how many of the likeliest tokens beside each one.
-fn asked_logprobs(logprobs: Option<bool>, top: Option<i64>) -> Option<usize> {
+/// Returns the number of top tokens to report with each token, or `None` if the request wants no logprobs.
+fn requested_logprobs(logprobs: Option<bool>, top: Option<i64>) -> Option<usize> {
     let top = top.and_then(|top| usize::try_from(top).ok()).unwrap_or(0);
     (logprobs == Some(true)).then_some(top)
 }

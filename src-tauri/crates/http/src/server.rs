@@ -1,4 +1,4 @@
-//! What the routes share: the use cases, and what this daemon is.
+//! State that all routes share: the use cases and the properties of this daemon.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use cairn_store::Digest;
 use tokio::sync::watch;
 
 use crate::Activity;
-use crate::requests::Requests;
+use crate::requests::RequestLog;
 use crate::session::Sessions;
 
-/// State of all routes. Clones share everything.
+/// State of all routes. Clones share one state.
 #[derive(Clone)]
 pub struct Server(Arc<Inner>);
 
@@ -22,33 +22,33 @@ struct Inner {
     addresses: Vec<SocketAddr>,
     token: Token,
     sessions: Sessions,
-    requests: Requests,
+    request_log: RequestLog,
     pid: u32,
     host_name: Option<String>,
     started_at: SystemTime,
     stop: watch::Sender<bool>,
 }
 
-/// What `/app` wants to see, kept as a digest: a copy of this process's memory does not open the door.
+/// Secret that authorizes `/app` requests, stored as its digest: a memory dump does not reveal the token.
 pub struct Token(Digest);
 
 impl Token {
-    /// The token with this text.
+    /// Hashes the text of a token.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(Digest::of(text.as_bytes()))
     }
 
-    /// Is `text` that token? Digests are compared, and all of them, so that time tells nothing about the text.
+    /// Returns whether `text` is this token. Compares the digests in constant time.
     #[must_use]
     pub fn is(&self, text: &str) -> bool {
-        let (mine, theirs) = (self.0.hex(), Digest::of(text.as_bytes()).hex());
-        mine.bytes().zip(theirs.bytes()).fold(0, |different, (a, b)| different | (a ^ b)) == 0
+        let (expected, found) = (self.0.hex(), Digest::of(text.as_bytes()).hex());
+        expected.bytes().zip(found.bytes()).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
     }
 }
 
 impl Server {
-    /// A daemon that listens at `addresses`, on a machine that its network may know as `host_name`.
+    /// State of a daemon that listens at `addresses`. `host_name` is the machine's name in the local network.
     #[must_use]
     pub fn new(
         app: App,
@@ -66,7 +66,7 @@ impl Server {
             addresses,
             token,
             sessions: Sessions::default(),
-            requests: Requests::default(),
+            request_log: RequestLog::default(),
             pid,
             host_name,
             started_at,
@@ -80,25 +80,25 @@ impl Server {
         &self.0.app
     }
 
-    /// Who uses the daemon.
+    /// The counter of active requests.
     #[must_use]
     pub fn activity(&self) -> &Activity {
         &self.0.activity
     }
 
-    /// Where the daemon listens.
+    /// The addresses that the daemon listens at.
     #[must_use]
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.0.addresses
     }
 
-    /// When it started.
+    /// The start time of the daemon.
     #[must_use]
     pub fn started_at(&self) -> SystemTime {
         self.0.started_at
     }
 
-    /// Its process id.
+    /// The daemon's process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.0.pid
@@ -108,8 +108,8 @@ impl Server {
         self.0.host_name.as_deref()
     }
 
-    /// Is this what one of our own clients shows: the daemon's token, or that of a page's session?
-    pub(crate) fn is_own(&self, token: &str) -> bool {
+    /// Returns whether `token` is the daemon's token or the token of a session. Evaluates both to keep constant time.
+    pub(crate) fn is_authorized(&self, token: &str) -> bool {
         self.0.token.is(token) | self.0.sessions.has(token)
     }
 
@@ -117,30 +117,30 @@ impl Server {
         &self.0.sessions
     }
 
-    pub(crate) fn requests(&self) -> &Requests {
-        &self.0.requests
+    pub(crate) fn request_log(&self) -> &RequestLog {
+        &self.0.request_log
     }
 
-    /// Where programs of this machine find it, `http://127.0.0.1:11434` for instance.
-    pub(crate) fn own_url(&self) -> String {
+    /// Returns the URL of the daemon for programs on this machine, for example `http://127.0.0.1:11434`.
+    pub(crate) fn local_url(&self) -> String {
         let address = self.0.addresses.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
-        let own: SocketAddr = match address.ip() {
+        let local: SocketAddr = match address.ip() {
             ip if ip.is_loopback() => address,
             IpAddr::V6(ip) if ip.is_unspecified() => (Ipv6Addr::LOCALHOST, address.port()).into(),
             _ => (Ipv4Addr::LOCALHOST, address.port()).into(),
         };
-        format!("http://{own}")
+        format!("http://{local}")
     }
 
-    /// Asks the daemon to end.
+    /// Requests the shutdown of the daemon.
     pub fn stop(&self) {
         self.0.stop.send_replace(true);
     }
 
-    /// Returns once somebody asked the daemon to end.
+    /// Waits until a shutdown is requested.
     pub async fn stopping(&self) {
-        let asked = self.0.stop.subscribe().wait_for(|asked| *asked).await.is_ok();
-        assert!(asked, "the sender lives as long as this server");
+        let is_open = self.0.stop.subscribe().wait_for(|stop| *stop).await.is_ok();
+        assert!(is_open, "the sender lives as long as this server");
     }
 }
 
@@ -149,9 +149,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_token_is_the_token() {
+    fn token_matches_only_its_own_text() {
         let token = Token::new("abc");
-        assert!(token.is("abc"), "itself");
+        assert!(token.is("abc"), "the same text");
         for other in ["", "ab", "abcd", "ABC"] {
             assert!(!token.is(other), "{other:?}");
         }

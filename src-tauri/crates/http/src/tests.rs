@@ -1,8 +1,7 @@
-//! Raw bodies as clients get them, from a small random model that runs on the scalar kernels, so that its words are the
+//! Tests of the raw responses, with a small random model. The model runs on the scalar kernels, so its output is the
 //! same on every machine.
 
 mod access;
-mod beyond;
 mod blobs;
 mod chats;
 mod discover;
@@ -16,8 +15,9 @@ mod models;
 mod overflow;
 mod pulls;
 mod pushes;
-mod refusals;
 mod registry;
+mod rejections;
+mod remote_clients;
 mod server;
 mod settings;
 mod ui;
@@ -38,7 +38,7 @@ use super::*;
 const TOKEN: &str = "secret";
 const PORT: u16 = 11434;
 
-/// A daemon without a socket.
+/// Daemon without a socket.
 struct Daemon {
     folder: tempfile::TempDir,
     router: Router,
@@ -50,13 +50,13 @@ impl Daemon {
         Self::with(&[])
     }
 
-    /// One with more settings.
+    /// Starts a daemon with additional settings.
     fn with(settings: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().to_str().unwrap();
-        let own =
+        let defaults =
             [("CAIRN_HOME", home), ("CAIRN_KERNEL", "scalar"), ("CAIRN_HIDE_PEBBLE", "1"), ("OLLAMA_KV_TIERING", "0")];
-        let env = Env::of(own.into_iter().chain(settings.iter().copied()));
+        let env = Env::of(defaults.into_iter().chain(settings.iter().copied()));
         let settings = Settings::load(&env, &Places::of(&env, System::Xdg).unwrap());
         let clock = Clock::standing(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_767_323_045_678_901_000));
         let app = App::start(settings, Machine::probe(), clock, 1).unwrap();
@@ -67,7 +67,7 @@ impl Daemon {
         daemon
     }
 
-    /// Puts a model into the library.
+    /// Adds a model to the library.
     fn store(&self, name: &str, layers: &[(&str, &[u8])]) {
         let root = self.folder.path().join("models");
         std::fs::create_dir_all(root.join("blobs")).unwrap();
@@ -91,8 +91,8 @@ impl Daemon {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    /// Status, content type and body of an answer, in lines.
-    async fn heard(&self, request: Request<Body>) -> String {
+    /// Sends a request and returns the status and content type in one line, followed by the body.
+    async fn reply(&self, request: Request<Body>) -> String {
         let response = self.send(request).await;
         let kind = response.headers().get(header::CONTENT_TYPE).map_or("-", |kind| kind.to_str().unwrap()).to_owned();
         let status = response.status().as_u16();
@@ -101,47 +101,48 @@ impl Daemon {
     }
 
     async fn get(&self, path: &str) -> String {
-        self.heard(Request::get(path).body(Body::empty()).unwrap()).await
+        self.reply(Request::get(path).body(Body::empty()).unwrap()).await
     }
 
     async fn post(&self, path: &str, json: &str) -> String {
-        self.heard(Request::post(path).body(Body::from(json.to_owned())).unwrap()).await
+        self.reply(Request::post(path).body(Body::from(json.to_owned())).unwrap()).await
     }
 
-    async fn own(&self, method: &str, path: &str, json: &str) -> String {
+    /// Sends a request with the daemon's token.
+    async fn authorized(&self, method: &str, path: &str, json: &str) -> String {
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header(header::HOST, format!("127.0.0.1:{PORT}"))
             .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"));
-        self.heard(request.body(Body::from(json.to_owned())).unwrap()).await
+        self.reply(request.body(Body::from(json.to_owned())).unwrap()).await
     }
 }
 
-/// Compares with a snapshot in which measured times, paths and digests are replaced by words.
+/// Compares a reply with a snapshot in which durations, times, paths and digests are replaced by placeholders.
 macro_rules! check {
-    ($heard:expr, @$expected:literal) => {{
-        let heard = $heard;
+    ($reply:expr, @$expected:literal) => {{
+        let reply = $reply;
         insta::with_settings!({filters => [
             (r#"_duration":\d+"#, r#"_duration":NS"#),
             (r#""modified_at":"[^"]+""#, r#""modified_at":"TIME""#),
             (r#""expires_at":"[^"]+""#, r#""expires_at":"TIME""#),
             (r#"[0-9a-f]{64}"#, "DIGEST"),
             (r#"FROM /[^\\]+"#, "FROM PATH"),
-        ]}, { insta::assert_snapshot!(heard, @$expected) })
+        ]}, { insta::assert_snapshot!(reply, @$expected) })
     }};
 }
-// For the modules below, to which a macro's name reaches only as a path.
+// Makes the macro importable by path in the submodules.
 use check;
 
 #[tokio::test]
-async fn somebody_is_there() {
+async fn server_answers_version_and_rejects_unknown_paths() {
     let daemon = Daemon::start();
     check!(daemon.get("/").await, @r##"
     200 text/plain; charset=utf-8
     Ollama is running
     "##);
-    check!(daemon.heard(Request::head("/").body(Body::empty()).unwrap()).await, @"200 text/plain; charset=utf-8");
+    check!(daemon.reply(Request::head("/").body(Body::empty()).unwrap()).await, @"200 text/plain; charset=utf-8");
     check!(daemon.get("/api/version").await, @r##"
     200 application/json; charset=utf-8
     {"version":"0.1.0"}
@@ -154,11 +155,11 @@ async fn somebody_is_there() {
     405 text/plain; charset=utf-8
     405 method not allowed
     "##);
-    check!(daemon.heard(Request::head("/api/ps").body(Body::empty()).unwrap()).await, @"405 text/plain; charset=utf-8");
+    check!(daemon.reply(Request::head("/api/ps").body(Body::empty()).unwrap()).await, @"405 text/plain; charset=utf-8");
 }
 
 #[tokio::test]
-async fn a_chat_streams() {
+async fn chat_streams_and_reuses_the_cached_prompt() {
     let daemon = Daemon::start();
     let request =
         r#"{"model":"m","messages":[{"role":"user","content":"hi"}],"options":{"temperature":0,"num_predict":3}}"#;
@@ -169,7 +170,7 @@ async fn a_chat_streams() {
     {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\r"},"done":false}
     {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"length","total_duration":NS,"load_duration":NS,"prompt_eval_count":18,"prompt_eval_duration":NS,"eval_count":3,"eval_duration":NS}
     "##);
-    // All of the prompt but its last token is found computed.
+    // The whole prompt except its last token is cached.
     check!(daemon.post("/api/chat", request).await, @r##"
     200 application/x-ndjson
     {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":"\u000b"},"done":false}
@@ -180,7 +181,7 @@ async fn a_chat_streams() {
 }
 
 #[tokio::test]
-async fn a_chat_in_one_piece() {
+async fn chat_without_stream_returns_one_object() {
     let daemon = Daemon::start();
     let request = r#"{"model":"M:latest","messages":[{"role":"user","content":"hi"}],"stream":false,
                       "options":{"temperature":0,"num_predict":3},"unknown":1}"#;
@@ -191,7 +192,7 @@ async fn a_chat_in_one_piece() {
 }
 
 #[tokio::test]
-async fn generate_streams_and_goes_on() {
+async fn generate_streams_and_continues_from_context() {
     let daemon = Daemon::start();
     let request = r#"{"model":"m","prompt":"hi","options":{"temperature":0,"num_predict":2}}"#;
     check!(daemon.post("/api/generate", request).await, @r##"
@@ -215,7 +216,7 @@ async fn generate_streams_and_goes_on() {
 }
 
 #[tokio::test]
-async fn nothing_asked_loads_and_unloads() {
+async fn empty_request_loads_or_unloads_the_model() {
     let daemon = Daemon::start();
     check!(daemon.post("/api/generate", r#"{"model":"m","prompt":""}"#).await, @r##"
     200 application/json; charset=utf-8
@@ -230,7 +231,7 @@ async fn nothing_asked_loads_and_unloads() {
     {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"load"}
     "##);
     let never = daemon.get("/api/ps").await;
-    assert!(never.contains(r#""expires_at":"2318-"#), "for ever is 292 years from now: {never}");
+    assert!(never.contains(r#""expires_at":"2318-"#), "never is 292 years from now: {never}");
     check!(daemon.post("/api/chat", r#"{"model":"m","messages":null,"keep_alive":0}"#).await, @r##"
     200 application/json; charset=utf-8
     {"model":"m","created_at":"2026-01-02T03:04:05.678901Z","message":{"role":"assistant","content":""},"done":true,"done_reason":"unload"}
@@ -269,35 +270,35 @@ async fn models_are_listed_and_shown() {
     "##);
     check!(tensors.split_once("},").unwrap().0, @r#"{"name":"token_embd.weight","type":"F32","shape":[256,512]"#);
     let verbose = daemon.post("/api/show", r#"{"name":"n","verbose":true}"#).await;
-    assert!(verbose.contains(r#""tokenizer.ggml.tokens":["#), "arrays are there when asked for");
+    assert!(verbose.contains(r#""tokenizer.ggml.tokens":["#), "verbose adds arrays");
 }
 
 #[tokio::test]
-async fn a_system_message_of_the_model_comes_first() {
+async fn system_message_of_the_model_is_a_default() {
     let daemon = Daemon::start();
     daemon.store("s", &[("model", &cairn_testkit::write(&cairn_testkit::tiny_llama())), ("system", b"Be brief.")]);
     let count = async |messages: &str| {
         let options = r#"{"num_predict":1}"#;
         let request = format!(r#"{{"model":"s","messages":{messages},"stream":false,"options":{options}}}"#);
-        let heard = daemon.post("/api/chat", &request).await;
-        let after = heard.split_once(r#""prompt_eval_count":"#).unwrap_or_else(|| panic!("{heard}")).1;
+        let reply = daemon.post("/api/chat", &request).await;
+        let after = reply.split_once(r#""prompt_eval_count":"#).unwrap_or_else(|| panic!("{reply}")).1;
         after.split(',').next().unwrap().parse::<u32>().unwrap()
     };
-    let alone = count(r#"[{"role":"user","content":"hi"}]"#).await;
+    let default = count(r#"[{"role":"user","content":"hi"}]"#).await;
     let own = count(r#"[{"role":"System","content":"Be brief."},{"role":"user","content":"hi"}]"#).await;
     let other = count(r#"[{"role":"system","content":""},{"role":"user","content":"hi"}]"#).await;
-    assert_eq!(alone, own, "the model's message stands where the request has none");
-    assert!(other < own, "and is left out where the request has one: {other} tokens, not {own}");
+    assert_eq!(default, own, "the model's system message is used if the request has none");
+    assert!(other < own, "a system message of the request replaces it: {other} tokens, not {own}");
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_stops_the_answer() {
+async fn client_disconnect_cancels_the_answer() {
     let daemon = Daemon::start();
     let request = r#"{"model":"m","prompt":"hi","options":{"num_predict":100000,"num_ctx":2048}}"#;
     let request = Request::post("/api/generate").body(Body::from(request)).unwrap();
     let response = daemon.send(request).await;
-    assert_eq!(response.status(), StatusCode::OK, "it streams");
-    assert_eq!(daemon.server.activity().in_progress(), 1, "the answer is in progress after its head was sent");
+    assert_eq!(response.status(), StatusCode::OK, "the response streams");
+    assert_eq!(daemon.server.activity().in_progress(), 1, "the answer is in progress after the response's head");
     drop(response);
     for _ in 0..200 {
         if daemon.server.activity().in_progress() == 0 {
@@ -305,55 +306,55 @@ async fn a_client_that_leaves_stops_the_answer() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("the answer goes on without its client");
+    panic!("the answer continues without its client");
 }
 
 #[tokio::test]
 async fn own_clients_open_files_and_stop_the_daemon() {
     let daemon = Daemon::start();
-    check!(daemon.own("GET", "/app/status", "").await, @r##"
+    check!(daemon.authorized("GET", "/app/status", "").await, @r##"
     200 application/json; charset=utf-8
     {"version":"0.1.0","pid":7,"started_at":"2026-01-02T03:04:05.678901Z","addresses":["127.0.0.1:11434"],"active_requests":0,"loaded_models":0}
     "##);
     let path = daemon.folder.path().join("my.gguf");
     cairn_testkit::write_file(&cairn_testkit::tiny_qwen3(), &path).unwrap();
-    let opened = daemon.own("POST", "/app/open", &format!("{{\"path\":{path:?}}}")).await;
+    let opened = daemon.authorized("POST", "/app/open", &format!("{{\"path\":{path:?}}}")).await;
     let name = opened.split('"').nth(3).unwrap().to_owned();
     assert!(name.starts_with("file/my:"), "{opened}");
     let request = format!(r#"{{"model":"{name}","prompt":"hi","stream":false,"options":{{"num_predict":1}}}}"#);
     let answer = daemon.post("/api/generate", &request).await;
     assert!(answer.contains(r#""done":true,"done_reason":"length""#), "{answer}");
-    check!(daemon.own("POST", "/app/load", r#"{"model":"m","force":true}"#).await, @"204 -");
-    check!(daemon.own("POST", "/app/open", r#"{"path":"my.gguf"}"#).await, @r##"
+    check!(daemon.authorized("POST", "/app/load", r#"{"model":"m","force":true}"#).await, @"204 -");
+    check!(daemon.authorized("POST", "/app/open", r#"{"path":"my.gguf"}"#).await, @r##"
     400 application/json; charset=utf-8
     {"error":"path must be absolute","code":"invalid_request","params":{"reason":"path must be absolute"}}
     "##);
-    check!(daemon.own("POST", "/app/stop", "").await, @"202 -");
-    tokio::time::timeout(Duration::from_secs(1), daemon.server.stopping()).await.expect("it was asked to end");
+    check!(daemon.authorized("POST", "/app/stop", "").await, @"202 -");
+    tokio::time::timeout(Duration::from_secs(1), daemon.server.stopping()).await.expect("a shutdown was requested");
 }
 
-/// A template that opens the thinking itself, unless it is told not to think.
+/// Template that opens the thinking section unless `enable_thinking` is false.
 const THINKING_TEMPLATE: &str = "{{ messages[-1].content }}{% if enable_thinking is not defined or enable_thinking %}\
                                  <think>{% endif %}{# until </think> #}";
 
 #[tokio::test]
-async fn thinking_is_parted_from_the_answer() {
+async fn thinking_is_separate_from_the_answer() {
     let daemon = Daemon::start();
     let mut file = cairn_testkit::write(&cairn_testkit::tiny_llama());
-    let own = cairn_testkit::vocabulary::CHAT_TEMPLATE.as_bytes();
-    let at = file.windows(own.len()).position(|window| window == own).unwrap();
-    // The template takes the place of the file's own, as long as that one, so that no length changes.
-    file[at..at + own.len()].copy_from_slice(format!("{THINKING_TEMPLATE:>0$}", own.len()).as_bytes());
+    let template = cairn_testkit::vocabulary::CHAT_TEMPLATE.as_bytes();
+    let at = file.windows(template.len()).position(|window| window == template).unwrap();
+    // Overwrites the file's template with one padded to the same length, so that no offset in the file changes.
+    file[at..at + template.len()].copy_from_slice(format!("{THINKING_TEMPLATE:>0$}", template.len()).as_bytes());
     daemon.store("thinker", &[("model", &file)]);
-    let heard = async |path: &str, think: &str, stream: bool| {
+    let answer = async |path: &str, think: &str, stream: bool| {
         let request = format!(
             r#"{{"model":"thinker","prompt":"hi","messages":[{{"role":"user","content":"hi"}}],"stream":{stream},
                 "options":{{"temperature":0,"num_predict":3}}{think}}}"#
         );
-        let heard = daemon.post(path, &request).await;
-        assert!(heard.starts_with("200 "), "{heard}");
+        let reply = daemon.post(path, &request).await;
+        assert!(reply.starts_with("200 "), "{reply}");
         let lines: Vec<serde_json::Value> =
-            heard.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
+            reply.lines().skip(1).map(|line| serde_json::from_str(line).unwrap()).collect();
         let all = |key: &str| -> String {
             let texts = lines.iter().filter_map(|line| line["message"].get(key).or_else(|| line.get(key))?.as_str());
             texts.collect()
@@ -362,13 +363,13 @@ async fn thinking_is_parted_from_the_answer() {
     };
     for path in ["/api/chat", "/api/generate"] {
         for stream in [true, false] {
-            let (thinking, said) = heard(path, "", stream).await;
-            assert!(!thinking.is_empty() && said.is_empty(), "{path} {stream}: thinks ({thinking}) before {said:?}");
-            assert_eq!(heard(path, r#","think":"high""#, stream).await.0, thinking, "a level is a yes");
-            let (thinking, said) = heard(path, r#","think":false"#, stream).await;
-            assert!(thinking.is_empty() && !said.is_empty(), "{path} {stream}: ({thinking}) was not to be thought");
+            let (thinking, text) = answer(path, "", stream).await;
+            assert!(!thinking.is_empty() && text.is_empty(), "{path} {stream}: thinking {thinking:?}, text {text:?}");
+            assert_eq!(answer(path, r#","think":"high""#, stream).await.0, thinking, "a level enables thinking");
+            let (thinking, text) = answer(path, r#","think":false"#, stream).await;
+            assert!(thinking.is_empty() && !text.is_empty(), "{path} {stream}: unexpected thinking {thinking:?}");
         }
     }
     let shown = daemon.post("/api/show", r#"{"model":"thinker"}"#).await;
-    assert!(shown.contains(r#""capabilities":["completion","thinking"]"#), "clients are told: {shown}");
+    assert!(shown.contains(r#""capabilities":["completion","thinking"]"#), "the capability is shown: {shown}");
 }

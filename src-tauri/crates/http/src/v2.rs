@@ -1,8 +1,8 @@
-//! `/v2`: this machine's models, as a registry gives them out, to be pulled by Cairn and by Ollama's own client.
+//! `/v2`: read-only registry of this machine's models, for pulls by Cairn and by Ollama's client.
 //!
-//! It follows the OCI distribution specification 1.1 for pulling, with one thing beside it: Ollama's client takes an
-//! answer of 200 for a blob only with a `Location`, from which it then asks for the parts, so a blob's answer names its
-//! own address there. Nothing can be written.
+//! It follows the OCI distribution specification 1.1 for pulling, with one addition for Ollama's client. That client
+//! accepts status 200 for a blob only with a `Location` header, from which it then requests ranges. So the response to
+//! a whole blob has its own URL in `Location`.
 
 mod blob;
 mod manifest;
@@ -28,30 +28,30 @@ pub(crate) fn routes() -> Router<Server> {
         .merge(blob::routes())
         .merge(manifest::routes())
         .merge(sign_in::routes())
-        .layer(from_fn(name_version))
+        .layer(from_fn(add_version))
 }
 
-/// Clients ask this first, to see whether it is a registry and whether they must sign in.
+/// Version check of the specification: clients use it to detect a registry and whether it requires a sign-in.
 async fn root(State(_): State<Server>) -> Response {
     json(StatusCode::OK, &serde_json::Map::new())
 }
 
-async fn name_version(request: axum::extract::Request, next: Next) -> Response {
+async fn add_version(request: axum::extract::Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let version = HeaderValue::from_static("registry/2.0");
     response.headers_mut().insert("Docker-Distribution-API-Version", version);
     response
 }
 
-/// A refusal, in the words of the specification.
+/// Error response in the format of the specification.
 #[derive(Debug)]
-pub(crate) struct Refusal {
+pub(crate) struct RegistryError {
     status: StatusCode,
     code: &'static str,
     message: String,
 }
 
-impl Refusal {
+impl RegistryError {
     pub(crate) fn denied(message: &str) -> Self {
         Self { status: StatusCode::FORBIDDEN, code: "DENIED", message: message.to_owned() }
     }
@@ -61,7 +61,7 @@ impl Refusal {
     }
 }
 
-impl From<transfers::Error> for Refusal {
+impl From<transfers::Error> for RegistryError {
     fn from(error: transfers::Error) -> Self {
         let (status, code) = match error {
             transfers::Error::Name(_) => (StatusCode::BAD_REQUEST, "NAME_INVALID"),
@@ -73,19 +73,20 @@ impl From<transfers::Error> for Refusal {
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for RegistryError {
     fn into_response(self) -> Response {
         #[derive(Serialize)]
         struct Errors {
-            errors: [One; 1],
+            errors: [ErrorEntry; 1],
         }
         #[derive(Serialize)]
-        struct One {
+        struct ErrorEntry {
             code: &'static str,
             message: String,
         }
-        tracing::info!(status = self.status.as_u16(), error = self.message, "refused to a client of the registry");
-        let mut response = json(self.status, &Errors { errors: [One { code: self.code, message: self.message }] });
+        tracing::info!(status = self.status.as_u16(), error = self.message, "registry request rejected");
+        let body = Errors { errors: [ErrorEntry { code: self.code, message: self.message }] };
+        let mut response = json(self.status, &body);
         if self.status == StatusCode::TOO_MANY_REQUESTS {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
         }

@@ -1,7 +1,7 @@
-//! `GET /app/attend`: a client that waits for its user says that it is there, for as long as it reads this answer.
+//! `GET /app/attend`: keeps the daemon alive while the client reads the response.
 //!
-//! The daemon ends when nobody has been there for a while; an open prompt is somebody. An empty line comes from time to
-//! time, so that a connection whose other end vanished is noticed.
+//! An idle daemon shuts down. A client with an open prompt is idle but still needs the daemon. The response is an
+//! endless stream of empty lines, which detect a broken connection.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use crate::Server;
 
-const BETWEEN_LINES: Duration = Duration::from_secs(20);
+const LINE_INTERVAL: Duration = Duration::from_secs(20);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/attend", get(attend))
 }
 
 async fn attend(State(server): State<Server>) -> Response {
-    let busy = server.activity().begin();
+    let guard = server.activity().begin();
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
-        let _busy = busy;
+        let _guard = guard;
         while sender.send(Bytes::from_static(b"\n")).await.is_ok() {
             tokio::select! {
-                () = tokio::time::sleep(BETWEEN_LINES) => {}
+                () = tokio::time::sleep(LINE_INTERVAL) => {}
                 () = sender.closed() => return,
                 () = server.stopping() => return,
             }

@@ -1,4 +1,4 @@
-//! `GET /app/cache`: the tiers that keep computed prefixes. What their user wants of them is in the files beside.
+//! `GET /app/cache`: status of the cache tiers. The submodules have the commands.
 
 mod contexts;
 mod delete;
@@ -56,7 +56,7 @@ fn response(app: &App) -> CacheResponse {
 fn tier(status: &TierStatus) -> CacheTier {
     let counters = status.counters;
     CacheTier {
-        tier: name(status.kind),
+        tier: tier_name(status.kind),
         health: match status.health {
             Health::Up => "up",
             Health::Scanning => "scanning",
@@ -66,7 +66,7 @@ fn tier(status: &TierStatus) -> CacheTier {
         }
         .to_owned(),
         reason: CacheStatus::reason(status.health).map(|reason| match &status.last_error {
-            Some(trouble) => format!("{reason}: {trouble}"),
+            Some(error) => format!("{reason}: {error}"),
             None => reason.to_owned(),
         }),
         budget_bytes: status.budget_bytes,
@@ -83,8 +83,8 @@ fn tier(status: &TierStatus) -> CacheTier {
     }
 }
 
-fn name(place: TierKind) -> TierName {
-    match place {
+fn tier_name(tier: TierKind) -> TierName {
+    match tier {
         TierKind::Ram => TierName::Ram,
         TierKind::Ssd => TierName::Ssd,
         TierKind::Remote => TierName::Remote,

@@ -1,4 +1,4 @@
-//! `/app/chats`: making, listing, changing and deleting chats. What is said in them is in `messages` and `answer`.
+//! `/app/chats`: creates, lists, changes and deletes chats. The modules `messages` and `answer` have their contents.
 
 mod answer;
 mod events;
@@ -6,7 +6,7 @@ mod exchange;
 mod messages;
 mod presets;
 mod search;
-mod told;
+mod wire_types;
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
@@ -24,8 +24,8 @@ use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, blocking, json};
 
-/// Chats of a list, unless its client says otherwise.
-const LIMIT: usize = 200;
+/// Default number of chats on a page.
+const DEFAULT_LIMIT: usize = 200;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct ListQuery {
     folder: Option<String>,
     #[serde(default)]
     trash: bool,
@@ -52,13 +52,13 @@ struct Asked {
     after: Option<String>,
 }
 
-/// What a query says, or why it says nothing.
-fn read<T>(asked: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
-    asked.map(|Query(asked)| asked).map_err(|rejection| ApiError::bad_request(rejection.body_text()))
+/// Returns the parameters of a query, or the error of an invalid one.
+fn query<T>(request: Result<Query<T>, QueryRejection>) -> Result<T, ApiError> {
+    request.map(|Query(query)| query).map_err(|rejection| ApiError::bad_request(rejection.body_text()))
 }
 
-/// Does something with chats, which waits for disks.
-async fn done<T: Send + 'static>(
+/// Runs a use case of chats on a thread for blocking work.
+async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, cairn_app::chats::Error> + Send + 'static,
 ) -> Result<T, ApiError> {
     Ok(blocking(work).await??)
@@ -68,69 +68,72 @@ fn id(text: &str) -> Result<ChatMessageId, ApiError> {
     text.parse().map_err(|error: cairn_app::chats::ChatsError| cairn_app::chats::Error::from(error).into())
 }
 
-async fn list(State(server): State<Server>, asked: Result<Query<Asked>, QueryRejection>) -> Result<Response, ApiError> {
-    let asked = read(asked)?;
+async fn list(
+    State(server): State<Server>,
+    request: Result<Query<ListQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let request = query(request)?;
     let app = server.app().clone();
-    let response = done(move || {
-        if asked.temporary {
-            let chats = app.chats().list_temporary_chats()?.into_iter().map(told::summary).collect();
+    let response = run_blocking(move || {
+        if request.temporary {
+            let chats = app.chats().list_temporary_chats()?.into_iter().map(wire_types::summary).collect();
             return Ok(wire::ChatsResponse { chats, ..wire::ChatsResponse::default() });
         }
-        let which = match asked.folder {
-            _ if asked.trash => ChatFilter::Trash,
+        let filter = match request.folder {
+            _ if request.trash => ChatFilter::Trash,
             Some(folder) => ChatFilter::Folder(folder),
             None => ChatFilter::Unpinned,
         };
-        let lists = app.chats().list_chats(which, asked.after.as_deref(), asked.limit.unwrap_or(LIMIT))?;
-        Ok(told::lists(lists))
+        let lists = app.chats().list_chats(filter, request.after.as_deref(), request.limit.unwrap_or(DEFAULT_LIMIT))?;
+        Ok(wire_types::lists(lists))
     });
     Ok(json(StatusCode::OK, &response.await?))
 }
 
-async fn create(State(server): State<Server>, Body(asked): Body<wire::NewChatRequest>) -> Result<Response, ApiError> {
+async fn create(State(server): State<Server>, Body(request): Body<wire::NewChatRequest>) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let new = ChatToMake {
         id: String::new(),
-        title: asked.title.filter(|title| !title.trim().is_empty()),
-        model: asked.model,
-        folder: asked.folder,
-        system: asked.system,
-        options: asked.options.unwrap_or_default(),
-        think: asked.think.map(think),
-        preset: asked.preset,
+        title: request.title.filter(|title| !title.trim().is_empty()),
+        model: request.model,
+        folder: request.folder,
+        system: request.system,
+        options: request.options.unwrap_or_default(),
+        think: request.think.map(think),
+        preset: request.preset,
     };
-    let (chat, summary) = done(move || app.chats().create_chat(new, asked.temporary)).await?;
-    Ok(json(StatusCode::CREATED, &told::chat(chat, summary)))
+    let (chat, summary) = run_blocking(move || app.chats().create_chat(new, request.temporary)).await?;
+    Ok(json(StatusCode::CREATED, &wire_types::chat(chat, summary)))
 }
 
 async fn chat(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (chat, summary) = done(move || app.chats().kept_chat(&id)).await?;
-    Ok(json(StatusCode::OK, &told::chat(chat, summary)))
+    let (chat, summary) = run_blocking(move || app.chats().kept_chat(&id)).await?;
+    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
 }
 
 async fn change(
     State(server): State<Server>,
     Path(id): Path<String>,
-    Body(asked): Body<wire::ChatChange>,
+    Body(request): Body<wire::ChatChange>,
 ) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let change = ChatUpdate {
-        title: asked.title.map(|title| (title, TitleSource::User)),
-        model: asked.model,
-        folder: asked.folder,
-        pinned: asked.pinned,
-        system: asked.system,
-        options: asked.options,
-        think: asked.think.map(|asked| asked.map(think)),
-        preset: asked.preset,
+        title: request.title.map(|title| (title, TitleSource::User)),
+        model: request.model,
+        folder: request.folder,
+        pinned: request.pinned,
+        system: request.system,
+        options: request.options,
+        think: request.think.map(|value| value.map(think)),
+        preset: request.preset,
     };
-    let (chat, summary) = done(move || app.chats().change_chat(&id, change)).await?;
-    Ok(json(StatusCode::OK, &told::chat(chat, summary)))
+    let (chat, summary) = run_blocking(move || app.chats().change_chat(&id, change)).await?;
+    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
 }
 
 #[derive(Deserialize)]
-struct Deleted {
+struct DeleteQuery {
     #[serde(default)]
     forever: bool,
 }
@@ -138,25 +141,25 @@ struct Deleted {
 async fn delete(
     State(server): State<Server>,
     Path(id): Path<String>,
-    asked: Result<Query<Deleted>, QueryRejection>,
+    request: Result<Query<DeleteQuery>, QueryRejection>,
 ) -> Result<StatusCode, ApiError> {
-    server.app().chats().delete_chat(&id, read(asked)?.forever).await?;
+    server.app().chats().delete_chat(&id, query(request)?.forever).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 async fn restore(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (chat, summary) = done(move || app.chats().restore_chat(&id)).await?;
-    Ok(json(StatusCode::OK, &told::chat(chat, summary)))
+    let (chat, summary) = run_blocking(move || app.chats().restore_chat(&id)).await?;
+    Ok(json(StatusCode::OK, &wire_types::chat(chat, summary)))
 }
 
 async fn prefetch(State(server): State<Server>, Path(id): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let (warmth, contexts) = done(move || app.chats().prefetch_chat(&id)).await?;
-    let response = wire::ChatPrefetched { warmth: told::warmth(warmth), contexts: contexts as u64 };
+    let (warmth, contexts) = run_blocking(move || app.chats().prefetch_chat(&id)).await?;
+    let response = wire::ChatPrefetched { warmth: wire_types::warmth(warmth), contexts: contexts as u64 };
     Ok(json(StatusCode::ACCEPTED, &response))
 }
 
 fn think(think: Think) -> Value {
-    serde_json::to_value(think).expect("it is a word or a switch")
+    serde_json::to_value(think).expect("a level or a boolean is valid JSON")
 }

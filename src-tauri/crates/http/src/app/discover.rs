@@ -1,4 +1,5 @@
-//! `GET /app/discover?q=...&limit=...&own=true`: models to pull, by words; with `own`, out of our own catalogue alone.
+//! `GET /app/discover?q=...&limit=...&own=true`: searches for models to pull. `own` limits the search to Cairn's
+//! catalogue.
 
 use axum::Router;
 use axum::extract::rejection::QueryRejection;
@@ -18,7 +19,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct DiscoverQuery {
     #[serde(default)]
     q: String,
     limit: Option<usize>,
@@ -28,17 +29,17 @@ struct Asked {
 
 async fn discover(
     State(server): State<Server>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    request: Result<Query<DiscoverQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Query(asked) = asked.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
-    let discovery =
-        server.app().transfers().discover(Discover { query: asked.q, limit: asked.limit, own: asked.own }).await?;
+    let Query(request) = request.map_err(|rejection| ApiError::bad_request(rejection.body_text()))?;
+    let request = Discover { query: request.q, limit: request.limit, own: request.own };
+    let discovery = server.app().transfers().discover(request).await?;
     let models = discovery.found.into_iter().map(model).collect();
     Ok(json(StatusCode::OK, &DiscoverResponse { models, trouble: discovery.trouble }))
 }
 
-fn model(found: Hit) -> DiscoveredModel {
-    let Hit { model, name, here } = found;
+fn model(hit: Hit) -> DiscoveredModel {
+    let Hit { model, name, here } = hit;
     let variant = |variant: Variant| DiscoveredVariant {
         here: here.contains(&variant.name),
         name: variant.name,

@@ -1,4 +1,4 @@
-//! `GET /app/downloads`: the models that are on their way. What their user wants of them has a file for each wish.
+//! `GET /app/downloads`: the list of downloads. Each command has its own module.
 
 mod add;
 mod cancel;
@@ -37,7 +37,7 @@ async fn list(State(server): State<Server>) -> Response {
     listed(server.app())
 }
 
-/// All downloads, as the answer to whatever was asked of them.
+/// Returns the list of all downloads, which is the response to every command.
 fn listed(app: &App) -> Response {
     json(StatusCode::OK, &response(app))
 }

@@ -1,4 +1,4 @@
-//! `POST /app/gc`: removes files that nobody needs.
+//! `POST /app/gc`: removes garbage blobs and, on request, partial downloads.
 
 use axum::Router;
 use axum::extract::State;
@@ -21,20 +21,20 @@ async fn gc(State(server): State<Server>, Body(request): Body<GcRequest>) -> Res
     let GcRequest { dry_run, partials } = request;
     let collected = tokio::task::spawn_blocking(move || app.collect_garbage(dry_run, partials)).await;
     let collected = collected.expect("collecting does not panic")?;
-    let freed_bytes = collected.removed.iter().map(|left| left.size_bytes).sum();
-    let files = |leftovers: Vec<GarbageFile>| leftovers.into_iter().map(file).collect();
+    let freed_bytes = collected.removed.iter().map(|file| file.size_bytes).sum();
+    let files = |garbage: Vec<GarbageFile>| garbage.into_iter().map(file).collect();
     let (removed, kept) = (files(collected.removed), files(collected.kept));
     Ok(json(StatusCode::OK, &GcResponse { dry_run, freed_bytes, removed, kept }))
 }
 
-fn file(leftover: GarbageFile) -> wire::LeftoverFile {
+fn file(file: GarbageFile) -> wire::LeftoverFile {
     wire::LeftoverFile {
-        path: leftover.path.display().to_string(),
-        size: leftover.size_bytes,
-        kind: match leftover.kind {
+        path: file.path.display().to_string(),
+        size: file.size_bytes,
+        kind: match file.kind {
             GarbageKind::Unreferenced => wire::LeftoverKind::Unreferenced,
             GarbageKind::Partial => wire::LeftoverKind::Partial,
         },
-        young: leftover.is_recent,
+        young: file.is_recent,
     }
 }

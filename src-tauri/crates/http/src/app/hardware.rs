@@ -1,4 +1,4 @@
-//! `GET /app/hardware`: what this machine has, and what of it is used; `/app/hardware/events` tells it every two seconds.
+//! `GET /app/hardware`: the hardware of this machine and its use. `/app/hardware/events` streams it every two seconds.
 
 use std::time::Duration;
 
@@ -18,27 +18,27 @@ use crate::error::{ApiError, blocking, json};
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
 
-const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/hardware", get(hardware)).route("/app/hardware/events", get(events))
 }
 
 async fn hardware(State(server): State<Server>) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, &look(server.app()).await?))
+    Ok(json(StatusCode::OK, &probe(server.app()).await?))
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    ndjson::stream(Looks { next: Instant::now(), server: server.clone() }, server.activity().begin(), Ok)
+    ndjson::stream(HardwareEvents { next: Instant::now(), server: server.clone() }, server.activity().begin(), Ok)
 }
 
-/// A look at the machine every two seconds, while somebody listens.
-struct Looks {
+/// Source of a hardware report every [`POLL_INTERVAL`].
+struct HardwareEvents {
     next: Instant,
     server: Server,
 }
 
-impl Events for Looks {
+impl Events for HardwareEvents {
     type Event = HardwareResponse;
 
     async fn next(&mut self) -> Option<HardwareResponse> {
@@ -46,18 +46,18 @@ impl Events for Looks {
             () = tokio::time::sleep_until(self.next) => {}
             () = self.server.stopping() => return None,
         }
-        self.next = Instant::now() + BETWEEN_LOOKS;
-        look(self.server.app()).await.ok()
+        self.next = Instant::now() + POLL_INTERVAL;
+        probe(self.server.app()).await.ok()
     }
 }
 
-async fn look(app: &App) -> Result<HardwareResponse, ApiError> {
+async fn probe(app: &App) -> Result<HardwareResponse, ApiError> {
     let app = app.clone();
     Ok(response(blocking(move || app.system().hardware()).await?))
 }
 
-fn response(found: Hardware) -> HardwareResponse {
-    let Hardware { cpu, memory, process, kept_bytes, kernels, gpus, disks } = found;
+fn response(hardware: Hardware) -> HardwareResponse {
+    let Hardware { cpu, memory, process, kept_bytes, kernels, gpus, disks } = hardware;
     let in_use = kernels.iter().find(|kernel| kernel.in_use).map_or("", |kernel| kernel.name);
     HardwareResponse {
         cpu: HardwareCpu {

@@ -1,4 +1,4 @@
-//! `POST /app/import`: makes a model file on this machine a model of the library.
+//! `POST /app/import`: imports a model file on this machine into the library.
 
 use std::path::PathBuf;
 
@@ -20,19 +20,19 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn import(State(server): State<Server>, Body(request): Body<ImportRequest>) -> Result<Response, ApiError> {
     let path = PathBuf::from(request.path);
-    // The daemon's folder is not the client's.
+    // The daemon and the client have different working directories.
     if !path.is_absolute() {
         return Err(ApiError::bad_request("path must be absolute"));
     }
     let taking = match (request.link, request.moving) {
-        (true, true) => return Err(ApiError::bad_request("a file is linked or moved, not both")),
+        (true, true) => return Err(ApiError::bad_request("invalid import: a file can be linked or moved, not both")),
         (true, false) => Taking::Link,
         (false, true) => Taking::Move,
         (false, false) => Taking::Copy,
     };
     let import = Import { path, name: request.name, taking, force: request.force };
     let events = server.app().library().import(import);
-    ndjson::stream_or_refuse(events, server.activity().begin(), line).await
+    ndjson::stream_or_error(events, server.activity().begin(), line).await
 }
 
 fn line(event: ImportEvent) -> Result<ImportLine, Error> {

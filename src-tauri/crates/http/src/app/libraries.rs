@@ -1,4 +1,4 @@
-//! `GET /app/libraries`, `GET /app/usage`: the libraries of models, and what they take.
+//! `GET /app/libraries` and `GET /app/usage`: the model libraries and their disk usage.
 
 use std::path::PathBuf;
 

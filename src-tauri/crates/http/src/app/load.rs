@@ -1,4 +1,4 @@
-//! `POST /app/load`: brings a model into memory, if need be against the advice of the memory check.
+//! `POST /app/load`: loads a model into memory. `force` skips the memory check.
 
 use axum::Router;
 use axum::extract::State;

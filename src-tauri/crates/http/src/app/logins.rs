@@ -1,4 +1,4 @@
-//! `/app/logins`: names and passwords for registries.
+//! `/app/logins`: user names and passwords for registries.
 
 use axum::Router;
 use axum::extract::State;
@@ -18,7 +18,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
-    let logins = server.app().transfers().logins()?.into_iter().map(known).collect();
+    let logins = server.app().transfers().logins()?.into_iter().map(login_row).collect();
     Ok(json(StatusCode::OK, &LoginsResponse { logins }))
 }
 
@@ -26,17 +26,17 @@ async fn login(State(server): State<Server>, Body(request): Body<LoginRequest>) 
     let LoginRequest { registry, user, password, token_servers, insecure } = request;
     let login = Login { user, password, token_servers, plain_http: insecure };
     let logged_in = server.app().transfers().login(LoginAttempt { registry, login }).await?;
-    Ok(json(StatusCode::OK, &known(logged_in)))
+    Ok(json(StatusCode::OK, &login_row(logged_in)))
 }
 
 async fn logout(State(server): State<Server>, Body(request): Body<LogoutRequest>) -> Result<Response, ApiError> {
     if !server.app().transfers().logout(&request.registry).await? {
-        let text = format!("there is no login for {:?}; `cairn login` lists them", request.registry);
+        let text = format!("there is no login for {:?}; run `cairn login` for a list", request.registry);
         return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text));
     }
     list(State(server)).await
 }
 
-fn known(login: LoggedIn) -> KnownLogin {
+fn login_row(login: LoggedIn) -> KnownLogin {
     KnownLogin { registry: login.host, user: login.user }
 }

@@ -1,4 +1,4 @@
-//! `/app/mirror`: this machine as a registry for others, and the mirrors that it uses.
+//! `/app/mirror`: this machine as a mirror for other machines, and the mirrors that it uses.
 
 use axum::Router;
 use axum::extract::State;
@@ -50,7 +50,7 @@ async fn allow(State(server): State<Server>, Body(request): Body<AllowRequest>) 
 
 async fn forget(State(server): State<Server>, Body(request): Body<ForgetRequest>) -> Result<Response, ApiError> {
     if server.app().transfers().forget_peer(&request.which).await? == 0 {
-        let text = format!("there is no key and no mirror {:?}; `cairn mirror peers` lists them", request.which);
+        let text = format!("there is no key or mirror {:?}; run `cairn mirror peers` for a list", request.which);
         return Err(ApiError::new(StatusCode::NOT_FOUND, ErrorCode::NotFound, text));
     }
     state(State(server)).await
@@ -61,7 +61,7 @@ async fn response(server: &Server) -> Result<MirrorResponse, Error> {
     let (settings, counts, clients) =
         (app.settings().at_start(), app.transfers().mirror_counts(), app.transfers().peers().list());
     let key = app.transfers().peer_key().await?;
-    let (known, joined) = app.transfers().known_peers()?;
+    let (trusted, joined) = app.transfers().known_peers()?;
     let nearby = app.transfers().found_peers()?;
     Ok(MirrorResponse {
         shares: settings.sharing.share,
@@ -75,8 +75,8 @@ async fn response(server: &Server) -> Result<MirrorResponse, Error> {
         fetched_bytes: counts.fetched_bytes,
         sent_bytes: clients.iter().map(|client| client.sent_bytes).sum(),
         clients: clients.into_iter().map(client).collect(),
-        known: known.into_iter().map(known_key).collect(),
-        joined: joined.into_iter().map(known_key).collect(),
+        known: trusted.into_iter().map(trusted_key).collect(),
+        joined: joined.into_iter().map(trusted_key).collect(),
         nearby: nearby.into_iter().map(found).collect(),
     })
 }
@@ -112,6 +112,6 @@ fn found(FoundPeer { peer, joined }: FoundPeer) -> FoundMachine {
     }
 }
 
-fn known_key(known: TrustedPeer) -> KnownKey {
-    KnownKey { label: known.label, key: known.key.to_string(), fingerprint: known.key.fingerprint() }
+fn trusted_key(peer: TrustedPeer) -> KnownKey {
+    KnownKey { label: peer.label, key: peer.key.to_string(), fingerprint: peer.key.fingerprint() }
 }

@@ -1,4 +1,4 @@
-//! `POST /app/copy`, `POST /app/delete`: what `/api` does too, with what it costs or frees.
+//! `POST /app/copy` and `POST /app/delete`: as under `/api`, with the number of copied or freed bytes.
 
 use axum::Router;
 use axum::extract::State;
@@ -21,7 +21,7 @@ pub(super) fn routes() -> Router<Server> {
 async fn copy(State(server): State<Server>, Body(request): Body<CopyRequest>) -> Result<Response, ApiError> {
     let CopyRequest { source, destination } = request;
     let events = server.app().library().copying(source.clone(), destination);
-    ndjson::stream_or_refuse(events, server.activity().begin(), move |event| line(event, &source)).await
+    ndjson::stream_or_error(events, server.activity().begin(), move |event| line(event, &source)).await
 }
 
 fn line(event: CopyEvent, source: &str) -> Result<CopyLine, Error> {

@@ -1,4 +1,4 @@
-//! `POST /app/open`: gives a model file on this machine a name.
+//! `POST /app/open`: opens a model file on this machine without importing it and returns a name for it.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn open(State(server): State<Server>, Body(request): Body<OpenRequest>) -> Result<Response, ApiError> {
-    // The daemon's folder is not the client's.
+    // The daemon and the client have different working directories.
     if !Path::new(&request.path).is_absolute() {
         return Err(ApiError::bad_request("path must be absolute"));
     }

@@ -1,4 +1,4 @@
-//! `POST /app/scan`: the models that other apps keep on this machine.
+//! `POST /app/scan`: finds the models of other apps on this machine.
 
 use std::path::PathBuf;
 
@@ -22,12 +22,12 @@ pub(super) fn routes() -> Router<Server> {
 async fn scan(State(server): State<Server>, Body(request): Body<ScanRequest>) -> Result<Response, ApiError> {
     let ScanRequest { folders, apps, digests } = request;
     let folders: Vec<PathBuf> = folders.into_iter().map(PathBuf::from).collect();
-    // The daemon's folder is not the client's.
+    // The daemon and the client have different working directories.
     if folders.iter().any(|folder| !folder.is_absolute()) {
         return Err(ApiError::bad_request("folders must be absolute"));
     }
     let events = server.app().library().scan(Scan { folders, apps, digests });
-    ndjson::stream_or_refuse(events, server.activity().begin(), line).await
+    ndjson::stream_or_error(events, server.activity().begin(), line).await
 }
 
 fn line(event: ScanEvent) -> Result<ScanLine, Error> {
@@ -38,9 +38,9 @@ fn line(event: ScanEvent) -> Result<ScanLine, Error> {
 }
 
 fn report(scanned: Scanned) -> ScannedModels {
-    let folder = |kept: cairn_app::settings::Kept| ScannedFolder {
-        app: kept.keeper.name().to_owned(),
-        path: kept.folder.display().to_string(),
+    let folder = |scanned: cairn_app::settings::Kept| ScannedFolder {
+        app: scanned.keeper.name().to_owned(),
+        path: scanned.folder.display().to_string(),
     };
     ScannedModels {
         models: scanned.found.into_iter().map(model).collect(),

@@ -1,5 +1,5 @@
-//! `GET /app/server`: where the daemon is reached, by whom, and what was asked lately; `/app/server/events` tells it whenever
-//! something changed.
+//! `GET /app/server`: the daemon's addresses, its clients and the last requests. `/app/server/events` streams it after
+//! each change.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::error::json;
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
 
-/// Requests come faster than anybody reads of them.
-const BETWEEN_LINES: Duration = Duration::from_millis(500);
+/// Minimum time between lines.
+const LINE_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/server", get(server)).route("/app/server/events", get(events))
@@ -28,24 +28,24 @@ async fn server(State(server): State<Server>) -> Response {
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    let mut changes = server.requests().changes();
+    let mut changes = server.request_log().changes();
     changes.mark_changed();
-    ndjson::stream(Changes { changes, is_first: true, server: server.clone() }, server.activity().begin(), Ok)
+    ndjson::stream(ServerEvents { changes, is_first: true, server: server.clone() }, server.activity().begin(), Ok)
 }
 
-struct Changes {
+struct ServerEvents {
     changes: watch::Receiver<u64>,
     is_first: bool,
     server: Server,
 }
 
-impl Events for Changes {
+impl Events for ServerEvents {
     type Event = ServerResponse;
 
     async fn next(&mut self) -> Option<ServerResponse> {
         if !std::mem::take(&mut self.is_first) {
             tokio::select! {
-                () = tokio::time::sleep(BETWEEN_LINES) => {}
+                () = tokio::time::sleep(LINE_INTERVAL) => {}
                 () = self.server.stopping() => return None,
             }
         }
@@ -64,11 +64,11 @@ fn response(server: &Server) -> ServerResponse {
         version: cairn_app::VERSION.to_owned(),
         started_at: Timestamp(server.started_at()),
         addresses: server.addresses().iter().map(ToString::to_string).collect(),
-        url: server.own_url(),
+        url: server.local_url(),
         lan: server.addresses().iter().any(|address| !address.ip().is_loopback()),
         share: settings.sharing.share,
         origins: settings.server.origins.clone(),
-        clients: server.requests().clients(),
-        requests: server.requests().last(),
+        clients: server.request_log().clients(),
+        requests: server.request_log().requests(),
     }
 }

@@ -1,4 +1,4 @@
-//! `/app/settings`: the table of settings as it is set, and changes to it.
+//! `/app/settings`: the table of settings and changes to it.
 
 use std::collections::BTreeMap;
 
@@ -28,22 +28,22 @@ async fn settings(State(server): State<Server>) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, &response(table)))
 }
 
-async fn change(State(server): State<Server>, Body(asked): Body<SettingsChange>) -> Result<Response, ApiError> {
+async fn change(State(server): State<Server>, Body(request): Body<SettingsChange>) -> Result<Response, ApiError> {
     let change: BTreeMap<String, Option<Value>> =
-        asked.into_iter().map(|(key, value)| (key, value.map(read))).collect();
+        request.into_iter().map(|(key, value)| (key, value.map(from_wire))).collect();
     let app = server.app().clone();
     match blocking(move || app.settings().change(&change)).await? {
         Ok(table) => Ok(json(StatusCode::OK, &response(table))),
-        Err(error) => Ok(refused(error)),
+        Err(error) => Ok(rejection(error)),
     }
 }
 
-/// A refusal that says what is wrong, key by key.
-fn refused(error: SettingsError) -> Response {
+/// Returns a response with the error of each invalid key.
+fn rejection(error: SettingsError) -> Response {
     let SettingsError::Wrong(wrong) = &error else { return ApiError::from(error).into_response() };
     let body = SettingsRefused {
         error: error.to_string(),
-        wrong: wrong.iter().map(|one| WrongSetting { key: one.key.clone(), reason: one.reason.clone() }).collect(),
+        wrong: wrong.iter().map(|row| WrongSetting { key: row.key.clone(), reason: row.reason.clone() }).collect(),
     };
     json(StatusCode::BAD_REQUEST, &body)
 }
@@ -57,8 +57,8 @@ fn response(table: SettingTable) -> SettingsResponse {
     }
 }
 
-fn setting(held: SettingRow) -> Setting {
-    let SettingRow { row, value, default, origin, restart } = held;
+fn setting(setting: SettingRow) -> Setting {
+    let SettingRow { row, value, default, origin, restart } = setting;
     let key = row.key.unwrap_or_default();
     let flag = row.variable.map(|_| format!("--set {key}"));
     Setting {
@@ -72,8 +72,8 @@ fn setting(held: SettingRow) -> Setting {
             Kind::Path => SettingKind::Path,
             Kind::Choice(_) => SettingKind::Choice,
         },
-        value: value.map(told),
-        default: default.map(told),
+        value: value.map(to_wire),
+        default: default.map(to_wire),
         default_about: row.default.to_owned(),
         origin: match origin {
             Origin::Default => SettingOrigin::Default,
@@ -103,7 +103,7 @@ fn setting(held: SettingRow) -> Setting {
     }
 }
 
-fn told(value: Value) -> SettingValue {
+fn to_wire(value: Value) -> SettingValue {
     match value {
         Value::Bool(on) => SettingValue::Bool(on),
         Value::Number(number) => SettingValue::Number(number),
@@ -111,7 +111,7 @@ fn told(value: Value) -> SettingValue {
     }
 }
 
-fn read(value: SettingValue) -> Value {
+fn from_wire(value: SettingValue) -> Value {
     match value {
         SettingValue::Bool(on) => Value::Bool(on),
         SettingValue::Number(number) => Value::Number(number),

@@ -1,4 +1,4 @@
-//! `GET /app/status`: what this daemon is and what it does.
+//! `GET /app/status`: the daemon's version, process, addresses and load.
 
 use axum::Router;
 use axum::extract::State;

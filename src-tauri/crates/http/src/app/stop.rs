@@ -1,4 +1,4 @@
-//! `POST /app/stop`: ends the daemon.
+//! `POST /app/stop`: shuts the daemon down.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `POST /app/verify`: reads the contents of models, and tells which are damaged.
+//! `POST /app/verify`: verifies the blobs of models and reports the damaged ones.
 
 use axum::Router;
 use axum::extract::State;
@@ -19,7 +19,7 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn verify(State(server): State<Server>, Body(request): Body<VerifyRequest>) -> Result<Response, ApiError> {
     let events = server.app().library().check(Check { models: request.models, discard: request.discard });
-    ndjson::stream_or_refuse(events, server.activity().begin(), line).await
+    ndjson::stream_or_error(events, server.activity().begin(), line).await
 }
 
 fn line(event: CheckEvent) -> Result<VerifyLine, Error> {

@@ -11,10 +11,10 @@ use cairn_app::transfers::{JoinError, LoginError, PullError, PushError};
 use cairn_app::{Error, cache, chats, inference, library, transfers};
 use cairn_wire::ErrorCode as Code;
 
-/// The facts of an error, by name.
+/// Parameters of an error by name.
 pub(crate) type Params = BTreeMap<String, String>;
 
-/// What a client is told of an error besides its text.
+/// Machine-readable part of an error response: status, code and parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Class {
     pub(crate) status: StatusCode,
@@ -55,39 +55,39 @@ pub(crate) fn classify(error: &Error) -> Class {
     }
 }
 
-/// An error whose only parameter is its text.
-fn because(status: StatusCode, code: Code, reason: &impl Display) -> Class {
+/// Returns a class with the parameter `reason`.
+fn with_reason(status: StatusCode, code: Code, reason: &impl Display) -> Class {
     Class::new(status, code).with("reason", reason)
 }
 
 fn of_settings(error: &SettingsError) -> Class {
     match error {
-        SettingsError::Wrong(_) => because(BAD, Code::SettingInvalid, error),
+        SettingsError::Wrong(_) => with_reason(BAD, Code::SettingInvalid, error),
         SettingsError::File { path, why } => {
             Class::new(CONFLICT, Code::ConfigUnreadable).with("path", path.display()).with("reason", why)
         }
-        SettingsError::Unwritten(reason) => because(INTERNAL, Code::ConfigUnwritable, reason),
+        SettingsError::Unwritten(reason) => with_reason(INTERNAL, Code::ConfigUnwritable, reason),
     }
 }
 
 fn of_library(error: &library::Error) -> Class {
     use library::Error as E;
     match error {
-        E::Name(reason) => because(BAD, Code::ModelNameInvalid, reason),
+        E::Name(reason) => with_reason(BAD, Code::ModelNameInvalid, reason),
         E::InvalidName { name, .. } => Class::new(BAD, Code::ModelNameInvalid).with("name", name),
         E::NoSource(model) | E::NotFound(model) => Class::new(NOT_FOUND, Code::ModelNotFound).with("model", model),
         E::Unsupported(feature) | E::Instead { what: feature, .. } => {
             Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature)
         }
         // Ollama answers 500 to an option of the wrong type, and clients rely on that.
-        E::Option(reason) => because(INTERNAL, Code::OptionInvalid, reason),
-        E::Library(reason) => because(INTERNAL, Code::LibraryUnreadable, reason),
+        E::Option(reason) => with_reason(INTERNAL, Code::OptionInvalid, reason),
+        E::Library(reason) => with_reason(INTERNAL, Code::LibraryUnreadable, reason),
         E::NoFile(model) => Class::new(INTERNAL, Code::ModelHasNoFile).with("model", model),
         E::File { path, reason } => {
             Class::new(BAD, Code::ModelFileUnreadable).with("path", path.display()).with("reason", reason)
         }
         E::Write(error) => of_write(error),
-        E::Digest(reason) => because(BAD, Code::DigestInvalid, reason),
+        E::Digest(reason) => with_reason(BAD, Code::DigestInvalid, reason),
         E::BuiltIn(model) => Class::new(CONFLICT, Code::ModelBuiltIn).with("model", model),
         E::ReadOnlyLibrary { name, root } => {
             Class::new(CONFLICT, Code::LibraryReadOnly).with("model", name).with("path", root.display())
@@ -108,10 +108,10 @@ fn of_library(error: &library::Error) -> Class {
         | E::NotGguf
         | E::NoAdapter
         | E::ManyAdapters
-        | E::FileType(_) => because(BAD, Code::CreateRequestInvalid, error),
+        | E::FileType(_) => with_reason(BAD, Code::CreateRequestInvalid, error),
         E::NoBlob(digest) => Class::new(BAD, Code::BlobNotFound).with("digest", digest),
-        E::Quantise(reason) => because(BAD, Code::QuantizationFailed, reason),
-        E::InvalidTemplate(reason) => because(BAD, Code::TemplateInvalid, reason),
+        E::Quantise(reason) => with_reason(BAD, Code::QuantizationFailed, reason),
+        E::InvalidTemplate(reason) => with_reason(BAD, Code::TemplateInvalid, reason),
         E::Load(error) => of_load(error),
         E::NoThread(_) => Class::new(BUSY, Code::ServerBusy),
     }
@@ -127,17 +127,17 @@ fn of_write(error: &WriteError) -> Class {
         E::DigestMismatch { expected, found } => {
             Class::new(BAD, Code::DigestMismatch).with("expected", expected).with("found", found)
         }
-        E::LongText { .. } => because(BAD, Code::InvalidRequest, error),
+        E::LongText { .. } => with_reason(BAD, Code::InvalidRequest, error),
         E::MoveSymlink { .. } | E::MoveReadOnly(_) | E::MoveFolderReadOnly { .. } => {
-            because(BAD, Code::ImportRefused, error)
+            with_reason(BAD, Code::ImportRefused, error)
         }
-        E::CrossDeviceLink { .. } | E::SourceStaysWritable { .. } => because(INTERNAL, Code::ImportRefused, error),
+        E::CrossDeviceLink { .. } | E::SourceStaysWritable { .. } => with_reason(INTERNAL, Code::ImportRefused, error),
         E::NoSpace { need_bytes, free_bytes, folder, .. } => Class::new(INTERNAL, Code::DiskFull)
             .with("need_bytes", need_bytes)
             .with("free_bytes", free_bytes)
             .with("path", folder.display()),
         E::Source { .. } | E::SourceChanged(_) | E::Cancelled | E::Library(_) | E::Disk(_) | E::Lock(_) => {
-            because(INTERNAL, Code::LibraryWriteFailed, error)
+            with_reason(INTERNAL, Code::LibraryWriteFailed, error)
         }
     }
 }
@@ -154,7 +154,7 @@ fn of_load(error: &LoadError) -> Class {
         | LoadError::Backend(_)
         | LoadError::Thread(_)
         | LoadError::Closing
-        | LoadError::Panicked => because(INTERNAL, Code::ModelUnloadable, error),
+        | LoadError::Panicked => with_reason(INTERNAL, Code::ModelUnloadable, error),
     }
 }
 
@@ -162,16 +162,16 @@ fn of_transfers(error: &transfers::Error) -> Class {
     use transfers::Error as E;
     match error {
         E::Library(error) => of_library(error),
-        E::Name(reason) => because(BAD, Code::ModelNameInvalid, reason),
+        E::Name(reason) => with_reason(BAD, Code::ModelNameInvalid, reason),
         E::Pull(error) => of_pull(error),
         E::Push(error) => of_push(error),
         E::Login(error) => of_login(error),
         E::Join(JoinError::Code) => Class::new(BAD, Code::JoinCodeInvalid),
-        E::Join(reason) => because(INTERNAL, Code::JoinFailed, reason),
-        E::PeerKey(reason) => because(BAD, Code::PeerKeyInvalid, reason),
-        E::Key(reason) => because(INTERNAL, Code::TrustStoreFailed, reason),
-        E::PeerList(reason) => because(INTERNAL, Code::TrustStoreFailed, reason),
-        E::Lan(reason) => because(INTERNAL, Code::LanFailed, reason),
+        E::Join(reason) => with_reason(INTERNAL, Code::JoinFailed, reason),
+        E::PeerKey(reason) => with_reason(BAD, Code::PeerKeyInvalid, reason),
+        E::Key(reason) => with_reason(INTERNAL, Code::TrustStoreFailed, reason),
+        E::PeerList(reason) => with_reason(INTERNAL, Code::TrustStoreFailed, reason),
+        E::Lan(reason) => with_reason(INTERNAL, Code::LanFailed, reason),
         E::Beyond { what, why } => {
             Class::new(FORBIDDEN, Code::RemoteFetchForbidden).with("source", what).with("reason", why)
         }
@@ -188,24 +188,24 @@ pub(super) fn of_pull(error: &PullError) -> Class {
             Class::new(INTERNAL, Code::RegistryModelNotFound).with("host", host).with("model", name)
         }
         E::Insecure { host } => Class::new(INTERNAL, Code::RegistryInsecure).with("host", host),
-        E::Address(reason) => because(INTERNAL, Code::RegistryAddressInvalid, reason),
-        E::Refused(reason) => because(INTERNAL, Code::RegistryRefused, reason),
+        E::Address(reason) => with_reason(INTERNAL, Code::RegistryAddressInvalid, reason),
+        E::Refused(reason) => with_reason(INTERNAL, Code::RegistryRefused, reason),
         E::Untrusted { host, cause } => {
             Class::new(INTERNAL, Code::RegistryUntrusted).with("host", host).with("reason", cause)
         }
-        E::Unreachable { last, .. } => because(INTERNAL, Code::RegistryUnreachable, last),
+        E::Unreachable { last, .. } => with_reason(INTERNAL, Code::RegistryUnreachable, last),
         E::Busy { host, wait } => {
             Class::new(INTERNAL, Code::RegistryBusy).with("host", host).with("seconds", wait.as_secs())
         }
         E::Tensors { name } => Class::new(INTERNAL, Code::ModelFormatUnsupported).with("model", name),
         E::Empty { host, name } | E::Foreign { host, name, .. } | E::TwoSizes { host, name, .. } => {
-            because(INTERNAL, Code::ManifestInvalid, error).with("host", host).with("model", name)
+            with_reason(INTERNAL, Code::ManifestInvalid, error).with("host", host).with("model", name)
         }
         E::MadeHere { name } => Class::new(INTERNAL, Code::ModelMadeHere).with("model", name),
-        E::Transport(reason) => because(INTERNAL, Code::ProxyInvalid, reason),
-        E::Download { .. } | E::Lost { .. } | E::Earlier(_) => because(INTERNAL, Code::DownloadFailed, error),
+        E::Transport(reason) => with_reason(INTERNAL, Code::ProxyInvalid, reason),
+        E::Download { .. } | E::Lost { .. } | E::Earlier(_) => with_reason(INTERNAL, Code::DownloadFailed, error),
         E::Write(error) => Class { status: INTERNAL, ..of_write(error) },
-        E::Library { reason, .. } => because(INTERNAL, Code::LibraryWriteFailed, reason),
+        E::Library { reason, .. } => with_reason(INTERNAL, Code::LibraryWriteFailed, reason),
         E::TooMany(limit) => Class::new(BUSY, Code::TooManyDownloads).with("limit", limit),
         E::Stopped => Class::new(INTERNAL, Code::DownloadCancelled),
         E::Ending => Class::new(INTERNAL, Code::DownloadInterrupted),
@@ -223,7 +223,7 @@ fn of_push(error: &PushError) -> Class {
             Class::new(INTERNAL, Code::RegistryUntrusted).with("host", host).with("reason", cause)
         }
         PushError::NoRepository { .. } | PushError::Refused(_) | PushError::Failed(_) | PushError::Here(_) => {
-            because(INTERNAL, Code::PushFailed, error)
+            with_reason(INTERNAL, Code::PushFailed, error)
         }
     }
 }
@@ -235,13 +235,13 @@ fn of_login(error: &LoginError) -> Class {
         }
         LoginError::Way(error) => Class { status: INTERNAL, ..of_pull(error) },
         LoginError::User => Class::new(BAD, Code::LoginInvalid),
-        LoginError::Refused(reason) => because(BAD, Code::LoginRefused, reason),
+        LoginError::Refused(reason) => with_reason(BAD, Code::LoginRefused, reason),
         LoginError::NoRegistry(host) => Class::new(BAD, Code::LoginNotARegistry).with("host", host),
-        LoginError::Unreachable(reason) => because(INTERNAL, Code::LoginUnreachable, reason),
+        LoginError::Unreachable(reason) => with_reason(INTERNAL, Code::LoginUnreachable, reason),
         LoginError::Untrusted { host, cause } => {
             Class::new(INTERNAL, Code::RegistryUntrusted).with("host", host).with("reason", cause)
         }
-        LoginError::LoginStore(reason) => because(INTERNAL, Code::LoginStoreFailed, reason),
+        LoginError::LoginStore(reason) => with_reason(INTERNAL, Code::LoginStoreFailed, reason),
     }
 }
 
@@ -251,17 +251,17 @@ fn of_cache(error: &cache::Error) -> Class {
         E::Off => Class::new(CONFLICT, Code::CacheOff),
         E::NoContext(context) => Class::new(NOT_FOUND, Code::ContextNotFound).with("context", context),
         E::Ambiguous(context) => Class::new(BAD, Code::ContextAmbiguous).with("context", context),
-        E::Pin(cache::PinError::Absent) => because(NOT_FOUND, Code::NotFound, error),
+        E::Pin(cache::PinError::Absent) => with_reason(NOT_FOUND, Code::NotFound, error),
         E::Pin(cache::PinError::Quota) => Class::new(CONFLICT, Code::PinQuotaExceeded),
         E::Limit(LimitError::Environment(variable)) => {
             Class::new(CONFLICT, Code::CacheLimitOverridden).with("variable", variable)
         }
-        E::Limit(LimitError::Bytes { .. }) => because(BAD, Code::CacheLimitInvalid, error),
+        E::Limit(LimitError::Bytes { .. }) => with_reason(BAD, Code::CacheLimitInvalid, error),
         E::Limit(LimitError::Folder { path, why }) => {
             Class::new(BAD, Code::CacheFolderInvalid).with("path", path.display()).with("reason", why)
         }
-        E::Limit(LimitError::Unwritten(reason)) => because(INTERNAL, Code::ConfigUnwritable, reason),
-        E::Folder(reason) => because(INTERNAL, Code::CacheFolderUnreadable, reason),
+        E::Limit(LimitError::Unwritten(reason)) => with_reason(INTERNAL, Code::ConfigUnwritable, reason),
+        E::Folder(reason) => with_reason(INTERNAL, Code::CacheFolderUnreadable, reason),
     }
 }
 
@@ -272,10 +272,10 @@ fn of_inference(error: &inference::Error) -> Class {
         E::Cache(error) => of_cache(error),
         E::Unsupported(feature) => Class::new(UNSUPPORTED, Code::Unsupported).with("feature", feature),
         E::NoThinking(model) => Class::new(BAD, Code::ThinkingUnsupported).with("model", model),
-        E::RawWithTemplate | E::ForeignContext(_) => because(BAD, Code::InvalidRequest, error),
+        E::RawWithTemplate | E::ForeignContext(_) => with_reason(BAD, Code::InvalidRequest, error),
         // Ollama answers 500 to an option of the wrong type, and clients rely on that.
-        E::Option(reason) => because(INTERNAL, Code::OptionInvalid, reason),
-        E::OptionRange { .. } | E::KvType(_) | E::ContextShift(_) => because(BAD, Code::OptionInvalid, error),
+        E::Option(reason) => with_reason(INTERNAL, Code::OptionInvalid, reason),
+        E::OptionRange { .. } | E::KvType(_) | E::ContextShift(_) => with_reason(BAD, Code::OptionInvalid, error),
         E::TooLong { prompt_tokens, context_tokens } => Class::new(BAD, Code::PromptTooLong)
             .with("prompt_tokens", prompt_tokens)
             .with("context_tokens", context_tokens),
@@ -283,9 +283,9 @@ fn of_inference(error: &inference::Error) -> Class {
             .with("prompt_tokens", prompt_tokens)
             .with("context_tokens", context_tokens)
             .with("min_tokens", least_tokens),
-        E::Template(reason) => because(INTERNAL, Code::PromptFailed, reason),
+        E::Template(reason) => with_reason(INTERNAL, Code::PromptFailed, reason),
         E::Load(error) => of_load(error),
-        E::Generate(reason) => because(INTERNAL, Code::GenerationFailed, reason),
+        E::Generate(reason) => with_reason(INTERNAL, Code::GenerationFailed, reason),
         E::EngineGone => Class::new(INTERNAL, Code::GenerationInterrupted),
     }
 }
@@ -302,9 +302,9 @@ pub(super) fn of_chats(error: &chats::Error) -> Class {
             Class::new(BAD, Code::MessageNotAnswerable).with("message", message)
         }
         E::ShuttingDown => Class::new(BUSY, Code::GenerationInterrupted),
-        E::Unclear | E::Relative(_) => because(BAD, Code::InvalidRequest, error),
-        E::Ollama(reason) => because(BAD, Code::ChatImportFailed, reason),
-        E::NoImport | E::Format { .. } => because(BAD, Code::ChatImportFailed, error),
+        E::Unclear | E::Relative(_) => with_reason(BAD, Code::InvalidRequest, error),
+        E::Ollama(reason) => with_reason(BAD, Code::ChatImportFailed, reason),
+        E::NoImport | E::Format { .. } => with_reason(BAD, Code::ChatImportFailed, error),
         E::Inference(error) => of_inference(error),
         E::Cache(error) => of_cache(error),
         E::Store(Store::ChatNotFound(chat)) => Class::new(NOT_FOUND, Code::ChatNotFound).with("chat", chat),
@@ -312,13 +312,13 @@ pub(super) fn of_chats(error: &chats::Error) -> Class {
             Class::new(NOT_FOUND, Code::MessageNotFound).with("message", message)
         }
         E::Store(Store::PresetNotFound(preset)) => Class::new(NOT_FOUND, Code::PresetNotFound).with("preset", preset),
-        E::Store(Store::InvalidPageCursor(_)) => because(BAD, Code::InvalidRequest, error),
+        E::Store(Store::InvalidPageCursor(_)) => with_reason(BAD, Code::InvalidRequest, error),
         E::Store(Store::Newer { path, .. }) => {
             Class::new(CONFLICT, Code::ChatsNewerVersion).with("path", path.display())
         }
-        E::Store(Store::Foreign(_)) => because(CONFLICT, Code::ChatsUnavailable, error),
+        E::Store(Store::Foreign(_)) => with_reason(CONFLICT, Code::ChatsUnavailable, error),
         E::Store(Store::Open { .. } | Store::Backup { .. } | Store::Sql(_) | Store::Json(_)) => {
-            because(INTERNAL, Code::ChatsUnavailable, error)
+            with_reason(INTERNAL, Code::ChatsUnavailable, error)
         }
     }
 }
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_that_ollama_clients_match_keep_status_and_text() {
+    fn errors_match_the_status_and_text_of_ollama() {
         let check = |error: Error, status: u16, text: &str| {
             assert_eq!((classify(&error).status.as_u16(), error.to_string().as_str()), (status, text), "{error:?}");
         };
@@ -342,11 +342,15 @@ mod tests {
         let busy = "server busy, please try again.  maximum pending requests exceeded";
         check(inference::Error::Load(LoadError::Busy).into(), 503, busy);
         let built_in = library::Error::BuiltIn("pebble:latest");
-        assert_eq!(classify(&transfers::Error::from(built_in).into()).status, CONFLICT, "an area passes errors on");
+        assert_eq!(
+            classify(&transfers::Error::from(built_in).into()).status,
+            CONFLICT,
+            "nested errors keep their status"
+        );
     }
 
     #[test]
-    fn error_of_a_missing_model_carries_its_name() {
+    fn error_of_missing_model_has_its_name() {
         let class = classify(&library::Error::NotFound("x".into()).into());
         assert_eq!((class.code, class.params["model"].as_str()), (Code::ModelNotFound, "x"));
     }

@@ -1,5 +1,5 @@
-//! `/api/blobs/{digest}`: contents that a client sends before it asks for a model to be made of them. They go to the disk as
-//! they come, so that their length is no matter.
+//! `/api/blobs/{digest}`: uploads of blobs for a later `/api/create`. The body is written to disk in chunks, so its
+//! size is not limited by memory.
 
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
@@ -26,26 +26,27 @@ async fn receive(
     body: Body,
 ) -> Result<StatusCode, ApiError> {
     let size_bytes = headers.get(header::CONTENT_LENGTH).and_then(|text| text.to_str().ok()?.parse().ok());
-    let mut pieces = body.into_data_stream();
-    let received = take(&server, &digest, size_bytes, &mut pieces).await;
-    // Clients listen once all is sent. Were the connection to end before, they would hear of that and not of the reason.
-    while let Some(Ok(_)) = pieces.next().await {}
+    let mut chunks = body.into_data_stream();
+    let received = write(&server, &digest, size_bytes, &mut chunks).await;
+    // Clients read the response only after they have sent the whole body. Without this loop an early error would close
+    // the connection, and the client would report that instead of the error.
+    while let Some(Ok(_)) = chunks.next().await {}
     received
 }
 
-async fn take(
+async fn write(
     server: &Server,
     digest: &str,
     size_bytes: Option<u64>,
-    pieces: &mut BodyDataStream,
+    chunks: &mut BodyDataStream,
 ) -> Result<StatusCode, ApiError> {
     if server.app().library().has_blob(digest)? {
         return Ok(StatusCode::OK);
     }
     let upload = server.app().library().upload(digest, size_bytes)?;
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.map_err(|error| ApiError::bad_request(format!("the contents broke off: {error}")))?;
-        if !upload.write(piece).await {
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.map_err(|error| ApiError::bad_request(format!("the upload was interrupted: {error}")))?;
+        if !upload.write(chunk).await {
             break;
         }
     }

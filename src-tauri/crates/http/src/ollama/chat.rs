@@ -10,12 +10,12 @@ use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{ChatChunk, ChatRequest, DebugInfo, DoneReason, Metrics, ReplyMessage};
 
-use super::Whole;
-use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
+use super::FullAnswer;
+use super::unsupported::{any, check_top_logprobs, has_format, reject};
 use crate::body::Body;
+use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
-use crate::requests::Logged;
-use crate::whose::For;
+use crate::requests::LogHandle;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
@@ -24,34 +24,34 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn chat(
     State(server): State<Server>,
-    For(whose): For,
-    logged: Logged,
+    RequestScope(scope): RequestScope,
+    log: LogHandle,
     Body(request): Body<ChatRequest>,
 ) -> Result<Response, ApiError> {
     check_top_logprobs(request.top_logprobs)?;
-    refuse(&[
+    reject(&[
         (any(request.tools.as_ref()), "calling tools"),
         (request.messages.iter().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
         (request.messages.iter().any(|message| any(message.images.as_ref())), "reading images"),
-        (asks_for_format(request.format.as_ref()), "structured output (format)"),
+        (has_format(request.format.as_ref()), "structured output (format)"),
     ])?;
-    logged.asks(&request.model);
-    let streams = request.stream.unwrap_or(true);
-    let chunk = Chunk { app: server.app().clone(), model: request.model.clone(), logged };
-    let answer = match server.app().inference().chat(use_case(request, whose)).await? {
+    log.set_model(&request.model);
+    let stream = request.stream.unwrap_or(true);
+    let chunks = ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log };
+    let answer = match server.app().inference().chat(use_case(request, scope)).await? {
         Reply::Answer(answer) => answer,
-        Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
-        Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
-        Reply::Unloaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Unload))),
+        Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunks.rendered(text))),
+        Reply::Loaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Load))),
+        Reply::Unloaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Unload))),
     };
-    if streams {
-        return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunk.of(event)));
+    if stream {
+        return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunks.event(event)));
     }
-    let Whole { text, thinking, done } = Whole::of(*answer).await?;
-    Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
+    let FullAnswer { text, thinking, done } = FullAnswer::collect(*answer).await?;
+    Ok(json(StatusCode::OK, &chunks.last(done, text, thinking)))
 }
 
-fn use_case(request: ChatRequest, whose: CacheScope) -> Chat {
+fn use_case(request: ChatRequest, scope: CacheScope) -> Chat {
     let message = |message: cairn_wire::ollama::Message| Message {
         thinking: message.thinking,
         ..Message::new(message.role, message.content)
@@ -64,22 +64,22 @@ fn use_case(request: ChatRequest, whose: CacheScope) -> Chat {
         keep_alive: request.keep_alive,
         whole: request.truncate == Some(false),
         no_shift: request.shift == Some(false),
-        logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
-        whose,
+        logprobs: super::requested_logprobs(request.logprobs, request.top_logprobs),
+        whose: scope,
         render_only: request.debug_render_only == Some(true),
         begun: None,
     }
 }
 
-/// Makes chunks of one answer.
-struct Chunk {
+/// Builder of the response chunks of one answer.
+struct ChunkBuilder {
     app: App,
     model: String,
-    logged: Logged,
+    log: LogHandle,
 }
 
-impl Chunk {
-    fn piece(&self, content: String, thinking: String) -> ChatChunk {
+impl ChunkBuilder {
+    fn delta(&self, content: String, thinking: String) -> ChatChunk {
         ChatChunk {
             model: self.model.clone(),
             created_at: Timestamp(self.app.clock().now()),
@@ -96,36 +96,36 @@ impl Chunk {
     fn rendered(&self, text: String) -> ChatChunk {
         ChatChunk {
             debug_info: Some(DebugInfo { rendered_template: text }),
-            ..self.piece(String::new(), String::new())
+            ..self.delta(String::new(), String::new())
         }
     }
 
     fn empty(&self, reason: DoneReason) -> ChatChunk {
-        ChatChunk { done: true, done_reason: Some(reason), ..self.piece(String::new(), String::new()) }
+        ChatChunk { done: true, done_reason: Some(reason), ..self.delta(String::new(), String::new()) }
     }
 
     fn last(&self, done: Done, content: String, thinking: String) -> ChatChunk {
-        self.logged.cost(&done.cost);
+        self.log.set_usage(&done.cost);
         ChatChunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
             metrics: super::metrics(&done.cost),
             truncated: done.truncated.map(super::truncated),
             logprobs: super::logprobs(done.logprobs),
-            ..self.piece(content, thinking)
+            ..self.delta(content, thinking)
         }
     }
 
-    fn of(&self, event: Event) -> Result<ChatChunk, Error> {
+    fn event(&self, event: Event) -> Result<ChatChunk, Error> {
         if matches!(event, Event::Text(_) | Event::Thinking(_)) {
-            self.logged.piece();
+            self.log.record_first_token();
         }
         match event {
             Event::Text(Said { text, logprobs }) => {
-                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.piece(text, String::new()) })
+                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, String::new()) })
             }
             Event::Thinking(Said { text, logprobs }) => {
-                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.piece(String::new(), text) })
+                Ok(ChatChunk { logprobs: super::logprobs(logprobs), ..self.delta(String::new(), text) })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error.into()),

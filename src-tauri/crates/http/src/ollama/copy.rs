@@ -1,4 +1,4 @@
-//! `POST /api/copy`: a second name for a model.
+//! `POST /api/copy`: copies a model to a second name.
 
 use axum::Router;
 use axum::extract::State;

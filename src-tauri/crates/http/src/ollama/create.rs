@@ -1,4 +1,4 @@
-//! `POST /api/create`: a model made of another one, or of files that were sent.
+//! `POST /api/create`: creates a model from another model or from uploaded files.
 
 use axum::Router;
 use axum::extract::State;
@@ -12,9 +12,9 @@ use cairn_wire::ollama::{CreateRequest, Licenses, ProgressLine, PullLine};
 use serde::Serialize;
 
 use super::pull;
-use super::refused::{any, refuse, refuse_for};
-use crate::asker::Asker;
+use super::unsupported::{any, reject, reject_with_advice};
 use crate::body::Body;
+use crate::client::ClientInfo;
 use crate::error::{ApiError, json};
 use crate::{Server, ndjson};
 
@@ -24,37 +24,37 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn create(
     State(server): State<Server>,
-    asker: Asker,
+    client: ClientInfo,
     Body(request): Body<CreateRequest>,
 ) -> Result<Response, ApiError> {
-    let some = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-    let full =
+    let has_text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    let has_entries =
         |map: &Option<serde_json::Map<String, serde_json::Value>>| map.as_ref().is_some_and(|map| !map.is_empty());
-    refuse_for(&[
+    reject_with_advice(&[
         (
-            full(&request.draft_files) || some(&request.draft_quantize),
+            has_entries(&request.draft_files) || has_text(&request.draft_quantize),
             "a draft model (draft_files, draft_quantize)",
-            "create the model without one: its answers are the same, and only take longer",
+            "create the model without one; the answers are the same but slower",
         ),
         (
-            some(&request.remote_host),
+            has_text(&request.remote_host),
             "a model of another server (remote_host)",
-            "ask that server itself (OLLAMA_HOST names it to commands), or leave remote_host out, and the model is pulled",
+            "use that server directly (set OLLAMA_HOST for commands), or omit remote_host to pull the model",
         ),
         (
-            full(&request.info),
-            "another description of a model (info)",
-            "leave it out: what a model is, is read from its file",
+            has_entries(&request.info),
+            "custom model metadata (info)",
+            "omit it; the metadata of a model is read from its file",
         ),
     ])?;
-    refuse(&[
+    reject(&[
         (request.messages.iter().flatten().any(|message| any(message.tool_calls.as_ref())), "calling tools"),
         (request.messages.iter().flatten().any(|message| any(message.images.as_ref())), "reading images"),
     ])?;
-    let streams = request.stream.unwrap_or(true);
-    let mut events = server.app().create(Create { beyond: !asker.is_here, ..use_case(request) });
-    if streams {
-        return ndjson::stream_or_refuse(events, server.activity().begin(), line).await;
+    let stream = request.stream.unwrap_or(true);
+    let mut events = server.app().create(Create { beyond: !client.is_local, ..use_case(request) });
+    if stream {
+        return ndjson::stream_or_error(events, server.activity().begin(), line).await;
     }
     let mut last = Err(cairn_app::inference::Error::EngineGone.into());
     while let Some(event) = events.recv().await {
@@ -63,7 +63,7 @@ async fn create(
     Ok(json(StatusCode::OK, &last?))
 }
 
-/// A step of making a model, or of pulling the one that it is made of.
+/// Progress line of the creation, or of the pull of the base model.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Line {

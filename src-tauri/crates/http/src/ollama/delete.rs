@@ -1,4 +1,4 @@
-//! `DELETE /api/delete`: takes a model out of the library.
+//! `DELETE /api/delete`: deletes a model from the library.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `POST /api/generate`: one prompt, one answer.
+//! `POST /api/generate`: the answer to one prompt.
 
 use axum::Router;
 use axum::extract::State;
@@ -10,12 +10,12 @@ use cairn_app::{App, Error};
 use cairn_wire::Timestamp;
 use cairn_wire::ollama::{DebugInfo, DoneReason, GenerateChunk, GenerateRequest, Metrics};
 
-use super::Whole;
-use super::refused::{any, asks_for_format, check_top_logprobs, refuse};
+use super::FullAnswer;
+use super::unsupported::{any, check_top_logprobs, has_format, reject};
 use crate::body::Body;
+use crate::cache_scope::RequestScope;
 use crate::error::{ApiError, json};
-use crate::requests::Logged;
-use crate::whose::For;
+use crate::requests::LogHandle;
 use crate::{Server, ndjson};
 
 pub(super) fn routes() -> Router<Server> {
@@ -24,38 +24,38 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn generate(
     State(server): State<Server>,
-    For(whose): For,
-    logged: Logged,
+    RequestScope(scope): RequestScope,
+    log: LogHandle,
     Body(request): Body<GenerateRequest>,
 ) -> Result<Response, ApiError> {
     check_top_logprobs(request.top_logprobs)?;
-    let says = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
-    if request.raw == Some(true) && says(&request.template) {
+    let has_text = |text: &Option<String>| text.as_ref().is_some_and(|text| !text.is_empty());
+    if request.raw == Some(true) && has_text(&request.template) {
         return Err(cairn_app::inference::Error::RawWithTemplate.into());
     }
-    refuse(&[
-        (says(&request.suffix), "filling in before a suffix"),
-        (says(&request.template), "a template in the request"),
+    reject(&[
+        (has_text(&request.suffix), "filling in before a suffix"),
+        (has_text(&request.template), "a template in the request"),
         (any(request.images.as_ref()), "reading images"),
-        (asks_for_format(request.format.as_ref()), "structured output (format)"),
+        (has_format(request.format.as_ref()), "structured output (format)"),
     ])?;
-    logged.asks(&request.model);
-    let streams = request.stream.unwrap_or(true);
-    let chunk = Chunk { app: server.app().clone(), model: request.model.clone(), logged };
-    let answer = match server.app().inference().generate(use_case(request, whose)).await? {
+    log.set_model(&request.model);
+    let stream = request.stream.unwrap_or(true);
+    let chunks = ChunkBuilder { app: server.app().clone(), model: request.model.clone(), log };
+    let answer = match server.app().inference().generate(use_case(request, scope)).await? {
         Reply::Answer(answer) => answer,
-        Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunk.rendered(text))),
-        Reply::Loaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Load))),
-        Reply::Unloaded => return Ok(json(StatusCode::OK, &chunk.empty(DoneReason::Unload))),
+        Reply::Rendered(text) => return Ok(json(StatusCode::OK, &chunks.rendered(text))),
+        Reply::Loaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Load))),
+        Reply::Unloaded => return Ok(json(StatusCode::OK, &chunks.empty(DoneReason::Unload))),
     };
-    if streams {
-        return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunk.of(event)));
+    if stream {
+        return Ok(ndjson::stream(*answer, server.activity().begin(), move |event| chunks.event(event)));
     }
-    let Whole { text, thinking, done } = Whole::of(*answer).await?;
-    Ok(json(StatusCode::OK, &chunk.last(done, text, thinking)))
+    let FullAnswer { text, thinking, done } = FullAnswer::collect(*answer).await?;
+    Ok(json(StatusCode::OK, &chunks.last(done, text, thinking)))
 }
 
-fn use_case(request: GenerateRequest, whose: CacheScope) -> Generate {
+fn use_case(request: GenerateRequest, scope: CacheScope) -> Generate {
     Generate {
         model: request.model,
         prompt: request.prompt,
@@ -67,21 +67,21 @@ fn use_case(request: GenerateRequest, whose: CacheScope) -> Generate {
         keep_alive: request.keep_alive,
         no_shift: request.shift == Some(false),
         whole: request.truncate == Some(false),
-        logprobs: super::asked_logprobs(request.logprobs, request.top_logprobs),
-        whose,
+        logprobs: super::requested_logprobs(request.logprobs, request.top_logprobs),
+        whose: scope,
         render_only: request.debug_render_only == Some(true),
     }
 }
 
-/// Makes chunks of one answer.
-struct Chunk {
+/// Builder of the response chunks of one answer.
+struct ChunkBuilder {
     app: App,
     model: String,
-    logged: Logged,
+    log: LogHandle,
 }
 
-impl Chunk {
-    fn piece(&self, response: String, thinking: String) -> GenerateChunk {
+impl ChunkBuilder {
+    fn delta(&self, response: String, thinking: String) -> GenerateChunk {
         GenerateChunk {
             model: self.model.clone(),
             created_at: Timestamp(self.app.clock().now()),
@@ -100,16 +100,16 @@ impl Chunk {
     fn rendered(&self, text: String) -> GenerateChunk {
         GenerateChunk {
             debug_info: Some(DebugInfo { rendered_template: text }),
-            ..self.piece(String::new(), String::new())
+            ..self.delta(String::new(), String::new())
         }
     }
 
     fn empty(&self, reason: DoneReason) -> GenerateChunk {
-        GenerateChunk { done: true, done_reason: Some(reason), ..self.piece(String::new(), String::new()) }
+        GenerateChunk { done: true, done_reason: Some(reason), ..self.delta(String::new(), String::new()) }
     }
 
     fn last(&self, done: Done, response: String, thinking: String) -> GenerateChunk {
-        self.logged.cost(&done.cost);
+        self.log.set_usage(&done.cost);
         GenerateChunk {
             done: true,
             done_reason: Some(super::done_reason(done.reason)),
@@ -117,20 +117,20 @@ impl Chunk {
             truncated: done.truncated.map(super::truncated),
             logprobs: super::logprobs(done.logprobs),
             context: done.context,
-            ..self.piece(response, thinking)
+            ..self.delta(response, thinking)
         }
     }
 
-    fn of(&self, event: Event) -> Result<GenerateChunk, Error> {
+    fn event(&self, event: Event) -> Result<GenerateChunk, Error> {
         if matches!(event, Event::Text(_) | Event::Thinking(_)) {
-            self.logged.piece();
+            self.log.record_first_token();
         }
         match event {
             Event::Text(Said { text, logprobs }) => {
-                Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.piece(text, String::new()) })
+                Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.delta(text, String::new()) })
             }
             Event::Thinking(Said { text, logprobs }) => {
-                Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.piece(String::new(), text) })
+                Ok(GenerateChunk { logprobs: super::logprobs(logprobs), ..self.delta(String::new(), text) })
             }
             Event::Done(done) => Ok(self.last(done, String::new(), String::new())),
             Event::Failed(error) => Err(error.into()),

@@ -1,4 +1,4 @@
-//! `GET /api/ps`: the models that are loaded.
+//! `GET /api/ps`: the loaded models.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,7 +14,7 @@ use cairn_wire::ollama::{PsModel, PsResponse};
 use crate::Server;
 use crate::error::json;
 
-/// How far away "never" is on the wire: the longest duration that Go has, about 292 years.
+/// Lifetime that represents "never" on the wire, as in Ollama: the maximum of Go's duration type, about 292 years.
 const NEVER: Duration = Duration::from_nanos(i64::MAX as u64);
 
 pub(super) fn routes() -> Router<Server> {

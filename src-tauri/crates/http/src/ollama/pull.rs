@@ -1,5 +1,5 @@
-//! `POST /api/pull`: brings a model here from a registry. A client that goes away stops it, unless another waits for the
-//! same model; what came is kept.
+//! `POST /api/pull`: pulls a model from a registry. A disconnect of the client stops the pull, unless another client
+//! waits for the same model. Downloaded bytes are kept.
 
 use axum::Router;
 use axum::extract::State;
@@ -10,8 +10,8 @@ use cairn_app::Error;
 use cairn_app::transfers::{Pull, PullEvent, PullEvents, PulledBlob};
 use cairn_wire::ollama::{PullLine, PullRequest};
 
-use crate::asker::Asker;
 use crate::body::Body;
+use crate::client::ClientInfo;
 use crate::error::{ApiError, json};
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
@@ -22,18 +22,18 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn pull(
     State(server): State<Server>,
-    asker: Asker,
+    client: ClientInfo,
     Body(request): Body<PullRequest>,
 ) -> Result<Response, ApiError> {
-    let streams = request.stream.unwrap_or(true);
+    let stream = request.stream.unwrap_or(true);
     let name = if request.model.is_empty() { request.name } else { request.model };
     let pull = Pull { name, insecure: request.insecure, sources: request.sources };
-    if !asker.is_here {
+    if !client.is_local {
         server.app().transfers().allow_beyond(&pull).await?;
     }
     let mut events = server.app().transfers().pull(pull)?;
-    if streams {
-        // Even a failure at once is a line, as from Ollama: its clients look for it there.
+    if stream {
+        // As in Ollama, an immediate error is a line of the stream: clients expect it there.
         return Ok(ndjson::stream(events, server.activity().begin(), line));
     }
     let mut last = PullLine::default();
@@ -55,7 +55,7 @@ pub(super) fn line(event: PullEvent) -> Result<PullLine, Error> {
     match event {
         PullEvent::Step(step) => Ok(PullLine { status: step.text().to_owned(), ..PullLine::default() }),
         PullEvent::Blob(blob) => Ok(progress(blob)),
-        // Ollama's own clients show a status that they do not know, so nobody wonders what is being waited for.
+        // Ollama's clients show any status text, so their users see the reason of a delay.
         PullEvent::Trouble(line) => Ok(PullLine { status: line.clone(), trouble: Some(line), ..PullLine::default() }),
         PullEvent::Failed(error) => Err(error.into()),
     }

@@ -1,4 +1,4 @@
-//! `POST /api/push`: sends a model to the registry that its name belongs to. A client that goes away ends it.
+//! `POST /api/push`: pushes a model to the registry of its name. A disconnect of the client cancels the push.
 
 use axum::Router;
 use axum::extract::State;
@@ -9,8 +9,8 @@ use cairn_app::Error;
 use cairn_app::transfers::{Pull, Push, PushEvent};
 use cairn_wire::ollama::{PullLine, PushRequest};
 
-use crate::asker::Asker;
 use crate::body::Body;
+use crate::client::ClientInfo;
 use crate::error::{ApiError, json};
 use crate::{Server, ndjson};
 
@@ -20,18 +20,19 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn push(
     State(server): State<Server>,
-    asker: Asker,
+    client: ClientInfo,
     Body(request): Body<PushRequest>,
 ) -> Result<Response, ApiError> {
     let name = if request.model.is_empty() { request.name } else { request.model };
-    if !asker.is_here {
-        let same = Pull { name: name.clone(), insecure: request.insecure, sources: Vec::new() };
-        server.app().transfers().allow_beyond(&same).await?;
+    if !client.is_local {
+        // Pushes have the same address rules as pulls.
+        let pull = Pull { name: name.clone(), insecure: request.insecure, sources: Vec::new() };
+        server.app().transfers().allow_beyond(&pull).await?;
     }
     let mut events = server.app().transfers().push(Push { name, insecure: request.insecure });
-    let busy = server.activity().begin();
+    let guard = server.activity().begin();
     if request.stream.unwrap_or(true) {
-        return ndjson::stream_or_refuse(events, busy, line).await;
+        return ndjson::stream_or_error(events, guard, line).await;
     }
     let mut last = PullLine::default();
     while let Some(event) = events.recv().await {

@@ -1,4 +1,4 @@
-//! `GET /`: how clients find out that a server is there.
+//! `GET /`: the text with which clients detect a running server.
 
 use axum::Router;
 use axum::routing::get;

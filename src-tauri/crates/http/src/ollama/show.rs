@@ -1,4 +1,4 @@
-//! `POST /api/show`: all about one model.
+//! `POST /api/show`: details of one model.
 
 use axum::Router;
 use axum::extract::State;

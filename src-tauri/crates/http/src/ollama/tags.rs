@@ -1,4 +1,4 @@
-//! `GET /api/tags`: the models that are here.
+//! `GET /api/tags`: the models of all libraries.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! One request of the log, as whoever answers it writes on it.
+//! Entry of the request log, and the handle with which middleware and handlers update it.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,113 +14,123 @@ use cairn_wire::app::{LoggedRequest, ServerClient};
 use super::lock;
 use crate::Server;
 
-/// Letters of a model's name: anybody may ask for any.
-const MAX_MODEL_LETTERS: usize = 200;
+/// Limit of a logged model name in characters. Clients choose the name.
+const MAX_MODEL_CHARS: usize = 200;
 
-/// What is known of a request.
-pub(super) struct Entry {
-    pub(super) told: LoggedRequest,
-    own: bool,
-    began: Instant,
+/// Logged request with the time at which it started.
+pub(super) struct LogEntry {
+    pub(super) request: LoggedRequest,
+    is_own: bool,
+    started_at: Instant,
 }
 
-impl Entry {
-    pub(super) fn told(&self) -> LoggedRequest {
-        let mut told = self.told.clone();
-        if told.running {
-            told.ms = ms(self.began);
+impl LogEntry {
+    /// Returns the request as it is now. A running request has its duration so far.
+    pub(super) fn snapshot(&self) -> LoggedRequest {
+        let mut request = self.request.clone();
+        if request.running {
+            request.ms = elapsed_ms(self.started_at);
         }
-        told
+        request
     }
 
+    /// Returns the client of the request, with a count of 0.
     pub(super) fn client(&self) -> ServerClient {
-        let LoggedRequest { client, address, at, .. } = &self.told;
-        ServerClient { name: client.clone(), address: address.clone(), own: self.own, last_seen_at: *at, requests: 0 }
+        let LoggedRequest { client, address, at, .. } = &self.request;
+        ServerClient {
+            name: client.clone(),
+            address: address.clone(),
+            own: self.is_own,
+            last_seen_at: *at,
+            requests: 0,
+        }
     }
 }
 
-/// A request of the log. Handlers that ask a model take it as an argument and say what came of it.
+/// Handle of a request's log entry. Handlers that run a model take it as an extractor and record the usage.
 #[derive(Clone)]
-pub(crate) struct Logged(Option<Arc<Inner>>);
+pub(crate) struct LogHandle(Option<Arc<Inner>>);
 
 struct Inner {
     server: Server,
-    entry: Arc<Mutex<Entry>>,
-    shown: AtomicBool,
+    entry: Arc<Mutex<LogEntry>>,
+    is_listed: AtomicBool,
 }
 
-impl Logged {
-    pub(super) fn new(server: Server, told: LoggedRequest, own: bool, began: Instant) -> Self {
-        let entry = Arc::new(Mutex::new(Entry { told, own, began }));
-        Self(Some(Arc::new(Inner { server, entry, shown: AtomicBool::new(false) })))
+impl LogHandle {
+    pub(super) fn new(server: Server, request: LoggedRequest, is_own: bool, started_at: Instant) -> Self {
+        let entry = Arc::new(Mutex::new(LogEntry { request, is_own, started_at }));
+        Self(Some(Arc::new(Inner { server, entry, is_listed: AtomicBool::new(false) })))
     }
 
-    /// Puts it among those that are shown.
-    pub(super) fn show(&self) {
+    /// Adds the entry to the log, once.
+    pub(super) fn list(&self) {
         if let Some(inner) = &self.0
-            && !inner.shown.swap(true, Ordering::Relaxed)
+            && !inner.is_listed.swap(true, Ordering::Relaxed)
         {
-            inner.server.requests().show(&inner.entry);
+            inner.server.request_log().add(&inner.entry);
         }
     }
 
-    /// A model is asked.
-    pub(crate) fn asks(&self, model: &str) {
-        let model = model.chars().take(MAX_MODEL_LETTERS).collect();
-        self.write(|entry| entry.told.model = Some(model));
-        self.show();
+    /// Records the requested model and adds the entry to the log.
+    pub(crate) fn set_model(&self, model: &str) {
+        let model = model.chars().take(MAX_MODEL_CHARS).collect();
+        self.update(|entry| entry.request.model = Some(model));
+        self.list();
     }
 
-    /// A piece of the answer is there.
-    pub(crate) fn piece(&self) {
-        let is_first = self.0.as_ref().is_some_and(|inner| lock(&inner.entry).told.first_token_ms.is_none());
+    /// Records the time to the first token. Later calls have no effect.
+    pub(crate) fn record_first_token(&self) {
+        let is_first = self.0.as_ref().is_some_and(|inner| lock(&inner.entry).request.first_token_ms.is_none());
         if is_first {
-            self.write(|entry| entry.told.first_token_ms = Some(ms(entry.began)));
+            self.update(|entry| entry.request.first_token_ms = Some(elapsed_ms(entry.started_at)));
         }
     }
 
-    /// The answer is complete, and cost so much.
-    pub(crate) fn cost(&self, cost: &Cost) {
-        self.write(|entry| {
-            let told = &mut entry.told;
-            told.prompt_tokens = Some(cost.prompt_tokens);
-            told.cached_tokens = Some(cost.cached_tokens);
-            told.answer_tokens = Some(cost.answer_tokens);
-            // An answer in one piece does not show when it began.
-            let before = cost.total_ns.saturating_sub(cost.answer_ns) / 1_000_000;
-            told.first_token_ms = told.first_token_ms.or(Some(before));
-            let seconds = cost.answer_ns as f64 / 1e9;
-            told.tokens_per_second = (seconds > 0.0).then_some(cost.answer_tokens as f64 / seconds);
+    /// Records the usage of a complete answer.
+    pub(crate) fn set_usage(&self, usage: &Cost) {
+        self.update(|entry| {
+            let request = &mut entry.request;
+            request.prompt_tokens = Some(usage.prompt_tokens);
+            request.cached_tokens = Some(usage.cached_tokens);
+            request.answer_tokens = Some(usage.answer_tokens);
+            // An answer without streaming has no recorded first token.
+            let first_token_ms = usage.total_ns.saturating_sub(usage.answer_ns) / 1_000_000;
+            request.first_token_ms = request.first_token_ms.or(Some(first_token_ms));
+            let seconds = usage.answer_ns as f64 / 1e9;
+            request.tokens_per_second = (seconds > 0.0).then_some(usage.answer_tokens as f64 / seconds);
         });
     }
 
-    pub(super) fn answered(&self, status: StatusCode) {
-        self.write(|entry| entry.told.status = status.as_u16());
+    pub(super) fn set_status(&self, status: StatusCode) {
+        self.update(|entry| entry.request.status = status.as_u16());
     }
 
-    /// All of it has been sent, or its client went away.
-    pub(super) fn ended(&self) {
-        self.write(|entry| (entry.told.running, entry.told.ms) = (false, ms(entry.began)));
+    /// Records the end of the request: the response was sent, or the client disconnected.
+    pub(super) fn finish(&self) {
+        self.update(|entry| {
+            (entry.request.running, entry.request.ms) = (false, elapsed_ms(entry.started_at));
+        });
     }
 
-    fn write(&self, change: impl FnOnce(&mut Entry)) {
+    fn update(&self, change: impl FnOnce(&mut LogEntry)) {
         let Some(inner) = &self.0 else { return };
         change(&mut lock(&inner.entry));
-        if inner.shown.load(Ordering::Relaxed) {
-            inner.server.requests().tell();
+        if inner.is_listed.load(Ordering::Relaxed) {
+            inner.server.request_log().notify();
         }
     }
 }
 
-impl<S: Sync> FromRequestParts<S> for Logged {
+impl<S: Sync> FromRequestParts<S> for LogHandle {
     type Rejection = Infallible;
 
-    /// A request that came by another way than the router is in no log.
+    /// Extracts the handle that [`super::log`] added. Without that middleware the handle has no effect.
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         Ok(parts.extensions.get::<Self>().cloned().unwrap_or(Self(None)))
     }
 }
 
-fn ms(since: Instant) -> u64 {
-    u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
+fn elapsed_ms(start: Instant) -> u64 {
+    u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Who may ask what.
+//! Tests of access control.
 
 use super::*;
 
@@ -9,18 +9,14 @@ async fn status(request: axum::http::request::Builder) -> (u16, Option<String>) 
 }
 
 #[tokio::test]
-async fn pages_that_may_use_the_api() {
+async fn api_is_open_to_local_pages_only() {
     let check = async |origin: &str, expected: u16| {
         let request =
             Request::get("/api/version").header(header::HOST, "127.0.0.1:11434").header(header::ORIGIN, origin);
         let (status, allowed) = status(request).await;
         assert_eq!(status, expected, "{origin}");
         let same_origin = origin == "http://127.0.0.1:11434";
-        assert_eq!(
-            allowed.is_some(),
-            expected == 200 && !same_origin,
-            "the browser is told, for {origin}: {allowed:?}"
-        );
+        assert_eq!(allowed.is_some(), expected == 200 && !same_origin, "the CORS header for {origin}: {allowed:?}");
     };
     check("http://localhost:3000", 200).await;
     check("tauri://localhost", 200).await;
@@ -31,15 +27,15 @@ async fn pages_that_may_use_the_api() {
 }
 
 #[tokio::test]
-async fn a_browser_asks_first() {
+async fn preflight_accepts_local_pages_only() {
     let request = Request::builder().method("OPTIONS").uri("/api/chat").header(header::ORIGIN, "http://localhost:3000");
-    assert_eq!(status(request).await, (204, Some("http://localhost:3000".to_owned())), "it may");
+    assert_eq!(status(request).await, (204, Some("http://localhost:3000".to_owned())), "a local page");
     let request = Request::builder().method("OPTIONS").uri("/api/chat").header(header::ORIGIN, "http://example.org");
-    assert_eq!(status(request).await, (403, None), "it may not");
+    assert_eq!(status(request).await, (403, None), "a foreign page");
 }
 
 #[tokio::test]
-async fn a_foreign_host_name_is_no_way_in() {
+async fn host_header_with_public_name_is_rejected() {
     let check = async |host: &str, expected: u16| {
         assert_eq!(status(Request::get("/api/tags").header(header::HOST, host)).await.0, expected, "{host}");
     };
@@ -48,16 +44,20 @@ async fn a_foreign_host_name_is_no_way_in() {
 }
 
 #[tokio::test]
-async fn our_own_interface_needs_all_of_it() {
+async fn app_requires_token_host_origin_and_local_client() {
     let good = || {
         Request::get("/app/status")
             .header(header::HOST, "127.0.0.1:11434")
             .header(header::AUTHORIZATION, "Bearer secret")
     };
     assert_eq!(status(good()).await.0, 200, "the token, from this machine");
-    assert_eq!(status(good().header(header::ORIGIN, "tauri://localhost")).await.0, 200, "our window");
-    assert_eq!(status(good().header(header::ORIGIN, "http://127.0.0.1:11434")).await.0, 200, "our page");
-    assert_eq!(status(good().header(header::ORIGIN, "http://localhost:3000")).await.0, 403, "a page of this machine");
+    assert_eq!(status(good().header(header::ORIGIN, "tauri://localhost")).await.0, 200, "the desktop window");
+    assert_eq!(status(good().header(header::ORIGIN, "http://127.0.0.1:11434")).await.0, 200, "the daemon's own page");
+    assert_eq!(
+        status(good().header(header::ORIGIN, "http://localhost:3000")).await.0,
+        403,
+        "another page on this machine"
+    );
     let bare = |host: &str| Request::get("/app/status").header(header::HOST, host);
     assert_eq!(status(bare("127.0.0.1:11434")).await.0, 401, "no token");
     let wrong = bare("127.0.0.1:11434").header(header::AUTHORIZATION, "Bearer secreT");
@@ -65,7 +65,7 @@ async fn our_own_interface_needs_all_of_it() {
     let other_port = bare("127.0.0.1:80").header(header::AUTHORIZATION, "Bearer secret");
     assert_eq!(status(other_port).await.0, 403, "another port");
     let other_host = bare("box.local:11434").header(header::AUTHORIZATION, "Bearer secret");
-    assert_eq!(status(other_host).await.0, 403, "a name that others can give");
+    assert_eq!(status(other_host).await.0, 403, "a name that other machines can claim");
     let mut remote = good().body(Body::empty()).unwrap();
     remote.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 0, 9], 1))));
     let response = Daemon::start().router.oneshot(remote).await.unwrap();
@@ -73,7 +73,7 @@ async fn our_own_interface_needs_all_of_it() {
 }
 
 #[tokio::test]
-async fn a_header_that_cannot_be_read_is_not_a_missing_one() {
+async fn unreadable_or_repeated_headers_are_rejected() {
     let check = async |path: &str, name: header::HeaderName, values: &[&[u8]], expected: u16| {
         let mut request = Request::get(path).header(header::AUTHORIZATION, "Bearer secret");
         if name != header::HOST {
@@ -94,12 +94,17 @@ async fn a_header_that_cannot_be_read_is_not_a_missing_one() {
 }
 
 #[tokio::test]
-async fn our_window_may_send_the_token_and_read_the_answer() {
-    let asks = |origin: &str| Request::builder().method("OPTIONS").uri("/app/status").header(header::ORIGIN, origin);
-    assert_eq!(status(asks("tauri://localhost")).await, (204, Some("tauri://localhost".to_owned())), "it may");
+async fn window_can_send_the_token_and_read_responses() {
+    let preflight =
+        |origin: &str| Request::builder().method("OPTIONS").uri("/app/status").header(header::ORIGIN, origin);
+    assert_eq!(status(preflight("tauri://localhost")).await, (204, Some("tauri://localhost".to_owned())), "the window");
     let host = |request: axum::http::request::Builder| request.header(header::HOST, "127.0.0.1:11434");
-    assert_eq!(status(host(asks("http://localhost:3000"))).await, (403, None), "no other page may");
+    assert_eq!(status(host(preflight("http://localhost:3000"))).await, (403, None), "another page");
     let read = Request::get("/app/status").header(header::AUTHORIZATION, "Bearer secret");
     let read = host(read).header(header::ORIGIN, "http://tauri.localhost");
-    assert_eq!(status(read).await, (200, Some("http://tauri.localhost".to_owned())), "and it reads what it asked for");
+    assert_eq!(
+        status(read).await,
+        (200, Some("http://tauri.localhost".to_owned())),
+        "the window can read the response"
+    );
 }

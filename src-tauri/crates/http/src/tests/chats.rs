@@ -1,55 +1,55 @@
-//! `/app/chats`: what clients send and what they get, with the small random model.
+//! Tests of `/app/chats` and `/app/presets` with the small random model.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-/// A daemon with a chat in it.
-struct Room {
+/// Daemon with one chat.
+struct Fixture {
     daemon: Daemon,
     chat: String,
 }
 
-impl Room {
+impl Fixture {
     async fn new() -> Self {
         let daemon = Daemon::with(&[("CAIRN_CHAT_TITLES", "0")]);
-        let mut room = Self { daemon, chat: String::new() };
+        let mut fixture = Self { daemon, chat: String::new() };
         let chat = json!({"model": "m", "options": {"temperature": 0, "num_predict": 3}});
-        let created = room.ask("POST", "/app/chats", &chat, 201).await;
-        room.chat = created["id"].as_str().unwrap().to_owned();
-        room
+        let created = fixture.request("POST", "/app/chats", &chat, 201).await;
+        fixture.chat = created["id"].as_str().unwrap().to_owned();
+        fixture
     }
 
     async fn text(&self, method: &str, path: &str, body: &Value, status: u16) -> String {
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let heard = self.daemon.own(method, path, &body).await;
-        let (head, text) = heard.split_once('\n').unwrap();
-        assert!(head.starts_with(&status.to_string()), "{method} {path}: {heard}");
+        let reply = self.daemon.authorized(method, path, &body).await;
+        let (head, text) = reply.split_once('\n').unwrap();
+        assert!(head.starts_with(&status.to_string()), "{method} {path}: {reply}");
         text.to_owned()
     }
 
-    async fn ask(&self, method: &str, path: &str, body: &Value, status: u16) -> Value {
+    async fn request(&self, method: &str, path: &str, body: &Value, status: u16) -> Value {
         let text = self.text(method, path, body, status).await;
         if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap() }
     }
 
-    /// Something of the chat.
-    async fn own(&self, method: &str, what: &str, body: &Value, status: u16) -> Value {
-        self.ask(method, &format!("/app/chats/{}{what}", self.chat), body, status).await
+    /// Sends a request to a path of the chat.
+    async fn chat_request(&self, method: &str, path: &str, body: &Value, status: u16) -> Value {
+        self.request(method, &format!("/app/chats/{}{path}", self.chat), body, status).await
     }
 
-    /// The lines of an answer.
-    async fn lines(&self, what: &str, body: Value) -> Vec<Value> {
-        let text = self.text("POST", &format!("/app/chats/{}/{what}", self.chat), &body, 200).await;
+    /// Sends a request to a path of the chat and returns the lines of the response.
+    async fn lines(&self, path: &str, body: Value) -> Vec<Value> {
+        let text = self.text("POST", &format!("/app/chats/{}/{path}", self.chat), &body, 200).await;
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    async fn say(&self, content: &str) -> Vec<Value> {
+    async fn send(&self, content: &str) -> Vec<Value> {
         self.lines("messages", json!({"content": content})).await
     }
 
     async fn path(&self) -> Vec<Value> {
-        self.own("GET", "/messages", &Value::Null, 200).await["messages"].as_array().unwrap().clone()
+        self.chat_request("GET", "/messages", &Value::Null, 200).await["messages"].as_array().unwrap().clone()
     }
 }
 
@@ -58,64 +58,68 @@ fn id(message: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn an_answer_streams_and_is_kept() {
-    let room = Room::new().await;
-    let lines = room.say("hi").await;
+async fn answer_streams_and_is_stored() {
+    let fixture = Fixture::new().await;
+    let lines = fixture.send("hi").await;
     let streamed: String = lines.iter().filter_map(|line| line["text"].as_str()).collect();
-    assert_eq!(lines[0]["user"]["content"], "hi", "what was asked: {lines:?}");
-    assert_eq!(lines[1]["answer"]["state"], "answering", "the answer begins: {lines:?}");
+    assert_eq!(lines[0]["user"]["content"], "hi", "the user message: {lines:?}");
+    assert_eq!(lines[1]["answer"]["state"], "answering", "the empty answer: {lines:?}");
     let done = &lines.last().unwrap()["done"];
-    assert_eq!(done["content"], streamed.as_str(), "it is what was streamed");
+    assert_eq!(done["content"], streamed.as_str(), "the streamed text");
     assert_eq!((&done["state"], &done["model"]), (&json!("complete"), &json!("m")), "{done}");
-    assert_eq!(done["stats"]["answer_tokens"], 3, "what it cost: {done}");
-    assert_eq!(done["stats"]["length_reached"], true, "why it ended: {done}");
+    assert_eq!(done["stats"]["answer_tokens"], 3, "the usage: {done}");
+    assert_eq!(done["stats"]["length_reached"], true, "the finish reason: {done}");
 
-    let again = room.say("and now?").await;
-    let stats = &again.last().unwrap()["done"]["stats"];
-    assert!(stats["cached_tokens"].as_u64() > Some(10), "the first turn is found computed: {stats}");
-    let path = room.path().await;
+    let second = fixture.send("and now?").await;
+    let stats = &second.last().unwrap()["done"]["stats"];
+    assert!(stats["cached_tokens"].as_u64() > Some(10), "the first turn is cached: {stats}");
+    let path = fixture.path().await;
     assert_eq!(path.len(), 4, "{path:?}");
-    assert_eq!(path[2]["parent"], path[1]["id"], "each follows the one before");
+    assert_eq!(path[2]["parent"], path[1]["id"], "each message has the previous one as parent");
 
-    let list = room.ask("GET", "/app/chats", &Value::Null, 200).await;
+    let list = fixture.request("GET", "/app/chats", &Value::Null, 200).await;
     let summary = &list["chats"][0];
     assert_eq!((&summary["title"], &summary["messages"]), (&json!("hi"), &json!(4)), "{summary}");
     assert_eq!((&summary["warmth"], &summary["answering"]), (&json!("hot"), &json!(false)), "{summary}");
 }
 
 #[tokio::test]
-async fn other_answers_and_other_questions_are_versions() {
-    let room = Room::new().await;
-    room.say("one").await;
-    let path = room.path().await;
+async fn regenerated_answers_and_edited_messages_are_versions() {
+    let fixture = Fixture::new().await;
+    fixture.send("one").await;
+    let path = fixture.path().await;
     let (user, first) = (id(&path[0]).to_owned(), id(&path[1]).to_owned());
-    let second = room.lines("answer", json!({"message": user, "options": {"temperature": 2, "seed": 5}})).await;
+    let second = fixture.lines("answer", json!({"message": user, "options": {"temperature": 2, "seed": 5}})).await;
     let second = &second.last().unwrap()["done"];
-    assert_eq!(second["versions"], json!([first, id(second)]), "a sibling: {second}");
-    let path = room.path().await;
-    assert_eq!(id(&path[1]), id(second), "it is shown");
-    let shown = room.own("PUT", "/head", &json!({"message": first}), 200).await;
-    assert_eq!(shown["head"], first.as_str(), "until another is: {shown}");
+    assert_eq!(second["versions"], json!([first, id(second)]), "the new answer is a sibling: {second}");
+    let path = fixture.path().await;
+    assert_eq!(id(&path[1]), id(second), "the new answer is shown");
+    let shown = fixture.chat_request("PUT", "/head", &json!({"message": first}), 200).await;
+    assert_eq!(shown["head"], first.as_str(), "the selected answer is shown: {shown}");
 
-    room.lines("messages", json!({"content": "uno", "parent": null})).await;
-    let path = room.path().await;
-    assert_eq!((path.len(), &path[0]["content"]), (2, &json!("uno")), "an edited question begins anew: {path:?}");
-    assert_eq!(path[0]["versions"].as_array().unwrap().len(), 2, "beside the first: {path:?}");
+    fixture.lines("messages", json!({"content": "uno", "parent": null})).await;
+    let path = fixture.path().await;
+    assert_eq!(
+        (path.len(), &path[0]["content"]),
+        (2, &json!("uno")),
+        "an edited message starts a new branch: {path:?}"
+    );
+    assert_eq!(path[0]["versions"].as_array().unwrap().len(), 2, "both versions are listed: {path:?}");
 
     let answer = id(&path[1]).to_owned();
-    let go_on = room.lines("answer", json!({"continue": answer})).await;
-    let begun = go_on[0]["answer"]["content"].as_str().unwrap().to_owned();
-    let whole = go_on.last().unwrap()["done"]["content"].as_str().unwrap();
-    assert!(whole.starts_with(&begun) && whole.len() > begun.len(), "it goes on: {go_on:?}");
-    let first_page = room.own("GET", "/messages?limit=1", &Value::Null, 200).await;
+    let continued = fixture.lines("answer", json!({"continue": answer})).await;
+    let start = continued[0]["answer"]["content"].as_str().unwrap().to_owned();
+    let whole = continued.last().unwrap()["done"]["content"].as_str().unwrap();
+    assert!(whole.starts_with(&start) && whole.len() > start.len(), "the answer is longer: {continued:?}");
+    let first_page = fixture.chat_request("GET", "/messages?limit=1", &Value::Null, 200).await;
     assert_eq!((&first_page["total"], &first_page["before"]), (&json!(2), &json!(1)), "{first_page}");
 }
 
 #[tokio::test]
-async fn an_answer_is_stopped_and_followed_by_another_client() {
-    let room = Room::new().await;
-    room.daemon.store("slow", &[("model", &cairn_testkit::write(&cairn_testkit::slow_llama()))]);
-    let path = format!("/app/chats/{}/messages", room.chat);
+async fn answer_can_be_followed_and_stopped_by_another_client() {
+    let fixture = Fixture::new().await;
+    fixture.daemon.store("slow", &[("model", &cairn_testkit::write(&cairn_testkit::slow_llama()))]);
+    let path = format!("/app/chats/{}/messages", fixture.chat);
     let send =
         json!({"content": "go", "model": "slow", "options": {"num_predict": 1_000_000, "temperature": 0}}).to_string();
     let request = Request::post(&path)
@@ -123,23 +127,23 @@ async fn an_answer_is_stopped_and_followed_by_another_client() {
         .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
         .body(Body::from(send))
         .unwrap();
-    // The client leaves at once.
-    drop(room.daemon.send(request).await);
-    let busy = room.ask("POST", &path, &json!({"content": "more"}), 409).await;
-    assert!(busy["error"].as_str().unwrap().contains("being computed"), "one at a time: {busy}");
-    let follow = format!("/app/chats/{}/answer", room.chat);
+    // The client disconnects at once.
+    drop(fixture.daemon.send(request).await);
+    let busy = fixture.request("POST", &path, &json!({"content": "more"}), 409).await;
+    assert!(busy["error"].as_str().unwrap().contains("being computed"), "a chat computes one answer at a time: {busy}");
+    let follow = format!("/app/chats/{}/answer", fixture.chat);
     let stop = async {
-        // Once it has said something, which is written down within a second.
+        // Wait for the first stored text, which is written within a second.
         for _ in 0..400 {
             tokio::time::sleep(Duration::from_millis(25)).await;
-            if room.path().await[1]["content"] != "" {
+            if fixture.path().await[1]["content"] != "" {
                 break;
             }
         }
-        room.own("POST", "/stop", &Value::Null, 200).await
+        fixture.chat_request("POST", "/stop", &Value::Null, 200).await
     };
-    let (followed, stopped) = tokio::join!(room.text("GET", &follow, &Value::Null, 200), stop);
-    assert_eq!(stopped["stopped"], true, "there was one");
+    let (followed, stopped) = tokio::join!(fixture.text("GET", &follow, &Value::Null, 200), stop);
+    assert_eq!(stopped["stopped"], true, "an answer was in progress");
     let lines: Vec<Value> = followed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let before = lines[0]["answer"]["content"].as_str().unwrap();
     let streamed: String = lines.iter().filter_map(|line| line["text"].as_str()).collect();
@@ -147,39 +151,43 @@ async fn an_answer_is_stopped_and_followed_by_another_client() {
     assert_eq!(
         done["content"],
         format!("{before}{streamed}"),
-        "nothing is missing between what was there and what came"
+        "the stored text and the streamed text are the whole answer"
     );
     assert_eq!(done["state"], "stopped", "{done}");
-    let cost = |name: &str| done["stats"][name].as_u64().unwrap_or(0);
-    assert!(cost("prompt_tokens") > 0 && cost("answer_tokens") > 0, "what it had cost by then: {done}");
-    assert_eq!(room.path().await[1]["stats"], done["stats"], "is kept with it");
-    assert_eq!(room.own("POST", "/stop", &Value::Null, 200).await["stopped"], false, "once");
-    room.own("GET", "/answer", &Value::Null, 404).await;
-    room.say("and now?").await;
-    assert_eq!(room.path().await.len(), 4, "it takes the next message at once");
+    let count = |name: &str| done["stats"][name].as_u64().unwrap_or(0);
+    assert!(count("prompt_tokens") > 0 && count("answer_tokens") > 0, "the usage until the stop: {done}");
+    assert_eq!(fixture.path().await[1]["stats"], done["stats"], "the usage is stored");
+    assert_eq!(
+        fixture.chat_request("POST", "/stop", &Value::Null, 200).await["stopped"],
+        false,
+        "no answer is in progress"
+    );
+    fixture.chat_request("GET", "/answer", &Value::Null, 404).await;
+    fixture.send("and now?").await;
+    assert_eq!(fixture.path().await.len(), 4, "the chat accepts the next message at once");
 }
 
 #[tokio::test]
-async fn an_answer_that_fails_says_why_and_stays() {
-    let room = Room::new().await;
-    let lines = room.lines("messages", json!({"content": "x", "options": {"num_ctx": "many"}})).await;
+async fn failed_answer_is_stored_with_its_error() {
+    let fixture = Fixture::new().await;
+    let lines = fixture.lines("messages", json!({"content": "x", "options": {"num_ctx": "many"}})).await;
     let failed = &lines.last().unwrap()["failed"];
     assert!(failed["error"]["error"].as_str().unwrap().contains("num_ctx"), "{lines:?}");
-    let kept = room.path().await;
+    let stored = fixture.path().await;
     assert_eq!(
-        (&kept[1]["state"], &kept[1]["error"]),
+        (&stored[1]["state"], &stored[1]["error"]),
         (&json!("failed"), &failed["error"]["error"]),
-        "it stays: {kept:?}"
+        "the failed answer is stored: {stored:?}"
     );
-    assert_eq!(room.say("y").await.last().unwrap()["done"]["state"], "complete", "and hinders nothing");
+    assert_eq!(fixture.send("y").await.last().unwrap()["done"]["state"], "complete", "the chat continues");
 }
 
 #[tokio::test]
-async fn requests_that_are_refused() {
-    let room = Room::new().await;
-    let chat = format!("/app/chats/{}", room.chat);
+async fn chats_reject_invalid_requests() {
+    let fixture = Fixture::new().await;
+    let chat = format!("/app/chats/{}", fixture.chat);
     let check = async |method: &str, path: &str, body: Value, status: u16, part: &str| {
-        let refused = room.ask(method, path, &body, status).await;
+        let refused = fixture.request(method, path, &body, status).await;
         assert!(refused["error"].as_str().unwrap().contains(part), "{part:?}: {refused}");
     };
     check("GET", "/app/chats/none", Value::Null, 404, "there is no chat").await;
@@ -196,107 +204,115 @@ async fn requests_that_are_refused() {
     check("POST", "/app/chats/import", json!({"ollama_db": "x"}), 400, "not absolute").await;
     let export = json!({"format": "x", "version": 1, "exported_at": "2026-01-01T00:00:00Z", "chats": []});
     check("POST", "/app/chats/import", json!({"export": export}), 400, "no export").await;
-    assert_eq!(room.ask("GET", "/app/chats/import", &Value::Null, 200).await, json!({}), "no other app is here");
-    let heard = room.daemon.get("/app/chats").await;
-    assert!(heard.starts_with("403") || heard.starts_with("401"), "only our own clients may: {heard}");
-    room.say("one").await;
-    let user = id(&room.path().await[0]).to_owned();
+    assert_eq!(
+        fixture.request("GET", "/app/chats/import", &Value::Null, 200).await,
+        json!({}),
+        "no other app is installed"
+    );
+    let reply = fixture.daemon.get("/app/chats").await;
+    assert!(reply.starts_with("403") || reply.starts_with("401"), "requests need the token: {reply}");
+    fixture.send("one").await;
+    let user = id(&fixture.path().await[0]).to_owned();
     check("POST", &format!("{chat}/answer"), json!({"continue": user}), 400, "no answer").await;
-    let nobody = room.ask("POST", "/app/chats", &json!({}), 201).await;
-    check("POST", &format!("/app/chats/{}/messages", id(&nobody)), json!({"content": "x"}), 400, "no model").await;
+    let empty = fixture.request("POST", "/app/chats", &json!({}), 201).await;
+    check("POST", &format!("/app/chats/{}/messages", id(&empty)), json!({"content": "x"}), 400, "no model").await;
 }
 
 #[tokio::test]
-async fn chats_are_changed_and_come_back_from_the_trash() {
-    let room = Room::new().await;
-    room.say("the first words").await;
+async fn chats_can_be_changed_and_restored_from_trash() {
+    let fixture = Fixture::new().await;
+    fixture.send("the first words").await;
     let change = json!({"title": "Mine", "folder": "Work", "pinned": true, "system": "Be brief.", "think": false});
-    let changed = room.own("PATCH", "", &change, 200).await;
+    let changed = fixture.chat_request("PATCH", "", &change, 200).await;
     assert_eq!(
         (&changed["title"], &changed["think"], &changed["pinned"]),
         (&json!("Mine"), &json!(false), &json!(true))
     );
-    let list = room.ask("GET", "/app/chats", &Value::Null, 200).await;
+    let list = fixture.request("GET", "/app/chats", &Value::Null, 200).await;
     assert_eq!((list["pinned"].as_array().unwrap().len(), list["chats"].as_array().unwrap().len()), (1, 0), "{list}");
     assert_eq!(list["folders"], json!([{"name": "Work", "chats": 1}]), "{list}");
-    let changed = room.own("PATCH", "", &json!({"title": "", "folder": null, "system": null}), 200).await;
-    assert_eq!(changed["title"], "the first words", "an empty title is made up again: {changed}");
+    let changed = fixture.chat_request("PATCH", "", &json!({"title": "", "folder": null, "system": null}), 200).await;
+    assert_eq!(changed["title"], "the first words", "an empty title is generated again: {changed}");
     assert!(changed.get("folder").is_none() && changed.get("system").is_none(), "{changed}");
 
-    room.own("DELETE", "", &Value::Null, 204).await;
-    // As a browser repeats it, or a second window that has not heard of it.
-    room.own("DELETE", "", &Value::Null, 204).await;
-    let trash = room.ask("GET", "/app/chats?trash=true", &Value::Null, 200).await;
+    fixture.chat_request("DELETE", "", &Value::Null, 204).await;
+    // Deleting is idempotent: a browser may retry, and a second window may have an old list.
+    fixture.chat_request("DELETE", "", &Value::Null, 204).await;
+    let trash = fixture.request("GET", "/app/chats?trash=true", &Value::Null, 200).await;
     assert!(trash["chats"][0]["deleted_at"].is_string(), "{trash}");
-    room.own("POST", "/messages", &json!({"content": "x"}), 409).await;
-    let restored = room.own("POST", "/restore", &Value::Null, 200).await;
+    fixture.chat_request("POST", "/messages", &json!({"content": "x"}), 409).await;
+    let restored = fixture.chat_request("POST", "/restore", &Value::Null, 200).await;
     assert!(restored.get("deleted_at").is_none(), "{restored}");
-    room.own("DELETE", "?forever=true", &Value::Null, 204).await;
-    room.own("GET", "", &Value::Null, 404).await;
+    fixture.chat_request("DELETE", "?forever=true", &Value::Null, 204).await;
+    fixture.chat_request("GET", "", &Value::Null, 404).await;
 }
 
 #[tokio::test]
-async fn exports_come_in_again() {
-    let room = Room::new().await;
-    room.say("the granite question").await;
-    let user = id(&room.path().await[0]).to_owned();
-    room.lines("answer", json!({"message": user})).await;
-    let export = room.ask("GET", "/app/chats/export", &Value::Null, 200).await;
+async fn exports_can_be_imported_again() {
+    let fixture = Fixture::new().await;
+    fixture.send("the granite question").await;
+    let user = id(&fixture.path().await[0]).to_owned();
+    fixture.lines("answer", json!({"message": user})).await;
+    let export = fixture.request("GET", "/app/chats/export", &Value::Null, 200).await;
     assert_eq!(export["chats"].as_array().unwrap().len(), 1, "{export}");
     assert_eq!(export["chats"][0]["messages"].as_array().unwrap().len(), 3, "all branches: {export}");
-    let one = room.own("GET", "/export?format=json", &Value::Null, 200).await;
-    assert_eq!(one["chats"], export["chats"], "one chat is exported as all are");
-    let present = room.ask("POST", "/app/chats/import", &json!({"export": export}), 200).await;
-    assert_eq!((&present["chats"], &present["present"]), (&json!(0), &json!(1)), "it is here: {present}");
-    room.own("DELETE", "?forever=true", &Value::Null, 204).await;
-    let arrived = room.ask("POST", "/app/chats/import", &json!({"export": export}), 200).await;
-    assert_eq!((&arrived["chats"], &arrived["messages"]), (&json!(1), &json!(3)), "{arrived}");
-    let again = room.own("GET", "/export", &Value::Null, 200).await;
+    let one = fixture.chat_request("GET", "/export?format=json", &Value::Null, 200).await;
+    assert_eq!(one["chats"], export["chats"], "both exports have the same format");
+    let present = fixture.request("POST", "/app/chats/import", &json!({"export": export}), 200).await;
+    assert_eq!((&present["chats"], &present["present"]), (&json!(0), &json!(1)), "the chat already exists: {present}");
+    fixture.chat_request("DELETE", "?forever=true", &Value::Null, 204).await;
+    let imported = fixture.request("POST", "/app/chats/import", &json!({"export": export}), 200).await;
+    assert_eq!((&imported["chats"], &imported["messages"]), (&json!(1), &json!(3)), "{imported}");
+    let again = fixture.chat_request("GET", "/export", &Value::Null, 200).await;
     let texts = |export: &Value| -> Vec<Value> {
         export["chats"][0]["messages"].as_array().unwrap().iter().map(|message| message["content"].clone()).collect()
     };
-    assert_eq!(texts(&again), texts(&export), "as it was");
+    assert_eq!(texts(&again), texts(&export), "the same messages");
     let stats = |export: &Value| export["chats"][0]["messages"][1]["stats"].clone();
-    assert_eq!(stats(&again)["prompt_tokens"], stats(&export)["prompt_tokens"], "with what it cost");
-    let found = room.ask("GET", "/app/chats/search?q=gran", &Value::Null, 200).await;
-    assert_eq!(found["hits"].as_array().unwrap().len(), 2, "its title and its message are found: {found}");
+    assert_eq!(stats(&again)["prompt_tokens"], stats(&export)["prompt_tokens"], "the usage is imported");
+    let found = fixture.request("GET", "/app/chats/search?q=gran", &Value::Null, 200).await;
+    assert_eq!(found["hits"].as_array().unwrap().len(), 2, "the title and the message are found: {found}");
     assert_eq!(found["hits"][1]["ranges"], json!([[4, 8]]), "{found}");
-    let empty = Room::new().await;
-    empty.own("DELETE", "?forever=true", &Value::Null, 204).await;
-    let export = empty.ask("GET", "/app/chats/export", &Value::Null, 200).await;
-    assert_eq!(export["chats"], json!([]), "an export of nothing is whole too");
+    let empty = Fixture::new().await;
+    empty.chat_request("DELETE", "?forever=true", &Value::Null, 204).await;
+    let export = empty.request("GET", "/app/chats/export", &Value::Null, 200).await;
+    assert_eq!(export["chats"], json!([]), "an export without chats is complete");
 }
 
 #[tokio::test]
-async fn presets_are_what_chats_begin_with() {
-    let room = Room::new().await;
+async fn presets_are_defaults_of_new_chats() {
+    let fixture = Fixture::new().await;
     let preset = json!({"model": "m", "system": "Be brief.", "options": {"temperature": 0.1, "top_k": 3}});
-    room.ask("PUT", "/app/presets/Terse", &preset, 200).await;
+    fixture.request("PUT", "/app/presets/Terse", &preset, 200).await;
     let chat = json!({"preset": "Terse", "options": {"top_k": 9}});
-    let chat = room.ask("POST", "/app/chats", &chat, 201).await;
+    let chat = fixture.request("POST", "/app/chats", &chat, 201).await;
     assert_eq!((&chat["model"], &chat["system"]), (&json!("m"), &json!("Be brief.")), "{chat}");
-    assert_eq!(chat["options"], json!({"temperature": 0.1, "top_k": 9}), "what is said goes before it: {chat}");
-    let all = room.ask("GET", "/app/presets", &Value::Null, 200).await;
+    assert_eq!(
+        chat["options"],
+        json!({"temperature": 0.1, "top_k": 9}),
+        "options of the request override the preset: {chat}"
+    );
+    let all = fixture.request("GET", "/app/presets", &Value::Null, 200).await;
     assert_eq!(all["presets"][0]["name"], "Terse", "{all}");
-    room.ask("DELETE", "/app/presets/Terse", &Value::Null, 204).await;
-    room.ask("GET", "/app/presets/Terse", &Value::Null, 404).await;
+    fixture.request("DELETE", "/app/presets/Terse", &Value::Null, 204).await;
+    fixture.request("GET", "/app/presets/Terse", &Value::Null, 404).await;
 }
 
 #[tokio::test]
-async fn temporary_chats_leave_nothing() {
-    let room = Room::new().await;
+async fn temporary_chats_leave_no_data_on_disk() {
+    let fixture = Fixture::new().await;
     let chat = json!({"temporary": true, "model": "m", "options": {"num_predict": 3, "temperature": 0}});
-    let chat = room.ask("POST", "/app/chats", &chat, 201).await;
+    let chat = fixture.request("POST", "/app/chats", &chat, 201).await;
     assert_eq!(chat["temporary"], true, "{chat}");
     let path = format!("/app/chats/{}", id(&chat));
-    room.text("POST", &format!("{path}/messages"), &json!({"content": "obsidian"}), 200).await;
-    let messages = room.ask("GET", &format!("{path}/messages"), &Value::Null, 200).await;
-    assert_eq!(messages["messages"][1]["state"], "complete", "it works as any: {messages}");
-    let list = room.ask("GET", "/app/chats", &Value::Null, 200).await;
-    assert_eq!(list["chats"].as_array().unwrap().len(), 1, "only the other is listed: {list}");
-    let found = room.ask("GET", "/app/chats/search?q=obsidian", &Value::Null, 200).await;
-    assert_eq!(found["hits"], json!([]), "it is not found");
-    let home = room.daemon.folder.path().to_owned();
+    fixture.text("POST", &format!("{path}/messages"), &json!({"content": "obsidian"}), 200).await;
+    let messages = fixture.request("GET", &format!("{path}/messages"), &Value::Null, 200).await;
+    assert_eq!(messages["messages"][1]["state"], "complete", "the chat answers: {messages}");
+    let list = fixture.request("GET", "/app/chats", &Value::Null, 200).await;
+    assert_eq!(list["chats"].as_array().unwrap().len(), 1, "only the stored chat is listed: {list}");
+    let found = fixture.request("GET", "/app/chats/search?q=obsidian", &Value::Null, 200).await;
+    assert_eq!(found["hits"], json!([]), "the temporary chat is not found");
+    let home = fixture.daemon.folder.path().to_owned();
     let mut folders = vec![home];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap().flatten() {
@@ -305,57 +321,57 @@ async fn temporary_chats_leave_nothing() {
                 false => {
                     let bytes = std::fs::read(entry.path()).unwrap();
                     let leaked = bytes.windows(8).any(|window| window == b"obsidian");
-                    assert!(!leaked, "{} has it", entry.path().display());
+                    assert!(!leaked, "{} contains the message", entry.path().display());
                 }
             }
         }
     }
-    room.ask("DELETE", &path, &Value::Null, 204).await;
-    room.ask("GET", &path, &Value::Null, 404).await;
+    fixture.request("DELETE", &path, &Value::Null, 204).await;
+    fixture.request("GET", &path, &Value::Null, 404).await;
 }
 
 #[tokio::test]
-async fn changes_are_told() {
-    let room = Room::new().await;
+async fn events_report_answers_and_deletions() {
+    let fixture = Fixture::new().await;
     let request = Request::get("/app/chats/events")
         .header(header::HOST, format!("127.0.0.1:{PORT}"))
         .header(header::AUTHORIZATION, format!("Bearer {TOKEN}"))
         .body(Body::empty())
         .unwrap();
-    let events = room.daemon.send(request).await.into_body();
-    room.say("hi").await;
-    room.own("DELETE", "", &Value::Null, 204).await;
-    room.daemon.server.stop();
+    let events = fixture.daemon.send(request).await.into_body();
+    fixture.send("hi").await;
+    fixture.chat_request("DELETE", "", &Value::Null, 204).await;
+    fixture.daemon.server.stop();
     let bytes = axum::body::to_bytes(events, 1 << 20).await.unwrap();
     let lines: Vec<Value> =
         String::from_utf8(bytes.to_vec()).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let answering: Vec<bool> = lines.iter().filter_map(|line| line["chat"]["answering"].as_bool()).collect();
-    assert_eq!(answering, [true, false], "an answer begins and ends: {lines:?}");
-    assert_eq!(lines.last().unwrap()["removed"], room.chat.as_str(), "then the chat is gone: {lines:?}");
+    assert_eq!(answering, [true, false], "the answer starts and finishes: {lines:?}");
+    assert_eq!(lines.last().unwrap()["removed"], fixture.chat.as_str(), "the chat is removed: {lines:?}");
 }
 
 #[tokio::test]
-async fn an_answer_whose_end_could_not_be_written_is_cut() {
-    let room = Room::new().await;
-    room.say("hi").await;
-    let file = rusqlite::Connection::open(room.daemon.folder.path().join("chats/chats.sqlite")).unwrap();
-    let left = file.execute("UPDATE messages SET state = 'answering' WHERE role = 'assistant'", []).unwrap();
-    assert_eq!(left, 1, "as a full disk leaves it");
-    let path = room.path().await;
-    assert_eq!(path[1]["state"], "cut", "nobody computes it: {path:?}");
-    let answer = room.lines("answer", json!({"continue": id(&path[1])})).await;
-    assert_eq!(answer.last().unwrap()["done"]["state"], "complete", "it goes on: {answer:?}");
+async fn answer_without_stored_end_is_interrupted() {
+    let fixture = Fixture::new().await;
+    fixture.send("hi").await;
+    let file = rusqlite::Connection::open(fixture.daemon.folder.path().join("chats/chats.sqlite")).unwrap();
+    let changed = file.execute("UPDATE messages SET state = 'answering' WHERE role = 'assistant'", []).unwrap();
+    assert_eq!(changed, 1, "the state after a write error");
+    let path = fixture.path().await;
+    assert_eq!(path[1]["state"], "cut", "no task computes the answer: {path:?}");
+    let answer = fixture.lines("answer", json!({"continue": id(&path[1])})).await;
+    assert_eq!(answer.last().unwrap()["done"]["state"], "complete", "the answer can be continued: {answer:?}");
 }
 
 #[tokio::test]
-async fn a_copy_that_a_kill_left_is_removed() {
-    let room = Room::new().await;
-    let folder = room.daemon.folder.path().join("chats");
-    let dead = folder.join("import-0123456789abcdef");
-    std::fs::create_dir(&dead).unwrap();
-    std::fs::write(dead.join("db.sqlite"), "what somebody has said").unwrap();
-    let nothing = json!({"ollama_db": folder.join("nowhere.sqlite")});
-    room.ask("POST", "/app/chats/import", &nothing, 400).await;
-    assert!(!dead.exists(), "the next import removes it");
-    assert!(folder.join("chats.sqlite").exists(), "and nothing else");
+async fn import_removes_copies_of_killed_imports() {
+    let fixture = Fixture::new().await;
+    let folder = fixture.daemon.folder.path().join("chats");
+    let stale = folder.join("import-0123456789abcdef");
+    std::fs::create_dir(&stale).unwrap();
+    std::fs::write(stale.join("db.sqlite"), "private messages").unwrap();
+    let missing = json!({"ollama_db": folder.join("nowhere.sqlite")});
+    fixture.request("POST", "/app/chats/import", &missing, 400).await;
+    assert!(!stale.exists(), "the next import removes the copy");
+    assert!(folder.join("chats.sqlite").exists(), "the chats remain");
 }

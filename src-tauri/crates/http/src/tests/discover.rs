@@ -1,4 +1,4 @@
-//! Searches: the catalogue, an index that answers, and one that does not or answers nonsense.
+//! Tests of `/app/discover`: the catalogue, and an index that works, is unreachable or returns invalid data.
 
 use cairn_testkit::hub::FakeHub;
 use cairn_wire::app::{DiscoverResponse, DiscoveredFrom};
@@ -10,9 +10,9 @@ fn daemon(hub: &str) -> Daemon {
 }
 
 async fn found(daemon: &Daemon, query: &str) -> DiscoverResponse {
-    let heard = daemon.own("GET", &format!("/app/discover?{query}"), "").await;
-    let (head, body) = heard.split_once('\n').unwrap();
-    assert_eq!(head, "200 application/json; charset=utf-8", "{heard}");
+    let reply = daemon.authorized("GET", &format!("/app/discover?{query}"), "").await;
+    let (head, body) = reply.split_once('\n').unwrap();
+    assert_eq!(head, "200 application/json; charset=utf-8", "{reply}");
     serde_json::from_str(body).unwrap()
 }
 
@@ -21,60 +21,66 @@ fn titles(found: &DiscoverResponse) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn the_catalogue_and_the_index_are_searched() {
+async fn discover_searches_the_catalogue_and_the_index() {
     let hub = FakeHub::with_one_model().unwrap();
     let daemon = daemon(&hub.url());
     let found = found(&daemon, "q=tiny").await;
-    assert_eq!((titles(&found), found.trouble.as_deref()), (vec!["tinyllama", "me/Tiny-GGUF"], None), "in this order");
-    let (own, far) = (&found.models[0], &found.models[1]);
+    assert_eq!(
+        (titles(&found), found.trouble.as_deref()),
+        (vec!["tinyllama", "me/Tiny-GGUF"], None),
+        "the catalogue comes first"
+    );
+    let (own, indexed) = (&found.models[0], &found.models[1]);
     assert!(own.from == DiscoveredFrom::Library && own.variants[0].estimated && !own.here, "{own:?}");
-    assert_eq!((far.name.as_str(), far.licence.as_deref()), ("hf.co/me/Tiny-GGUF:Q4_K_M", Some("mit")), "{far:?}");
-    let rows: Vec<_> = far.variants.iter().map(|variant| (variant.size, variant.estimated)).collect();
-    assert_eq!(rows, [(1_000_000, false), (2_000_000, false)], "with their sizes");
-    let asked = hub.requests();
-    assert_eq!(asked.len(), 2, "one question about models, one about files: {asked:?}");
-    assert!(asked[0].contains("filter=gguf") && asked[1] == "/api/models/me/Tiny-GGUF/tree/main?recursive=true");
+    let name_and_licence = (indexed.name.as_str(), indexed.licence.as_deref());
+    assert_eq!(name_and_licence, ("hf.co/me/Tiny-GGUF:Q4_K_M", Some("mit")), "{indexed:?}");
+    let rows: Vec<_> = indexed.variants.iter().map(|variant| (variant.size, variant.estimated)).collect();
+    assert_eq!(rows, [(1_000_000, false), (2_000_000, false)], "the sizes of the variants");
+    let requests = hub.requests();
+    assert_eq!(requests.len(), 2, "one request for models, one for files: {requests:?}");
+    assert!(requests[0].contains("filter=gguf"), "{requests:?}");
+    assert_eq!(requests[1], "/api/models/me/Tiny-GGUF/tree/main?recursive=true");
 }
 
 #[tokio::test]
-async fn nobody_is_asked_for_the_catalogue_alone() {
+async fn discover_own_sends_no_request_to_the_index() {
     let hub = FakeHub::with_one_model().unwrap();
     let daemon = daemon(&hub.url());
     let found = found(&daemon, "q=tiny&own=true").await;
-    assert_eq!((titles(&found), found.trouble.as_deref()), (vec!["tinyllama"], None), "the catalogue answers");
-    assert_eq!(hub.requests(), Vec::<String>::new(), "and the index was not asked");
+    assert_eq!((titles(&found), found.trouble.as_deref()), (vec!["tinyllama"], None), "only the catalogue");
+    assert_eq!(hub.requests(), Vec::<String>::new(), "no request to the index");
 }
 
 #[tokio::test]
-async fn what_is_here_is_marked() {
+async fn discover_marks_local_models() {
     let hub = FakeHub::with_one_model().unwrap();
     let daemon = daemon(&hub.url());
     let copied = daemon.post("/api/copy", r#"{"source":"m","destination":"hf.co/Me/tiny-gguf:q8_0"}"#).await;
-    assert_eq!(copied, "200 -\n", "it is here");
+    assert_eq!(copied, "200 -\n", "the model is in the library");
     daemon.post("/api/copy", r#"{"source":"m","destination":"tinyllama:1.1b"}"#).await;
     let found = found(&daemon, "q=tiny").await;
     let here =
         |model: usize| -> Vec<bool> { found.models[model].variants.iter().map(|variant| variant.here).collect() };
-    assert_eq!((here(0), here(1)), (vec![true], vec![false, true]), "in any spelling: {found:?}");
-    assert!(found.models.iter().all(|model| model.here), "and the models say so");
+    assert_eq!((here(0), here(1)), (vec![true], vec![false, true]), "names match in any case: {found:?}");
+    assert!(found.models.iter().all(|model| model.here), "models with a local variant are marked");
 }
 
 #[tokio::test]
-async fn an_index_out_of_reach_is_said_in_one_line() {
-    // Nobody listens there.
-    let away = daemon("http://127.0.0.1:9");
-    let heard = found(&away, "q=tiny").await;
-    assert_eq!(titles(&heard), ["tinyllama"], "the catalogue answers");
-    let trouble = heard.trouble.unwrap();
+async fn discover_reports_an_unreachable_index_in_one_line() {
+    // No server listens at this address.
+    let unreachable = daemon("http://127.0.0.1:9");
+    let reply = found(&unreachable, "q=tiny").await;
+    assert_eq!(titles(&reply), ["tinyllama"], "only the catalogue");
+    let trouble = reply.trouble.unwrap();
     assert!(trouble.starts_with("only the catalogue that comes with Cairn was searched: 127.0.0.1:9: "), "{trouble}");
     let wrong = found(&daemon("the hub"), "q=tiny").await;
-    assert!(wrong.trouble.as_deref().unwrap().contains("CAIRN_HUB"), "a setting that is no address: {wrong:?}");
-    let nobody = found(&daemon(""), "q=tiny").await;
-    assert_eq!((titles(&nobody), &nobody.trouble), (vec!["tinyllama"], &None), "nobody is to be asked");
+    assert!(wrong.trouble.as_deref().unwrap().contains("CAIRN_HUB"), "the error names the invalid setting: {wrong:?}");
+    let disabled = found(&daemon(""), "q=tiny").await;
+    assert_eq!((titles(&disabled), &disabled.trouble), (vec!["tinyllama"], &None), "the index is disabled");
 }
 
 #[tokio::test]
-async fn nonsense_from_an_index_is_bounded_and_said() {
+async fn discover_bounds_and_reports_invalid_index_data() {
     let check = async |name: &str, models: Vec<u8>, files: Vec<u8>, part: &str, expected: usize| {
         let hub =
             FakeHub::start(move |target| (200, if target.contains("/tree/") { files.clone() } else { models.clone() }));
@@ -101,30 +107,30 @@ async fn nonsense_from_an_index_is_bounded_and_said() {
 }
 
 #[tokio::test]
-async fn an_index_that_does_not_answer_is_not_waited_for() {
+async fn discover_times_out_on_a_slow_index() {
     let hub = FakeHub::start(|_| {
         std::thread::sleep(Duration::from_secs(20));
         (200, b"[]".to_vec())
     });
     let hub = hub.unwrap();
     let daemon = Daemon::with(&[("CAIRN_HUB", &hub.url()), ("CAIRN_STALL", "300ms")]);
-    let began = Instant::now();
+    let start = Instant::now();
     let found = found(&daemon, "q=tiny").await;
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
     let trouble = found.trouble.unwrap();
     assert!(trouble.contains("did not answer within 300ms"), "{trouble}");
 }
 
 #[tokio::test]
-async fn how_much_is_asked_for() {
+async fn discover_limits_results_and_queries() {
     let daemon = daemon("");
-    assert_eq!(found(&daemon, "q=&limit=3").await.models.len(), 3, "no more than that");
-    assert_eq!(found(&daemon, "").await.models.len(), 10, "unless somebody says otherwise");
-    assert_eq!(found(&daemon, "limit=0").await.models.len(), 1, "one at least");
+    assert_eq!(found(&daemon, "q=&limit=3").await.models.len(), 3, "the requested limit");
+    assert_eq!(found(&daemon, "").await.models.len(), 10, "the default limit");
+    assert_eq!(found(&daemon, "limit=0").await.models.len(), 1, "the minimum limit");
     for query in ["limit=-1", "limit=many", &format!("q={}", "x".repeat(201))] {
-        let heard = daemon.own("GET", &format!("/app/discover?{query}"), "").await;
-        assert!(heard.starts_with("400 ") && heard.contains("error"), "{query}: {heard}");
+        let reply = daemon.authorized("GET", &format!("/app/discover?{query}"), "").await;
+        assert!(reply.starts_with("400 ") && reply.contains("error"), "{query}: {reply}");
     }
-    let heard = daemon.get("/app/discover?q=x").await;
-    assert!(heard.starts_with("403") || heard.starts_with("401"), "only our own clients may: {heard}");
+    let reply = daemon.get("/app/discover?q=x").await;
+    assert!(reply.starts_with("403") || reply.starts_with("401"), "requests need the token: {reply}");
 }

@@ -1,4 +1,4 @@
-//! Libraries: copies, what a deletion frees, garbage, usage, verification.
+//! Tests of copies, deletions, garbage collection, disk usage, verification and scans.
 
 use super::*;
 
@@ -7,7 +7,7 @@ impl Daemon {
         self.folder.path().join("models/blobs")
     }
 
-    /// The digest of the model file that every daemon here has, and where it is.
+    /// Returns the digest and the path of the model file that every test daemon has.
     fn weights(&self) -> (cairn_store::Digest, std::path::PathBuf) {
         let digest = cairn_store::Digest::of(&cairn_testkit::write(&cairn_testkit::tiny_llama()));
         (digest, self.blobs().join(digest.file_name()))
@@ -15,17 +15,17 @@ impl Daemon {
 }
 
 #[tokio::test]
-async fn a_model_gets_a_second_name() {
+async fn copy_adds_a_second_name() {
     let daemon = Daemon::start();
     check!(daemon.post("/api/copy", r#"{"source":"M","destination":"me/Second:v1"}"#).await, @"200 -");
     let tags = daemon.get("/api/tags").await;
     let digests: Vec<&str> = tags.split(r#""digest":""#).skip(1).map(|rest| &rest[..64]).collect();
-    assert!(tags.contains(r#""name":"me/Second:v1""#), "spelled as it was sent: {tags}");
+    assert!(tags.contains(r#""name":"me/Second:v1""#), "the spelling of the request: {tags}");
     assert_eq!(digests.len(), 2, "two names");
-    assert_eq!(digests[0], digests[1], "one identity");
-    check!(daemon.post("/api/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
+    assert_eq!(digests[0], digests[1], "the same manifest");
+    check!(daemon.post("/api/copy", r#"{"source":"absent","destination":"x"}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model \"nobody\" not found","code":"model_not_found","params":{"model":"nobody"}}
+    {"error":"model \"absent\" not found","code":"model_not_found","params":{"model":"absent"}}
     "##);
     check!(daemon.post("/api/copy", r#"{"source":"a b","destination":"x"}"#).await, @r##"
     400 application/json; charset=utf-8
@@ -39,15 +39,15 @@ async fn a_model_gets_a_second_name() {
     400 application/json; charset=utf-8
     {"error":"destination \"\" is invalid","code":"model_name_invalid","params":{"name":""}}
     "##);
-    let heard = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
-    assert!(heard.starts_with("409") && heard.contains("part of Cairn"), "{heard}");
-    let heard = daemon.own("POST", "/app/copy", r#"{"source":"pebble","destination":"Guide"}"#).await;
-    assert!(heard.starts_with("200 application/x-ndjson\n"), "it streams: {heard}");
+    let reply = daemon.post("/api/copy", r#"{"source":"m","destination":"pebble"}"#).await;
+    assert!(reply.starts_with("409") && reply.contains("part of Cairn"), "{reply}");
+    let reply = daemon.authorized("POST", "/app/copy", r#"{"source":"pebble","destination":"Guide"}"#).await;
+    assert!(reply.starts_with("200 application/x-ndjson\n"), "the response streams: {reply}");
     let done = r#"{"status":"success","source":"pebble","destination":"Guide:latest","copied_bytes":3"#;
-    assert!(heard.contains(done), "3 MB: {heard}");
-    check!(daemon.own("POST", "/app/copy", r#"{"source":"nobody","destination":"x"}"#).await, @r##"
+    assert!(reply.contains(done), "3 MB: {reply}");
+    check!(daemon.authorized("POST", "/app/copy", r#"{"source":"absent","destination":"x"}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model \"nobody\" not found","code":"model_not_found","params":{"model":"nobody"}}
+    {"error":"model \"absent\" not found","code":"model_not_found","params":{"model":"absent"}}
     "##);
     let chat =
         r#"{"model":"guide","messages":[{"role":"user","content":"hi"}],"options":{"num_predict":1},"stream":false}"#;
@@ -55,47 +55,50 @@ async fn a_model_gets_a_second_name() {
 }
 
 #[tokio::test]
-async fn a_deletion_says_what_it_freed() {
+async fn delete_reports_freed_bytes() {
     let daemon = Daemon::start();
     let length = daemon.weights().1.metadata().unwrap().len();
     daemon.post("/api/copy", r#"{"source":"m","destination":"n"}"#).await;
-    let freed = async |name: &str| daemon.own("POST", "/app/delete", &format!(r#"{{"model":"{name}"}}"#)).await;
+    let freed = async |name: &str| daemon.authorized("POST", "/app/delete", &format!(r#"{{"model":"{name}"}}"#)).await;
     check!(freed("M").await, @r##"
     200 application/json; charset=utf-8
     {"model":"m:latest","freed_bytes":0}
     "##);
-    assert!(freed("n").await.ends_with(&format!(r#"{{"model":"n:latest","freed_bytes":{length}}}"#)), "the last name");
-    check!(daemon.heard(Request::delete("/api/delete").body(Body::from(r#"{"model":"a b"}"#)).unwrap()).await, @r##"
+    assert!(
+        freed("n").await.ends_with(&format!(r#"{{"model":"n:latest","freed_bytes":{length}}}"#)),
+        "the last name frees the blob"
+    );
+    check!(daemon.reply(Request::delete("/api/delete").body(Body::from(r#"{"model":"a b"}"#)).unwrap()).await, @r##"
     400 application/json; charset=utf-8
     {"error":"name \"a b\" is invalid","code":"model_name_invalid","params":{"name":"a b"}}
     "##);
-    let heard = daemon.post("/app/delete", r#"{"model":"m"}"#).await;
-    assert!(heard.starts_with("403") || heard.starts_with("401"), "only our own clients may: {heard}");
+    let reply = daemon.post("/app/delete", r#"{"model":"m"}"#).await;
+    assert!(reply.starts_with("403") || reply.starts_with("401"), "requests need the token: {reply}");
 }
 
 #[tokio::test]
-async fn a_damaged_manifest_hinders_garbage_and_can_be_deleted() {
+async fn damaged_manifest_blocks_gc_and_can_be_deleted() {
     let daemon = Daemon::start();
     let folder = daemon.folder.path().join("models/manifests/registry.ollama.ai/library/broken");
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(folder.join("latest"), "{").unwrap();
-    let heard = daemon.own("POST", "/app/gc", "{}").await;
-    assert!(heard.starts_with("409") && heard.contains("nothing was removed"), "{heard}");
-    let heard = daemon.own("POST", "/app/verify", "{}").await;
-    assert!(heard.contains(r#""flawed":[],"skipped":[{"path":""#), "it is told of: {heard}");
-    assert!(daemon.own("GET", "/app/libraries", "").await.contains("broken/latest"), "here too");
-    check!(daemon.own("POST", "/app/delete", r#"{"model":"broken"}"#).await, @r##"
+    let reply = daemon.authorized("POST", "/app/gc", "{}").await;
+    assert!(reply.starts_with("409") && reply.contains("nothing was removed"), "{reply}");
+    let reply = daemon.authorized("POST", "/app/verify", "{}").await;
+    assert!(reply.contains(r#""flawed":[],"skipped":[{"path":""#), "verification reports it: {reply}");
+    assert!(daemon.authorized("GET", "/app/libraries", "").await.contains("broken/latest"), "the list reports it");
+    check!(daemon.authorized("POST", "/app/delete", r#"{"model":"broken"}"#).await, @r##"
     200 application/json; charset=utf-8
     {"model":"broken:latest","freed_bytes":0}
     "##);
-    check!(daemon.own("POST", "/app/gc", r#"{"dry_run":true}"#).await, @r##"
+    check!(daemon.authorized("POST", "/app/gc", r#"{"dry_run":true}"#).await, @r##"
     200 application/json; charset=utf-8
     {"dry_run":true,"freed_bytes":0,"removed":[],"kept":[]}
     "##);
 }
 
 #[tokio::test]
-async fn garbage_and_usage_agree() {
+async fn usage_counts_what_gc_removes() {
     let daemon = Daemon::start();
     let file = |name: &str, age: u64| {
         let path = daemon.blobs().join(name);
@@ -107,7 +110,7 @@ async fn garbage_and_usage_agree() {
     file(&unnamed(b"old"), 3601);
     file(&unnamed(b"young"), 3599);
     file("sha256-0-partial", 3601);
-    let usage = daemon.own("GET", "/app/usage", "").await;
+    let usage = daemon.authorized("GET", "/app/usage", "").await;
     for part in [
         r#""role":"own","state":"present","missed":false,"models":1}"#,
         r#""models":[{"model":"m:latest","own_bytes":"#,
@@ -116,26 +119,26 @@ async fn garbage_and_usage_agree() {
     ] {
         assert!(usage.contains(part), "{part} is missing from {usage}");
     }
-    let heard = daemon.own("POST", "/app/gc", r#"{"dry_run":true}"#).await;
-    assert!(heard.contains(r#"{"dry_run":true,"freed_bytes":4096,"#), "{heard}");
-    let heard = daemon.own("POST", "/app/gc", "{}").await;
-    assert!(heard.contains(r#"{"dry_run":false,"freed_bytes":4096,"#), "{heard}");
-    assert!(heard.contains(r#""kind":"unreferenced","young":true"#), "{heard}");
-    assert!(heard.contains(r#""kind":"partial","young":false"#), "{heard}");
-    let heard = daemon.own("POST", "/app/gc", r#"{"partials":true}"#).await;
-    assert!(heard.contains(r#""removed":[{"path":""#) && heard.contains("sha256-0-partial"), "{heard}");
-    assert_eq!(std::fs::read_dir(daemon.blobs()).unwrap().count(), 2, "the model, and what is young");
+    let reply = daemon.authorized("POST", "/app/gc", r#"{"dry_run":true}"#).await;
+    assert!(reply.contains(r#"{"dry_run":true,"freed_bytes":4096,"#), "{reply}");
+    let reply = daemon.authorized("POST", "/app/gc", "{}").await;
+    assert!(reply.contains(r#"{"dry_run":false,"freed_bytes":4096,"#), "{reply}");
+    assert!(reply.contains(r#""kind":"unreferenced","young":true"#), "{reply}");
+    assert!(reply.contains(r#""kind":"partial","young":false"#), "{reply}");
+    let reply = daemon.authorized("POST", "/app/gc", r#"{"partials":true}"#).await;
+    assert!(reply.contains(r#""removed":[{"path":""#) && reply.contains("sha256-0-partial"), "{reply}");
+    assert_eq!(std::fs::read_dir(daemon.blobs()).unwrap().count(), 2, "the model and the young file");
 }
 
 #[tokio::test]
-async fn damage_is_found_and_discarded() {
+async fn verify_finds_and_discards_damaged_blobs() {
     let daemon = Daemon::start();
     let (digest, path) = daemon.weights();
     let verify = async |body: &str| {
-        let heard = daemon.own("POST", "/app/verify", body).await;
-        assert!(heard.starts_with("200 application/x-ndjson"), "it streams: {heard}");
-        let last: serde_json::Value = serde_json::from_str(heard.lines().last().unwrap()).unwrap();
-        assert_eq!(last["status"], "done", "{heard}");
+        let reply = daemon.authorized("POST", "/app/verify", body).await;
+        assert!(reply.starts_with("200 application/x-ndjson"), "the response streams: {reply}");
+        let last: serde_json::Value = serde_json::from_str(reply.lines().last().unwrap()).unwrap();
+        assert_eq!(last["status"], "done", "{reply}");
         last
     };
     let length = path.metadata().unwrap().len();
@@ -145,7 +148,7 @@ async fn damage_is_found_and_discarded() {
         (&1.into(), &1.into(), &length.into()),
         "{sound}"
     );
-    assert_eq!(sound["flawed"], serde_json::json!([]), "nothing is wrong");
+    assert_eq!(sound["flawed"], serde_json::json!([]), "no defects");
 
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[4_000_000] ^= 1;
@@ -155,17 +158,17 @@ async fn damage_is_found_and_discarded() {
     assert_eq!((&flawed["flaw"], &flawed["digest"]), (&"damaged".into(), &digest.to_string().into()), "{flawed}");
     assert_eq!((&flawed["kind"], &flawed["models"]), (&"model".into(), &serde_json::json!(["m:latest"])), "{flawed}");
     assert_eq!((&flawed["own"], &flawed["discarded"]), (&true.into(), &false.into()), "{flawed}");
-    assert_eq!(verify(r#"{"discard":true}"#).await["flawed"][0]["discarded"], true, "it was asked for");
-    assert!(!path.exists(), "so that a pull fetches it");
-    assert_eq!(verify("{}").await["flawed"][0]["flaw"], "missing", "until then it is missing");
-    check!(daemon.own("POST", "/app/verify", r#"{"models":["nobody"]}"#).await, @r##"
+    assert_eq!(verify(r#"{"discard":true}"#).await["flawed"][0]["discarded"], true, "the blob is discarded on request");
+    assert!(!path.exists(), "the next pull downloads the blob again");
+    assert_eq!(verify("{}").await["flawed"][0]["flaw"], "missing", "a discarded blob is missing");
+    check!(daemon.authorized("POST", "/app/verify", r#"{"models":["absent"]}"#).await, @r##"
     404 application/json; charset=utf-8
-    {"error":"model 'nobody' not found","code":"model_not_found","params":{"model":"nobody"}}
+    {"error":"model 'absent' not found","code":"model_not_found","params":{"model":"absent"}}
     "##);
 }
 
 #[tokio::test]
-async fn a_scan_ends_with_what_was_found() {
+async fn scan_reports_found_models() {
     let daemon = Daemon::start();
     let folder = daemon.folder.path().join("others");
     std::fs::create_dir(&folder).unwrap();
@@ -173,19 +176,19 @@ async fn a_scan_ends_with_what_was_found() {
     cairn_testkit::write_file(&cairn_testkit::tiny_llama(), folder.join("tiny.gguf")).unwrap();
     let scan = async |rest: &str| {
         let body = format!(r#"{{"folders":["{}"]{rest}}}"#, folder.display());
-        daemon.own("POST", "/app/scan", &body).await.replace(&*folder.to_string_lossy(), "FOLDER")
+        daemon.authorized("POST", "/app/scan", &body).await.replace(&*folder.to_string_lossy(), "FOLDER")
     };
-    let heard = scan(r#","digests":true"#).await;
-    let last = heard.lines().last().unwrap();
+    let reply = scan(r#","digests":true"#).await;
+    let last = reply.lines().last().unwrap();
     let found: serde_json::Value = serde_json::from_str(last).unwrap();
-    assert_eq!((&found["status"], &found["models"][0]["state"]), (&"done".into(), &"broken".into()), "{heard}");
+    assert_eq!((&found["status"], &found["models"][0]["state"]), (&"done".into(), &"broken".into()), "{reply}");
     let tiny = &found["models"][1];
-    assert_eq!((&tiny["path"], &tiny["app"]), (&"FOLDER/tiny.gguf".into(), &"folder".into()), "{heard}");
-    assert_eq!((&tiny["state"], &tiny["model"]), (&"here".into(), &"m:latest".into()), "{heard}");
-    assert_eq!(tiny["digest"], daemon.weights().0.to_string(), "{heard}");
-    let heard = daemon.own("POST", "/app/scan", r#"{"folders":["here"]}"#).await;
-    assert!(heard.starts_with("400") && heard.contains("folders must be absolute"), "{heard}");
+    assert_eq!((&tiny["path"], &tiny["app"]), (&"FOLDER/tiny.gguf".into(), &"folder".into()), "{reply}");
+    assert_eq!((&tiny["state"], &tiny["model"]), (&"here".into(), &"m:latest".into()), "{reply}");
+    assert_eq!(tiny["digest"], daemon.weights().0.to_string(), "{reply}");
+    let reply = daemon.authorized("POST", "/app/scan", r#"{"folders":["here"]}"#).await;
+    assert!(reply.starts_with("400") && reply.contains("folders must be absolute"), "{reply}");
     let both = r#"{"path":"/x.gguf","link":true,"move":true}"#;
-    let heard = daemon.own("POST", "/app/import", both).await;
-    assert!(heard.starts_with("400") && heard.contains("linked or moved, not both"), "{heard}");
+    let reply = daemon.authorized("POST", "/app/import", both).await;
+    assert!(reply.starts_with("400") && reply.contains("can be linked or moved, not both"), "{reply}");
 }

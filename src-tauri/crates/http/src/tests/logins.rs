@@ -1,25 +1,25 @@
-//! Names and passwords for registries, as raw bodies.
+//! Tests of `/app/logins`.
 
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn passwords_come_in_and_never_go_out() {
+async fn login_is_stored_and_its_password_never_returned() {
     let daemon = Daemon::start();
     let registry = FakeRegistry::start(1, Faults { sign_in: true, ..Faults::default() }).unwrap();
     let host = registry.host();
     let login = format!(r#"{{"registry":"http://{host}","user":"me","password":"secret-word"}}"#);
-    let heard = daemon.own("POST", "/app/logins", &login).await;
+    let reply = daemon.authorized("POST", "/app/logins", &login).await;
     let json = "200 application/json; charset=utf-8\n";
-    assert_eq!(heard, format!("{json}{{\"registry\":\"{host}\",\"user\":\"me\"}}"), "it was tried and is kept");
-    let heard = daemon.own("GET", "/app/logins", "").await;
-    assert_eq!(heard, format!("{json}{{\"logins\":[{{\"registry\":\"{host}\",\"user\":\"me\"}}]}}"), "no password");
+    assert_eq!(reply, format!("{json}{{\"registry\":\"{host}\",\"user\":\"me\"}}"), "the login was tested and stored");
+    let reply = daemon.authorized("GET", "/app/logins", "").await;
+    assert_eq!(reply, format!("{json}{{\"logins\":[{{\"registry\":\"{host}\",\"user\":\"me\"}}]}}"), "no password");
 
     let check = async |path: &str, body: &str, status: &str, part: &str| {
-        let heard = daemon.own("POST", path, body).await;
-        assert!(heard.starts_with(status) && heard.contains(part), "{path} {body}: {heard}");
-        assert!(!heard.contains("secret"), "{heard}");
+        let reply = daemon.authorized("POST", path, body).await;
+        assert!(reply.starts_with(status) && reply.contains(part), "{path} {body}: {reply}");
+        assert!(!reply.contains("secret"), "{reply}");
     };
     let body = |registry: &str, user: &str| {
         serde_json::json!({"registry": registry, "user": user, "password": "secret-word"}).to_string()
@@ -32,6 +32,6 @@ async fn passwords_come_in_and_never_go_out() {
     check("/app/logins/forget", &format!(r#"{{"registry":"{host}"}}"#), "200", "[]").await;
     check("/app/logins/forget", &format!(r#"{{"registry":"{host}"}}"#), "404", "there is no login").await;
 
-    let stranger = daemon.post("/app/logins", &login).await;
-    assert!(stranger.starts_with("403"), "only our own clients: {stranger}");
+    let reply = daemon.post("/app/logins", &login).await;
+    assert!(reply.starts_with("403"), "requests need the token: {reply}");
 }

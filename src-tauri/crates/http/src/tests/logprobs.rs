@@ -1,4 +1,4 @@
-//! How likely tokens were: aligned with the text, and a softmax of the engine's own logits.
+//! Tests of logprobs: they align with the text and are a softmax of the unmodified logits.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use super::*;
 
 impl Daemon {
     async fn lines(&self, path: &str, json: &str) -> Vec<Value> {
-        let heard = self.post(path, json).await;
-        heard.lines().skip(1).map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{heard}"))).collect()
+        let reply = self.post(path, json).await;
+        reply.lines().skip(1).map(|line| serde_json::from_str(line).unwrap_or_else(|_| panic!("{reply}"))).collect()
     }
 }
 
-/// Bytes of the tokens that a chunk tells of.
+/// Returns the bytes of the tokens in a chunk's logprobs.
 fn bytes(chunk: &Value) -> Vec<u8> {
     let tokens = chunk["logprobs"].as_array().into_iter().flatten();
     tokens
@@ -23,7 +23,7 @@ fn bytes(chunk: &Value) -> Vec<u8> {
 const CHAT: &str = r#""model":"m","messages":[{"role":"user","content":"hi"}]"#;
 
 #[tokio::test]
-async fn each_piece_tells_of_its_own_tokens() {
+async fn logprobs_of_each_chunk_match_its_text() {
     let daemon = Daemon::start();
     let request = format!(
         r#"{{{CHAT},"logprobs":true,"top_logprobs":3,"options":{{"temperature":1.5,"seed":7,"num_predict":40}}}}"#
@@ -32,30 +32,30 @@ async fn each_piece_tells_of_its_own_tokens() {
     let mut tokens = 0;
     for chunk in &chunks {
         let text = chunk["message"]["content"].as_str().unwrap();
-        let told = bytes(chunk);
-        assert!(told == text.as_bytes() || text.contains('\u{fffd}') || text.is_empty(), "{chunk}");
+        let token_bytes = bytes(chunk);
+        assert!(token_bytes == text.as_bytes() || text.contains('\u{fffd}') || text.is_empty(), "{chunk}");
         for token in chunk["logprobs"].as_array().into_iter().flatten() {
             tokens += 1;
             let top = token["top_logprobs"].as_array().unwrap();
             let logprob = |token: &Value| token["logprob"].as_f64().unwrap();
-            assert_eq!(top.len(), 3, "as many as were asked for: {token}");
-            assert!(top.is_sorted_by(|a, b| logprob(a) >= logprob(b)), "the likeliest first: {token}");
-            assert!(logprob(token) <= logprob(&top[0]) && logprob(&top[0]) <= 0.0, "none is likelier: {token}");
+            assert_eq!(top.len(), 3, "the requested number of top tokens: {token}");
+            assert!(top.is_sorted_by(|a, b| logprob(a) >= logprob(b)), "top tokens are sorted: {token}");
+            assert!(logprob(token) <= logprob(&top[0]) && logprob(&top[0]) <= 0.0, "top[0] is the maximum: {token}");
             let sum: f64 = top.iter().map(|token| logprob(token).exp()).sum();
-            assert!(sum <= 1.0 + 1e-6, "they are probabilities: {token}");
+            assert!(sum <= 1.0 + 1e-6, "probabilities sum to at most 1: {token}");
         }
     }
-    assert_eq!(Value::from(tokens), chunks.last().unwrap()["eval_count"], "every token is told of once");
+    assert_eq!(Value::from(tokens), chunks.last().unwrap()["eval_count"], "every token is reported once");
 
     let whole = format!(r#"{{"stream":false,{}"#, &request[1..]);
     let whole = daemon.lines("/api/chat", &whole).await;
     let joined: Vec<Value> =
         chunks.iter().flat_map(|c| c["logprobs"].as_array().cloned().unwrap_or_default()).collect();
-    assert_eq!(whole[0]["logprobs"], Value::from(joined), "in one piece they are the same");
+    assert_eq!(whole[0]["logprobs"], Value::from(joined), "streaming does not change the logprobs");
 }
 
 #[tokio::test]
-async fn temperature_penalties_and_filters_do_not_show() {
+async fn logprobs_ignore_temperature_penalties_and_filters() {
     let daemon = Daemon::start();
     let first = async |options: &str| {
         let request = format!(
@@ -65,39 +65,39 @@ async fn temperature_penalties_and_filters_do_not_show() {
         chunk["logprobs"][0]["top_logprobs"].clone()
     };
     let plain = first(r#""temperature":0"#).await;
-    assert_eq!(plain.as_array().unwrap().len(), 20, "the most that can be asked for: {plain}");
-    assert_eq!(first(r#""temperature":2"#).await, plain, "temperature comes after");
+    assert_eq!(plain.as_array().unwrap().len(), 20, "the maximum number of top tokens: {plain}");
+    assert_eq!(first(r#""temperature":2"#).await, plain, "temperature has no effect");
     let penalised = r#""temperature":0,"repeat_penalty":1.9,"presence_penalty":1.5,"top_k":1"#;
-    assert_eq!(first(penalised).await, plain, "and so do penalties and filters");
+    assert_eq!(first(penalised).await, plain, "penalties and filters have no effect");
 }
 
 #[tokio::test]
-async fn a_stop_text_takes_its_tokens_with_it() {
+async fn logprobs_exclude_tokens_of_a_stop_text() {
     let daemon = Daemon::start();
-    let ask = async |stop: &str| {
+    let generate = async |stop: &str| {
         let request = format!(
             r#"{{"model":"m","prompt":"hi","raw":true,"stream":false,"logprobs":true,
                  "options":{{"temperature":0,"num_predict":5,"stop":["{stop}"]}}}}"#
         );
         daemon.lines("/api/generate", &request).await.remove(0)
     };
-    let whole = ask("never").await;
+    let whole = generate("never").await;
     let text = whole["response"].as_str().unwrap().to_owned();
-    assert_eq!(bytes(&whole), text.as_bytes(), "all of it: {whole}");
+    assert_eq!(bytes(&whole), text.as_bytes(), "the whole text: {whole}");
     let stop: String = text.chars().skip(2).take(2).collect();
-    let cut = ask(&stop).await;
+    let cut = generate(&stop).await;
     let shown = cut["response"].as_str().unwrap();
-    assert_eq!(bytes(&cut), shown.as_bytes(), "what was stopped is not told of: {cut}");
+    assert_eq!(bytes(&cut), shown.as_bytes(), "tokens of the stop text are not reported: {cut}");
     assert!(text.starts_with(shown) && shown.len() < text.len(), "{shown:?} of {text:?}");
 }
 
 #[tokio::test]
-async fn nothing_is_told_unless_asked() {
+async fn logprobs_are_absent_unless_requested() {
     let daemon = Daemon::start();
     for request in [format!("{{{CHAT},\"logprobs\":false}}"), format!("{{{CHAT},\"top_logprobs\":5}}")] {
-        let heard = daemon
+        let reply = daemon
             .post("/api/chat", &request.replace("{\"model\"", "{\"options\":{\"num_predict\":3},\"model\""))
             .await;
-        assert!(!heard.contains("logprob"), "{heard}");
+        assert!(!reply.contains("logprob"), "{reply}");
     }
 }

@@ -1,13 +1,13 @@
-//! `/metrics`, read as strictly as Prometheus reads it.
+//! Tests of `/metrics` with a parser as strict as that of Prometheus.
 
 use std::collections::{HashMap, HashSet};
 
 use super::*;
 
-/// A name, its labels, and the value.
+/// Name, labels and value of a sample.
 type Sample<'a> = (&'a str, Vec<(String, String)>, f64);
 
-/// A sample's name, its labels and its value; none where the line is not one.
+/// Parses a sample line. Returns `None` if it is invalid.
 fn sample(line: &str) -> Option<Sample<'_>> {
     let name_end = line.find(['{', ' '])?;
     let (name, mut rest) = line.split_at(name_end);
@@ -39,47 +39,47 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     Some((name, labels, rest.strip_prefix(' ')?.parse().ok()?))
 }
 
-/// Every sample of an exposition, by name and labels; panics where Prometheus would refuse it.
+/// Parses an exposition into samples by name and labels. Panics if Prometheus would reject it.
 fn parse(text: &str) -> HashMap<String, f64> {
     let word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
-    assert!(text.ends_with('\n'), "the last line ends");
+    assert!(text.ends_with('\n'), "the last line has a line feed");
     let (mut names, mut seen, mut samples) = (Vec::new(), HashSet::new(), HashMap::new());
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         if let Some(help) = line.strip_prefix("# HELP ") {
-            let (name, about) = help.split_once(' ').expect("a name and words");
+            let (name, about) = help.split_once(' ').expect("a name and a description");
             assert!(word(name) && !about.is_empty(), "{line}");
-            assert!(seen.insert(name.to_owned()), "{name} is one group of lines");
+            assert!(seen.insert(name.to_owned()), "{name} occurs in one group of lines");
             let kind = lines.next().and_then(|line| line.strip_prefix(&format!("# TYPE {name} ")));
             let kind = kind.unwrap_or_else(|| panic!("{name} has a type")).to_owned();
             assert!(["counter", "gauge", "histogram"].contains(&kind.as_str()), "{name}: {kind}");
-            assert_eq!(kind == "counter", name.ends_with("_total"), "{name} says what it is");
+            assert_eq!(kind == "counter", name.ends_with("_total"), "only counters end in _total: {name}");
             let suffixes: &[&str] = if kind == "histogram" { &["_bucket", "_sum", "_count"] } else { &[""] };
             names = suffixes.iter().map(|suffix| format!("{name}{suffix}")).collect();
             continue;
         }
         let (name, labels, value) = sample(line).unwrap_or_else(|| panic!("{line:?} is a sample"));
-        assert!(names.iter().any(|known| known == name), "{line:?} has a type");
+        assert!(names.iter().any(|expected| expected == name), "{line:?} has a type");
         let buckets = name.ends_with("_bucket");
         assert_eq!(buckets, labels.last().is_some_and(|(label, _)| label == "le"), "{line:?}");
         assert!(labels.iter().all(|(label, _)| word(label)), "{line:?}");
         assert!(value.is_finite() && value >= 0.0, "{line:?}");
         let labels: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
-        assert!(samples.insert(format!("{name} {}", labels.join(",")), value).is_none(), "{line:?} is there once");
+        assert!(samples.insert(format!("{name} {}", labels.join(",")), value).is_none(), "{line:?} occurs once");
     }
     samples
 }
 
 #[tokio::test]
-async fn the_tiers_tell_their_numbers() {
+async fn metrics_count_stores_and_restores_of_tiers() {
     let daemon = Daemon::with(&[("CAIRN_KV_RAM", "10M"), ("CAIRN_KV_WEIGH", "0")]);
-    let answer = daemon.own("GET", "/metrics", "").await;
+    let answer = daemon.authorized("GET", "/metrics", "").await;
     let (head, body) = answer.split_once('\n').expect("a head and a body");
-    assert_eq!(head, "200 text/plain; version=0.0.4; charset=utf-8", "Prometheus asks for this");
+    assert_eq!(head, "200 text/plain; version=0.0.4; charset=utf-8", "the content type of the text format");
     let samples = parse(body);
-    let value = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is there: {body}"));
-    assert_eq!(value("kvtier_budget_bytes tier=ram"), 10e6, "the setting");
-    assert_eq!(value("kvtier_tier_up tier=ram"), 1.0, "RAM is there");
+    let value = |name: &str| *samples.get(name).unwrap_or_else(|| panic!("{name} is missing: {body}"));
+    assert_eq!(value("kvtier_budget_bytes tier=ram"), 10e6, "the value of the setting");
+    assert_eq!(value("kvtier_tier_up tier=ram"), 1.0, "the RAM tier is up");
     for zero in [
         "kvtier_hit_tokens_total tier=ram",
         "kvtier_restore_bytes_total tier=ram",
@@ -91,34 +91,41 @@ async fn the_tiers_tell_their_numbers() {
         "kvtier_used_bytes tier=ram",
         "kvtier_chunks tier=ram",
     ] {
-        assert_eq!(value(zero), 0.0, "{zero}: a counter is there before it counts");
+        assert_eq!(value(zero), 0.0, "{zero}: counters start at 0");
     }
 
     let prompt = "word ".repeat(300);
-    let ask = format!(r#"{{"model":"m","prompt":"{prompt}","raw":true,"stream":false,"options":{{"num_predict":1}}}}"#);
+    let request =
+        format!(r#"{{"model":"m","prompt":"{prompt}","raw":true,"stream":false,"options":{{"num_predict":1}}}}"#);
     for _ in 0..2 {
-        assert!(daemon.post("/api/generate", &ask).await.starts_with("200"), "the model answers");
+        assert!(daemon.post("/api/generate", &request).await.starts_with("200"), "the model answers");
         let unload = daemon.post("/api/generate", r#"{"model":"m","keep_alive":0}"#).await;
         assert!(unload.starts_with("200"), "{unload}");
     }
-    let after = parse(daemon.own("GET", "/metrics", "").await.split_once('\n').expect("a body").1);
-    assert!(after["kvtier_hit_tokens_total tier=ram"] > 256.0, "what was unloaded came back: {after:?}");
+    let after = parse(daemon.authorized("GET", "/metrics", "").await.split_once('\n').expect("a body").1);
+    assert!(
+        after["kvtier_hit_tokens_total tier=ram"] > 256.0,
+        "the prompt of the unloaded model is restored: {after:?}"
+    );
     let lookups = after["kvtier_lookup_tokens_total model=m:latest"];
     assert!(lookups > 512.0, "both prompts were looked up: {after:?}");
-    assert!(after["kvtier_recomputed_tokens_total model=m:latest,reason=miss"] > 256.0, "one was computed: {after:?}");
-    assert_eq!(after["kvtier_restore_seconds_count tier=ram"], 1.0, "the other was restored: {after:?}");
+    assert!(
+        after["kvtier_recomputed_tokens_total model=m:latest,reason=miss"] > 256.0,
+        "the first prompt was computed: {after:?}"
+    );
+    assert_eq!(after["kvtier_restore_seconds_count tier=ram"], 1.0, "the second was restored: {after:?}");
     let (one, all) = ("kvtier_restore_seconds_bucket tier=ram,le=60", "kvtier_restore_seconds_bucket tier=ram,le=+Inf");
-    assert_eq!((after[one], after[all]), (1.0, 1.0), "classes are sums: {after:?}");
-    assert!(after["kvtier_used_bytes tier=ram"] > 0.0, "and is kept: {after:?}");
+    assert_eq!((after[one], after[all]), (1.0, 1.0), "buckets are cumulative: {after:?}");
+    assert!(after["kvtier_used_bytes tier=ram"] > 0.0, "the chunks stay in the tier: {after:?}");
     for (name, before) in samples.iter().filter(|(name, _)| name.contains("_total ")) {
-        assert!(after[name] >= *before, "{name} only grows");
+        assert!(after[name] >= *before, "{name} is monotonic");
     }
 }
 
 #[tokio::test]
-async fn nobody_else_reads_them() {
+async fn metrics_require_the_token() {
     let daemon = Daemon::start();
     assert!(daemon.get("/metrics").await.starts_with("4"), "without the token");
-    let none = Daemon::with(&[("CAIRN_KV_RAM", "0")]).own("GET", "/metrics", "").await;
-    assert!(none.starts_with("200 text/plain"), "with nothing kept there are no numbers: {none}");
+    let none = Daemon::with(&[("CAIRN_KV_RAM", "0")]).authorized("GET", "/metrics", "").await;
+    assert!(none.starts_with("200 text/plain"), "without tiers the response is valid: {none}");
 }

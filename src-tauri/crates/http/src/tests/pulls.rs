@@ -1,15 +1,15 @@
-//! Pulls and downloads as raw bodies: what is refused, how failures look, and who may ask.
+//! Tests of `/api/pull` and `/app/downloads`: invalid requests, errors and access.
 
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failures_look_like_ollamas() {
+async fn pull_errors_match_ollama() {
     let daemon = Daemon::start();
     let registry = FakeRegistry::start(1, Faults::default()).unwrap();
     let name = format!("{}/library/nothing", registry.host());
-    let ask = |stream: bool| format!(r#"{{"model":"{name}","insecure":true,"stream":{stream}}}"#);
+    let request = |stream: bool| format!(r#"{{"model":"{name}","insecure":true,"stream":{stream}}}"#);
     let missing = format!(
         "pull model manifest: file does not exist ({} has no {name}:latest; check the spelling and the tag, and whether the \
          model is public)",
@@ -20,12 +20,12 @@ async fn failures_look_like_ollamas() {
         "code": "registry_model_not_found",
         "params": {"host": registry.host(), "model": format!("{name}:latest")}
     });
-    let streamed = daemon.post("/api/pull", &ask(true)).await;
+    let streamed = daemon.post("/api/pull", &request(true)).await;
     let lines = format!("200 application/x-ndjson\n{{\"status\":\"pulling manifest\"}}\n{body}\n",);
-    assert_eq!(streamed, lines, "a stream begins before anybody knows");
-    let whole = daemon.post("/api/pull", &ask(false)).await;
-    let refusal = format!("500 application/json; charset=utf-8\n{body}");
-    assert_eq!(whole, refusal, "without a stream the status says it");
+    assert_eq!(streamed, lines, "a stream has the error in its last line");
+    let whole = daemon.post("/api/pull", &request(false)).await;
+    let expected = format!("500 application/json; charset=utf-8\n{body}");
+    assert_eq!(whole, expected, "without a stream the error has its status");
     for (body, error) in [(r#"{"model":""}"#, "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
         let refused = daemon.post("/api/pull", body).await;
         let expected = serde_json::json!({"error": error, "code": "model_name_invalid", "params": {"reason": error}});
@@ -34,13 +34,13 @@ async fn failures_look_like_ollamas() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn downloads_are_for_our_own_clients() {
+async fn downloads_require_the_token_and_valid_requests() {
     let daemon = Daemon::start();
     let refused = daemon.get("/app/downloads").await;
     assert!(refused.starts_with("401 ") || refused.starts_with("403 "), "{refused}");
     let check = async |method: &str, path: &str, body: &str, expected: &str| {
-        let heard = daemon.own(method, &format!("/app/downloads{path}"), body).await;
-        assert!(heard.contains(expected), "{method} {path}: {heard}");
+        let reply = daemon.authorized(method, &format!("/app/downloads{path}"), body).await;
+        assert!(reply.contains(expected), "{method} {path}: {reply}");
     };
     check("GET", "", "", "200 application/json; charset=utf-8\n{\"downloads\":[]}").await;
     check("POST", "/cap", r#"{"bytes_per_second":5000}"#, "\"limit_bytes_per_second\":5000").await;

@@ -1,19 +1,19 @@
-//! Pushes as raw bodies: what is refused before anything is sent.
+//! Tests of `/api/push`: errors before the transfer starts.
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_have_a_status() {
+async fn push_errors_have_a_status() {
     let daemon = Daemon::start();
     let check = async |body: &str, status: u16, error: &str, code: &str, params: serde_json::Value| {
-        let heard = daemon.post("/api/push", body).await;
+        let reply = daemon.post("/api/push", body).await;
         let expected = serde_json::json!({"error": error, "code": code, "params": params});
-        assert_eq!(heard, format!("{status} application/json; charset=utf-8\n{expected}"), "{body}");
+        assert_eq!(reply, format!("{status} application/json; charset=utf-8\n{expected}"), "{body}");
     };
     for (body, error) in [("{}", "model is required"), (r#"{"name":"a b"}"#, "invalid model name")] {
         check(body, 400, error, "model_name_invalid", serde_json::json!({"reason": error})).await;
     }
-    for body in [r#"{"model":"nobody"}"#, r#"{"model":"nobody","stream":false}"#] {
-        check(body, 404, "model 'nobody' not found", "model_not_found", serde_json::json!({"model": "nobody"})).await;
+    for body in [r#"{"model":"absent"}"#, r#"{"model":"absent","stream":false}"#] {
+        check(body, 404, "model 'absent' not found", "model_not_found", serde_json::json!({"model": "absent"})).await;
     }
 }

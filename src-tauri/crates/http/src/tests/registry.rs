@@ -1,4 +1,4 @@
-//! Models as a registry's clients get them.
+//! Tests of `/v2` as registry clients use it.
 
 use super::*;
 
@@ -20,11 +20,11 @@ async fn head_of(
 }
 
 fn value<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
-    headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
 }
 
 #[tokio::test]
-async fn a_blob_whole_and_in_parts() {
+async fn blob_is_served_whole_and_in_ranges() {
     let daemon = Daemon::start();
     let contents = b"0123456789".repeat(100);
     daemon.store("b", &[("license", &contents)]);
@@ -36,7 +36,7 @@ async fn a_blob_whole_and_in_parts() {
         assert_eq!(value(&headers, "content-length"), Some("1000"), "{method}: {headers:?}");
         assert_eq!(value(&headers, "accept-ranges"), Some("bytes"), "{method}");
         let location = format!("http://127.0.0.1:11434{path}");
-        assert_eq!(value(&headers, "location"), Some(&*location), "{method}: where Ollama's client asks for parts");
+        assert_eq!(value(&headers, "location"), Some(&*location), "{method}: Ollama's client requests ranges there");
         assert_eq!(value(&headers, "etag"), Some(&*format!("\"{digest}\"")), "{method}");
     }
     let check = async |range: (&str, &str), more: &[(&str, &str)], expected: (u16, usize)| {
@@ -46,26 +46,26 @@ async fn a_blob_whole_and_in_parts() {
         headers
     };
     let headers = check(("range", "bytes=10-19"), &[], (206, 10)).await;
-    assert_eq!(value(&headers, "content-range"), Some("bytes 10-19/1000"), "which part it is");
-    assert_eq!(value(&headers, "location"), None, "a part is at its own address");
+    assert_eq!(value(&headers, "content-range"), Some("bytes 10-19/1000"), "the range and the size");
+    assert_eq!(value(&headers, "location"), None, "a range needs no Location");
     let headers = check(("range", "bytes=1000-"), &[], (416, 0)).await;
-    assert_eq!(value(&headers, "content-range"), Some("bytes */1000"), "how much there is");
+    assert_eq!(value(&headers, "content-range"), Some("bytes */1000"), "the size");
     check(("range", "bytes=10-19"), &[("if-range", "\"other\"")], (200, 1000)).await;
     check(("if-none-match", &format!("\"{digest}\"")), &[], (304, 0)).await;
     let peers = daemon.server.app().transfers().peers().list();
-    assert_eq!((peers[0].sent_bytes, peers[0].open), (2010, 0), "bytes are counted: {peers:?}");
+    assert_eq!((peers[0].sent_bytes, peers[0].open), (2010, 0), "sent bytes are counted: {peers:?}");
 }
 
 #[tokio::test]
-async fn a_manifest_by_its_tag_and_by_its_digest() {
+async fn manifest_is_served_by_tag_and_by_digest() {
     let daemon = Daemon::start();
     let path = daemon.folder.path().join("models/manifests/registry.ollama.ai/library/m/latest");
     let stored = std::fs::read(path).unwrap();
     let digest = cairn_store::Digest::of(&stored);
     for reference in ["latest".to_owned(), digest.to_string()] {
-        let heard = daemon.get(&format!("/v2/library/M/manifests/{reference}")).await;
+        let reply = daemon.get(&format!("/v2/library/M/manifests/{reference}")).await;
         let media_type = "application/vnd.docker.distribution.manifest.v2+json";
-        assert_eq!(heard, format!("200 {media_type}\n{}", String::from_utf8_lossy(&stored)), "byte for byte");
+        assert_eq!(reply, format!("200 {media_type}\n{}", String::from_utf8_lossy(&stored)), "byte for byte");
     }
     check!(daemon.get("/v2/library/x/manifests/latest").await, @r#"
     404 application/json; charset=utf-8
@@ -80,7 +80,7 @@ async fn a_manifest_by_its_tag_and_by_its_digest() {
 }
 
 #[tokio::test]
-async fn nothing_outside_the_store_is_read_and_nothing_written() {
+async fn registry_rejects_path_traversal_and_writes() {
     let daemon = Daemon::start();
     std::fs::write(daemon.folder.path().join("secret"), "secret").unwrap();
     let zeros = "0".repeat(64);
@@ -99,8 +99,8 @@ async fn nothing_outside_the_store_is_read_and_nothing_written() {
         format!("/v2/library/m/blobs/md5:{zeros}"),
         format!("/v2/library/m/blobs/sha256:{zeros}0"),
     ] {
-        let heard = daemon.get(&path).await;
-        assert!(heard.starts_with('4') && !heard.contains("secret\n"), "{path}: {heard}");
+        let reply = daemon.get(&path).await;
+        assert!(reply.starts_with('4') && !reply.contains("secret\n"), "{path}: {reply}");
     }
     for method in ["POST", "PUT", "PATCH", "DELETE"] {
         for path in ["/v2/library/m/manifests/latest", "/v2/library/m/blobs/uploads/"] {
@@ -112,7 +112,7 @@ async fn nothing_outside_the_store_is_read_and_nothing_written() {
 }
 
 #[tokio::test]
-async fn other_machines_get_models_only_when_they_are_shared() {
+async fn registry_rejects_other_machines_unless_shared() {
     let daemon = Daemon::start();
     let mut request = Request::get("/v2/").header(header::HOST, "localhost").body(Body::empty()).unwrap();
     request.extensions_mut().insert(ConnectInfo(SocketAddr::from(([192, 168, 1, 9], 5000))));
@@ -120,25 +120,29 @@ async fn other_machines_get_models_only_when_they_are_shared() {
     let status = response.status();
     let body = axum::body::to_bytes(response.into_body(), 1 << 16).await.unwrap();
     let body = String::from_utf8_lossy(&body);
-    assert!(status == StatusCode::FORBIDDEN && body.contains("CAIRN_SHARE=1"), "it says what to do: {body}");
+    assert!(status == StatusCode::FORBIDDEN && body.contains("CAIRN_SHARE=1"), "the error names the setting: {body}");
     let page = Request::get("/v2/").header(header::HOST, "localhost").header(header::ORIGIN, "http://localhost");
-    assert_eq!(daemon.send(page.body(Body::empty()).unwrap()).await.status(), StatusCode::FORBIDDEN, "no web page");
+    assert_eq!(
+        daemon.send(page.body(Body::empty()).unwrap()).await.status(),
+        StatusCode::FORBIDDEN,
+        "web pages are rejected"
+    );
 }
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_link_out_of_the_library_is_not_followed() {
+async fn registry_ignores_symlinks_out_of_the_library() {
     use std::os::unix::fs::symlink;
     let daemon = Daemon::start();
     let blobs = daemon.folder.path().join("models/blobs");
     let outside = daemon.folder.path().join("secret");
     std::fs::write(&outside, "secret").unwrap();
     std::fs::write(blobs.join("inside"), "secret").unwrap();
-    let check = async |digit: char, place: &dyn Fn(&std::path::Path), status: &str| {
+    let check = async |digit: char, create: &dyn Fn(&std::path::Path), status: &str| {
         let digest = digit.to_string().repeat(64);
-        place(&blobs.join(format!("sha256-{digest}")));
-        let heard = daemon.get(&format!("/v2/library/m/blobs/sha256:{digest}")).await;
-        assert!(heard.starts_with(status), "{digit}: {heard}");
+        create(&blobs.join(format!("sha256-{digest}")));
+        let reply = daemon.get(&format!("/v2/library/m/blobs/sha256:{digest}")).await;
+        assert!(reply.starts_with(status), "{digit}: {reply}");
     };
     check('1', &|blob| symlink(&outside, blob).unwrap(), "404 ").await;
     check('2', &|blob| symlink("../../secret", blob).unwrap(), "404 ").await;

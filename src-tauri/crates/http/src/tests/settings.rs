@@ -1,4 +1,4 @@
-//! `/app/settings`, and the button that tries a place.
+//! Tests of `/app/settings` and `/app/cache/test`.
 
 use cairn_wire::app::{
     CacheTested, Setting, SettingApplies, SettingKind, SettingOrigin, SettingValue, SettingsRefused, SettingsResponse,
@@ -6,16 +6,16 @@ use cairn_wire::app::{
 
 use super::*;
 
-/// Status and body.
-async fn own<T: serde::de::DeserializeOwned>(daemon: &Daemon, method: &str, path: &str, json: &str) -> (u16, T) {
-    let heard = daemon.own(method, path, json).await;
-    let (head, body) = heard.split_once('\n').unwrap();
-    (head[..3].parse().unwrap(), serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {heard}")))
+/// Sends a request with the token and returns the status and the decoded body.
+async fn authorized<T: serde::de::DeserializeOwned>(daemon: &Daemon, method: &str, path: &str, json: &str) -> (u16, T) {
+    let reply = daemon.authorized(method, path, json).await;
+    let (head, body) = reply.split_once('\n').unwrap();
+    (head[..3].parse().unwrap(), serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {reply}")))
 }
 
 async fn table(daemon: &Daemon) -> SettingsResponse {
-    let (status, table) = own(daemon, "GET", "/app/settings", "").await;
-    assert_eq!(status, 200, "it is told");
+    let (status, table) = authorized(daemon, "GET", "/app/settings", "").await;
+    assert_eq!(status, 200, "GET /app/settings");
     table
 }
 
@@ -24,7 +24,7 @@ fn row<'a>(table: &'a SettingsResponse, key: &str) -> &'a Setting {
 }
 
 #[tokio::test]
-async fn the_table_says_who_set_what() {
+async fn table_has_value_and_origin_of_each_setting() {
     let daemon = Daemon::with(&[("OLLAMA_NUM_PARALLEL", "5")]);
     let table = table(&daemon).await;
     assert!(table.path.ends_with("config.toml") && table.trouble.is_none() && !table.restart, "{table:?}");
@@ -46,60 +46,64 @@ async fn the_table_says_who_set_what() {
         restart: false,
         about: "Parallel requests per model".into(),
     };
-    assert_eq!(*parallel, expected, "one that the environment sets");
+    assert_eq!(*parallel, expected, "a setting with an environment override");
     let encrypt = row(&table, "cache.encrypt");
-    assert_eq!(encrypt.value, Some(SettingValue::Text("remote".into())), "the default");
+    assert_eq!(encrypt.value, Some(SettingValue::Text("remote".into())), "the default value");
     assert_eq!(encrypt.choices.as_ref().map(Vec::len), Some(3), "{encrypt:?}");
     let theme = row(&table, "ui.theme");
     assert!(theme.env.is_none() && theme.flag.is_none() && theme.applies == SettingApplies::Now, "{theme:?}");
-    assert!(table.settings.iter().all(|row| row.key != "NO_COLOR" && !row.key.is_empty()), "only what a file can set");
+    assert!(
+        table.settings.iter().all(|row| row.key != "NO_COLOR" && !row.key.is_empty()),
+        "only settings of the config file"
+    );
 }
 
 #[tokio::test]
-async fn a_change_is_written_and_said_back() {
+async fn change_is_written_and_returned() {
     let daemon = Daemon::start();
     let change = r#"{"ui.theme":"dark","engine.parallel":3,"downloads.limit":2000000,"sharing.share":true}"#;
-    let (status, table): (_, SettingsResponse) = own(&daemon, "PATCH", "/app/settings", change).await;
+    let (status, table): (_, SettingsResponse) = authorized(&daemon, "PATCH", "/app/settings", change).await;
     assert_eq!(status, 200, "{table:?}");
-    assert!(table.restart && row(&table, "engine.parallel").restart, "what waits is said");
-    assert!(!row(&table, "downloads.limit").restart, "what does not wait");
-    let downloads = daemon.own("GET", "/app/downloads", "").await;
-    assert!(downloads.contains(r#""limit_bytes_per_second":2000000"#), "it holds at once: {downloads}");
+    assert!(table.restart && row(&table, "engine.parallel").restart, "a change that needs a restart");
+    assert!(!row(&table, "downloads.limit").restart, "a change that applies at once");
+    let downloads = daemon.authorized("GET", "/app/downloads", "").await;
+    assert!(downloads.contains(r#""limit_bytes_per_second":2000000"#), "the limit applies at once: {downloads}");
     let text = std::fs::read_to_string(daemon.folder.path().join("config.toml")).unwrap();
     for part in ["[ui]", "theme = \"dark\"", "parallel = 3", "limit = 2000000", "share = true"] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    let (_, table): (_, SettingsResponse) = own(&daemon, "PATCH", "/app/settings", r#"{"engine.parallel":null}"#).await;
+    let (_, table): (_, SettingsResponse) =
+        authorized(&daemon, "PATCH", "/app/settings", r#"{"engine.parallel":null}"#).await;
     let parallel = row(&table, "engine.parallel");
     assert!(!parallel.restart && parallel.origin == SettingOrigin::Default, "back to the default: {parallel:?}");
 }
 
 #[tokio::test]
-async fn a_wrong_change_is_refused_by_key() {
+async fn invalid_change_is_rejected_with_reason_per_key() {
     let daemon = Daemon::with(&[("OLLAMA_MAX_QUEUE", "9")]);
     let change = r#"{"ui.theme":"dark","engine.max_queue":1,"nowhere.x":true,"cache.ttl":"soon"}"#;
-    let (status, refused): (_, SettingsRefused) = own(&daemon, "PATCH", "/app/settings", change).await;
+    let (status, refused): (_, SettingsRefused) = authorized(&daemon, "PATCH", "/app/settings", change).await;
     assert_eq!(status, 400, "{refused:?}");
     let keys: Vec<&str> = refused.wrong.iter().map(|wrong| &*wrong.key).collect();
     assert_eq!(keys, ["engine.max_queue", "nowhere.x", "cache.ttl"], "{refused:?}");
     assert!(!refused.error.contains('\n') && refused.error.contains("OLLAMA_MAX_QUEUE"), "{}", refused.error);
     assert!(!daemon.folder.path().join("config.toml").exists(), "nothing was written");
-    assert_eq!(row(&table(&daemon).await, "ui.theme").origin, SettingOrigin::Default, "nothing holds");
-    let heard = daemon.own("PATCH", "/app/settings", r#"{"ui.theme":[1]}"#).await;
-    assert!(heard.starts_with("400 "), "a list is no value: {heard}");
+    assert_eq!(row(&table(&daemon).await, "ui.theme").origin, SettingOrigin::Default, "no change is applied");
+    let reply = daemon.authorized("PATCH", "/app/settings", r#"{"ui.theme":[1]}"#).await;
+    assert!(reply.starts_with("400 "), "a list is not a valid value: {reply}");
 }
 
 #[tokio::test]
-async fn places_are_tried() {
+async fn cache_test_reports_usable_and_unusable_places() {
     let daemon = Daemon::start();
     let share = tempfile::tempdir().unwrap();
-    let asked = serde_json::json!({ "folder": share.path().join("kv"), "remote": share.path() }).to_string();
-    let (status, tested): (_, CacheTested) = own(&daemon, "POST", "/app/cache/test", &asked).await;
+    let request = serde_json::json!({ "folder": share.path().join("kv"), "remote": share.path() }).to_string();
+    let (status, tested): (_, CacheTested) = authorized(&daemon, "POST", "/app/cache/test", &request).await;
     let (folder, remote) = (tested.folder.unwrap(), tested.remote.unwrap());
     assert!(status == 200 && folder.works && remote.works, "{folder:?} {remote:?}");
-    assert!(!share.path().join("kv").exists(), "a trial leaves nothing");
-    let asked = serde_json::json!({ "folder": "/proc/kv", "remote": "ftp://x" }).to_string();
-    let (_, tested): (_, CacheTested) = own(&daemon, "POST", "/app/cache/test", &asked).await;
+    assert!(!share.path().join("kv").exists(), "the test leaves no folder");
+    let request = serde_json::json!({ "folder": "/proc/kv", "remote": "ftp://x" }).to_string();
+    let (_, tested): (_, CacheTested) = authorized(&daemon, "POST", "/app/cache/test", &request).await;
     for place in [tested.folder.unwrap(), tested.remote.unwrap()] {
         assert!(!place.works && place.reason.is_some(), "{place:?}");
     }

@@ -1,4 +1,4 @@
-//! `GET /v2/{namespace}/{model}/blobs/{digest}`, whole or in parts.
+//! `GET /v2/{namespace}/{model}/blobs/{digest}`: a blob, or a range of one.
 
 use std::net::SocketAddr;
 
@@ -13,14 +13,14 @@ use cairn_store::{Digest, ModelRef};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::Refusal;
-use super::range::{Asked, asked};
-use super::sign_in::{address, challenge, client};
+use super::RegistryError;
+use super::range::{RequestedRange, parse_range};
+use super::sign_in::{challenge, pull_client, url};
 use crate::Server;
-use crate::asker::Asker;
+use crate::client::ClientInfo;
 
-/// Pieces that wait for a slow client.
-const WAITING_PIECES: usize = 2;
+/// Capacity of the channel to the client in chunks. A full channel blocks the reader.
+const QUEUED_CHUNKS: usize = 2;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v2/{namespace}/{model}/blobs/{digest}", get(blob))
@@ -33,14 +33,14 @@ async fn blob(
     method: Method,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RegistryError> {
     if ModelRef::from_parts("registry", &namespace, &model, "latest").is_none() {
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, "NAME_INVALID", "invalid model name"));
+        return Err(RegistryError::new(StatusCode::BAD_REQUEST, "NAME_INVALID", "invalid model name"));
     }
     let digest: Digest = digest.parse().map_err(|error: cairn_store::DigestError| {
-        Refusal::new(StatusCode::BAD_REQUEST, "DIGEST_INVALID", error.to_string())
+        RegistryError::new(StatusCode::BAD_REQUEST, "DIGEST_INVALID", error.to_string())
     })?;
-    let unknown = || Refusal::new(StatusCode::NOT_FOUND, "BLOB_UNKNOWN", "this machine does not have the blob");
+    let unknown = || RegistryError::new(StatusCode::NOT_FOUND, "BLOB_UNKNOWN", "this machine does not have the blob");
     let app = server.app();
     let size_bytes = app.transfers().offered_blob_size(&digest).await.ok_or_else(unknown)?;
 
@@ -49,22 +49,22 @@ async fn blob(
     if text(header::IF_NONE_MATCH) == Some(etag.as_str()) {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
-    // Contents never change under a digest, so a condition on them holds exactly when it names the digest.
-    let conditional = text(header::IF_RANGE).is_none_or(|known| known == etag);
-    let range = asked(text(header::RANGE).filter(|_| conditional), size_bytes);
+    // The contents of a digest never change. So `If-Range` is true exactly if it has the digest.
+    let is_range_valid = text(header::IF_RANGE).is_none_or(|tag| tag == etag);
+    let range = parse_range(text(header::RANGE).filter(|_| is_range_valid), size_bytes);
     let (status, bytes, content_range) = match range {
-        Asked::All => (StatusCode::OK, 0..size_bytes, None),
-        Asked::Part(bytes) => {
+        RequestedRange::Whole => (StatusCode::OK, 0..size_bytes, None),
+        RequestedRange::Part(bytes) => {
             let content_range = format!("bytes {}-{}/{}", bytes.start, bytes.end - 1, size_bytes);
             (StatusCode::PARTIAL_CONTENT, bytes, Some(content_range))
         }
-        Asked::Unsatisfiable => {
+        RequestedRange::Unsatisfiable => {
             let content_range = format!("bytes */{}", size_bytes);
             return Ok((StatusCode::RANGE_NOT_SATISFIABLE, [(header::CONTENT_RANGE, content_range)]).into_response());
         }
     };
-    let asker = Asker::of(&server, peer, &headers);
-    let mut answer = Response::builder()
+    let client = ClientInfo::new(&server, peer, &headers);
+    let mut response = Response::builder()
         .status(status)
         .header(header::CONTENT_TYPE, "application/octet-stream")
         .header(header::CONTENT_LENGTH, bytes.end - bytes.start)
@@ -72,59 +72,58 @@ async fn blob(
         .header(header::ETAG, etag)
         .header("docker-content-digest", digest.to_string());
     if let Some(content_range) = content_range {
-        answer = answer.header(header::CONTENT_RANGE, content_range);
+        response = response.header(header::CONTENT_RANGE, content_range);
     } else {
-        // Where Ollama's client asks for the parts.
-        answer = answer.header(header::LOCATION, address(&server, &asker, uri.path()));
+        // Ollama's client requests the ranges from this URL.
+        response = response.header(header::LOCATION, url(&server, &client, uri.path()));
     }
     let body = if method == Method::HEAD {
         Body::empty()
     } else {
-        let busy = || Refusal::new(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too many answers at once");
-        let serving = app.transfers().peers().begin(asker.ip, app.clock().now()).ok_or_else(busy)?;
-        match app.transfers().offered_blob(&digest, client(&server, &asker, &headers)).await? {
+        let busy =
+            || RegistryError::new(StatusCode::TOO_MANY_REQUESTS, "TOOMANYREQUESTS", "too many requests; retry later");
+        let serving = app.transfers().peers().begin(client.ip, app.clock().now()).ok_or_else(busy)?;
+        match app.transfers().offered_blob(&digest, pull_client(&server, &client, &headers)).await? {
             Offer::Here(blob) => body(&server, serving, blob.read(bytes)),
             Offer::Nothing => return Err(unknown()),
             Offer::NotForYou => {
-                return Ok(challenge(&server, &asker, &format!("{namespace}/{model}")));
+                return Ok(challenge(&server, &client, &format!("{namespace}/{model}")));
             }
         }
     };
-    answer
-        .body(body)
-        .map_err(|_| Refusal::new(StatusCode::BAD_REQUEST, "UNSUPPORTED", "the Host header cannot be repeated"))
+    response.body(body).map_err(|_| RegistryError::new(StatusCode::BAD_REQUEST, "UNSUPPORTED", "invalid Host header"))
 }
 
-/// The bytes of a blob as they are read, counted for the client, whose turn ends with them. Reading ends when the client
-/// goes away, even while nothing comes.
+/// Returns a body that streams a blob and counts the sent bytes for the client. The client's slot is released at the
+/// end of the body. Reading stops when the client disconnects, even while the reader waits for bytes.
 fn body(server: &Server, serving: Serving, mut reader: BlobReader) -> Body {
-    let (sender, pieces) = mpsc::channel(WAITING_PIECES);
-    let busy = server.activity().begin();
+    let (sender, chunks) = mpsc::channel(QUEUED_CHUNKS);
+    let guard = server.activity().begin();
     tokio::spawn(async move {
         send(&mut reader, &serving, &sender).await;
-        // Before the client learns that this was all.
-        drop((serving, busy, sender));
+        // Release the slot and the guard before the client sees the end of the body.
+        drop((serving, guard, sender));
     });
-    Body::from_stream(ReceiverStream::new(pieces))
+    Body::from_stream(ReceiverStream::new(chunks))
 }
 
 async fn send(reader: &mut BlobReader, serving: &Serving, to: &mpsc::Sender<std::io::Result<Bytes>>) {
     loop {
-        let piece = tokio::select! {
-            piece = reader.next() => piece,
+        let chunk = tokio::select! {
+            chunk = reader.next() => chunk,
             () = to.closed() => return,
         };
-        match piece {
+        match chunk {
             Ok(None) => return,
-            Ok(Some(piece)) => {
-                serving.sent(piece.len() as u64);
-                if to.send(Ok(piece)).await.is_err() {
+            Ok(Some(chunk)) => {
+                serving.sent(chunk.len() as u64);
+                if to.send(Ok(chunk)).await.is_err() {
                     return;
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "an answer with a blob breaks off");
-                // Who has gone needs no telling.
+                tracing::warn!(%error, "cannot read a blob while sending it");
+                // The client may have disconnected.
                 let _ = to.send(Err(error)).await;
                 return;
             }

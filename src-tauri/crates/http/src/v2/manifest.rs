@@ -1,5 +1,5 @@
-//! `GET /v2/{namespace}/{model}/manifests/{tag or digest}`. A mirror is asked for another registry's model with
-//! `?ns=HOST`, as container runtimes ask theirs.
+//! `GET /v2/{namespace}/{model}/manifests/{tag or digest}`. `?ns=HOST` requests a model of another registry from a
+//! mirror, as container runtimes do.
 
 use std::net::SocketAddr;
 
@@ -11,19 +11,19 @@ use axum::routing::get;
 use cairn_app::transfers::{ManifestSignature, Offer, Reference};
 use serde::Deserialize;
 
-use super::Refusal;
-use super::sign_in::{challenge, client};
+use super::RegistryError;
+use super::sign_in::{challenge, pull_client};
 use crate::Server;
-use crate::asker::Asker;
+use crate::client::ClientInfo;
 
-/// The media type of all manifests of models.
+/// Media type of all model manifests.
 const MEDIA_TYPE: &str = "application/vnd.docker.distribution.manifest.v2+json";
 
-/// What is said with a manifest that its origin could not be asked about.
-const STALE: &str = "111 cairn \"the origin cannot be asked; this is what the mirror has\"";
+/// Value of the `Warning` header of a manifest that could not be revalidated with its origin.
+const STALE: &str = "111 cairn \"the origin is unreachable; this manifest is the mirror's copy\"";
 
 #[derive(Deserialize)]
-struct Asked {
+struct ManifestQuery {
     ns: Option<String>,
 }
 
@@ -35,33 +35,35 @@ async fn manifest(
     State(server): State<Server>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     Path((namespace, model, reference)): Path<(String, String, String)>,
-    Query(asked): Query<Asked>,
+    Query(query): Query<ManifestQuery>,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RegistryError> {
     let app = server.app();
-    let asker = Asker::of(&server, peer, &headers);
-    let client = client(&server, &asker, &headers);
+    let client = ClientInfo::new(&server, peer, &headers);
+    let pull_client = pull_client(&server, &client, &headers);
     let reference = Reference::of(&reference);
-    let offered = app.transfers().offered_manifest(asked.ns.as_deref(), &namespace, &model, &reference, client).await?;
-    let unknown = || Refusal::new(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN", "this machine does not have the model");
+    let origin = query.ns.as_deref();
+    let offered = app.transfers().offered_manifest(origin, &namespace, &model, &reference, pull_client).await?;
+    let unknown =
+        || RegistryError::new(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN", "this machine does not have the model");
     let offered = match offered {
         Offer::Here(offered) => offered,
         Offer::Nothing => return Err(unknown()),
-        Offer::NotForYou => return Ok(challenge(&server, &asker, &format!("{namespace}/{model}"))),
+        Offer::NotForYou => return Ok(challenge(&server, &client, &format!("{namespace}/{model}"))),
     };
     let digest = offered.manifest.digest.to_string();
-    let named = [
+    let headers = [
         (header::CONTENT_TYPE.as_str(), MEDIA_TYPE.to_owned()),
         (header::ETAG.as_str(), format!("\"{digest}\"")),
         ("docker-content-digest", digest),
     ];
     let seal = app.transfers().seal(&offered.name, &offered.manifest.digest).await;
-    let mut response = (named, offered.manifest.bytes).into_response();
+    let mut response = (headers, offered.manifest.bytes).into_response();
     match seal.map(|seal| HeaderValue::from_str(seal.as_str())) {
         Ok(Ok(seal)) => drop(response.headers_mut().insert(ManifestSignature::HEADER, seal)),
-        // Who did not join this machine does not need it.
+        // Only machines that joined this one verify the signature.
         Ok(Err(_)) => {}
-        Err(error) => tracing::warn!(%error, "a manifest goes out unsigned"),
+        Err(error) => tracing::warn!(%error, "cannot sign a manifest; it is sent unsigned"),
     }
     if offered.stale.is_some() {
         // "Revalidation Failed" of RFC 7234, section 5.5.

@@ -1,5 +1,5 @@
-//! Who a client of the registry is: one of this machine, or one who proved that its key is known here. Others read what is
-//! here, and have nothing fetched.
+//! Sign-in of registry clients. Programs on this machine and clients with a trusted key can make the mirror fetch
+//! models. Other clients can read only models that are already on this machine.
 
 use std::net::SocketAddr;
 
@@ -11,74 +11,76 @@ use axum::routing::get;
 use cairn_app::transfers::{Client, JoinProof, JoinRequest, TokenIssuer};
 use serde::Serialize;
 
-use super::Refusal;
+use super::RegistryError;
 use crate::Server;
-use crate::asker::Asker;
 use crate::body::Body;
+use crate::client::ClientInfo;
 use crate::error::json;
 
-/// What a token is for, in challenges.
+/// Service name in challenges.
 const SERVICE: &str = "cairn";
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/v2/token", get(token)).route("/v2/_cairn/join", get(key).post(join))
 }
 
-/// What a client may ask for.
-pub(super) fn client(server: &Server, asker: &Asker, headers: &HeaderMap) -> Client {
+/// Returns the permissions of a client.
+pub(super) fn pull_client(server: &Server, client: &ClientInfo, headers: &HeaderMap) -> Client {
     let bearer = text(headers, &header::AUTHORIZATION).and_then(|text| text.strip_prefix("Bearer "));
-    Client { fetches: asker.is_here || bearer.is_some_and(|token| server.app().transfers().admits(token)) }
+    Client { fetches: client.is_local || bearer.is_some_and(|token| server.app().transfers().admits(token)) }
 }
 
-/// Asks a client to sign in, for one repository: `namespace/model`, both of which are parts of names.
-pub(super) fn challenge(server: &Server, asker: &Asker, repository: &str) -> Response {
-    let refusal = Refusal::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "models are fetched only for known keys");
-    let mut response = refusal.into_response();
-    let realm = address(server, asker, "/v2/token");
+/// Returns a 401 response that asks the client to sign in for the repository `namespace/model`. Both parts are valid
+/// name parts, so they need no escaping.
+pub(super) fn challenge(server: &Server, client: &ClientInfo, repository: &str) -> Response {
+    let error =
+        RegistryError::new(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", "models are fetched only for trusted keys");
+    let mut response = error.into_response();
+    let realm = url(server, client, "/v2/token");
     let scope = format!("repository:{repository}:pull");
-    let wants = format!("Bearer realm=\"{realm}\",service=\"{SERVICE}\",scope=\"{scope}\"");
-    if let Ok(wants) = HeaderValue::from_str(&wants) {
-        response.headers_mut().insert(header::WWW_AUTHENTICATE, wants);
+    let challenge = format!("Bearer realm=\"{realm}\",service=\"{SERVICE}\",scope=\"{scope}\"");
+    if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     }
     response
 }
 
-/// `GET /v2/token`: a token for who signs the question with a key that is known here.
+/// `GET /v2/token`: issues a token to a client that signs the request with a trusted key.
 async fn token(
     State(server): State<Server>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
     uri: Uri,
     headers: HeaderMap,
-) -> Result<Response, Refusal> {
+) -> Result<Response, RegistryError> {
     #[derive(Serialize)]
     struct Token {
         token: String,
         expires_in: u64,
     }
-    let path = uri.path_and_query().map_or("/", |asked| asked.as_str());
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let signed = text(&headers, &header::AUTHORIZATION).unwrap_or_default().to_owned();
-    let asker = Asker::of(&server, peer, &headers);
-    let entered = server.app().transfers().enter(address(&server, &asker, path), signed).await;
-    let token = entered.map_err(|error| Refusal::new(StatusCode::FORBIDDEN, "DENIED", error.to_string()))?;
+    let client = ClientInfo::new(&server, peer, &headers);
+    let entered = server.app().transfers().enter(url(&server, &client, path), signed).await;
+    let token = entered.map_err(|error| RegistryError::new(StatusCode::FORBIDDEN, "DENIED", error.to_string()))?;
     Ok(json(StatusCode::OK, &Token { token, expires_in: TokenIssuer::TOKEN_LIFE.as_secs() }))
 }
 
-/// `GET /v2/_cairn/join`: this machine's key, for who is going to join it.
-async fn key(State(server): State<Server>) -> Result<Response, Refusal> {
+/// `GET /v2/_cairn/join`: this machine's key, for a machine that joins it.
+async fn key(State(server): State<Server>) -> Result<Response, RegistryError> {
     let key = server.app().transfers().peer_key().await?;
     Ok(json(StatusCode::OK, &JoinProof { key, proof: None }))
 }
 
-/// `POST /v2/_cairn/join`: another machine shows that it knows the code.
-async fn join(State(server): State<Server>, Body(asked): Body<JoinRequest>) -> Result<Response, Refusal> {
-    let admitted = server.app().transfers().admit(asked).await;
+/// `POST /v2/_cairn/join`: another machine proves that it has the join code.
+async fn join(State(server): State<Server>, Body(request): Body<JoinRequest>) -> Result<Response, RegistryError> {
+    let admitted = server.app().transfers().admit(request).await;
     Ok(json(StatusCode::OK, &admitted?))
 }
 
-/// An address of this server, as the client knows it.
-pub(super) fn address(server: &Server, asker: &Asker, path: &str) -> String {
-    let own = || server.addresses().first().map(ToString::to_string).unwrap_or_default();
-    asker.url(path).unwrap_or_else(|| format!("http://{}{path}", own()))
+/// Returns the URL of `path` on this server as the client reaches it.
+pub(super) fn url(server: &Server, client: &ClientInfo, path: &str) -> String {
+    let address = || server.addresses().first().map(ToString::to_string).unwrap_or_default();
+    client.url(path).unwrap_or_else(|| format!("http://{}{path}", address()))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {

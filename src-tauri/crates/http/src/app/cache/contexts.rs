@@ -1,4 +1,4 @@
-//! `GET /app/cache/contexts`, and what is to stay or to come up: `POST /app/cache/pin`, `unpin`, `prefetch`.
+//! `GET /app/cache/contexts`, and `POST /app/cache/pin`, `unpin` and `prefetch`.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -14,11 +14,11 @@ use cairn_wire::app::{CacheContext, CacheContexts, CacheOwner, CachePrefetched, 
 
 use crate::Server;
 use crate::body::Body;
+use crate::cache_scope;
 use crate::error::{ApiError, json};
-use crate::whose;
 
-/// The most that a list has.
-const MOST: usize = 1000;
+/// Limit of listed contexts.
+const MAX_CONTEXTS: usize = 1000;
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -32,44 +32,45 @@ async fn list(State(server): State<Server>) -> Response {
     listed(server.app())
 }
 
-async fn pin(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
-    server.app().cache().pin_context(&which.context, true)?;
+async fn pin(State(server): State<Server>, Body(request): Body<CacheWhich>) -> Result<Response, ApiError> {
+    server.app().cache().pin_context(&request.context, true)?;
     Ok(listed(server.app()))
 }
 
-async fn unpin(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
-    server.app().cache().pin_context(&which.context, false)?;
+async fn unpin(State(server): State<Server>, Body(request): Body<CacheWhich>) -> Result<Response, ApiError> {
+    server.app().cache().pin_context(&request.context, false)?;
     Ok(listed(server.app()))
 }
 
-async fn prefetch(State(server): State<Server>, Body(asked): Body<CacheOwner>) -> Result<Response, ApiError> {
-    let contexts = server.app().cache().prefetch_owner(&owner(&asked)?)?;
+async fn prefetch(State(server): State<Server>, Body(request): Body<CacheOwner>) -> Result<Response, ApiError> {
+    let contexts = server.app().cache().prefetch_owner(&owner(&request)?)?;
     Ok(json(StatusCode::ACCEPTED, &CachePrefetched { contexts: contexts as u64 }))
 }
 
-/// The owner that a body names.
-pub(super) fn owner(asked: &CacheOwner) -> Result<cairn_app::cache::Owner, ApiError> {
-    whose::named(&asked.owner).ok_or_else(|| ApiError::bad_request(format!("an owner is {}", whose::owner_rule())))
+/// Parses the owner of a request body.
+pub(super) fn owner(request: &CacheOwner) -> Result<cairn_app::cache::Owner, ApiError> {
+    let error = || ApiError::bad_request(format!("invalid owner: {}", cache_scope::owner_rule()));
+    cache_scope::parse_owner(&request.owner).ok_or_else(error)
 }
 
 fn listed(app: &App) -> Response {
-    let contexts = app.cache().contexts(MOST).into_iter().map(context).collect();
+    let contexts = app.cache().contexts(MAX_CONTEXTS).into_iter().map(context).collect();
     json(StatusCode::OK, &CacheContexts { contexts })
 }
 
 fn context(kept: KeptContext) -> CacheContext {
     let KeptContext { id, model, context } = kept;
-    let held =
-        |place: TierKind| context.bytes_by_tier.iter().find(|(held, _)| *held == place).map_or(0, |(_, bytes)| *bytes);
+    let bytes_in =
+        |tier: TierKind| context.bytes_by_tier.iter().find(|(kind, _)| *kind == tier).map_or(0, |(_, bytes)| *bytes);
     CacheContext {
         id,
         owners: context.owners.iter().map(ToString::to_string).collect(),
         model,
         tokens: context.tokens,
         bytes: context.bytes,
-        ram_bytes: held(TierKind::Ram),
-        ssd_bytes: held(TierKind::Ssd),
-        remote_bytes: held(TierKind::Remote),
+        ram_bytes: bytes_in(TierKind::Ram),
+        ssd_bytes: bytes_in(TierKind::Ssd),
+        remote_bytes: bytes_in(TierKind::Remote),
         hits: u64::from(context.hits),
         last_used_at: Timestamp(UNIX_EPOCH + Duration::from_secs(context.last_use_unix_s)),
         pinned: context.pinned,

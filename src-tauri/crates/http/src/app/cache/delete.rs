@@ -1,5 +1,5 @@
-//! What is to go: `POST /app/cache/drop` a context, `DELETE /app/cache/owner`, `POST /app/cache/clear`. Each is answered when the
-//! files have been removed.
+//! Deletion from the cache: `POST /app/cache/drop` (one context), `DELETE /app/cache/owner` and
+//! `POST /app/cache/clear`. The responses are sent after the files are removed.
 
 use axum::Router;
 use axum::extract::State;
@@ -21,24 +21,24 @@ pub(super) fn routes() -> Router<Server> {
         .route("/app/cache/clear", post(clear))
 }
 
-async fn context(State(server): State<Server>, Body(which): Body<CacheWhich>) -> Result<Response, ApiError> {
+async fn context(State(server): State<Server>, Body(request): Body<CacheWhich>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    Ok(deleted(blocking(move || app.cache().drop_context(&which.context)).await??))
+    Ok(deleted(blocking(move || app.cache().drop_context(&request.context)).await??))
 }
 
-async fn owned(State(server): State<Server>, Body(asked): Body<CacheOwner>) -> Result<Response, ApiError> {
-    let (app, owner) = (server.app().clone(), owner(&asked)?);
+async fn owned(State(server): State<Server>, Body(request): Body<CacheOwner>) -> Result<Response, ApiError> {
+    let (app, owner) = (server.app().clone(), owner(&request)?);
     Ok(deleted(blocking(move || app.cache().forget_owner(&owner)).await?))
 }
 
-async fn clear(State(server): State<Server>, Body(asked): Body<CacheClear>) -> Result<Response, ApiError> {
+async fn clear(State(server): State<Server>, Body(request): Body<CacheClear>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let place = asked.tier.map(|tier| match tier {
+    let tier = request.tier.map(|tier| match tier {
         TierName::Ram => TierKind::Ram,
         TierName::Ssd => TierKind::Ssd,
         TierName::Remote => TierKind::Remote,
     });
-    Ok(deleted(blocking(move || app.cache().clear(place)).await?))
+    Ok(deleted(blocking(move || app.cache().clear(tier)).await?))
 }
 
 fn deleted(deleted: Deletion) -> Response {

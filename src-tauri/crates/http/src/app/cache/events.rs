@@ -1,6 +1,6 @@
-//! `GET /app/cache/events`: the whole status, now and whenever something changed, for as long as the client reads.
+//! `GET /app/cache/events`: streams the full status at once and after each change.
 //!
-//! A status is short, and whoever gets all of it each time can miss nothing.
+//! Each line has the full status, so a client never has to apply a sequence of changes.
 
 use std::time::Duration;
 
@@ -14,35 +14,35 @@ use super::response;
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
 
-/// Numbers change faster than anybody reads them.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+/// Poll interval, which limits the rate of lines.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/cache/events", get(events))
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    let events = Statuses { last: None, server: server.clone() };
+    let events = StatusEvents { last: None, server: server.clone() };
     ndjson::stream(events, server.activity().begin(), Ok)
 }
 
-struct Statuses {
+struct StatusEvents {
     last: Option<CacheResponse>,
     server: Server,
 }
 
-impl Events for Statuses {
+impl Events for StatusEvents {
     type Event = CacheResponse;
 
     async fn next(&mut self) -> Option<CacheResponse> {
         loop {
-            let now = response(self.server.app());
-            if self.last.as_ref() != Some(&now) {
-                self.last = Some(now.clone());
-                return Some(now);
+            let status = response(self.server.app());
+            if self.last.as_ref() != Some(&status) {
+                self.last = Some(status.clone());
+                return Some(status);
             }
             tokio::select! {
-                () = tokio::time::sleep(BETWEEN_LOOKS) => {}
+                () = tokio::time::sleep(POLL_INTERVAL) => {}
                 () = self.server.stopping() => return None,
             }
         }

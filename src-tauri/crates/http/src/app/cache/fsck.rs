@@ -1,4 +1,4 @@
-//! `GET /app/cache/fsck`: whether the folder's chunks are what was written.
+//! `GET /app/cache/fsck`: verifies the chunks of the SSD tier.
 
 use axum::Router;
 use axum::extract::State;
@@ -18,11 +18,11 @@ pub(super) fn routes() -> Router<Server> {
 async fn fsck(State(server): State<Server>) -> Result<Response, ApiError> {
     let settings = server.app().settings().at_start().clone();
     let checkup = blocking(move || check_folder(&settings, false)).await??;
-    Ok(json(StatusCode::OK, &told(checkup)))
+    Ok(json(StatusCode::OK, &response(checkup)))
 }
 
-/// What was found, as clients are told of it.
-pub fn told(checkup: Checkup) -> CacheFsck {
+/// Converts the result of a check to its wire type.
+pub fn response(checkup: Checkup) -> CacheFsck {
     let files = |files: Vec<(std::path::PathBuf, String)>| {
         let file =
             |(path, reason): (std::path::PathBuf, String)| DamagedChunk { path: path.display().to_string(), reason };

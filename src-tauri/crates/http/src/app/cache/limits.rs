@@ -1,4 +1,4 @@
-//! `/app/cache/limits`: how much the tiers may take, and where.
+//! `/app/cache/limits`: the budgets of the tiers and the folder of the SSD tier.
 
 use axum::Router;
 use axum::extract::State;
@@ -17,21 +17,21 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn limits(State(server): State<Server>) -> Response {
-    json(StatusCode::OK, &told(server.app().cache().limits()))
+    json(StatusCode::OK, &response(server.app().cache().limits()))
 }
 
-async fn change(State(server): State<Server>, Body(asked): Body<CacheLimitsChange>) -> Result<Response, ApiError> {
+async fn change(State(server): State<Server>, Body(request): Body<CacheLimitsChange>) -> Result<Response, ApiError> {
     let change = LimitChange {
-        ram_bytes: asked.ram_bytes,
-        folder: asked.folder.map(Into::into),
-        folder_bytes: asked.folder_bytes,
+        ram_bytes: request.ram_bytes,
+        folder: request.folder.map(Into::into),
+        folder_bytes: request.folder_bytes,
     };
     let app = server.app().clone();
     let limits = blocking(move || app.set_cache_limits(change)).await??;
-    Ok(json(StatusCode::OK, &told(limits)))
+    Ok(json(StatusCode::OK, &response(limits)))
 }
 
-fn told(limits: CacheLimits) -> wire::CacheLimits {
+fn response(limits: CacheLimits) -> wire::CacheLimits {
     let CacheLimits { ram_bytes, folder, folder_bytes, at_next_start } = limits;
     wire::CacheLimits {
         ram_bytes: limit(ram_bytes, |bytes| bytes),
@@ -41,6 +41,6 @@ fn told(limits: CacheLimits) -> wire::CacheLimits {
     }
 }
 
-fn limit<T, U>(limit: Limited<T>, told: impl FnOnce(T) -> U) -> CacheLimit<U> {
-    CacheLimit { value: limit.value.map(told), variable: limit.variable.map(str::to_owned) }
+fn limit<T, U>(limit: Limited<T>, convert: impl FnOnce(T) -> U) -> CacheLimit<U> {
+    CacheLimit { value: limit.value.map(convert), variable: limit.variable.map(str::to_owned) }
 }

@@ -1,4 +1,4 @@
-//! `POST /app/cache/test`: tries a place for kept prefixes without using it.
+//! `POST /app/cache/test`: checks whether a folder or a remote address can be a tier, without using it as one.
 
 use axum::Router;
 use axum::extract::State;
@@ -16,14 +16,14 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/cache/test", post(test))
 }
 
-async fn test(State(server): State<Server>, Body(asked): Body<CacheTestRequest>) -> Result<Response, ApiError> {
-    let test = CacheTest { folder: asked.folder.map(Into::into), remote: asked.remote };
+async fn test(State(server): State<Server>, Body(request): Body<CacheTestRequest>) -> Result<Response, ApiError> {
+    let test = CacheTest { folder: request.folder.map(Into::into), remote: request.remote };
     let app = server.app().clone();
     let [folder, remote] = blocking(move || app.cache().test(test)).await?;
-    Ok(json(StatusCode::OK, &CacheTested { folder: folder.map(told), remote: remote.map(told) }))
+    Ok(json(StatusCode::OK, &CacheTested { folder: folder.map(tested), remote: remote.map(tested) }))
 }
 
-fn told(tested: TestedPlace) -> wire::TestedPlace {
+fn tested(tested: TestedPlace) -> wire::TestedPlace {
     wire::TestedPlace {
         place: tested.place,
         works: tested.reason.is_none(),

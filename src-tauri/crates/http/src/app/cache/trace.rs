@@ -1,4 +1,4 @@
-//! `POST /app/cache/trace`: what is kept of a prompt, and why it is not more.
+//! `POST /app/cache/trace`: reports the cached prefix of a prompt and the reason of the first miss.
 
 use axum::Router;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use axum::routing::post;
 use cairn_app::inference::{Message, TracePrompt, Traced};
 use cairn_wire::app::{CacheTrace, CacheTraceRequest, TierTokens};
 
-use super::name;
+use super::tier_name;
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -17,32 +17,32 @@ pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/cache/trace", post(trace))
 }
 
-async fn trace(State(server): State<Server>, Body(asked): Body<CacheTraceRequest>) -> Result<Response, ApiError> {
-    if asked.messages.is_empty() {
-        return Err(ApiError::bad_request("there is no message to look for"));
+async fn trace(State(server): State<Server>, Body(request): Body<CacheTraceRequest>) -> Result<Response, ApiError> {
+    if request.messages.is_empty() {
+        return Err(ApiError::bad_request("messages must not be empty"));
     }
     let message = |message: cairn_wire::ollama::Message| Message {
         thinking: message.thinking,
         ..Message::new(message.role, message.content)
     };
-    let messages = asked.messages.into_iter().map(message).collect();
+    let messages = request.messages.into_iter().map(message).collect();
     let traced = server
         .app()
         .inference()
         .trace(TracePrompt {
-            model: asked.model,
+            model: request.model,
             messages,
-            raw: asked.raw,
-            options: asked.options,
+            raw: request.raw,
+            options: request.options,
             ..TracePrompt::default()
         })
         .await?;
-    Ok(json(StatusCode::OK, &told(traced)))
+    Ok(json(StatusCode::OK, &response(traced)))
 }
 
-fn told(traced: Traced) -> CacheTrace {
+fn response(traced: Traced) -> CacheTrace {
     let tiers =
-        traced.places.into_iter().map(|(place, tokens)| TierTokens { tier: name(place), tokens: tokens as u64 });
+        traced.places.into_iter().map(|(tier, tokens)| TierTokens { tier: tier_name(tier), tokens: tokens as u64 });
     CacheTrace {
         tokens: traced.tokens as u64,
         memory_tokens: traced.memory_tokens as u64,

@@ -1,4 +1,4 @@
-//! `/app/chats/{id}/answer`: another answer, more of one, or following the one under way. `POST /app/chats/{id}/stop`.
+//! `/app/chats/{id}/answer`: regenerates, continues or follows an answer. `POST /app/chats/{id}/stop` stops it.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -8,14 +8,14 @@ use axum::routing::{get, post};
 use cairn_app::chats::{Again, Follower, Line};
 use cairn_wire::app::chats::{AnswerRequest, StoppedResponse};
 
-use super::{id, told};
+use super::{id, wire_types};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
 use crate::ndjson::{self, Events};
 
 pub(super) fn routes() -> Router<Server> {
-    Router::new().route("/app/chats/{id}/answer", get(follow).post(again)).route("/app/chats/{id}/stop", post(stop))
+    Router::new().route("/app/chats/{id}/answer", get(follow).post(answer)).route("/app/chats/{id}/stop", post(stop))
 }
 
 impl Events for Follower {
@@ -26,29 +26,29 @@ impl Events for Follower {
     }
 }
 
-/// The lines of an answer, as they come.
-pub(super) fn streamed(server: &Server, follower: Follower) -> Response {
-    ndjson::stream(follower, server.activity().begin(), |line| Ok(told::line(line)))
+/// Streams the events of an answer.
+pub(super) fn stream(server: &Server, follower: Follower) -> Response {
+    ndjson::stream(follower, server.activity().begin(), |line| Ok(wire_types::line(line)))
 }
 
 async fn follow(State(server): State<Server>, Path(chat): Path<String>) -> Result<Response, ApiError> {
-    Ok(streamed(&server, server.app().chats().follow_chat(&chat)?))
+    Ok(stream(&server, server.app().chats().follow_chat(&chat)?))
 }
 
-async fn again(
+async fn answer(
     State(server): State<Server>,
     Path(chat): Path<String>,
-    Body(asked): Body<AnswerRequest>,
+    Body(request): Body<AnswerRequest>,
 ) -> Result<Response, ApiError> {
-    let again = Again {
-        message: asked.message.as_deref().map(id).transpose()?,
-        go_on: asked.go_on.as_deref().map(id).transpose()?,
-        model: asked.model,
-        think: asked.think,
-        options: asked.options,
+    let options = Again {
+        message: request.message.as_deref().map(id).transpose()?,
+        go_on: request.go_on.as_deref().map(id).transpose()?,
+        model: request.model,
+        think: request.think,
+        options: request.options,
     };
-    let follower = server.app().chats().answer_again(&chat, again, server.activity().begin()).await?;
-    Ok(streamed(&server, follower))
+    let follower = server.app().chats().answer_again(&chat, options, server.activity().begin()).await?;
+    Ok(stream(&server, follower))
 }
 
 async fn stop(State(server): State<Server>, Path(chat): Path<String>) -> Response {

@@ -1,4 +1,4 @@
-//! `GET /app/chats/events`: each change of a chat, for as long as the client reads.
+//! `GET /app/chats/events`: streams the changes of chats.
 
 use axum::Router;
 use axum::extract::State;
@@ -7,7 +7,7 @@ use axum::routing::get;
 use cairn_app::chats::{Changed, Changes};
 use cairn_wire::app::chats::ChatEvent;
 
-use super::told;
+use super::wire_types;
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
 
@@ -16,27 +16,27 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 async fn events(State(server): State<Server>) -> Response {
-    let lines = Lines { changes: server.app().chats().chat_changes(), server: server.clone() };
-    ndjson::stream(lines, server.activity().begin(), Ok)
+    let events = ChatEvents { changes: server.app().chats().chat_changes(), server: server.clone() };
+    ndjson::stream(events, server.activity().begin(), Ok)
 }
 
-struct Lines {
+struct ChatEvents {
     changes: Changes,
     server: Server,
 }
 
-impl Events for Lines {
+impl Events for ChatEvents {
     type Event = ChatEvent;
 
     async fn next(&mut self) -> Option<ChatEvent> {
         let changed = tokio::select! {
-            // What has changed before the end is told before it.
+            // Send pending changes before the shutdown ends the stream.
             biased;
             changed = self.changes.next() => changed?,
             () = self.server.stopping() => return None,
         };
         Some(match changed {
-            Changed::Chat(summary) => ChatEvent::Chat(told::summary(*summary)),
+            Changed::Chat(summary) => ChatEvent::Chat(wire_types::summary(*summary)),
             Changed::Removed(id) => ChatEvent::Removed(id),
             Changed::Several(count) => ChatEvent::Missed(count),
         })

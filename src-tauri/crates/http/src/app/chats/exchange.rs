@@ -1,4 +1,4 @@
-//! Exports and imports: `GET /app/chats/{id}/export?format=`, `GET /app/chats/export`, `GET|POST /app/chats/import`.
+//! Export and import: `GET /app/chats/{id}/export?format=`, `GET /app/chats/export`, `GET|POST /app/chats/import`.
 
 use std::convert::Infallible;
 
@@ -19,18 +19,17 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::{done, read, think, told};
+use super::{query, run_blocking, think, wire_types};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
 
 const FORMAT: &str = "cairn-chats";
 const VERSION: u32 = 1;
-/// Chats that may wait for a slow client. Each may be as long as a book with pictures.
-const WAITING: usize = 2;
-/// Exports of all chats at a time; others wait for their turn. Each holds a thread, of those that all work is shared out to, for as long as
-/// its client reads.
-static TURNS: Semaphore = Semaphore::const_new(8);
+/// Capacity of the channel to the client in chats. A chat with images can have many megabytes.
+const QUEUED_CHATS: usize = 2;
+/// Limit of concurrent exports of all chats. Each export occupies a thread of the blocking pool while its client reads.
+static EXPORTS: Semaphore = Semaphore::const_new(8);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new()
@@ -40,7 +39,7 @@ pub(super) fn routes() -> Router<Server> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct ExportQuery {
     #[serde(default)]
     format: Format,
 }
@@ -56,49 +55,49 @@ enum Format {
 async fn one(
     State(server): State<Server>,
     Path(id): Path<String>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    request: Result<Query<ExportQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let (app, format) = (server.app().clone(), read(asked)?.format);
+    let (app, format) = (server.app().clone(), query(request)?.format);
     match format {
         Format::Md => {
-            let text = done(move || app.chats().chat_as_markdown(&id)).await?;
+            let text = run_blocking(move || app.chats().chat_as_markdown(&id)).await?;
             Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
         }
         Format::Json => {
-            let chats = vec![exported(done(move || app.chats().export_chat(&id)).await?)];
+            let chats = vec![exported(run_blocking(move || app.chats().export_chat(&id)).await?)];
             Ok(json(StatusCode::OK, &export(&server, chats)))
         }
     }
 }
 
-/// All chats, each sent as soon as it is read: together they may be more than memory should hold.
+/// Streams an export of all chats. It sends each chat after reading it, because all chats may not fit into memory.
 async fn all(State(server): State<Server>) -> Response {
-    let (sender, receiver) = mpsc::channel::<Bytes>(WAITING);
-    let head = serde_json::to_string(&export(&server, Vec::new())).expect("texts can be written");
+    let (sender, receiver) = mpsc::channel::<Bytes>(QUEUED_CHATS);
+    let head = serde_json::to_string(&export(&server, Vec::new())).expect("wire types have string keys");
     let (head, tail) = head.split_at(head.len() - "]}".len());
     let (head, tail) = (head.to_owned(), tail.to_owned());
-    let turn = TURNS.acquire().await.expect("nobody closes it");
-    let (app, busy) = (server.app().clone(), server.activity().begin());
+    let permit = EXPORTS.acquire().await.expect("the semaphore is never closed");
+    let (app, guard) = (server.app().clone(), server.activity().begin());
     tokio::task::spawn_blocking(move || {
-        let _held = (busy, turn);
-        let mut before = head;
-        let read = app.chats().export_chats(|chat| {
-            let mut piece = std::mem::replace(&mut before, ",".to_owned());
-            piece += &serde_json::to_string(&exported(chat)).expect("texts and numbers can be written");
-            sender.blocking_send(piece.into()).is_ok()
+        let _guards = (guard, permit);
+        let mut prefix = head;
+        let result = app.chats().export_chats(|chat| {
+            let mut chunk = std::mem::replace(&mut prefix, ",".to_owned());
+            chunk += &serde_json::to_string(&exported(chat)).expect("wire types have string keys and finite numbers");
+            sender.blocking_send(chunk.into()).is_ok()
         });
-        match read {
-            // Without its end it is no JSON, so nobody takes it for the whole.
-            Err(error) => tracing::error!(%error, "an export ended half-way"),
+        match result {
+            // The body stays incomplete JSON, so a client cannot mistake it for a complete export.
+            Err(error) => tracing::error!(%error, "cannot complete an export of all chats"),
             Ok(()) => {
-                let before = if before == "," { String::new() } else { before };
-                // The client may have left.
-                let _ = sender.blocking_send((before + &tail).into());
+                let prefix = if prefix == "," { String::new() } else { prefix };
+                // The client may have disconnected.
+                let _ = sender.blocking_send((prefix + &tail).into());
             }
         }
     });
-    let pieces = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
-    ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], axum::body::Body::from_stream(pieces)).into_response()
+    let chunks = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
+    ([(header::CONTENT_TYPE, "application/json; charset=utf-8")], axum::body::Body::from_stream(chunks)).into_response()
 }
 
 fn export(server: &Server, chats: Vec<ExportedChat>) -> ChatsExport {
@@ -106,67 +105,67 @@ fn export(server: &Server, chats: Vec<ExportedChat>) -> ChatsExport {
     ChatsExport { format: FORMAT.to_owned(), version: VERSION, exported_at, chats }
 }
 
-/// Chats of other apps that could be brought.
+/// Chats of other apps that can be imported.
 async fn to_import(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let found = done(move || Ok(app.chats().chats_of_ollama())).await?;
-    // A path that is no Unicode can be brought neither by this nor by typing it.
+    let found = run_blocking(move || Ok(app.chats().chats_of_ollama())).await?;
+    // A path that is not Unicode cannot be sent in an import request.
     let ollama_db = found.and_then(|path| path.to_str().map(str::to_owned));
     Ok(json(StatusCode::OK, &ChatsToImport { ollama_db }))
 }
 
-async fn import(State(server): State<Server>, Body(asked): Body<ChatsImportRequest>) -> Result<Response, ApiError> {
-    let from = match (asked.export, asked.ollama_db) {
+async fn import(State(server): State<Server>, Body(request): Body<ChatsImportRequest>) -> Result<Response, ApiError> {
+    let from = match (request.export, request.ollama_db) {
         (Some(ChatsExport { format, version, chats, .. }), None) => {
             if format != FORMAT || version != VERSION {
                 return Err(Error::Format { format, version }.into());
             }
-            ImportFrom::Export(chats.into_iter().map(brought).collect())
+            ImportFrom::Export(chats.into_iter().map(imported).collect())
         }
         (None, Some(path)) => ImportFrom::Ollama(path.into()),
         _ => return Err(Error::NoImport.into()),
     };
     let app = server.app().clone();
-    let arrived = done(move || app.chats().import_chats(from)).await?;
-    let skipped = arrived.skipped.into_iter().map(|(title, reason)| SkippedChat { title, reason });
-    let imported = ChatsImported {
-        chats: arrived.chats.len() as u64,
-        messages: arrived.messages,
-        present: arrived.present,
+    let result = run_blocking(move || app.chats().import_chats(from)).await?;
+    let skipped = result.skipped.into_iter().map(|(title, reason)| SkippedChat { title, reason });
+    let response = ChatsImported {
+        chats: result.chats.len() as u64,
+        messages: result.messages,
+        present: result.present,
         skipped: skipped.collect(),
     };
-    Ok(json(StatusCode::OK, &imported))
+    Ok(json(StatusCode::OK, &response))
 }
 
-fn exported(of: Exported) -> ExportedChat {
-    let Exported { chat, messages } = of;
+fn exported(export: Exported) -> ExportedChat {
+    let Exported { chat, messages } = export;
     ExportedChat {
         id: chat.row.id,
         title: chat.row.title,
         model: chat.row.model,
         folder: chat.row.folder,
         pinned: chat.row.pinned,
-        created_at: told::at(chat.row.created_ms),
-        updated_at: told::at(chat.row.updated_ms),
+        created_at: wire_types::at(chat.row.created_ms),
+        updated_at: wire_types::at(chat.row.updated_ms),
         system: chat.system,
         options: chat.options,
-        think: chat.think.and_then(told::think),
+        think: chat.think.and_then(wire_types::think),
         head: chat.head.map(|head| head.to_string()),
-        messages: messages.into_iter().map(told::exported).collect(),
+        messages: messages.into_iter().map(wire_types::exported).collect(),
     }
 }
 
-fn brought(chat: ExportedChat) -> ImportedChat {
+fn imported(chat: ExportedChat) -> ImportedChat {
     let message = |mut message: cairn_wire::app::chats::ExportedMessage| ImportedMessage {
         id: std::mem::take(&mut message.id),
         parent: message.parent.take(),
-        body: told::said(message),
+        body: wire_types::message_body(message),
     };
     ImportedChat {
         origin: String::new(),
         pinned: chat.pinned,
-        created_ms: told::ms(chat.created_at),
-        updated_ms: told::ms(chat.updated_at),
+        created_ms: wire_types::ms(chat.created_at),
+        updated_ms: wire_types::ms(chat.updated_at),
         head: chat.head,
         messages: chat.messages.into_iter().map(message).collect(),
         chat: ChatToMake {

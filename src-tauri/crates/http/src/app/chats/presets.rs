@@ -1,4 +1,4 @@
-//! `/app/presets`: what new chats begin with.
+//! `/app/presets`: named settings for new chats.
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -8,7 +8,7 @@ use axum::routing::get;
 use cairn_app::chats::Preset;
 use cairn_wire::app::chats as wire;
 
-use super::{done, think, told};
+use super::{run_blocking, think, wire_types};
 use crate::Server;
 use crate::body::Body;
 use crate::error::{ApiError, json};
@@ -19,45 +19,45 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn list(State(server): State<Server>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    let presets = done(move || app.chats().presets()).await?;
-    Ok(json(StatusCode::OK, &wire::PresetsResponse { presets: presets.into_iter().map(tell).collect() }))
+    let presets = run_blocking(move || app.chats().presets()).await?;
+    Ok(json(StatusCode::OK, &wire::PresetsResponse { presets: presets.into_iter().map(response).collect() }))
 }
 
 async fn preset(State(server): State<Server>, Path(name): Path<String>) -> Result<Response, ApiError> {
     let app = server.app().clone();
-    Ok(json(StatusCode::OK, &tell(done(move || app.chats().preset(&name)).await?)))
+    Ok(json(StatusCode::OK, &response(run_blocking(move || app.chats().preset(&name)).await?)))
 }
 
 async fn put(
     State(server): State<Server>,
     Path(name): Path<String>,
-    Body(asked): Body<wire::Preset>,
+    Body(request): Body<wire::Preset>,
 ) -> Result<Response, ApiError> {
     let app = server.app().clone();
     let preset = Preset {
         name,
-        model: asked.model,
-        system: asked.system,
-        options: asked.options,
-        think: asked.think.map(think),
+        model: request.model,
+        system: request.system,
+        options: request.options,
+        think: request.think.map(think),
     };
-    let kept = preset.clone();
-    done(move || app.chats().put_preset(&kept)).await?;
-    Ok(json(StatusCode::OK, &tell(preset)))
+    let stored = preset.clone();
+    run_blocking(move || app.chats().put_preset(&stored)).await?;
+    Ok(json(StatusCode::OK, &response(preset)))
 }
 
 async fn delete(State(server): State<Server>, Path(name): Path<String>) -> Result<StatusCode, ApiError> {
     let app = server.app().clone();
-    done(move || app.chats().delete_preset(&name)).await?;
+    run_blocking(move || app.chats().delete_preset(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn tell(preset: Preset) -> wire::Preset {
+fn response(preset: Preset) -> wire::Preset {
     wire::Preset {
         name: preset.name,
         model: preset.model,
         system: preset.system,
         options: preset.options,
-        think: preset.think.and_then(told::think),
+        think: preset.think.and_then(wire_types::think),
     }
 }

@@ -1,4 +1,4 @@
-//! `POST /app/downloads`: fetches a model whether or not anybody watches.
+//! `POST /app/downloads`: pulls a model in the background.
 
 use axum::extract::State;
 use axum::http::StatusCode;

@@ -1,4 +1,4 @@
-//! `POST /app/downloads/cancel`: stops fetching a model and keeps what came.
+//! `POST /app/downloads/cancel`: cancels a download and keeps the downloaded bytes.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `POST /app/downloads/cap`: limits the bytes per second of all downloads together, until the daemon ends.
+//! `POST /app/downloads/cap`: limits the total speed of all downloads until the daemon stops.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! `POST /app/downloads/discard`: stops fetching a model and removes what came.
+//! `POST /app/downloads/discard`: cancels a download and deletes the downloaded bytes.
 
 use axum::Router;
 use axum::extract::State;

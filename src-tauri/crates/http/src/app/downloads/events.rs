@@ -1,6 +1,6 @@
-//! `GET /app/downloads/events`: the whole list, now and whenever something changed, for as long as the client reads.
+//! `GET /app/downloads/events`: streams the full list at once and after each change.
 //!
-//! A list is short, and whoever gets all of it each time can miss nothing.
+//! Each line has the full list, so a client never has to apply a sequence of changes.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use super::response;
 use crate::ndjson::Events;
 use crate::{Server, ndjson};
 
-/// Numbers change faster than anybody reads them.
-const BETWEEN_LINES: Duration = Duration::from_millis(200);
+/// Delay after a change, which limits the rate of lines.
+const LINE_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) fn routes() -> Router<Server> {
     Router::new().route("/app/downloads/events", get(events))
@@ -25,19 +25,19 @@ pub(super) fn routes() -> Router<Server> {
 
 async fn events(State(server): State<Server>) -> Response {
     let mut changes = server.app().transfers().changes();
-    // The first line is how things are.
+    // The first line is the current list.
     changes.mark_changed();
-    let events = Lists { app: server.app().clone(), changes, server: server.clone() };
+    let events = ListEvents { app: server.app().clone(), changes, server: server.clone() };
     ndjson::stream(events, server.activity().begin(), Ok)
 }
 
-struct Lists {
+struct ListEvents {
     app: App,
     changes: watch::Receiver<u64>,
     server: Server,
 }
 
-impl Events for Lists {
+impl Events for ListEvents {
     type Event = DownloadsResponse;
 
     async fn next(&mut self) -> Option<DownloadsResponse> {
@@ -45,8 +45,8 @@ impl Events for Lists {
             changed = self.changes.changed() => changed.ok()?,
             () = self.server.stopping() => return None,
         }
-        // Whatever happens within that time is in one list.
-        tokio::time::sleep(BETWEEN_LINES).await;
+        // Collect the changes of this interval into one line.
+        tokio::time::sleep(LINE_INTERVAL).await;
         self.changes.mark_unchanged();
         Some(response(&self.app))
     }

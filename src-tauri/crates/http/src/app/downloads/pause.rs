@@ -1,4 +1,4 @@
-//! `POST /app/downloads/pause`: stops fetching a model until it is resumed, after a restart too.
+//! `POST /app/downloads/pause`: pauses a download until it is resumed. The pause persists across restarts.
 
 use axum::Router;
 use axum::extract::State;

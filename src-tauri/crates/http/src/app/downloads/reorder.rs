@@ -1,4 +1,4 @@
-//! `POST /app/downloads/reorder`: moves a download to another place in the list, in whose order they run.
+//! `POST /app/downloads/reorder`: moves a download to another position. Downloads run in the order of the list.
 
 use axum::Router;
 use axum::extract::State;

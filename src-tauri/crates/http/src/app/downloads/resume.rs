@@ -1,4 +1,4 @@
-//! `POST /app/downloads/resume`: lets a download go on that was paused, stopped or failed.
+//! `POST /app/downloads/resume`: resumes a download that is paused, stopped or failed.
 
 use axum::Router;
 use axum::extract::State;

@@ -1,9 +1,9 @@
-//! Who asks, where a reverse proxy may stand in between: whose limits and counters count, whether it is a program of this
-//! machine, and by which address it knows this server.
+//! Identification of the client of a request, also behind a reverse proxy: its IP address, whether it runs on this
+//! machine, and the base URL under which it reaches this server.
 //!
-//! `X-Forwarded-For`, `-Proto` and `-Host` are believed from the proxies of `CAIRN_TRUSTED_PROXIES` only: anybody can send
-//! such headers. A request that says that it was forwarded is no request of this machine's own programs, whoever sent it,
-//! because a proxy on this machine that nobody named would otherwise let the whole network in as one of them.
+//! `X-Forwarded-For`, `-Proto` and `-Host` are read only from the proxies in `CAIRN_TRUSTED_PROXIES`, because any
+//! client can send these headers. A request with forwarding headers never counts as local. Otherwise a proxy on this
+//! machine that is not configured would make the whole network look local.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,70 +14,70 @@ use axum::http::{HeaderMap, header};
 use crate::Server;
 use crate::error::ApiError;
 
-/// Headers that proxies add.
+/// Headers that proxies add. Each of them marks a request as forwarded.
 const FORWARDED: [&str; 5] = ["x-forwarded-for", "x-forwarded-host", "x-real-ip", "forwarded", "via"];
 
-/// Where a request comes from.
+/// Client of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asker {
-    /// Its address: the client's where a trusted proxy says it, else that of the connection.
+pub(crate) struct ClientInfo {
+    /// Address that a trusted proxy forwarded, otherwise the address of the connection.
     pub(crate) ip: IpAddr,
-    /// Whether it is a program of this machine.
-    pub(crate) is_here: bool,
-    /// Whether a trusted proxy brought it.
-    pub(crate) through_proxy: bool,
-    /// `http://host:port` or `https://host`, as the client knows this server.
-    base: Option<String>,
+    /// Whether the client is a program on this machine.
+    pub(crate) is_local: bool,
+    /// Whether the request came through a trusted proxy.
+    pub(crate) is_proxied: bool,
+    /// `http://host:port` or `https://host` under which the client reaches this server.
+    base_url: Option<String>,
 }
 
-impl Asker {
-    pub(crate) fn of(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Self {
-        Self::through(&server.app().settings().at_start().sharing.trusted_proxies, peer.ip(), headers)
+impl ClientInfo {
+    pub(crate) fn new(server: &Server, peer: SocketAddr, headers: &HeaderMap) -> Self {
+        Self::resolve(&server.app().settings().at_start().sharing.trusted_proxies, peer.ip(), headers)
     }
 
-    fn through(trusted: &[IpAddr], connected: IpAddr, headers: &HeaderMap) -> Self {
+    fn resolve(trusted: &[IpAddr], connected: IpAddr, headers: &HeaderMap) -> Self {
         let connected = connected.to_canonical();
         let host = last(headers, header::HOST.as_str());
         if !trusted.contains(&connected) {
-            let is_here = connected.is_loopback() && !FORWARDED.iter().any(|name| headers.contains_key(*name));
-            return Self { ip: connected, is_here, through_proxy: false, base: base("http", host) };
+            let is_local = connected.is_loopback() && !FORWARDED.iter().any(|name| headers.contains_key(*name));
+            return Self { ip: connected, is_local, is_proxied: false, base_url: base_url("http", host) };
         }
-        // Each proxy adds whom it heard at the end, so what stands before the last that is none of ours anybody may have
-        // written.
-        let heard: Vec<&str> = headers.get_all("x-forwarded-for").iter().flat_map(entries).collect();
-        let client = heard.iter().rev().map(|text| address(text)).find(|ip| ip.is_none_or(|ip| !trusted.contains(&ip)));
+        // Each proxy appends the address of its peer. The client is the last entry that is not a trusted proxy; a
+        // client can forge all entries before it.
+        let hops: Vec<&str> = headers.get_all("x-forwarded-for").iter().flat_map(entries).collect();
+        let client = hops.iter().rev().map(|text| address(text)).find(|ip| ip.is_none_or(|ip| !trusted.contains(&ip)));
         let scheme = if last(headers, "x-forwarded-proto") == Some("https") { "https" } else { "http" };
         let host = last(headers, "x-forwarded-host").or(host);
         let ip = client.flatten().unwrap_or(connected);
-        Self { ip, is_here: false, through_proxy: true, base: base(scheme, host) }
+        Self { ip, is_local: false, is_proxied: true, base_url: base_url(scheme, host) }
     }
 
-    /// An address of this server, as the client knows it; `None` where it did not say.
+    /// URL of `path` on this server as the client reaches it. `None` if the request has no valid `Host` header.
     pub(crate) fn url(&self, path: &str) -> Option<String> {
-        self.base.as_ref().map(|base| format!("{base}{path}"))
+        self.base_url.as_ref().map(|base| format!("{base}{path}"))
     }
 }
 
-impl FromRequestParts<Server> for Asker {
+impl FromRequestParts<Server> for ClientInfo {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
-        let peer = peer.ok_or_else(|| ApiError::bad_request("nobody knows where this request comes from"))?;
-        Ok(Self::of(server, peer, &parts.headers))
+        let peer = peer.ok_or_else(|| ApiError::bad_request("cannot determine the client's address"))?;
+        Ok(Self::new(server, peer, &parts.headers))
     }
 }
 
-fn base(scheme: &str, host: Option<&str>) -> Option<String> {
+fn base_url(scheme: &str, host: Option<&str>) -> Option<String> {
     Some(format!("{scheme}://{}", host.filter(|host| is_authority(host))?))
 }
 
-/// Can it be repeated inside quotes?
+/// Returns whether `host` can be echoed inside a quoted string: it contains only the characters of `host:port`.
 fn is_authority(host: &str) -> bool {
     !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
 }
 
-/// The last entry of a header that may be there more than once.
+/// Returns the last entry of a list header that may occur more than once.
 fn last<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get_all(name).iter().flat_map(entries).last()
 }
@@ -86,7 +86,7 @@ fn entries(value: &axum::http::HeaderValue) -> impl Iterator<Item = &str> {
     value.to_str().unwrap_or("?").split(',').map(str::trim).filter(|entry| !entry.is_empty())
 }
 
-/// `10.0.0.1`, `10.0.0.1:5000`, `2001:db8::1`, `[2001:db8::1]:5000`.
+/// Parses `10.0.0.1`, `10.0.0.1:5000`, `2001:db8::1` or `[2001:db8::1]:5000`.
 fn address(text: &str) -> Option<IpAddr> {
     let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());
     let bare = text.trim_start_matches('[').trim_end_matches(']');
@@ -98,15 +98,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_believed_to_ask() {
+    fn client_address_is_taken_from_trusted_proxies_only() {
         let trusted: [IpAddr; 2] = ["10.0.0.5".parse().unwrap(), "127.0.0.1".parse().unwrap()];
         let check =
-            |trusted: &[IpAddr], from: &str, headers: &[(&'static str, &str)], ip: &str, is_here, base: &str| {
+            |trusted: &[IpAddr], from: &str, headers: &[(&'static str, &str)], ip: &str, is_local, url: &str| {
                 let headers =
                     headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
-                let asker = Asker::through(trusted, from.parse().unwrap(), &headers);
-                let found = (asker.ip.to_string(), asker.is_here, asker.url("/v2/token").unwrap_or_default());
-                assert_eq!(found, (ip.to_owned(), is_here, base.to_owned()), "{from} {headers:?}");
+                let client = ClientInfo::resolve(trusted, from.parse().unwrap(), &headers);
+                let found = (client.ip.to_string(), client.is_local, client.url("/v2/token").unwrap_or_default());
+                assert_eq!(found, (ip.to_owned(), is_local, url.to_owned()), "{from} {headers:?}");
             };
         let direct = [("host", "nas:1")];
         check(&[], "127.0.0.1", &direct, "127.0.0.1", true, "http://nas:1/v2/token");
@@ -119,20 +119,20 @@ mod tests {
             ("x-forwarded-proto", "https"),
             ("x-forwarded-host", "models.example"),
         ];
-        // Nobody said that this proxy is one.
+        // This proxy is not configured.
         check(&[], "127.0.0.1", &forwarded, "127.0.0.1", false, "http://nas:1/v2/token");
         check(&trusted, "10.0.0.9", &forwarded, "10.0.0.9", false, "http://nas:1/v2/token");
         check(&trusted, "127.0.0.1", &forwarded, "192.0.2.9", false, "https://models.example/v2/token");
         check(&trusted, "10.0.0.5", &forwarded, "192.0.2.9", false, "https://models.example/v2/token");
-        let lied = [("host", "nas"), ("x-forwarded-for", "127.0.0.1, 192.0.2.9, 10.0.0.5")];
-        check(&trusted, "127.0.0.1", &lied, "192.0.2.9", false, "http://nas/v2/token");
-        let nobody = [("host", "nas"), ("x-forwarded-for", "unknown")];
-        check(&trusted, "127.0.0.1", &nobody, "127.0.0.1", false, "http://nas/v2/token");
+        let forged = [("host", "nas"), ("x-forwarded-for", "127.0.0.1, 192.0.2.9, 10.0.0.5")];
+        check(&trusted, "127.0.0.1", &forged, "192.0.2.9", false, "http://nas/v2/token");
+        let unknown = [("host", "nas"), ("x-forwarded-for", "unknown")];
+        check(&trusted, "127.0.0.1", &unknown, "127.0.0.1", false, "http://nas/v2/token");
         check(&trusted, "127.0.0.1", &[("host", "nas")], "127.0.0.1", false, "http://nas/v2/token");
     }
 
     #[test]
-    fn addresses_as_proxies_write_them() {
+    fn address_parses_all_forwarded_forms() {
         let check = |text: &str, expected: Option<&str>| {
             assert_eq!(address(text).map(|ip| ip.to_string()).as_deref(), expected, "{text:?}");
         };

@@ -1,17 +1,17 @@
-//! What is refused, with which status and in which words.
+//! Tests of the status and text of rejected requests.
 
 use super::*;
 
 async fn check(path: &str, request: &str, expected: &str) {
-    let heard = Daemon::start().post(path, request).await;
-    let (head, body) = heard.split_once('\n').unwrap();
+    let reply = Daemon::start().post(path, request).await;
+    let (head, body) = reply.split_once('\n').unwrap();
     let status = head.split(' ').next().unwrap();
-    let error: cairn_wire::ErrorBody = serde_json::from_str(body).unwrap_or_else(|_| panic!("{heard}"));
+    let error: cairn_wire::ErrorBody = serde_json::from_str(body).unwrap_or_else(|_| panic!("{reply}"));
     assert_eq!(format!("{status} {}", error.error), expected, "{request} to {path}");
 }
 
 #[tokio::test]
-async fn bodies() {
+async fn body_errors_match_ollama() {
     check("/api/chat", "", "400 missing request body").await;
     check("/api/generate", " \n", "400 missing request body").await;
     check("/api/chat", "{", "400 EOF while parsing an object at line 1 column 1").await;
@@ -31,7 +31,7 @@ async fn bodies() {
 }
 
 #[tokio::test]
-async fn names() {
+async fn name_errors_match_ollama() {
     check("/api/chat", r#"{"model":"Nope"}"#, "404 model 'Nope' not found").await;
     check("/api/generate", r#"{"model":"nope:1b","prompt":"x"}"#, "404 model 'nope:1b' not found").await;
     check("/api/show", r#"{"model":"nope"}"#, "404 model 'nope' not found").await;
@@ -41,7 +41,7 @@ async fn names() {
 }
 
 #[tokio::test]
-async fn what_this_version_cannot_do() {
+async fn unsupported_features_are_rejected_with_501() {
     let not_yet = |what: &str| format!("501 {what} is not supported yet by this version of Cairn");
     let chat = async |field: &str, what: &str| {
         let request = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"x"}}],{field}}}"#);
@@ -58,34 +58,37 @@ async fn what_this_version_cannot_do() {
 }
 
 #[tokio::test]
-async fn fields_that_ask_for_nothing_are_no_trouble() {
+async fn empty_fields_of_unsupported_features_are_accepted() {
     let daemon = Daemon::start();
     let request = r#"{"model":"m","messages":[{"role":"user","content":"x","images":[],"tool_calls":null}],"tools":[],
                       "format":"","logprobs":false,"think":false,"stream":false,"options":{"num_predict":1,"num_ctx":null}}"#;
-    let heard = daemon.post("/api/chat", request).await;
-    assert!(heard.starts_with("200 "), "{heard}");
+    let reply = daemon.post("/api/chat", request).await;
+    assert!(reply.starts_with("200 "), "{reply}");
     let request =
         r#"{"model":"m","messages":[{"role":null,"content":null}],"stream":false,"options":{"num_predict":1}}"#;
-    let heard = daemon.post("/api/chat", request).await;
-    assert!(heard.starts_with("200 "), "{heard}");
-    let heard = daemon.post("/api/generate", r#"{"model":"m","prompt":null,"system":null,"options":null}"#).await;
-    assert!(heard.contains(r#""done_reason":"load""#), "{heard}");
+    let reply = daemon.post("/api/chat", request).await;
+    assert!(reply.starts_with("200 "), "{reply}");
+    let reply = daemon.post("/api/generate", r#"{"model":"m","prompt":null,"system":null,"options":null}"#).await;
+    assert!(reply.contains(r#""done_reason":"load""#), "{reply}");
 }
 
 #[tokio::test]
-async fn values_beyond_what_a_machine_has_are_cut_down() {
+async fn options_above_the_limits_are_clamped() {
     let daemon = Daemon::start();
     for options in [r#"{"num_thread":1000000000}"#, r#"{"num_ctx":1000000000000}"#, r#"{"num_thread":-1,"num_ctx":0}"#]
     {
         let request = format!(r#"{{"model":"m","prompt":"","options":{options}}}"#);
-        let heard = daemon.post("/api/generate", &request).await;
-        assert!(heard.starts_with("200 "), "{options}: {heard}");
+        let reply = daemon.post("/api/generate", &request).await;
+        assert!(reply.starts_with("200 "), "{options}: {reply}");
     }
-    assert!(daemon.get("/api/ps").await.contains(r#""context_length":2048"#), "the model's own length is the longest");
+    assert!(
+        daemon.get("/api/ps").await.contains(r#""context_length":2048"#),
+        "the model's training context is the limit"
+    );
 }
 
 #[tokio::test]
-async fn values() {
+async fn value_errors_match_ollama() {
     let options = r#"{"model":"m","prompt":"x","options":{"num_ctx":"big"}}"#;
     check("/api/generate", options, "500 option \"num_ctx\" must be of type integer").await;
     let logprobs = r#"{"model":"m","prompt":"x","top_logprobs":21}"#;
@@ -97,16 +100,16 @@ async fn values() {
     let foreign = r#"{"model":"m","prompt":"x","context":[512]}"#;
     check("/api/generate", foreign, "400 context has the token 512, which the model does not have").await;
     let long = format!(r#"{{"model":"m","prompt":"{}","shift":false,"options":{{"num_ctx":16}}}}"#, "x ".repeat(50));
-    let heard = Daemon::start().post("/api/generate", &long).await;
+    let reply = Daemon::start().post("/api/generate", &long).await;
     let expected =
         "the prompt is longer than the context length currently available to the model; shorten the prompt, ";
-    assert!(heard.starts_with("400") && heard.contains(expected), "{heard}");
+    assert!(reply.starts_with("400") && reply.contains(expected), "{reply}");
 }
 
 #[tokio::test]
-async fn a_model_file_that_is_none() {
+async fn model_file_without_gguf_header_fails() {
     let daemon = Daemon::start();
     daemon.store("text", &[("model", b"once upon a time")]);
-    let heard = daemon.post("/api/generate", r#"{"model":"text","prompt":"x"}"#).await;
-    assert!(heard.starts_with("500 ") && heard.contains("not a GGUF file"), "{heard}");
+    let reply = daemon.post("/api/generate", r#"{"model":"text","prompt":"x"}"#).await;
+    assert!(reply.starts_with("500 ") && reply.contains("not a GGUF file"), "{reply}");
 }

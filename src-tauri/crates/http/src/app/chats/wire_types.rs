@@ -1,4 +1,4 @@
-//! Chats as clients are told of them, and what clients send as it is kept.
+//! Conversions between the chat types of `cairn-app` and their wire types.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -32,7 +32,7 @@ pub(super) fn warmth(warmth: Warmth) -> wire::Warmth {
 }
 
 pub(super) fn summary(summary: Summary) -> wire::ChatSummary {
-    let Summary { row, warmth: near, answering, temporary } = summary;
+    let Summary { row, warmth: cached, answering, temporary } = summary;
     wire::ChatSummary {
         id: row.id,
         title: row.title,
@@ -43,7 +43,7 @@ pub(super) fn summary(summary: Summary) -> wire::ChatSummary {
         updated_at: at(row.updated_ms),
         deleted_at: row.deleted_ms.map(at),
         messages: row.messages,
-        warmth: warmth(near),
+        warmth: warmth(cached),
         answering,
         temporary,
     }
@@ -59,9 +59,9 @@ pub(super) fn lists(lists: Lists) -> wire::ChatsResponse {
     }
 }
 
-pub(super) fn chat(chat: KeptChat, of: Summary) -> wire::Chat {
+pub(super) fn chat(chat: KeptChat, chat_summary: Summary) -> wire::Chat {
     wire::Chat {
-        summary: summary(of),
+        summary: summary(chat_summary),
         system: chat.system,
         options: chat.options,
         think: chat.think.and_then(think),
@@ -70,9 +70,9 @@ pub(super) fn chat(chat: KeptChat, of: Summary) -> wire::Chat {
     }
 }
 
-/// What was kept of a switch; none where it is none.
-pub(super) fn think(kept: Value) -> Option<Think> {
-    serde_json::from_value(kept).ok()
+/// Parses a stored value of `think`. Returns `None` if it is invalid.
+pub(super) fn think(stored: Value) -> Option<Think> {
+    serde_json::from_value(stored).ok()
 }
 
 pub(super) fn message(message: Message) -> wire::ChatMessage {
@@ -90,39 +90,39 @@ pub(super) fn message(message: Message) -> wire::ChatMessage {
         model: body.model,
         state: state(body.state),
         error: body.error,
-        stats: body.stats.as_ref().and_then(Stats::from_json).map(|kept| stats(&kept)),
+        stats: body.stats.as_ref().and_then(Stats::from_json).map(|stored| stats(&stored)),
         versions: versions.iter().map(ToString::to_string).collect(),
     }
 }
 
 pub(super) fn exported(message: Message) -> wire::ExportedMessage {
-    let told = self::message(message);
+    let message = self::message(message);
     wire::ExportedMessage {
-        id: told.id,
-        parent: told.parent,
-        role: told.role,
-        content: told.content,
-        thinking: told.thinking,
-        thinking_ms: told.thinking_ms,
-        images: told.images,
-        files: told.files,
-        created_at: told.created_at,
-        model: told.model,
-        state: told.state,
-        error: told.error,
-        stats: told.stats,
+        id: message.id,
+        parent: message.parent,
+        role: message.role,
+        content: message.content,
+        thinking: message.thinking,
+        thinking_ms: message.thinking_ms,
+        images: message.images,
+        files: message.files,
+        created_at: message.created_at,
+        model: message.model,
+        state: message.state,
+        error: message.error,
+        stats: message.stats,
     }
 }
 
-/// A message that an export has. An answer that was under way then has ended since.
-pub(super) fn said(message: wire::ExportedMessage) -> MessageBody {
+/// Converts an exported message. An answer that was in progress during the export becomes interrupted.
+pub(super) fn message_body(message: wire::ExportedMessage) -> MessageBody {
     MessageBody {
         role: message.role,
         content: message.content,
         thinking: message.thinking,
         thinking_ms: message.thinking_ms.and_then(|ms| i64::try_from(ms).ok()),
         images: message.images,
-        files: message.files.into_iter().map(kept_file).collect(),
+        files: message.files.into_iter().map(attachment).collect(),
         created_ms: ms(message.created_at),
         model: message.model,
         state: match message.state {
@@ -132,7 +132,7 @@ pub(super) fn said(message: wire::ExportedMessage) -> MessageBody {
             wire::MessageState::Failed => MessageState::Failed,
         },
         error: message.error,
-        stats: message.stats.map(|told| kept_stats(&told).to_json()),
+        stats: message.stats.map(|stats| stored_stats(&stats).to_json()),
     }
 }
 
@@ -140,7 +140,7 @@ fn file(file: Attachment) -> wire::AttachedFile {
     wire::AttachedFile { name: file.name, text: file.text }
 }
 
-pub(super) fn kept_file(file: wire::AttachedFile) -> Attachment {
+pub(super) fn attachment(file: wire::AttachedFile) -> Attachment {
     Attachment { name: file.name, text: file.text }
 }
 
@@ -184,24 +184,25 @@ fn stats(stats: &Stats) -> wire::MessageStats {
     }
 }
 
-fn kept_stats(told: &wire::MessageStats) -> Stats {
-    let tier = |name| told.tiers.iter().find(|of| of.tier == name).map_or(0, |of| of.tokens);
-    let answer_s = if told.tokens_per_second > 0.0 { told.answer_tokens as f64 / told.tokens_per_second } else { 0.0 };
+fn stored_stats(stats: &wire::MessageStats) -> Stats {
+    let tier = |name| stats.tiers.iter().find(|row| row.tier == name).map_or(0, |row| row.tokens);
+    let speed = stats.tokens_per_second;
+    let answer_s = if speed > 0.0 { stats.answer_tokens as f64 / speed } else { 0.0 };
     Stats {
-        prompt_tokens: told.prompt_tokens,
-        cached_tokens: told.cached_tokens,
+        prompt_tokens: stats.prompt_tokens,
+        cached_tokens: stats.cached_tokens,
         ram_tokens: tier(TierName::Ram),
         ssd_tokens: tier(TierName::Ssd),
         remote_tokens: tier(TierName::Remote),
-        restore_ms: told.restore_ms,
-        instead_of_ms: told.instead_of_ms,
-        recomputed: told.recomputed.clone(),
-        load_ms: told.load_ms,
-        first_token_ms: told.first_token_ms,
-        answer_tokens: told.answer_tokens,
+        restore_ms: stats.restore_ms,
+        instead_of_ms: stats.instead_of_ms,
+        recomputed: stats.recomputed.clone(),
+        load_ms: stats.load_ms,
+        first_token_ms: stats.first_token_ms,
+        answer_tokens: stats.answer_tokens,
         answer_ns: Duration::try_from_secs_f64(answer_s).map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0)),
-        length_reached: told.length_reached,
-        truncated: told.truncated.map(|truncated| app::KeptTruncated {
+        length_reached: stats.length_reached,
+        truncated: stats.truncated.map(|truncated| app::KeptTruncated {
             while_answering: truncated.reason == ollama::Overflow::ContextFull,
             turns: truncated.turns,
             messages: truncated.messages,
@@ -213,9 +214,9 @@ fn kept_stats(told: &wire::MessageStats) -> Stats {
 }
 
 pub(super) fn line(line: Line) -> wire::ChatLine {
-    let boxed = |of: Box<Message>| Box::new(message(*of));
+    let boxed = |boxed: Box<Message>| Box::new(message(*boxed));
     match line {
-        Line::User(asked) => wire::ChatLine::User(boxed(asked)),
+        Line::User(user) => wire::ChatLine::User(boxed(user)),
         Line::Answer(answer) => wire::ChatLine::Answer(boxed(answer)),
         Line::Thinking(text) => wire::ChatLine::Thinking(text),
         Line::Text(text) => wire::ChatLine::Text(text),

@@ -1,9 +1,11 @@
-//! Whose a request is: what it may find computed, and what becomes of what it computes.
+//! Cache scope of a request: which cached rows it may reuse, and who owns the rows that it computes.
 //!
-//! `X-Cairn-Owner` is a name that means nothing here; all that only its bearer left can be deleted by it. `X-Cairn-Incognito: 1`
-//! leaves nothing. What one client has computed must not show another what was said, by how soon an answer begins: programs of
-//! this machine share one space while nobody else can reach the daemon, and else each API key has a space of its own. Those from
-//! elsewhere who show no key share one that is not this machine's.
+//! `X-Cairn-Owner` is an opaque name. Rows that belong to one owner only can be deleted by that name.
+//! `X-Cairn-Incognito: 1` leaves nothing in the cache.
+//!
+//! Scopes prevent a timing attack: the time to the first token must not reveal the prompts of other clients. While only
+//! this machine can reach the daemon, all local programs share one scope. Otherwise each API key has its own scope.
+//! Remote clients without a key share a scope that is separate from the local one.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -13,36 +15,36 @@ use cairn_app::inference::CacheScope;
 use cairn_store::Digest;
 
 use crate::Server;
-use crate::asker::Asker;
+use crate::client::ClientInfo;
 use crate::error::ApiError;
 
 const OWNER: HeaderName = HeaderName::from_static("x-cairn-owner");
 const INCOGNITO: HeaderName = HeaderName::from_static("x-cairn-incognito");
 
-/// Whose a request is.
-pub(crate) struct For(pub(crate) CacheScope);
+/// Extractor of a request's cache scope.
+pub(crate) struct RequestScope(pub(crate) CacheScope);
 
-impl FromRequestParts<Server> for For {
+impl FromRequestParts<Server> for RequestScope {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, server: &Server) -> Result<Self, ApiError> {
-        // Whoever cannot be told from others is from elsewhere.
-        let is_here = Asker::from_request_parts(parts, server).await.is_ok_and(|asker| asker.is_here);
-        let key = bearer(&parts.headers).filter(|key| !server.is_own(key));
-        let only_here = server.addresses().iter().all(|address| address.ip().is_loopback());
-        let space = space(is_here, only_here, key);
+        // A client with an unknown address counts as remote.
+        let is_local = ClientInfo::from_request_parts(parts, server).await.is_ok_and(|client| client.is_local);
+        let key = bearer(&parts.headers).filter(|key| !server.is_authorized(key));
+        let is_loopback_only = server.addresses().iter().all(|address| address.ip().is_loopback());
+        let name = scope_name(is_local, is_loopback_only, key);
         let (owner, incognito) = (owner(&parts.headers)?, incognito(&parts.headers)?);
-        Ok(Self(CacheScope { name: space.map(Into::into), owner, incognito }))
+        Ok(Self(CacheScope { name: name.map(Into::into), owner, incognito }))
     }
 }
 
-/// The name of the space in which prefixes are shared; none for that of this machine's programs.
-fn space(is_here: bool, only_here: bool, key: Option<&str>) -> Option<String> {
+/// Returns the name of the scope in which prefixes are shared. `None` is the scope of local programs.
+fn scope_name(is_local: bool, is_loopback_only: bool, key: Option<&str>) -> Option<String> {
     match key {
-        _ if is_here && only_here => None,
-        // A key is a secret, and names of spaces are not.
+        _ if is_local && is_loopback_only => None,
+        // Scope names are not secret; keys are.
         Some(key) => Some(format!("key {}", Digest::of(key.as_bytes()).hex())),
-        None if is_here => None,
+        None if is_local => None,
         None => Some("elsewhere".to_owned()),
     }
 }
@@ -52,33 +54,34 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then(|| key.trim()).filter(|key| !key.is_empty())
 }
 
-/// The owner that a request names.
+/// Reads the owner of a request.
 pub(crate) fn owner(headers: &HeaderMap) -> Result<Option<Owner>, ApiError> {
     let mut values = headers.get_all(OWNER).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let name = value.to_str().ok().filter(|_| values.next().is_none());
-    let owner = name.and_then(named);
-    owner.map(Some).ok_or_else(|| ApiError::bad_request(format!("X-Cairn-Owner is {}", owner_rule())))
+    let owner = name.and_then(parse_owner);
+    owner.map(Some).ok_or_else(|| ApiError::bad_request(format!("invalid X-Cairn-Owner: {}", owner_rule())))
 }
 
-/// The owner of this name, where it can be one.
-pub(crate) fn named(name: &str) -> Option<Owner> {
-    let printable = name.bytes().all(|byte| byte.is_ascii_graphic());
-    Owner::new(name).filter(|_| printable)
+/// Parses an owner's name. Returns `None` if it breaks the [`owner_rule`].
+pub(crate) fn parse_owner(name: &str) -> Option<Owner> {
+    let is_printable = name.bytes().all(|byte| byte.is_ascii_graphic());
+    Owner::new(name).filter(|_| is_printable)
 }
 
-/// What an owner's name must be.
+/// Describes valid owner names, for error messages.
 pub(crate) fn owner_rule() -> String {
-    format!("one name of 1 to {} printable ASCII characters without blanks", Owner::MAX_BYTES)
+    format!("it must be one name of 1 to {} printable ASCII characters without spaces", Owner::MAX_BYTES)
 }
 
-/// Whether a request is to leave nothing. What cannot be read is refused: to keep what was not to be kept cannot be undone.
+/// Returns whether a request must leave nothing in the cache. Rejects invalid values, because caching a private prompt
+/// by mistake cannot be undone.
 fn incognito(headers: &HeaderMap) -> Result<bool, ApiError> {
     let mut values = headers.get_all(INCOGNITO).iter();
     match (values.next().map(|value| value.as_bytes()), values.next()) {
         (None | Some(b"0" | b"false"), None) => Ok(false),
         (Some(b"1" | b"true"), None) => Ok(true),
-        _ => Err(ApiError::bad_request("X-Cairn-Incognito is 1 or 0")),
+        _ => Err(ApiError::bad_request("invalid X-Cairn-Incognito: it must be 1 or 0")),
     }
 }
 
@@ -95,11 +98,11 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_others_can_reach_share_nothing() {
-        let check = |is_here, only_here, key, expected: Option<&str>| {
-            let space = space(is_here, only_here, key);
-            let head = space.as_deref().map(|space| &space[..space.len().min(9)]);
-            assert_eq!(head, expected, "{is_here} {only_here} {key:?}");
+    fn scope_is_separate_for_each_key_and_for_remote_clients() {
+        let check = |is_local, is_loopback_only, key, expected: Option<&str>| {
+            let name = scope_name(is_local, is_loopback_only, key);
+            let head = name.as_deref().map(|name| &name[..name.len().min(9)]);
+            assert_eq!(head, expected, "{is_local} {is_loopback_only} {key:?}");
         };
         check(true, true, Some("a"), None);
         check(true, false, None, None);
@@ -111,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_is_one_short_printable_name() {
+    fn owner_accepts_one_short_printable_name() {
         let longest = "x".repeat(Owner::MAX_BYTES);
         for name in ["chat-12", "a/b:c", &longest] {
             let found = owner(&headers(&[(OWNER, name)])).expect("a name");
-            assert_eq!(found.as_ref().map(Owner::as_str), Some(name), "as it was sent");
+            assert_eq!(found.as_ref().map(Owner::as_str), Some(name), "the name is unchanged");
         }
-        assert!(owner(&headers(&[])).is_ok_and(|owner| owner.is_none()), "nobody is named");
+        assert!(owner(&headers(&[])).is_ok_and(|owner| owner.is_none()), "no owner header");
         for name in ["", "two words", "\u{fc}", "tab\tbed", &"x".repeat(Owner::MAX_BYTES + 1)] {
             assert!(owner(&headers(&[(OWNER, name)])).is_err(), "{name:?}");
         }
@@ -125,18 +128,18 @@ mod tests {
     }
 
     #[test]
-    fn what_may_mean_incognito_is_never_kept() {
+    fn incognito_rejects_invalid_values() {
         for (value, expected) in
             [("1", Some(true)), ("true", Some(true)), ("0", Some(false)), ("yes", None), ("", None)]
         {
             assert_eq!(incognito(&headers(&[(INCOGNITO, value)])).ok(), expected, "{value:?}");
         }
-        assert_eq!(incognito(&headers(&[])).ok(), Some(false), "unless it is asked for");
-        assert!(incognito(&headers(&[(INCOGNITO, "0"), (INCOGNITO, "1")])).is_err(), "both");
+        assert_eq!(incognito(&headers(&[])).ok(), Some(false), "off by default");
+        assert!(incognito(&headers(&[(INCOGNITO, "0"), (INCOGNITO, "1")])).is_err(), "two values");
     }
 
     #[test]
-    fn a_key_is_what_comes_after_bearer() {
+    fn key_follows_the_bearer_scheme() {
         for (value, expected) in
             [("Bearer k", Some("k")), ("bearer  k ", Some("k")), ("Basic k", None), ("Bearer ", None)]
         {

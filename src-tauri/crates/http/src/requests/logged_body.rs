@@ -1,4 +1,4 @@
-//! An answer's body that tells the log when it ends: sent to its last byte, or dropped because its client went away.
+//! Response body that logs the end of its request: fully sent, or dropped because the client disconnected.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -6,20 +6,20 @@ use std::task::{Context, Poll};
 use axum::body::{Body, Bytes, HttpBody};
 use http_body::{Frame, SizeHint};
 
-use super::Logged;
+use super::LogHandle;
 
-pub(super) struct Watched {
+pub(super) struct LoggedBody {
     body: Body,
-    logged: Logged,
+    log: LogHandle,
 }
 
-impl Watched {
-    pub(super) fn new(body: Body, logged: Logged) -> Self {
-        Self { body, logged }
+impl LoggedBody {
+    pub(super) fn new(body: Body, log: LogHandle) -> Self {
+        Self { body, log }
     }
 }
 
-impl HttpBody for Watched {
+impl HttpBody for LoggedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -39,8 +39,8 @@ impl HttpBody for Watched {
     }
 }
 
-impl Drop for Watched {
+impl Drop for LoggedBody {
     fn drop(&mut self) {
-        self.logged.ended();
+        self.log.finish();
     }
 }

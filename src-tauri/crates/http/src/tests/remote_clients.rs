@@ -1,12 +1,13 @@
-//! Other machines that pull, push and create: what this one asks for them, and what it does not.
+//! Tests of pulls, pushes and creations by clients on other machines: the addresses that the daemon connects to for
+//! them.
 
 use cairn_app::transfers::Pull;
 use cairn_testkit::registry::{FakeRegistry, Faults};
 
 use super::*;
 
-/// Asks from another machine, or from this one through a proxy.
-async fn ask(daemon: &Daemon, from: [u8; 4], forwarded: bool, path: &str, json: &serde_json::Value) -> String {
+/// Sends a request from the address `from`, optionally with a forwarding header of a proxy.
+async fn post_from(daemon: &Daemon, from: [u8; 4], forwarded: bool, path: &str, json: &serde_json::Value) -> String {
     let mut request = Request::post(path).header(header::HOST, "localhost");
     if forwarded {
         request = request.header("x-forwarded-for", "192.0.2.9");
@@ -20,7 +21,7 @@ async fn ask(daemon: &Daemon, from: [u8; 4], forwarded: bool, path: &str, json: 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn strangers_have_nothing_fetched_from_inside_the_network() {
+async fn remote_clients_cannot_reach_internal_addresses() {
     let daemon = Daemon::with(&[("CAIRN_TRUSTED_PROXIES", "127.0.0.9")]);
     let registry = FakeRegistry::start(1, Faults::default()).unwrap();
     let name = format!("{}/library/m", registry.host());
@@ -38,33 +39,33 @@ async fn strangers_have_nothing_fetched_from_inside_the_network() {
     ];
     for (path, body) in &requests {
         for (from, forwarded) in [([192, 168, 1, 9], false), ([127, 0, 0, 1], true), ([127, 0, 0, 9], true)] {
-            let heard = ask(&daemon, from, forwarded, path, body).await;
-            assert!(heard.starts_with("403 ") && heard.contains("CAIRN_MIRROR_ORIGINS"), "{path} {body}: {heard}");
+            let reply = post_from(&daemon, from, forwarded, path, body).await;
+            assert!(reply.starts_with("403 ") && reply.contains("CAIRN_MIRROR_ORIGINS"), "{path} {body}: {reply}");
         }
     }
-    assert!(registry.requests().is_empty(), "nobody was asked: {:?}", registry.requests());
-    let of_here = serde_json::json!({"model": "n", "from": &name});
-    let made = ask(&daemon, [192, 168, 1, 9], false, "/api/create", &of_here).await;
-    assert!(made.starts_with("200 "), "what is here already is fetched from nowhere: {made}");
-    let heard = ask(&daemon, [127, 0, 0, 1], false, requests[0].0, &requests[0].1).await;
-    assert!(heard.starts_with("200 ") && !registry.requests().is_empty(), "this machine's own programs may: {heard}");
+    assert!(registry.requests().is_empty(), "no request was sent: {:?}", registry.requests());
+    let local_base = serde_json::json!({"model": "n", "from": &name});
+    let created = post_from(&daemon, [192, 168, 1, 9], false, "/api/create", &local_base).await;
+    assert!(created.starts_with("200 "), "a local base model needs no request: {created}");
+    let reply = post_from(&daemon, [127, 0, 0, 1], false, requests[0].0, &requests[0].1).await;
+    assert!(reply.starts_with("200 ") && !registry.requests().is_empty(), "local programs have access: {reply}");
 }
 
 #[tokio::test]
-async fn strangers_reach_public_registries_and_those_of_the_settings() {
+async fn remote_clients_can_reach_public_and_configured_registries() {
     let daemon = Daemon::with(&[
         ("CAIRN_MIRROR_ORIGINS", "registry.ollama.ai/library,http://127.0.0.3:5000/a"),
         ("CAIRN_MIRRORS", "127.0.0.4:1=http://127.0.0.5:1"),
     ]);
     let check = async |name: &str, insecure: bool, refusal: Option<&str>| {
         let pull = Pull { name: name.to_owned(), insecure, sources: Vec::new() };
-        let heard = daemon.server.app().transfers().allow_beyond(&pull).await.map_err(|error| error.to_string());
-        let as_expected = match (&heard, refusal) {
+        let reply = daemon.server.app().transfers().allow_beyond(&pull).await.map_err(|error| error.to_string());
+        let as_expected = match (&reply, refusal) {
             (Ok(()), None) => true,
             (Err(text), Some(part)) => text.contains(part),
             _ => false,
         };
-        assert!(as_expected, "{name} {insecure}: {heard:?}");
+        assert!(as_expected, "{name} {insecure}: {reply:?}");
     };
     for name in ["llama3.2", "someone/llama3.2:1b", "1.1.1.1/a/b", "127.0.0.4:1/a/b", "no name"] {
         check(name, false, None).await;
